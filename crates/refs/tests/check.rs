@@ -1,4 +1,4 @@
-//! The check: what a sound volume looks like to it, what damage it finds, and what a repair leaves.
+//! Tests of the check: a sound volume has no findings, damage is found, and a repair leaves a clean volume.
 
 mod common;
 mod damaged;
@@ -33,7 +33,7 @@ fn directory(volume: &impl FileSystem, above: Node, name: &str) -> Node {
     volume.create(above, &Name::from(name), Kind::Directory).unwrap()
 }
 
-/// A volume with everything that the format has.
+/// Makes a volume with files of every kind that the format has.
 fn populated(volume: &Volume) -> Arc<MemoryDevice> {
     let device = volume.make();
     populate(&open(device.clone()), volume.cluster);
@@ -105,14 +105,14 @@ fn a_populated_volume_is_clean() {
     }
 }
 
-/// Damage, and what a check must say of it.
+/// A kind of damage, and what a check must report of it.
 struct Case {
     name: &'static str,
     /// Codes that must be among the findings.
     codes: &'static [&'static str],
     /// Whether a repair leaves nothing to be found.
     repairable: bool,
-    /// Whether it is about files with several names.
+    /// Whether the damage is to files with several names, which only 3.14 has.
     of_links: bool,
     damage: fn(&mut Surgeon<'_>),
 }
@@ -135,7 +135,7 @@ fn wipe(surgeon: &Surgeon<'_>, at: u64, length: usize) {
     surgeon.device.write_at(at, &vec![0xAA; length]).unwrap();
 }
 
-/// A container that is partly used by files.
+/// Returns the number of a container that is partly in use.
 fn busy(surgeon: &Surgeon<'_>) -> u64 {
     let rows = surgeon.rows(Of::Root(Root::MediumAllocator));
     let row = rows.iter().rfind(|(_, value)| value.len() > 0x18).expect("a partly used container");
@@ -594,7 +594,7 @@ fn damage_is_found_and_repaired() {
     for (number, volume) in [VOLUMES[0], VOLUMES[3], VOLUMES[4], VOLUMES[5]].into_iter().enumerate() {
         let sound: Arc<dyn Device> = populated(&volume);
         let content = contents(&sound);
-        // All of them on the first kind, a third on each of the others.
+        // All cases run on the first kind of volume, a third of them on each of the others.
         let cases = CASES.iter().skip(number % 3).step_by(if number == 0 { 1 } else { 3 });
         for case in cases.filter(|case| !case.of_links || volume.version == "3.14") {
             let device = Arc::new(OverlayDevice::new(sound.clone()));
@@ -621,7 +621,7 @@ fn damage_is_found_and_repaired() {
             if case.repairable && again.exit_code() == 0 {
                 let device: Arc<dyn Device> = device;
                 let after = contents(&device);
-                // A file whose names are all gone comes back under another.
+                // A file whose names are all gone comes back under another name.
                 let lost = after.iter().filter(|line| !content.contains(line)).count();
                 if after.len() + 1 < content.len() || lost > 2 {
                     failures.push(format!("{what}: {lost} files are others now"));
@@ -632,7 +632,8 @@ fn damage_is_found_and_repaired() {
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
 }
 
-/// All files of a volume: what they are called, how large they are, and a checksum of what they hold.
+/// Returns a line for each file, link and directory of a volume: its path, kind, number of names, and the checksum of
+/// its content.
 fn contents(device: &Arc<dyn Device>) -> Vec<String> {
     let volume = open(Arc::new(OverlayDevice::new(device.clone())));
     let mut lines = Vec::new();
@@ -712,7 +713,7 @@ fn a_page_that_another_copy_has_is_not_lost() {
     assert_eq!((repaired.exit_code(), again.found), (1, 0), "{}", told(&again));
 }
 
-/// Where the pages of all trees are, and how long they are.
+/// Returns the offsets and lengths of the pages of all trees.
 fn pages(surgeon: &Surgeon<'_>) -> Vec<(u64, usize)> {
     let objects = surgeon.rows(Of::Root(Root::Objects));
     let trees = Root::ALL.map(Of::Root).into_iter();
@@ -721,7 +722,7 @@ fn pages(surgeon: &Surgeon<'_>) -> Vec<(u64, usize)> {
     trees.flat_map(|of| surgeon.pages(of).iter().map(|page| place(page, of)).collect::<Vec<_>>()).collect()
 }
 
-/// A bit of any page is found if it matters, and never makes the check fail otherwise.
+/// A wrong bit in any page is found if the bit has a meaning, and never makes the check panic.
 #[test]
 fn single_bits_never_panic() {
     let mut random = Random::new(8664);
@@ -737,7 +738,7 @@ fn single_bits_never_panic() {
             let device = OverlayDevice::new(sound.clone());
             Surgeon::new(&device).flip_at(at, length.next_multiple_of(4096), bit);
             let report = check(&device, false);
-            // The rest of the first sector means nothing.
+            // Bytes after the first 512 need not matter here: those after the boot record mean nothing.
             if length > 0x400 || bit < 8 * 0x200 {
                 assert!(report.found > 0, "{volume:?}: bit {bit} of {length} bytes at {at:#x}");
             }
@@ -745,7 +746,7 @@ fn single_bits_never_panic() {
     }
 }
 
-/// Changes some bytes of a random page, with checksums that say that all is well.
+/// Changes some bytes of a random page and makes all checksums match again. Returns the page's tree.
 fn damage_sealed(surgeon: &mut Surgeon<'_>, random: &mut Random) -> Of {
     let mut below = |limit: usize| random.below(limit as u64) as usize;
     let objects = surgeon.rows(Of::Root(Root::Objects));
@@ -763,7 +764,7 @@ fn damage_sealed(surgeon: &mut Surgeon<'_>, random: &mut Random) -> Of {
         let (sound, start) = (bytes.to_vec(), start(bytes));
         let node = TreeNode::new(&sound[start..]);
         for _ in 0..=below(4) {
-            // Most of a page is empty: rows, the headers and the index are what counts.
+            // Most of a page is empty, so most changes go to its headers, rows and index.
             let at = match below(8) {
                 0 => 0x50 + below(start - 0x50),
                 1 => start + below(0x28),
@@ -819,7 +820,7 @@ fn sealed_damage_never_panics_and_never_grows() {
     campaign(0..60);
 }
 
-/// `cargo test --release -p platter-refs --test check -- --ignored`, with `PLATTER_SEED=n` for others.
+/// `cargo test --release -p platter-refs --test check -- --ignored`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn sealed_damage_of_many_kinds() {

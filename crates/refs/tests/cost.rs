@@ -1,4 +1,4 @@
-//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock.
+//! The cost of I/O as counts of device requests and of memory allocations. No time is measured.
 
 use platter_device::{Buffer, Kind as Direction, Request};
 use platter_refs::Refs;
@@ -7,7 +7,7 @@ use platter_vfs::{Node, Plan, SyncScope};
 
 const CLUSTER: usize = 4096;
 const PIECE: usize = 1 << 20;
-/// Writes in flight.
+/// The number of writes in flight.
 const DEPTH: u64 = 32;
 
 #[test]
@@ -25,7 +25,7 @@ fn a_read_of_a_file_written_in_order_is_one_device_read() {
     cost::read(&Refs::INTEGRITY);
 }
 
-/// Overwrites clusters at random, with so many writes in flight as the queue has.
+/// Overwrites clusters at random, in rounds of `DEPTH` writes that are in flight together.
 fn scatter(counted: &Counted, node: Node, clusters: u64, rounds: u64) {
     let mut random = Random::new(8664);
     let mut queue = counted.volume.queue(DEPTH as usize).unwrap();
@@ -56,7 +56,7 @@ fn scattered_writes_with_integrity_reach_the_device_as_few() {
     let seen = counted.seen(|| scatter(&counted, node, 4096, rounds));
     let (reads, _, writes, bytes, flushes) = counts(&seen);
     assert_eq!((reads, bytes, flushes), (0, rounds * DEPTH * CLUSTER as u64, 0));
-    // The first of each round by itself, the others in two halves.
+    // The first write of each round reaches the device by itself, the others joined into two.
     assert!(writes <= 3 * rounds, "{} writes are {writes} at the device", rounds * DEPTH);
 }
 
@@ -80,7 +80,7 @@ fn planned_io_allocates_nothing() {
         let (data, mut buffer) = (Buffer::from(&[1; CLUSTER][..]), Buffer::new(CLUSTER));
         let (large, mut all) = (Buffer::from(&vec![1; PIECE][..]), Buffer::new(PIECE));
         let mut plan = Plan::default();
-        // What is read is what the file was made of, so it has the checksums that are there.
+        // No device read is made: the buffers have the content that is written, so that it matches the checksums.
         buffer.copy_from_slice(&data);
         all.copy_from_slice(&large);
         let mut round = |number: u64, plan: &mut Plan| {
@@ -103,7 +103,7 @@ fn planned_io_allocates_nothing() {
     }
 }
 
-/// Changes something that no entry of the log of syncs tells of.
+/// Makes a change that no entry of the log of syncs can hold, so that the next sync commits.
 fn change(counted: &Counted, node: Node) {
     counted.volume.set_extended_attribute(node, "user.changed", Some(b"yes")).unwrap();
 }
@@ -118,7 +118,7 @@ fn a_commit_of_scattered_writes_is_few_device_writes() {
         change(&counted, node);
     };
     let commit = || counted.volume.sync(node, SyncScope::Data).unwrap();
-    // The first makes the pages, the others change them.
+    // The first commit makes the pages, later ones change them.
     write();
     commit();
     let (reads, _, writes, bytes, flushes) = counts(&counted.seen(|| {
@@ -126,16 +126,17 @@ fn a_commit_of_scattered_writes_is_few_device_writes() {
         commit();
     }));
     assert_eq!((reads, flushes), (0, 2));
-    // Some 21 of the 37 pages of runs, each of 16 KiB, and 15 others.
+    // The commit writes some 21 of the 37 pages of runs, each of 16 KiB, and 15 other pages.
     assert!(bytes <= 768 << 10, "{bytes} bytes");
     assert!(writes <= 8, "{writes} writes");
     let allocated = (0..4).map(|_| {
         write();
         allocation_counter::measure(commit)
     });
-    // Now and then the device takes memory for what it was never asked to hold before.
+    // Now and then the device in memory allocates for a place that is written for the first time, so the commit with
+    // the fewest bytes counts.
     let least = allocated.min_by_key(|one| one.bytes_total).unwrap();
-    // No page is built in memory of its own.
+    // No page is built in memory that is allocated for it alone.
     assert!(least.bytes_total <= 96 << 10, "{} bytes allocated", least.bytes_total);
     assert!(least.count_total <= 200, "{} allocations", least.count_total);
 }
@@ -156,19 +157,20 @@ fn a_commit_of_one_write_is_few_pages() {
         let (reads, _, writes, bytes, flushes) = counts(&seen);
         assert_eq!((reads, flushes), (0, 2));
         assert!(writes <= 7, "{writes} writes");
-        // The data, the checkpoint, and 13 pages.
+        // One cluster of data, the checkpoint, and 13 pages of 4 clusters each.
         assert!(bytes <= (CLUSTER + 14 * 4 * CLUSTER) as u64, "round {round}: {bytes} bytes");
     }
 }
 
-/// Writes that a sync makes durable are one device write as long as they are new, and one entry of the log tells of all.
+/// A sync of new content alone is one device write, a log entry that holds all new runs, and one flush. Where nothing
+/// needs an entry, it is only the flush.
 #[test]
 fn a_sync_of_content_alone_is_one_write_and_one_flush() {
     for (format, data_only) in [(Refs::INTEGRITY, 1), (Refs::ANY, 0)] {
         let counted = Counted::new(&format);
         let node = counted.file(16384 * CLUSTER as u64);
         let write = |at: u64| counted.volume.write(node, at * CLUSTER as u64, &[7; CLUSTER]).unwrap();
-        // The first makes the log.
+        // The first sync makes the log.
         write(0);
         counted.volume.sync(node, SyncScope::All).unwrap();
         for (scope, entries) in [(SyncScope::All, 1), (SyncScope::Data, data_only)] {
@@ -177,7 +179,7 @@ fn a_sync_of_content_alone_is_one_write_and_one_flush() {
                 let seen = counted.seen(|| counted.volume.sync(node, scope).unwrap());
                 let (reads, _, writes, bytes, flushes) = counts(&seen);
                 assert_eq!((reads, writes, bytes, flushes), (0, entries, entries * 4096, 1), "{format:?}");
-                // Nothing is new.
+                // Nothing is new since the last sync.
                 let seen = counted.seen(|| counted.volume.sync(node, SyncScope::Data).unwrap());
                 assert_eq!(counts(&seen), (0, 0, 0, 0, 1), "{format:?}");
             }
@@ -185,12 +187,13 @@ fn a_sync_of_content_alone_is_one_write_and_one_flush() {
     }
 }
 
-/// Durable writes in flight are as few at the device as others, with one entry of the log beside them, and no flush.
+/// Writes with a planned sync beside them reach the device as few as without it: the sync adds one write, the log's
+/// entry, and no flush.
 #[test]
 fn a_planned_sync_is_one_write() {
     let counted = Counted::new(&Refs::INTEGRITY);
     let node = counted.file(16384 * CLUSTER as u64);
-    // The first makes the log.
+    // The first sync makes the log.
     counted.volume.write(node, 0, &[7; CLUSTER]).unwrap();
     counted.volume.sync(node, SyncScope::All).unwrap();
     let mut plans: Vec<Plan> = (0..DEPTH).map(|_| Plan::default()).collect();

@@ -1,5 +1,5 @@
-//! Single bits and single sectors go bad at random places of a populated volume with integrity streams: what is read is
-//! right or an error, and on a mirror both copies are right again afterwards.
+//! Single bits and single sectors go bad at random places of a populated volume with integrity streams: a read returns
+//! right data or an error, and on a mirror both copies are right again afterwards.
 
 mod common;
 
@@ -14,10 +14,10 @@ use platter_vfs::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a path leads to: a directory, or this content.
+/// The paths of a volume, each with its content; `None` for a directory.
 type Tree = BTreeMap<String, Option<Vec<u8>>>;
 
-/// Small and large files, scattered ones, with holes, streams, several names, links.
+/// Makes small and large files, files with holes, named streams and several names, and symbolic links.
 fn populate(volume: &impl FileSystem, cluster: u64) {
     let make = |directory, name: &str, kind| volume.create(directory, &Name::from(name), kind).unwrap();
     let mut above = Node::ROOT;
@@ -44,7 +44,7 @@ fn populate(volume: &impl FileSystem, cluster: u64) {
     }
 }
 
-/// Every name with its content, as far as it can be read; the errors are counted.
+/// Returns every path with its content, as far as it can be read, and the number of errors.
 fn read(volume: &dyn FileSystem) -> (Tree, usize) {
     let (mut tree, mut errors) = (Tree::new(), 0);
     let mut todo = vec![(Node::ROOT, String::new())];
@@ -106,13 +106,13 @@ fn whole(volume: &dyn FileSystem, node: Node) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// One error, which must say what is damaged.
+/// Counts one error, which must be one that names the damage.
 fn precise(error: &Error) -> usize {
     assert!(matches!(error, Error::Damaged(_)), "{error:?}");
     1
 }
 
-/// Cluster by cluster, where the device has anything but zeroes: most damage elsewhere hits nothing.
+/// Returns the offsets of all blocks of 4 KiB that have anything but zeroes: most damage elsewhere has no effect.
 fn in_use(device: &dyn Device) -> Vec<u64> {
     let mut bytes = vec![0; 1 << 20];
     let mut all = Vec::new();
@@ -124,7 +124,7 @@ fn in_use(device: &dyn Device) -> Vec<u64> {
     all
 }
 
-/// Damages a bit or a sector of one of these places.
+/// Damages a bit or a sector in one of these blocks, and returns a description of the damage.
 fn damage(device: &dyn Device, places: &[u64], random: &mut Random) -> String {
     let at = *random.pick(places);
     let mut bytes = vec![0; 4096];
@@ -149,7 +149,7 @@ struct Planted {
     tree: Tree,
 }
 
-/// A populated volume, and all that is read of it.
+/// Returns a populated volume, and everything that can be read of it.
 fn populated(volume: Volume) -> (Arc<MemoryDevice>, Tree) {
     let device = volume.make();
     let system = open(device.clone());
@@ -201,8 +201,8 @@ impl Planted {
         seen
     }
 
-    /// Damages one of two copies: all can be read as before, and the copies are the same afterwards, but where nothing uses
-    /// what was damaged: no majority tells then which copy is right.
+    /// Damages one of two copies. Everything can be read as before, and after a scrub the copies are the same, except
+    /// where the damage is in space that nothing uses: of two copies that differ there, neither is known to be right.
     fn on_a_mirror(&self, seed: u64) {
         let copies: Vec<Arc<OverlayDevice>> =
             (0..2).map(|_| Arc::new(OverlayDevice::new(self.device.clone()))).collect();
@@ -234,12 +234,12 @@ impl Planted {
     }
 }
 
-/// The volumes on which damage shows: everything has a checksum.
+/// Returns the kinds of volume on which all damage is noticed, since everything has a checksum.
 fn kinds() -> impl Iterator<Item = Volume> {
     VOLUMES.into_iter().filter(|volume| volume.integrity && volume.checksum != "none")
 }
 
-/// Where the metadata pages of a table are, old ones too.
+/// Returns the offsets of all metadata pages of a table, old ones included.
 fn pages_of(device: &dyn Device, table: u64, page: usize) -> Vec<u64> {
     let mut bytes = vec![0; page];
     let mut found = Vec::new();
@@ -270,7 +270,7 @@ fn a_volume_opens_without_one_copy_of_a_table() {
     }
 }
 
-/// The first superblock and either checkpoint can be lost, and the volume is as it was, to be written too.
+/// A volume without its first superblock or either checkpoint has all its files and can be written.
 #[test]
 fn a_volume_opens_without_a_superblock_or_a_checkpoint() {
     for volume in [VOLUMES[1], VOLUMES[3]] {
@@ -300,7 +300,8 @@ fn a_volume_opens_without_a_superblock_or_a_checkpoint() {
     }
 }
 
-/// What reading can go without does not keep a volume from being read: what is free, and the root directory's record.
+/// A volume can be read without the tables that reading does not need: allocators, parent-child table, reference counts
+/// and security descriptors, and without the root directory's own record.
 #[test]
 fn a_volume_whose_allocators_are_lost_is_read() {
     let volume = VOLUMES[1];
@@ -312,7 +313,7 @@ fn a_volume_whose_allocators_are_lost_is_read() {
         assert_eq!(read(&system), (expected.clone(), 0), "without table {table:#x}");
         let made = system.create(Node::ROOT, &Name::from("new"), Kind::Directory);
         match table {
-            // Needed only for directories.
+            // The parent-child table is needed only to make directories.
             0x03 => assert!(matches!(made, Err(Error::Damaged(_))), "{made:?}"),
             _ => assert!(matches!(made, Err(Error::ReadOnly(_))), "without table {table:#x}: {made:?}"),
         }
@@ -320,7 +321,7 @@ fn a_volume_whose_allocators_are_lost_is_read() {
         assert_eq!(report.remaining, None, "without table {table:#x}: {:#?}", report.findings);
         assert_eq!(read(&open(damaged)), (expected.clone(), 0), "without table {table:#x}");
     }
-    // A root directory in several pages.
+    // With 400 more files the root directory has several pages, and each is damaged in turn.
     let system = open(device.clone());
     for number in 0..400 {
         system.create(Node::ROOT, &Name::from(format!("file {number}").as_str()), Kind::File).unwrap();
@@ -341,8 +342,8 @@ fn a_volume_whose_allocators_are_lost_is_read() {
     assert!((1..4).contains(&only_read), "{only_read}");
 }
 
-/// Where a page of a directory is damaged, its own names cannot be removed, all others can, also those that are removed
-/// from a page next to it; and what is in use is never given away.
+/// Where a page of a directory is damaged, the names in that page cannot be removed, and all others can, also those in
+/// the pages next to it. Clusters in use are never marked free.
 #[test]
 fn a_damaged_page_of_a_directory_harms_only_its_own_names() {
     let device: Arc<dyn Device> = VOLUMES[0].make();
@@ -364,7 +365,7 @@ fn a_damaged_page_of_a_directory_harms_only_its_own_names() {
         let system = open(with_damage(at));
         (0..400).filter(|&number| system.lookup(Node::ROOT, &name(number)).is_err()).count()
     };
-    // Not the page with the directory's own record, without which the volume is only read.
+    // The page with the directory's own record is left out: without it the volume is read-only.
     let is_writable = |&at: &u64| open(with_damage(at)).sync_all().is_ok() && lost(at) < 400;
     let leaf = pages_of(&*device, 0x600, 16384).into_iter().filter(is_writable).find(|&at| lost(at) > 0);
     let (leaf, mut refused) = (leaf.expect("a page with names in it"), 0);
@@ -401,8 +402,8 @@ fn a_mirror_repairs_what_was_damaged() {
     }
 }
 
-/// 100,000 places, half of them on mirrors: `cargo test --release -p platter-refs --test damage -- --ignored
-/// --nocapture`, with `PLATTER_SEED=n` for others.
+/// 100,000 damaged places, half of them on mirrors: `cargo test --release -p platter-refs --test damage -- --ignored
+/// --nocapture`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes an hour"]
 fn a_hundred_thousand_places() {

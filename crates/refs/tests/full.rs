@@ -1,4 +1,4 @@
-//! Full volumes: every operation fails cleanly, and what is there can be removed.
+//! Full volumes: every operation that needs room fails cleanly, and existing files can be removed.
 
 mod common;
 
@@ -7,7 +7,7 @@ use platter_device::Recorder;
 use platter_vfs::{Change, Error, FileSystem, Kind, Name, Node};
 use std::sync::Arc;
 
-/// First all room for data is taken, then all for pages, by directories, each of which has one of its own.
+/// First a file takes all room for data, then directories take all room for pages, since each has a page of its own.
 #[test]
 fn a_full_volume_refuses_and_goes_on() {
     for volume in [VOLUMES[0], VOLUMES[3]] {
@@ -35,7 +35,7 @@ fn a_full_volume_refuses_and_goes_on() {
         };
         assert!(matches!(refused, Error::NoSpace), "{volume:?}: {refused}");
         assert!(made > 100, "{volume:?}: {made}");
-        // Nothing is half-made, and the volume is not given up.
+        // The refused directory is not half made, and the volume still accepts changes.
         assert!(matches!(system.lookup(Node::ROOT, &name(made)), Err(Error::NotFound)));
         system.sync_all().unwrap();
         for number in 0..made {
@@ -50,7 +50,7 @@ fn a_full_volume_refuses_and_goes_on() {
     }
 }
 
-/// What is in very many pieces and shares none of them needs no room for saying that it is shared no more.
+/// A file in very many pieces, none of which is shared, can be removed without room for changed reference counts.
 #[test]
 fn a_scattered_file_is_removed_from_a_full_volume_on_which_others_share() {
     let volume = VOLUMES[0];
@@ -81,7 +81,7 @@ fn a_scattered_file_is_removed_from_a_full_volume_on_which_others_share() {
     check_clean(&*device).unwrap();
 }
 
-/// A write that there is no room for leaves nothing of itself, also where a part of it would have fitted.
+/// A write that there is no room for changes nothing, even where a part of it would have fitted.
 #[test]
 fn a_write_into_a_hole_is_taken_as_a_whole_or_not_at_all() {
     for volume in [VOLUMES[0], VOLUMES[2]] {
@@ -90,7 +90,8 @@ fn a_write_into_a_hole_is_taken_as_a_whole_or_not_at_all() {
         let cluster = volume.cluster;
         let file = |name: &str| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
         let (holes, ballast) = (file("holes"), file("ballast"));
-        // It ends inside a cluster: what is written behind a gap is carried out at once.
+        // The file ends inside a cluster, so a write behind a gap is not planned but carried out with the stream
+        // locked.
         system.write(holes, 0, &vec![3; 3 * cluster as usize / 2]).unwrap();
         let (mut at, mut length) = (0, 64 * cluster);
         while length > 0 {
@@ -119,7 +120,7 @@ fn a_write_into_a_hole_is_taken_as_a_whole_or_not_at_all() {
     }
 }
 
-/// On a full volume a write that is refused asks for a commit only if that can bring what it lacks.
+/// On a full volume a write that is refused makes a commit only if that can free as many clusters as are missing.
 #[test]
 fn writes_that_are_refused_cost_no_commit_each() {
     let recorder = Arc::new(Recorder::new(VOLUMES[0].make()));
@@ -143,7 +144,7 @@ fn writes_that_are_refused_cost_no_commit_each() {
     }
     let seen = recorder.traffic().since(&before);
     assert_eq!(seen.write.count, 0, "writes to the device");
-    // What was given up comes back when it is asked for.
+    // The punched clusters become free when the write needs them: it makes a commit.
     system.punch(large, 0..1 << 20).unwrap();
     system.write(other, 0, &[1; 5000]).unwrap();
     system.unmount().unwrap();

@@ -1,4 +1,4 @@
-//! The fuzzers' corpus and mutations of it, on stable Rust.
+//! Runs the fuzz targets on their corpus and on mutations of it, with stable Rust.
 
 use platter_refs::fuzzing;
 use platter_testing::model::replay_corpus;

@@ -1,4 +1,4 @@
-//! Everything grows on a small, full and fragmented volume.
+//! Everything that can grow does so on a small, full and fragmented volume.
 
 mod common;
 
@@ -7,7 +7,7 @@ use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
 fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);
-    // All of it with room enough for data, and with hardly any.
+    // Even seeds leave enough free space for data, odd ones hardly any.
     let leave = if part.seed.is_multiple_of(2) { 40 << 20 } else { 6 << 20 };
     grow(part.seed, part.count, leave, part.attempts, platter_testing::scale!(), make);
 }
@@ -18,8 +18,8 @@ fn what_grows_is_refused_or_kept() {
     grow_all(&VOLUMES, RUN / VOLUMES.len(), run);
 }
 
-/// 200,000 operations on each kind of volume: `cargo test --release -p platter-refs --test growth --
-/// --ignored --nocapture`, with `PLATTER_SEED=n` for others, and a part of them with `PLATTER_PART=i/n`.
+/// 200,000 operations on each kind of volume: `cargo test --release -p platter-refs --test growth -- --ignored
+/// --nocapture`, with `PLATTER_SEED=n` for other seeds, and `PLATTER_PART=i/n` for a part of the operations.
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {

@@ -1,4 +1,4 @@
-//! Planned writes that are on their way together and finish in another order.
+//! Planned writes that are in flight together and finish in either order.
 
 mod common;
 
@@ -7,8 +7,8 @@ use platter_device::{Buffer, Device};
 use platter_vfs::{FileSystem, Kind, Node, Plan};
 use std::sync::Arc;
 
-/// A write that begins behind the end zeroes the rest of the cluster that the file ends inside of: not what another,
-/// which is planned and not finished, has written there.
+/// A write that begins behind the end of a file zeroes the rest of the cluster with the end, but not the data that
+/// another write, planned and not yet finished, has put there.
 #[test]
 fn a_write_behind_the_end_leaves_what_another_writes_before_it() {
     for volume in VOLUMES {
@@ -20,7 +20,7 @@ fn a_write_behind_the_end_leaves_what_another_writes_before_it() {
             let node = system.create(Node::ROOT, &(&*name).into(), Kind::File).unwrap();
             system.write(node, 0, &vec![1; 3 * cluster - 1234]).unwrap();
             system.sync_all().unwrap();
-            // The last clusters that there are, and the one behind them.
+            // One write to the last two clusters of the file, and one to the cluster behind them.
             let data = [Buffer::from(&vec![2; 2 * cluster][..]), Buffer::from(&vec![3; cluster][..])];
             let mut plans = [Plan::default(), Plan::default()];
             for ((plan, data), at) in plans.iter_mut().zip(&data).zip([cluster, 3 * cluster]) {

@@ -1,7 +1,8 @@
-//! Volumes made here, read by the crate `refs-core`, which knows nothing of this one.
+//! Volumes that Platter made, read by the crate `refs-core`, which shares no code with it.
 //!
-//! It reads whole images with 4 KiB clusters: boot record, superblock, where the checkpoints are, container and object
-//! tables of one page, and names of directories of any size. Content and records it does not read as 3.x has them.
+//! `refs-core` reads whole images with 4 KiB clusters: boot record, superblock, the places of the checkpoints,
+//! container and object tables of one page, and names of directories of any size. It does not read records and content
+//! as 3.x has them.
 
 mod common;
 
@@ -18,7 +19,7 @@ use refs_core::{
 const CLUSTER: usize = 4096;
 const PAGE: usize = 4 * CLUSTER;
 
-/// Directories with one name, with some and with thousands, below each other; names of 1 to 255 units.
+/// Makes directories inside each other with few, some and thousands of names, of 1 to 255 units.
 fn populate(volume: &impl FileSystem) {
     let mut above = Node::ROOT;
     for (depth, directory) in ["one", "Ünïcödé", "日本語", &"x".repeat(255)].into_iter().enumerate() {
@@ -40,7 +41,7 @@ fn populate(volume: &impl FileSystem) {
     }
 }
 
-/// The names below a directory as this crate reads them: their paths, and whether they are directories.
+/// Collects the paths below a directory as this crate reads them, and whether each is a directory.
 fn ours(volume: &impl FileSystem, directory: Node, path: &str, all: &mut Vec<(String, bool)>) {
     let (mut cursor, mut entries) = (Cursor::START, Vec::new());
     loop {
@@ -60,7 +61,7 @@ fn ours(volume: &impl FileSystem, directory: Node, path: &str, all: &mut Vec<(St
     }
 }
 
-/// An image as `refs-core` sees it.
+/// An image as `refs-core` reads it.
 struct Judge<'i> {
     image: &'i [u8],
     resolver: ContainerResolver,
@@ -74,7 +75,7 @@ impl Judge<'_> {
         &self.image[at..at + PAGE]
     }
 
-    /// The objects of the directories whose names lie in a directory's tree.
+    /// Collects the names in a directory's tree that have short entries, with the object that each leads to.
     fn below(&self, block: u64, all: &mut Vec<(String, u64)>) {
         let page = MinstorePage::parse(self.page(block), 0).unwrap();
         for row in page.rows() {
@@ -93,7 +94,8 @@ impl Judge<'_> {
         self.below(root, &mut directories);
         for entry in walk_directory(self.image, root).unwrap() {
             let path = format!("{path}/{}", entry.name);
-            // A second name of a file is as short as a directory's: only the object that it leads to tells them apart.
+            // The names of a file with several have short entries, as directories do: only the object that they lead to
+            // tells the two apart.
             let below = directories.iter().find(|(name, _)| *name == entry.name && entry.is_directory);
             let is_directory = below.is_some_and(|&(_, other)| other != object);
             all.push((path.clone(), is_directory));
@@ -128,7 +130,7 @@ fn refs_core_reads_what_is_written() {
         for &place in &places {
             let at = place as usize * CLUSTER;
             assert_eq!(MetaBlock::parse(&image[at..], "CHKP", at as u64).unwrap().block_number, place);
-            // Where the roots are it does not read.
+            // `refs-core` does not read the references to the roots.
             let signature = platter_refs::layout::PageHeader::from_bytes(&image[at..]).volume;
             let found =
                 Checkpoint::from_bytes(&image[at..at + PAGE], place, CLUSTER, signature, at as u64).unwrap();
@@ -141,7 +143,7 @@ fn refs_core_reads_what_is_written() {
         for root in [Root::Containers, Root::ContainersCopy] {
             let at = roots[root as usize].clusters[0] as usize * CLUSTER;
             MetaBlock::parse(&image[at..], "MSB+", at as u64).unwrap();
-            // Rows of volumes with SHA-256 are longer than it knows.
+            // Rows of volumes with SHA-256 are longer than `refs-core` expects.
             if volume.checksum != "sha256" {
                 let table = ContainerTable::parse(&image[at..at + PAGE], at as u64).unwrap();
                 for (index, row) in table.records().enumerate() {

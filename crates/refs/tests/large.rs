@@ -1,4 +1,4 @@
-//! Large volumes, on devices that hold what was written.
+//! Large volumes, on devices that take memory only for what was written.
 
 mod common;
 
@@ -15,8 +15,8 @@ fn make(bytes: u64) -> Result<Arc<MemoryDevice>, Error> {
     Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).map(|()| device)
 }
 
-/// The tables of containers need more than three of them, and every commit copies what it changes. Allocating looked at
-/// all containers for each that it took.
+/// The container tables of this volume take more than three containers, and every commit copies the pages of them that
+/// it changes. The test is slow if allocating looks at all containers for each that it takes.
 #[test]
 fn tables_of_a_large_volume_have_room_for_their_copies() {
     let device = make(34 * TIB).unwrap();

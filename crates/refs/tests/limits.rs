@@ -1,4 +1,4 @@
-//! What does not fit into a record is refused when it is asked for, and nothing that was done before is lost.
+//! A change that does not fit into a record is refused at once, and nothing that was done before is lost.
 
 mod common;
 
@@ -9,10 +9,10 @@ use platter_vfs::{Error, FileSystem, Integrity, Kind, Name, Node, RenameFlags, R
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of streams and attributes that were taken, by name.
+/// The contents of a file, of its streams and of its extended attributes, by name.
 type Taken = BTreeMap<String, Vec<u8>>;
 
-/// Everything that a file has beside its own content, which is under the empty name.
+/// Returns the content of a file, under the empty name, and those of its streams and extended attributes.
 fn everything(system: &RefsVolume, node: Node) -> Taken {
     let read = |node: Node| {
         let mut bytes = vec![0; system.attributes(node).unwrap().size as usize];
@@ -36,7 +36,7 @@ fn file(system: &RefsVolume, name: &str) -> Node {
     system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap()
 }
 
-/// What `act` makes of a volume is there after an unmount, and so is what was made before it.
+/// Checks that everything that `act` does to a file is there after an unmount, and so is a file that was made before.
 fn holds(volume: Volume, act: impl Fn(&RefsVolume, Node)) {
     let device = volume.make();
     let system = open(device.clone());
@@ -71,7 +71,7 @@ fn names_of(system: &RefsVolume) -> std::collections::BTreeSet<String> {
     entries.into_iter().map(|entry| entry.name.to_string()).collect()
 }
 
-/// Puts a stream on a file. Whether there was room for it.
+/// Gives a file a stream. Returns whether there was room for it.
 fn put_stream(system: &RefsVolume, node: Node, name: &str, bytes: &[u8]) -> bool {
     let stream = match system.stream(node, &Name::from(name), true) {
         Err(Error::RecordFull { .. }) => return false,
@@ -150,7 +150,7 @@ fn content_leaves_the_record_for_attributes() {
                 if !is_first {
                     write();
                 }
-                // As far as it goes, in steps.
+                // Content of other lengths, up to the most that a record may hold, is written too.
                 let more = (1900..2048).rev().step_by(7);
                 more.for_each(|length| system.write(node, 0, &content(3, length)).unwrap());
             });
@@ -206,7 +206,7 @@ fn full(error: Error) {
     assert!(error.is_full(), "{error}");
 }
 
-/// A name may be taken, or that of a stream.
+/// Accepts the error that the name is taken, by a snapshot or a stream.
 fn known(error: Error) -> Result<(), Error> {
     match error {
         Error::Exists => Ok(()),
@@ -254,7 +254,7 @@ fn a_directory_holds_what_its_record_does() {
     check_clean(&*device).unwrap();
 }
 
-/// Two runs take less than the page that three go to.
+/// Two runs take less room in the record than the reference to a page, which three runs go to.
 #[test]
 fn runs_have_their_room_before_they_come() {
     for volume in VOLUMES {
@@ -273,8 +273,8 @@ fn runs_have_their_room_before_they_come() {
     }
 }
 
-/// What one stream has no room for moves another, which nobody holds, to clusters; it is not enough, and what was moved
-/// is stored all the same.
+/// A write to a stream finds no room in the record, and so moves another stream, which no caller holds, to clusters.
+/// This is not enough, and the write is refused; the stream that was moved must be stored all the same.
 #[test]
 fn a_stream_that_makes_room_in_vain_is_stored() {
     holds(V3_14, |system, node| {

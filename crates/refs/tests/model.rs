@@ -1,4 +1,4 @@
-//! Long random streams of operations, against the reference.
+//! Long random streams of operations, compared with the reference file system in memory.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn run(volume: Volume, seed: u64, count: usize) {
     verify(seed, count, 500, &volume.shape(300_000), make);
 }
 
-/// 20,000 operations.
+/// 28,000 operations.
 #[test]
 fn every_kind_agrees_with_the_reference() {
     for (number, volume) in VOLUMES.into_iter().enumerate() {
@@ -21,7 +21,7 @@ fn every_kind_agrees_with_the_reference() {
 }
 
 /// A million operations: `cargo test --release -p platter-refs --test model -- --ignored`, with `PLATTER_SEED=n` for
-/// others.
+/// other seeds.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {

@@ -1,4 +1,4 @@
-//! Overwriting with integrity on, far more than the volume holds.
+//! Overwriting files with integrity with far more data than the volume has room for.
 
 mod common;
 
@@ -123,8 +123,8 @@ fn scattered_files_are_put_together() {
     check_clean(&*device).unwrap();
 }
 
-/// A file is overwritten at random, and synced every few writes: pages of runs are changed again and again without being
-/// made anew, and say the right thing.
+/// A file is overwritten at random, and synced every few writes: pages of runs are changed again and again without
+/// being built anew, and hold the right runs.
 #[test]
 fn synced_overwriting_leaves_a_clean_volume() {
     for volume in VOLUMES.into_iter().filter(|volume| volume.integrity) {
@@ -152,7 +152,7 @@ fn synced_overwriting_leaves_a_clean_volume() {
             system.sync(node, SyncScope::Data).unwrap();
         }
         assert_eq!(system.space().unwrap().free, free, "{volume:?}");
-        // As a power cut leaves it.
+        // The volume is left without an unmount, as by a power cut.
         drop(system);
         check_clean(&*device).unwrap_or_else(|found| panic!("{volume:?}: {found}"));
         let system = open(device.clone());

@@ -10,7 +10,7 @@ use platter_testing::model::seed;
 use platter_vfs::{Error, FileSystem, Kind, Node, SyncScope};
 use std::sync::Arc;
 
-/// Calls `with` with how cuts of this kind of volume are judged.
+/// Calls `with` with a judge of power cuts on this kind of volume.
 fn judged<T>(volume: Volume, with: impl FnOnce(Judge<'_>) -> T) -> T {
     with(Judge {
         make: &|| volume.make(),
@@ -22,12 +22,12 @@ fn judged<T>(volume: Volume, with: impl FnOnce(Judge<'_>) -> T) -> T {
     })
 }
 
-/// Fails the power at each `step`-th write of a run.
+/// Fails the power at each `step`-th write of a run. Returns the number of cuts.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
     judged(volume, |judge| judge.run(&format!("{volume:?}"), seed, count, step))
 }
 
-/// Fails the power at random writes of a long run, on average at one of `gap`.
+/// Fails the power at random writes of a long run, on average at one of `gap`. Returns the number of cuts.
 fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
     judged(volume, |judge| judge.long_run(&format!("{volume:?}"), seed, count, gap))
 }
@@ -47,7 +47,7 @@ fn after_a_failed_commit_nothing_more_is_written() {
         assert!(matches!(system.sync(file, SyncScope::All), Err(Error::ReadOnly(_))));
         assert!(matches!(system.create(Node::ROOT, &"other".into(), Kind::File), Err(Error::ReadOnly(_))));
         assert_eq!(faults.count(DeviceOperation::Write), written);
-        // What is in memory can still be read, and the volume is as it was before the commit.
+        // Changes in memory can still be read, and the volume on the device is as it was before the commit.
         let mut content = [0; 50_000];
         assert_eq!(system.read(file, 0, &mut content).unwrap(), 50_000);
         assert_eq!(content, [7; 50_000]);
@@ -72,7 +72,7 @@ fn a_long_run_survives_power_cuts_at_random() {
 }
 
 /// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-refs --test power --
-/// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for others.
+/// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {

@@ -1,4 +1,4 @@
-//! Copying out what is left of volumes that cannot be opened.
+//! Recovery of files from volumes that cannot be opened.
 
 mod common;
 
@@ -28,14 +28,15 @@ fn recover(device: Arc<dyn Device>) -> (RecoverReport, Harvest) {
                 data.read(0, &mut bytes).ok().map(|got| bytes[..got].to_vec())
             }
         };
-        // What was deleted, or is in a damaged directory, may have the name of something else.
+        // A deleted file, or one in a damaged directory, may have the path of another file: the first one found is
+        // kept.
         harvest.entry(path).or_insert((found.deleted, content));
         Ok(())
     });
     (report.unwrap(), harvest)
 }
 
-/// A tree with everything that there may be, and some history.
+/// Makes files of every kind, with several commits in between, and returns what a recovery must find.
 fn plant(device: Arc<MemoryDevice>) -> Harvest {
     let system = open(device);
     let mut planted = Harvest::new();
@@ -86,7 +87,7 @@ fn plant(device: Arc<MemoryDevice>) -> Harvest {
     }
     system.symlink(Node::ROOT, &Name::from("link"), "below/deep").unwrap();
     planted.insert("/link".into(), (false, Some(b"below/deep".to_vec())));
-    // What is renamed is there once, under its last name.
+    // A renamed file must be found once, under its last name.
     let (old, new) = (Name::from("file 7"), Name::from("renamed"));
     system.rename(deep, &old, deep, &new, RenameFlags::default()).unwrap();
     let renamed = planted.remove("/below/deep/file 7").unwrap();
@@ -129,7 +130,7 @@ fn table(bytes: &[u8]) -> Option<u64> {
     bytes.starts_with(b"MSB+").then(|| u64::from_le_bytes(bytes[0x48..0x50].try_into().unwrap()))
 }
 
-/// What was not deleted.
+/// Returns the files that were not deleted.
 fn there(harvest: &Harvest) -> Harvest {
     harvest.iter().filter(|(_, found)| !found.0).map(|(path, found)| (path.clone(), found.clone())).collect()
 }
@@ -146,7 +147,7 @@ fn everything_is_found_without_any_of_the_first_structures() {
         assert_eq!((&report.lost, report.directories), (&Vec::new(), 3));
         behead(&device, volume.cluster);
         assert!(there(&recover(device.clone()).1) == planted, "{volume:?}: beheaded");
-        // Object tables, container tables, allocators, schemas and all other roots.
+        // The pages of object tables, container tables, allocators, schemas and all other roots are erased too.
         assert!(
             erase_where(&*device, volume.cluster, |bytes| table(bytes).is_some_and(|table| table < 0x500))
                 > 10
@@ -220,7 +221,8 @@ fn nothing_is_found_where_nothing_is() {
     assert!(error.to_string().contains("no metadata page"), "{error}");
 }
 
-/// One byte of a page of a directory is another: what stands in it is told as damaged, and all else is as it was.
+/// One bit of a page of a directory is flipped: the files in that page are reported as damaged, and all others are as
+/// they were.
 #[test]
 fn what_stands_in_a_page_that_fails_its_checksum_is_marked() {
     let volume = VOLUMES[1];
@@ -258,12 +260,12 @@ fn what_stands_in_a_page_that_fails_its_checksum_is_marked() {
                 Some(target) => target.clone().into_bytes(),
                 None => {
                     let mut bytes = vec![0; found.size as usize];
-                    // What cannot be read is told.
+                    // A read that fails has reported the damage.
                     let Ok(got) = data.read(0, &mut bytes) else { return Ok(()) };
                     bytes[..got].to_vec()
                 }
             };
-            // The name of a directory above it may be what is damaged.
+            // Only the last name is compared, since the damage may be in the name of a directory above.
             let name = path.rsplit('/').next().unwrap().to_string();
             let is_known = |(other, (_, kept)): (&String, &(bool, Option<Vec<u8>>))| {
                 other.rsplit('/').next() == Some(&name) && kept.as_ref() == Some(&content)

@@ -1,5 +1,5 @@
-//! What is taken is stored: nothing is accepted for which the next commit has no room, and what fails gives back what it
-//! took.
+//! Accepted changes are stored: none is accepted that the next commit has no room for, and an operation that fails
+//! gives back the clusters that it took.
 
 mod common;
 
@@ -26,12 +26,13 @@ fn names(system: &RefsVolume) -> Vec<String> {
     entries.into_iter().map(|entry| entry.name.to_string()).collect()
 }
 
-/// Fills a volume with what `put` makes of one file after another, until there is no room. All of it is there afterwards,
-/// and the volume goes on.
+/// Fills a volume with files until there is no room; `put` puts something into each. At first a large file takes the
+/// space except for `leave` bytes. Checks that all files are there afterwards and that the volume can still be changed.
+/// Returns the number of files.
 fn fill(of: Volume, leave: u64, put: impl Fn(&RefsVolume, Node, u64) -> Result<(), Error>) -> u64 {
     let device = volume(of, 400 << 20);
     let system = open(device.clone());
-    // The rest is for pages.
+    // The space that this file leaves is for pages.
     let large = file(&system, "large");
     let mut at = 0;
     while system.space().unwrap().free * of.cluster > leave {
@@ -62,9 +63,9 @@ fn fill(of: Volume, leave: u64, put: impl Fn(&RefsVolume, Node, u64) -> Result<(
     check_clean(&*device).unwrap_or_else(|fault| panic!("{of:?}: {fault}"));
     let system = open(device.clone() as Arc<dyn Device>);
     let found = names(&system).len() as u64;
-    // The last may be there without what was refused.
+    // The last file may be there without the part that was refused.
     assert!((count + 1..=count + 2).contains(&found), "{of:?}: {found} of {count}");
-    // There is room again.
+    // Once files are removed, there is room again.
     system.unlink(Node::ROOT, &Name::from("large")).unwrap();
     for number in 0..count.min(2000) {
         system.unlink(Node::ROOT, &Name::from(format!("{number}").as_str())).unwrap();
@@ -146,7 +147,7 @@ fn runs_are_refused_when_there_is_no_room_for_them() {
     }
 }
 
-/// Many files are written in place, which nothing counts before a commit stores their times.
+/// Many files are written in place. No room is reserved for their times before a commit stores these.
 #[test]
 fn times_of_what_was_written_in_place_find_room() {
     let device = volume(V3_14, 400 << 20);
@@ -192,14 +193,15 @@ fn a_failed_allocation_gives_back_what_it_took() {
             let attributes = system.attributes(node).unwrap();
             assert_eq!((attributes.size, attributes.allocated), (0, 0), "{of:?}");
         }
-        // Data leaves the next commit its pages, so what looks free may be too much at the last moment too.
+        // Data leaves room for the pages of the next commit, so an allocation of all free clusters may be refused after
+        // it has taken most of them.
         let refused = system.allocate(node, 0..before * of.cluster, true);
         assert!(matches!(refused, Err(Error::NoSpace) | Ok(())), "{of:?}: {refused:?}");
         system.unlink(Node::ROOT, &Name::from("file")).unwrap();
         system.forget(node, 1);
         file(&system, "file");
         system.sync_all().unwrap();
-        // But for the log of syncs, which the first one makes.
+        // All clusters are free again but those of the log of syncs, which the first sync makes.
         let after = system.space().unwrap().free * of.cluster;
         assert!(after + (1 << 20) > before * of.cluster, "{of:?}: {after}");
         system.unmount().unwrap();

@@ -1,4 +1,5 @@
-//! Each page of the metadata is lost in turn: what a repair keeps of the files, and whether the volume is whole again.
+//! One metadata page after another is lost or damaged. The tests count the files that a repair keeps, and look whether
+//! the volume is clean afterwards.
 
 mod common;
 mod damaged;
@@ -13,10 +14,10 @@ use platter_vfs::{CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, Op
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Files by their paths, with what they hold.
+/// The files by their names, with their content.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// 300 files in three directories, made in steps with a commit after each, and some of them removed.
+/// Makes 330 files in three directories, with a commit after every ten, and removes one of each ten.
 fn populate(device: Arc<MemoryDevice>) -> Files {
     let system = open(device);
     let mut files = Files::new();
@@ -44,7 +45,7 @@ fn populate(device: Arc<MemoryDevice>) -> Files {
     files
 }
 
-/// Where each page stands that the newest checkpoint leads to, with its tree.
+/// Returns the offset of each page that the newest checkpoint leads to, with the page's tree.
 fn pages(device: &MemoryDevice) -> Vec<(u64, Of)> {
     let surgeon = Surgeon::new(device);
     let mut trees: Vec<Of> = Root::ALL.into_iter().map(Of::Root).collect();
@@ -59,7 +60,7 @@ fn pages(device: &MemoryDevice) -> Vec<(u64, Of)> {
     all.collect()
 }
 
-/// The files of a volume by their names; those whose content cannot be read have none.
+/// Returns the files of a volume by their names; `None` stands for content that cannot be read.
 fn read(system: &RefsVolume) -> BTreeMap<String, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![Node::ROOT];
@@ -82,18 +83,21 @@ fn read(system: &RefsVolume) -> BTreeMap<String, Option<Vec<u8>>> {
     found
 }
 
-/// What became of a volume.
+/// The results of all cases of one kind of damage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outcome {
     cases: u64,
-    /// The repair left nothing to be found.
+    /// The number of cases in which a repair left nothing to be found.
     clean: u64,
-    /// Files that were as before, of how many; that had other content; that were not there before.
+    /// The number of files that were as before, over all cases.
     kept: u64,
+    /// The number of files that were there before the damage, over all cases.
     files: u64,
+    /// The number of files that had other content after the repair.
     wrong: u64,
+    /// The number of files that were not there before the damage.
     more: u64,
-    /// Files that recovery has as they were.
+    /// The number of files that a recovery found as they were.
     recovered: u64,
 }
 
@@ -132,7 +136,8 @@ fn one(
     is_clean
 }
 
-/// Damages every so many pages, and returns what became of them: zeroed, and with one bit wrong.
+/// Damages one page of each `every`, one at a time. Returns the outcomes with the page zeroed, and with one of its bits
+/// wrong.
 fn damage_each(volume: Volume, every: usize) -> [Outcome; 2] {
     let device = volume.make();
     let files = populate(device.clone());
@@ -160,8 +165,9 @@ fn damage_each(volume: Volume, every: usize) -> [Outcome; 2] {
     outcomes
 }
 
-/// A wrong bit is put right wherever it is, and nothing is lost by it. Where a page is gone, the volume is whole again in
-/// nearly all cases, no file has other content, and as many are there as recovery finds.
+/// A single wrong bit must be put right wherever it is, without any loss. Where a page is gone, the volume must be
+/// clean again in nearly all cases, no file may have other content, and about as many files must be kept as a recovery
+/// finds.
 fn judge([zeroed, flipped]: [Outcome; 2]) {
     assert_eq!(
         (flipped.clean, flipped.kept, flipped.wrong),
@@ -169,7 +175,7 @@ fn judge([zeroed, flipped]: [Outcome; 2]) {
         "{flipped:?}"
     );
     assert!(zeroed.clean * 20 >= zeroed.cases * 19, "{zeroed:?}");
-    // What was removed stays so.
+    // Removed files must not come back.
     assert_eq!((zeroed.wrong, zeroed.more), (0, 0), "{zeroed:?}");
     assert!(zeroed.kept * 100 >= zeroed.recovered * 99, "{zeroed:?}");
 }

@@ -8,24 +8,24 @@ use crate::restored;
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
-/// What the first structures fix.
+/// The content of the first structures, through which all others are found.
 pub struct Anchors {
     /// The boot record.
     pub boot: BootRecord,
-    /// Sizes.
+    /// The volume's sizes, version and kind of checksum.
     pub geometry: Geometry,
     /// The superblock.
     pub superblock: Superblock,
     /// The newest checkpoint.
     pub checkpoint: Checkpoint,
-    /// Which of the two places it is in.
+    /// Which of the two places of checkpoints the newest one is in: 0 or 1.
     pub slot: usize,
 }
 
-/// Reads them, reports what is damaged, and notes how to put it right from the copies.
+/// Reads the first structures, reports those that are damaged, and notes in `repair` how their copies put them right.
 ///
 /// # Errors
-/// If of one of them no copy is good.
+/// If one of the structures has no usable copy.
 pub fn read(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) -> Result<Anchors> {
     let boot = boot_record(device, report, repair)?;
     let superblock = superblocks(device, &boot, report, repair)?;
@@ -45,7 +45,8 @@ fn sector_at(device: &dyn Device, offset: u64) -> Result<(BootRecord, Vec<u8>)> 
     device.read_at(offset, &mut bytes)?;
     let record = bytes[..BootRecord::SIZE].try_into().expect("512 bytes");
     let record = BootRecord::from_bytes(record, offset)?;
-    // The copy can stand in the middle of a larger sector of the device.
+    // A volume must not end beyond the device. Nor may its sectors be smaller than the device's: the boot record's copy
+    // could stand in the middle of a device sector.
     if record.sectors * u64::from(record.sector) > device.len() {
         let most = device.len() / u64::from(record.sector);
         return Err(Error::damaged(
@@ -148,8 +149,8 @@ fn shown(superblock: &Superblock) -> String {
     format!("generation {} with checkpoints at {first:#x} and {second:#x}", superblock.generation)
 }
 
-/// Reports a superblock or checkpoint whose reference to itself holds more than its own checksum covers: it leaves out
-/// the whole reference.
+/// Reports a superblock or checkpoint whose reference to itself holds bytes besides place and checksum. Its own
+/// checksum does not cover them, since it leaves out the whole reference.
 fn untidy(
     bytes: &[u8],
     place: u64,
@@ -167,7 +168,8 @@ fn untidy(
     }
 }
 
-/// A superblock or checkpoint for another place, sealed anew; `fields` say where its seal is and how long.
+/// Returns a superblock or checkpoint for another place, sealed anew. `fields` are the offsets of the two fields that
+/// hold place and length of its seal (the reference to itself), and `covered` bytes go into its checksum.
 fn moved(bytes: &[u8], place: u64, fields: (usize, usize), covered: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     put(&mut bytes, 0x20, place);
@@ -209,7 +211,8 @@ fn checkpoints(
             (Ok(_), None) => {}
         }
     }
-    // Harmless beside a good one: a power cut while it is written leaves it so, and the next commit writes over it.
+    // A damaged checkpoint is harmless beside a good one: a power cut during its write leaves it so, and the next
+    // commit writes over it.
     let severity = if good.is_empty() { Severity::Inconsistent } else { Severity::Notice };
     let is_other_whole = !good.is_empty();
     let mut lost = Vec::new();
@@ -236,7 +239,8 @@ fn checkpoints(
         report.add(Finding { code: "checkpoint", severity, path: None, message, repaired: false });
         if is_inside {
             let place = places[bad_slot];
-            // The same roots. The first place has the higher clock: some readers look at no other.
+            // The copy has the same roots. The checkpoint at the first place gets the higher clock, since some readers
+            // look only there.
             let clock = if bad_slot == 0 { newest.clock + 1 } else { newest.clock.saturating_sub(1) };
             let mut copy = bytes.clone();
             put(&mut copy, 0x10, clock);

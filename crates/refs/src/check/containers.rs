@@ -8,15 +8,15 @@ use crate::layout::{ContainerRow, Root};
 use platter_vfs::{Error, Result, Severity};
 use std::collections::HashMap;
 
-/// What the space check needs of a container row.
+/// The fields of a container row that the space check needs.
 pub struct Container {
-    /// Its first real cluster, if that can be true.
+    /// The container's first real cluster; `None` if the row is damaged.
     pub start: Option<u64>,
-    /// Free clusters, as the row counts them, twice.
+    /// The number of free clusters, from each of the two fields of the row that hold it.
     pub free: (u64, u32),
-    /// It is set apart for metadata.
+    /// Whether the container is set apart for metadata.
     pub for_pages: bool,
-    /// Where the row stands.
+    /// The row's offset on the device, in bytes.
     pub at: u64,
 }
 
@@ -33,7 +33,7 @@ pub fn read(check: &mut Check<'_>) {
         })
     };
     copies::walk(check, first, second, &valid, &mut row);
-    // From here on virtual numbers can be translated.
+    // From here on virtual cluster numbers can be translated to real ones.
     check.starts = check.containers.iter().map(|container| container.start).collect();
     let expected = check.geometry.clusters / u64::from(check.geometry.per_container);
     let found = check.containers.len() as u64;
@@ -49,10 +49,10 @@ pub fn read(check: &mut Check<'_>) {
     }
 }
 
-/// How many containers a table puts at each place.
+/// Returns how many containers a table puts at each first real cluster.
 fn places(check: &mut Check<'_>, mut cursor: RowCursor) -> HashMap<u64, u32> {
     let mut places = HashMap::new();
-    // Its pages are counted when it is walked for itself.
+    // This walk does not count the table's pages as used; the one that reads the rows does.
     check.is_again = true;
     while let Some(row) = cursor.next(check) {
         if let Ok(found) = ContainerRow::from_bytes(&row.value, row.at) {
@@ -94,7 +94,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
     check.containers.push(container);
 }
 
-/// Reads the row that comes next.
+/// Reads a row, which must be that of the next container.
 fn read_row(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
     let found = plausible(check, row)?;
     let expected = FIRST_CONTAINER + check.containers.len() as u64;
@@ -104,7 +104,7 @@ fn read_row(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
     Ok(found)
 }
 
-/// Reads a row that, taken for itself, can be true.
+/// Reads a row, and compares its fields with each other and with the volume's size, but not with other rows.
 fn plausible(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
     let found = ContainerRow::from_bytes(&row.value, row.at)?;
     let number = u64_at(&row.key, 0);
@@ -127,7 +127,7 @@ fn plausible(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
 }
 
 impl Check<'_> {
-    /// A walk through the tree of a root.
+    /// Returns a cursor over the rows of a root's tree.
     pub fn root_cursor(&self, root: Root) -> RowCursor {
         use super::order::Order;
         use crate::container::Tier;

@@ -1,7 +1,7 @@
 //! Tables of which the volume keeps two copies.
 //!
-//! Each is walked for itself first. Where only one of the two is whole and in order, that one counts. Where both are,
-//! they are walked side by side, and of rows that differ the one counts that leads somewhere.
+//! Each copy is walked on its own first. Where only one of the two is whole and in order, only its rows count.
+//! Otherwise both are walked side by side, and where their rows differ, the row that is valid counts.
 
 use super::Check;
 use super::noted::Mend;
@@ -10,11 +10,11 @@ use super::tree::{RowCursor, TreeRow};
 use platter_vfs::Severity;
 use std::cmp::Ordering;
 
-/// Whether a row can be true, asked where copies differ.
+/// Tells whether a row can be right; called where the copies differ.
 pub type Valid<'v> = &'v dyn Fn(&mut Check<'_>, &TreeRow) -> bool;
 
-/// Calls `each` on every row that counts, and reports where the copies differ. Whether either of them is whole is the
-/// answer.
+/// Calls `each` on every row that counts, and reports where the copies differ. Returns whether at least one of the
+/// copies is whole.
 pub fn walk(
     check: &mut Check<'_>,
     mut first: RowCursor,
@@ -67,7 +67,7 @@ fn rest(check: &mut Check<'_>, mut cursor: RowCursor, each: &mut dyn FnMut(&mut 
     }
 }
 
-/// Walks both side by side.
+/// Walks both copies side by side.
 fn merge(
     check: &mut Check<'_>,
     mut first: RowCursor,
@@ -77,8 +77,8 @@ fn merge(
 ) {
     let order = first.subject().order;
     let (mut one, mut other) = (next(check, &mut first), next(check, &mut second));
-    // Rows that the first copy must get from the second, and rows of its own that must go; whether there is anything to
-    // do; whether it is clear what.
+    // Rows that the first copy must get from the second; keys of rows that it must lose; whether the copies differ;
+    // whether one of each two differing rows is valid, so that it is clear what to do.
     let (mut rows, mut without, mut differ, mut is_clear) = (Vec::new(), Vec::new(), false, true);
     loop {
         let compared = match (&one, &other) {

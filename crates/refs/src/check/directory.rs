@@ -1,4 +1,5 @@
-//! The tree of directories: each one's rows, what they lead to, and what leads back.
+//! The tree of directories: the rows of each directory, the files and directories that they lead to, and the links
+//! back.
 
 use super::known::{METADATA_DIRECTORY, is_directory};
 use super::lost::LostTree;
@@ -22,7 +23,7 @@ struct Waiting {
     entry: Option<ShortEntry>,
 }
 
-/// Walks all directories: from the root first, and then those that nothing leads to.
+/// Walks all directories: first those that are reached from the root, then those that no name leads to.
 pub fn walk_all(check: &mut Check<'_>) {
     if !check.objects.contains_key(&ROOT_DIRECTORY) {
         let message = format!("object table: expected the root directory ({ROOT_DIRECTORY:#x}), found none");
@@ -47,7 +48,8 @@ pub fn walk_all(check: &mut Check<'_>) {
     };
     let orphans: Vec<u64> =
         check.objects.keys().copied().filter(|&number| is_orphan(check, number)).collect();
-    // Those whose own parent is lost too come with it, unless they go round in a circle.
+    // A directory whose parent is without a name too is reached from that parent. The second pass takes the directories
+    // that are each other's parents in a circle.
     for last in [false, true] {
         for &number in &orphans {
             if !is_orphan(check, number) {
@@ -67,7 +69,7 @@ pub fn walk_all(check: &mut Check<'_>) {
                 format!("object {number:#x} at offset {at}: no name leads to this directory; {said}");
             check.find("orphan", Severity::Inconsistent, None, message);
             check.repair.add(Task::Adopt { directory: number });
-            // It stands for itself in paths.
+            // A directory in `orphans` has no path: messages show its number instead.
             let (above, name) = link.unwrap_or_else(|| (ROOT_DIRECTORY, Vec::new()));
             check.orphans.insert(number, (above, name.into()));
             walk_from(check, number);
@@ -75,7 +77,7 @@ pub fn walk_all(check: &mut Check<'_>) {
     }
 }
 
-/// The link to the directory above that a directory's own record has.
+/// Returns the directory above and the name in it, as a directory's own record gives them.
 fn own_link(check: &mut Check<'_>, number: u64) -> Option<(u64, Vec<u16>)> {
     check.is_again = true;
     let mut cursor = cursor(check, number)?;
@@ -182,7 +184,7 @@ impl Walk {
         check.find(code, severity, Some(path), message);
     }
 
-    /// The directory's own record.
+    /// Checks the row with the directory's own record.
     fn own(&mut self, check: &mut Check<'_>, row: &TreeRow) {
         self.has_own = true;
         let spot = Spot { table: self.object, row: &row.key, directory: self.object, name: &[], at: row.at };
@@ -245,7 +247,7 @@ impl Walk {
         }
     }
 
-    /// A name.
+    /// Checks the row of a name.
     fn name(&mut self, check: &mut Check<'_>, row: &TreeRow, waiting: &mut Vec<Waiting>) {
         let name = key::units(&row.key);
         if !row.key.len().is_multiple_of(2) {
@@ -305,7 +307,7 @@ impl Walk {
         }
     }
 
-    /// A name that leads to a directory.
+    /// Checks a name that leads to a directory, and has that directory walked later.
     fn below(
         &mut self,
         check: &mut Check<'_>,
@@ -335,7 +337,7 @@ impl Walk {
         waiting.push(Waiting { object: number, entry: Some(entry) });
     }
 
-    /// The record of a file with several names.
+    /// Checks the record of a file with several names.
     fn body(&mut self, check: &mut Check<'_>, row: &TreeRow) {
         let (ordinal, home) = (u64_at(&row.key, 8), u64_at(&row.key, 16));
         let fallback = nameless(ordinal);

@@ -15,14 +15,14 @@ use crate::stream;
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
 
-/// Content of this size and more is never in the record from 3.10 on.
+/// Content of this many bytes and more is never in the record from 3.10 on.
 const MOST_INLINE: u64 = 0x800;
-/// Most security identifiers without a descriptor that are told apart.
+/// The most different security identifiers without a descriptor that are remembered.
 const MOST_IDS: usize = 1 << 16;
-/// Bytes of the summary of a stream that is not in the record.
+/// The length in bytes of a named stream's summary, where the content is not in the record.
 const OUTSIDE: usize = 0x74;
 
-/// Sizes as they are found, next to what the record says.
+/// The sizes of a stream as its content or its runs give them, to be compared with those in the record.
 struct FoundSizes {
     size: u64,
     allocated: u64,
@@ -31,12 +31,12 @@ struct FoundSizes {
 }
 
 impl<'o> Owner<'o> {
-    /// The file of this record.
+    /// The file itself as owner; `spot` is its record.
     fn of(spot: &Spot<'o>) -> Owner<'o> {
         Owner { spot: *spot, stream: &[], attribute: &[], integrity: false, is_snapshot: false }
     }
 
-    /// The stream that an attribute of it holds.
+    /// A stream of the file as owner, which the attribute `row` holds.
     fn new(spot: &Spot<'o>, stream: &'o [u16], row: &'o Attribute, record: &Record) -> Owner<'o> {
         let integrity = record.attributes & Record::INTEGRITY != 0;
         Owner { stream, attribute: &row.key, integrity, ..Owner::of(spot) }
@@ -53,13 +53,13 @@ impl Check<'_> {
         Some(record)
     }
 
-    /// Has a record changed.
+    /// Notes a change of a record for the repair.
     fn amend(&mut self, spot: &Spot<'_>, change: impl FnOnce(&mut Record) + Send + 'static) {
         let change = Box::new(change);
         self.repair.add(Task::Amend { directory: spot.table, key: spot.row.to_vec(), change });
     }
 
-    /// Has a field of an attribute changed.
+    /// Notes for the repair that `bytes` go to offset `at` of the value of the owner's attribute.
     pub fn amend_attribute(&mut self, owner: &Owner<'_>, at: usize, bytes: Vec<u8>) {
         let key = owner.attribute.to_vec();
         self.amend(&owner.spot, move |record| {
@@ -70,7 +70,7 @@ impl Check<'_> {
         });
     }
 
-    /// Reads a record of a file or directory, and checks what both have.
+    /// Reads a record of a file or directory, and checks the parts that both kinds have.
     pub fn record(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
         let owner = Owner::of(spot);
         let record = match Record::from_bytes(value, spot.at) {
@@ -114,7 +114,7 @@ impl Check<'_> {
                 });
             }
         }
-        // Number 0 is none.
+        // Identifier 0 means that the file has no descriptor.
         if record.security != 0
             && !self.security.contains(&record.security)
             && self.unknown_security.len() < MOST_IDS
@@ -125,7 +125,7 @@ impl Check<'_> {
         Some(record)
     }
 
-    /// Reads the attributes that stand in pages of their own.
+    /// Reads the attributes of a record that stand in pages of their own. Returns the record with them as its rows.
     fn outside_attributes(&mut self, owner: &Owner<'_>, record: Record, value: &[u8]) -> Option<Record> {
         let subject = Subject {
             name: "attributes outside a record".into(),
@@ -164,7 +164,7 @@ impl Check<'_> {
         self.streams(spot, record);
     }
 
-    /// Checks all streams. Returns what was found of the data that has no name.
+    /// Checks all streams. Returns the sizes that were found of the file's unnamed data.
     fn streams(&mut self, spot: &Spot<'_>, record: &Record) -> Option<FoundSizes> {
         let mut own = None;
         let mut names: HashSet<Vec<u16>> = HashSet::new();
@@ -189,7 +189,7 @@ impl Check<'_> {
                 _ => {}
             }
         }
-        // Runs that no named stream claims are runs all the same.
+        // Clusters of runs that no named stream claims are in use all the same.
         for row in record.rows.iter().filter(|row| row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40) {
             let number = u64_at(row.rest(), 0x20);
             if taken.insert(number) {
@@ -203,7 +203,7 @@ impl Check<'_> {
         own
     }
 
-    /// A stream whose content is in the record.
+    /// Checks a stream whose content is in the record.
     fn inline(
         &mut self,
         spot: &Spot<'_>,
@@ -220,7 +220,7 @@ impl Check<'_> {
             self.lose(&owner, "inline", message);
             return Some(FoundSizes { size, allocated: 0, has_holes: false, is_damaged: true });
         }
-        // Before, more than Platter puts there may be in the record.
+        // Before 3.10 a record may hold more content than Platter puts there.
         if size >= MOST_INLINE && self.geometry.version >= Version::V3_10 {
             let message = format!("inline stream: expected less than {MOST_INLINE} bytes, found {size}");
             self.find_in(&owner, "inline", Severity::Inconsistent, message);
@@ -240,7 +240,7 @@ impl Check<'_> {
         Some(FoundSizes { size, allocated, has_holes: false, is_damaged: false })
     }
 
-    /// A stream whose content is in clusters.
+    /// Checks a stream whose content is in clusters.
     fn outside(
         &mut self,
         spot: &Spot<'_>,
@@ -322,7 +322,8 @@ impl Check<'_> {
         }
     }
 
-    /// Checks the row that names a snapshot of the file's data. Its runs are walked with the file's own.
+    /// Checks the row that names a snapshot of the file's data. The snapshot's runs are walked with those of the live
+    /// data.
     fn snapshot(&mut self, spot: &Spot<'_>, record: &Record, row: &Attribute, name: &[u16]) {
         let owner = Owner::new(spot, name, row, record);
         let number = stream::snapshot_number(&row.value);

@@ -1,4 +1,4 @@
-//! Objects whose numbers are known.
+//! Objects with fixed numbers.
 
 use super::Check;
 use super::order::Order;
@@ -8,14 +8,14 @@ use crate::container::Tier;
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use platter_vfs::Severity;
 
-/// The security descriptors.
+/// The number of the object that holds the security descriptors.
 pub const SECURITY: u64 = 0x530;
-/// A directory that has no name anywhere.
+/// The number of the directory "FS Metadata", which no entry leads to.
 pub const METADATA_DIRECTORY: u64 = 0x520;
-/// What is to be removed; empty but on volumes of Windows that were in use.
+/// The number of the trash, which holds what is still to be removed. It has rows only on volumes that Windows has used.
 pub const TRASH: u64 = 0x0D;
 
-/// The volume's own objects that are kept twice: what they are, and the number of each copy.
+/// The volume's own objects that are kept twice: the name for messages, and the numbers of both copies.
 pub const DOUBLED: [(&str, u64, u64); 4] = [
     ("upcase table", 0x07, 0x08),
     ("logfile information", 0x09, 0x0A),
@@ -28,7 +28,7 @@ pub fn is_directory(number: u64) -> bool {
     number >= FIRST_OBJECT || number == ROOT_DIRECTORY || number == METADATA_DIRECTORY
 }
 
-/// A walk through an object that is not a directory.
+/// Returns a cursor over the rows of an object that is not a directory; `None` if there is no object of this number.
 pub fn own_cursor(check: &Check<'_>, name: &str, number: u64) -> Option<RowCursor> {
     let object = check.objects.get(&number)?;
     let order = match number {

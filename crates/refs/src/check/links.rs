@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 /// All files with several names, by home directory and number.
 pub type Links = BTreeMap<(u64, u64), File>;
 
-/// A file with several names, as far as it has been met.
+/// The parts of a file with several names that the check has met so far.
 #[derive(Default)]
 pub struct File {
     body: Option<Body>,
-    /// Its record is there but cannot be read.
+    /// Whether the record is there but cannot be read.
     is_lost: bool,
-    /// Names met.
+    /// The number of names met.
     names: u64,
     /// Names whose link in the record has not been met.
     entries: Vec<LinkEntry>,
@@ -39,7 +39,7 @@ struct LinkEntry {
     content: ShortEntry,
 }
 
-/// A name that leads to a record elsewhere.
+/// Notes a name that leads to a record elsewhere, and compares its entry with the record if that has been met.
 pub fn entry(check: &mut Check<'_>, directory: u64, name: &[u16], content: &ShortEntry) {
     let file = check.links.entry((content.object, content.ordinal)).or_default();
     file.names += 1;
@@ -55,7 +55,7 @@ pub fn entry(check: &mut Check<'_>, directory: u64, name: &[u16], content: &Shor
     }
 }
 
-/// The record of a file with several names.
+/// Notes the record of a file with several names, and compares it with the entries that have been met.
 pub fn body(check: &mut Check<'_>, home: u64, ordinal: u64, record: &Record, at: u64) {
     let links: Vec<_> = object_links(&record.rows).collect();
     let body = Body {
@@ -85,7 +85,7 @@ pub fn body(check: &mut Check<'_>, home: u64, ordinal: u64, record: &Record, at:
     }
 }
 
-/// The record of a file with several names that cannot be read.
+/// Notes that the record of a file with several names cannot be read.
 pub fn lost_body(check: &mut Check<'_>, home: u64, ordinal: u64) {
     check.links.entry((home, ordinal)).or_default().is_lost = true;
 }
@@ -108,7 +108,7 @@ fn stale(check: &mut Check<'_>, directory: u64, name: &[u16], content: &ShortEnt
     check.repair.add(Task::Enter { file, directory, name: name.into() });
 }
 
-/// Reports what does not fit together, once everything has been met.
+/// Reports names and records that do not fit together, once all of them have been met.
 pub fn finish(check: &mut Check<'_>) {
     for ((home, ordinal), file) in std::mem::take(&mut check.links) {
         match &file.body {

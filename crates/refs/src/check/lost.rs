@@ -1,4 +1,4 @@
-//! What is lost of a directory, and found elsewhere.
+//! Rows that a directory has lost, and that are found elsewhere on the device.
 
 use crate::layout::PageReference;
 use platter_device::Device;
@@ -13,16 +13,18 @@ pub struct LostTree {
     pub root: PageReference,
 }
 
-/// A row that belongs into such a part.
+/// A row that belongs in the lost part of a directory.
 pub struct LostRow {
-    /// Its key, flags and value.
+    /// The row's key, flags and value.
     pub row: (Vec<u8>, u16, Vec<u8>),
-    /// What it leads to: virtual clusters, and how many. `None` where that cannot be read, as of a row that is damaged.
+    /// The clusters that the row leads to: first virtual cluster and number of each run. `None` where they cannot be
+    /// read, as in a damaged row.
     pub places: Option<Vec<(u64, u64)>>,
-    /// Whether the page that it stands in fails its checksum.
+    /// Whether the page that the row stands in fails its checksum.
     pub is_damaged: bool,
 }
 
-/// Looks through a whole device for rows of parts that are lost, with the volume's upper-case letters. Trees of which it
-/// cannot tell are left out.
+/// A function that looks through a whole device for the rows that the given directories have lost. The last argument is
+/// the volume's upper-case table. Returns the rows by directory number; a directory is left out if it is not known
+/// which clusters its lost rows lead to.
 pub type FindLost = fn(Arc<dyn Device>, &[LostTree], &[u16]) -> Result<Vec<(u64, Vec<LostRow>)>>;

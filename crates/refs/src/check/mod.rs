@@ -3,10 +3,6 @@
 //! This is the second implementation of the format: it shares [`crate::layout`], the sizes and the rows of the volume's
 //! own tables with the code that writes, and has its own walk through trees ([`tree`]), its own map of used clusters
 //! ([`used`]) and its own reading of directories and files.
-//!
-//! Every page is read once; the bitmap of used clusters is also what keeps a damaged tree from being walked in a circle.
-//! Memory: a bit for each cluster of the containers in use, some hundred bytes for each directory and for each file with
-//! several names, and the numbers of the files of one directory. Nothing recurses.
 
 mod anchors;
 mod containers;
@@ -47,12 +43,13 @@ use used::Used;
 pub use lost::{FindLost, LostRow, LostTree};
 pub use runs::{FileRun, walk_runs};
 
-/// Clusters at the beginning that no allocator hands out.
+/// The number of clusters at the beginning of the volume that no allocator hands out.
 const FIRST_CLUSTERS: u64 = 0x40;
 
-/// Checks a volume that is not open, and repairs it if asked to, with `find_lost` for what directories have lost.
+/// Checks a volume that is not open, and repairs it if asked to. A repair calls `find_lost` for the rows that
+/// directories have lost.
 ///
-/// Where no copy of one of the first structures is usable, that is all that it finds.
+/// Where one of the first structures has no usable copy, the report has that finding only.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`]; [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written.
@@ -78,7 +75,7 @@ pub fn check(
     }
     let is_repaired = options.repair && unknown.is_none();
     if is_repaired && check.repair.is_needed() {
-        // A commit where used clusters are held to be free would make the damage worse.
+        // Where the allocators have used clusters as free, a commit would make the damage worse.
         let is_safe = check.is_space_known && !check.repair.is_space_wrong;
         match repair::carry_out_log(device, is_safe) {
             Log::Empty => {}
@@ -105,7 +102,7 @@ pub fn check(
     Ok(merge(rounds, check.into_report()))
 }
 
-/// What is told where nothing leads into the volume.
+/// Returns the report for a volume of which one of the first structures has no usable copy.
 fn nothing_usable(error: &Error) -> CheckReport {
     let message = format!(
         "{}; no copy of it is good, so the volume cannot be opened and nothing else was looked at: `platter recover` copies \
@@ -123,15 +120,18 @@ fn nothing_usable(error: &Error) -> CheckReport {
     report
 }
 
-/// Whether a row is one of those that a new volume has, or has a key that none of them has.
+/// Whether a row is the same as the one with its key in `known`, the rows of a new volume; true also for a key that is
+/// not in `known`.
 fn is_known(known: &[crate::system::SystemRow], row: &TreeRow) -> bool {
     known.iter().find(|(key, _)| *key == row.key).is_none_or(|(_, value)| *value == row.value)
 }
 
-/// The most rounds of a repair. What one leaves behind, such as clusters of trees that were replaced, the next finds.
+/// The most rounds of a repair. Each round finds what the round before left behind, such as the clusters of trees that
+/// were replaced.
 const ROUNDS: usize = 6;
 
-/// What the last round found, and before it what the ones before found and the last did not.
+/// Returns one report of all rounds: first, as repaired, the findings of earlier rounds that the last round no longer
+/// has, then those of the last round.
 fn merge(rounds: Vec<CheckReport>, last: CheckReport) -> CheckReport {
     let key = |finding: &Finding| {
         let place = finding.path.clone().unwrap_or_else(|| finding.message.clone());
@@ -165,7 +165,7 @@ struct Check<'d> {
     progress: &'d dyn Progress,
     geometry: Geometry,
     anchors: Anchors,
-    /// Where the newest checkpoint stands.
+    /// The offset of the newest checkpoint on the device, in bytes.
     checkpoint_at: u64,
     /// The highest clock that a page may have.
     clock: u64,
@@ -174,53 +174,57 @@ struct Check<'d> {
     report: CheckReport,
     repair: Repair,
     used: Used,
-    /// Pages are read again: their clusters are counted already, and what is wrong is reported.
+    /// Whether pages are read a second time: their clusters have been counted and their damage reported already.
     is_again: bool,
     containers: Vec<containers::Container>,
-    /// Where containers lie, by index.
+    /// The first real cluster of each container, by index; `None` where the container's row is damaged.
     starts: Vec<Option<u64>>,
-    /// Upper-case letters: the volume's own, once they are read.
+    /// The upper-case table: that of Windows at first, the volume's own once it is read.
     upper: Box<[u16]>,
     objects: BTreeMap<u64, objects::Object>,
-    /// The security descriptors there are; those that are named without being there, how often, and where first.
+    /// The identifiers of the security descriptors that the volume has.
     security: HashSet<u64>,
+    /// Identifiers that records name although the volume does not have them: how many records, and the path of the
+    /// first.
     unknown_security: BTreeMap<u64, (u64, String)>,
-    /// Directories that a name leads to: the directory above, and the name.
+    /// Directories that a name leads to, each with the directory above and the name.
     reached: HashMap<u64, (u64, Box<[u16]>)>,
-    /// Directories that nothing leads to, and what their own records say of where they were.
+    /// Directories that no name leads to, each with the directory above and the name that its own record gives.
     orphans: HashMap<u64, (u64, Box<[u16]>)>,
-    /// Directories walked.
+    /// The number of directories walked so far.
     walked: u64,
     links: links::Links,
     reparse: reparse::Points,
-    /// Clusters that several streams may have.
+    /// Clusters that several streams may share.
     shares: shares::Shares,
-    /// Who wants to see the runs of files.
+    /// The function that is called for each run of each file, if the caller gave one.
     visitor: Option<&'d mut dyn FnMut(&FileRun<'_>)>,
-    /// Which allocator each container belongs to, and whether that and what is in use is known well enough to write.
+    /// The allocator that each container belongs to, by index.
     tiers: Vec<Tier>,
+    /// Whether tiers and used clusters are known well enough to write to the volume.
     is_space_known: bool,
-    /// Trees of which a part cannot be read.
+    /// The numbers of the trees of which a part cannot be read.
     damaged: HashSet<u64>,
-    /// Those of directories among them, and what finds rows for what they lost.
+    /// The trees of directories of which a part cannot be read.
     lost_trees: Vec<LostTree>,
+    /// The function that finds the rows that directories have lost; `None` if nothing is to be repaired.
     find_lost: Option<FindLost>,
-    /// A part of the metadata could not be read: what nothing leads to may belong to it.
+    /// A part of the metadata could not be read, so clusters that nothing leads to may belong to it.
     is_incomplete: bool,
-    /// And what it may belong to cannot be made anew.
+    /// A part of the metadata could not be read that cannot be made anew from other metadata.
     is_content_lost: bool,
-    /// The log holds changes that Windows will carry out: nothing may be written before.
+    /// The format's log holds changes that Windows will carry out, and nothing may be written before that.
     is_log_live: bool,
-    /// Some containers are compressed: what is changed there has other rules.
+    /// Some containers are compressed. Changes there follow other rules, so nothing is repaired.
     is_compressed: bool,
-    /// Clusters belong to several files, and no table says that they may.
+    /// Some clusters belong to several files although the table of reference counts does not have them as shared.
     is_crossed: bool,
     /// A part of a directory or of the object table could not be read.
     is_directory_lost: bool,
 }
 
 impl<'d> Check<'d> {
-    /// A check that is done.
+    /// Returns a check that has walked the whole volume.
     fn checked(
         device: &'d dyn Device,
         progress: &'d dyn Progress,
@@ -292,7 +296,7 @@ impl<'d> Check<'d> {
         space::compare(self);
     }
 
-    /// Counts what has a fixed place as used.
+    /// Counts the clusters of structures with a fixed place as used.
     fn claim_places(&mut self) {
         self.claim_fixed("first clusters", 0, FIRST_CLUSTERS);
         let clusters = self.geometry.clusters;
@@ -318,12 +322,13 @@ impl<'d> Check<'d> {
         }
     }
 
-    /// Walks the roots that stand for themselves. What the allocators say is compared at the end.
+    /// Walks the roots whose rows lead to no other tree. The rows of the allocators are compared with the used clusters
+    /// at the end of the check.
     fn plain_roots(&mut self) {
         let schemas = (self.root_cursor(Root::Schemas), self.root_cursor(Root::SchemasCopy));
         let minor = self.geometry.version.minor;
         let known = crate::system::schema_rows(minor, self.geometry.page() as u32);
-        // Platter wrote the sizes of 4 KiB clusters on all volumes once.
+        // Earlier versions of Platter wrote the page size of 4 KiB clusters into the rows of all volumes.
         let former = crate::system::schema_rows(minor, 0x4000);
         let valid = |_: &mut Check<'_>, row: &TreeRow| is_known(&known, row) || is_known(&former, row);
         let lost = (self.is_directory_lost, self.is_content_lost);
@@ -360,14 +365,14 @@ impl<'d> Check<'d> {
         }
     }
 
-    /// Reports something.
+    /// Adds a finding to the report, unless pages are read a second time.
     fn find(&mut self, code: &'static str, severity: Severity, path: Option<String>, message: String) {
         if !self.is_again {
             self.report.add(Finding { code, severity, path, message, repaired: false });
         }
     }
 
-    /// The path of a directory, and of a name in it.
+    /// Returns the path of a directory, or of a name in it.
     fn path(&self, directory: u64, name: Option<&[u16]>) -> String {
         let mut parts: Vec<String> = name.map(String::from_utf16_lossy).into_iter().collect();
         let mut at = directory;

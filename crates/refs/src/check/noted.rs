@@ -1,4 +1,4 @@
-//! What is to be put right, noted while a volume is checked. What carries it out is in [`repair`](super::repair).
+//! The repairs that a check notes. The code that carries them out is in [`repair`](super::repair).
 
 use crate::layout::{Record, Root};
 use std::collections::BTreeSet;
@@ -9,29 +9,30 @@ pub type Amendment = Box<dyn FnOnce(&mut Record) + Send>;
 /// Repairs that were noted.
 #[derive(Default)]
 pub struct Repair {
-    /// Bytes for places of the device.
+    /// Bytes to be written to the device, each with its offset.
     pub writes: Vec<(u64, Vec<u8>)>,
-    /// Bytes for places of one of the device's copies.
+    /// Bytes to be written to one copy of a mirrored device: the copy's number, the offset, the bytes.
     pub copy_writes: Vec<(usize, u64, Vec<u8>)>,
-    /// Trees to be written anew from their own rows.
+    /// The numbers of trees to be written anew from their own rows.
     pub rebuilds: BTreeSet<u64>,
     /// Tables kept twice that are to be made alike.
     pub copies: Vec<Mend>,
-    /// Roots to be made anew from what the check found.
+    /// The indices of roots to be made anew from what the check found.
     pub renewed: BTreeSet<usize>,
-    /// The allocators' rows do not tell what is free.
+    /// The allocators' rows do not agree with the clusters in use.
     pub is_space_wrong: bool,
-    /// The clock that the checkpoint must have at least.
+    /// The clock that the checkpoint must have at least; 0 if it may stay as it is.
     pub clock: u64,
-    /// The object table's count of numbers given out is too small.
+    /// The highest number given out, in the object table's header, is too small.
     pub is_counter_wrong: bool,
-    /// The directory that has no name is lost.
+    /// The directory "FS Metadata", which has no name in any directory, is lost.
     pub is_metadata_lost: bool,
     /// The security descriptors are lost, and no file has one that is not known.
     pub is_security_lost: bool,
-    /// Both upcase tables are damaged, and what is left is as Windows has it.
+    /// Both upcase tables are damaged, and the rows that are left are those of Windows' own table.
     pub is_upcase_lost: bool,
-    /// Directories whose trees are made anew from what is left of them, with rows of what is not.
+    /// Directories whose trees are made anew from the rows that can be read, each with the rows found elsewhere for its
+    /// lost part.
     pub salvaged: Vec<(u64, Vec<NotedRow>)>,
     /// Changes of rows.
     pub tasks: Vec<Task>,
@@ -42,23 +43,23 @@ pub type NotedRow = (Vec<u8>, u16, Vec<u8>);
 
 /// Copies of a table that are to be written anew.
 pub struct Mend {
-    /// The number of the one that counts.
+    /// The number of the copy that counts.
     pub from: u64,
-    /// The numbers of those that get its rows.
+    /// The numbers of the copies that get the rows of `from`.
     pub to: Vec<u64>,
-    /// Rows of the other copy that count instead of, or besides, its own.
+    /// Rows that replace those of `from` with the same key, or are added to them.
     pub rows: Vec<NotedRow>,
-    /// Keys of its own rows that do not count.
+    /// The keys of rows of `from` that are left out.
     pub without: Vec<Vec<u8>>,
-    /// None of its own rows counts.
+    /// Whether all rows of `from` are left out, so that only `rows` remain.
     pub is_whole: bool,
 }
 
 /// A change of rows.
 pub enum Task {
-    /// The number last given to a child of a directory is at least this one.
+    /// The number that a directory last gave to a child becomes at least this one.
     Ordinal { directory: u64, least: u64 },
-    /// What a name leads to gets another number in its directory.
+    /// The file or directory that a name leads to gets another number in the directory of the name.
     Renumber { directory: u64, key: Vec<u8> },
     /// A directory gets a record of its own.
     Own { directory: u64 },
@@ -66,28 +67,28 @@ pub enum Task {
     Link { directory: u64 },
     /// The entry of a directory repeats what its record says.
     Refresh { directory: u64 },
-    /// A second name leads to a directory: one of the two goes.
+    /// A second name leads to a directory: one of the two is removed.
     Twice { above: u64, name: Box<[u16]>, directory: u64 },
     /// A directory without a name gets one.
     Adopt { directory: u64 },
     /// A record is changed; without a change it is only written anew.
     Amend { directory: u64, key: Vec<u8>, change: Amendment },
-    /// A name leads to the record of a file with several names.
+    /// A name of a file with several names gets an entry that leads to the file's record.
     Enter { file: (u64, u64), directory: u64, name: Box<[u16]> },
     /// A record without any name gets one.
     Name { file: (u64, u64) },
-    /// The record of a file with several names links to one of them.
+    /// The record of a file with several names gets a link to one of them.
     LinkBack { file: (u64, u64), directory: u64, name: Box<[u16]> },
     /// A security descriptor gets its row, under the key that it must have.
     Security { key: Vec<u8>, value: Vec<u8> },
-    /// The names of a file with several are counted.
+    /// The number of names, in the record of a file with several, becomes the number of its links.
     Count { file: (u64, u64) },
 }
 
-/// Most changes of rows that are remembered. What is beyond them the next round finds again.
+/// The most changes of rows that are noted. The next round finds the damage beyond them again.
 const MOST_TASKS: usize = 1 << 18;
 
-/// Clocks beyond this one are damage, not time.
+/// A page's clock from this value on is taken for damage, and the checkpoint's clock is not raised to it.
 const LATEST_CLOCK: u64 = 1 << 31;
 
 impl Repair {
@@ -140,7 +141,7 @@ impl Repair {
         self.is_counter_wrong = true;
     }
 
-    /// Has the directory made anew that has no name.
+    /// Has the directory "FS Metadata" made anew.
     pub fn renew_metadata(&mut self) {
         self.is_metadata_lost = true;
     }
@@ -155,7 +156,7 @@ impl Repair {
         self.is_upcase_lost = true;
     }
 
-    /// Has rows changed.
+    /// Notes a change of rows.
     pub fn add(&mut self, task: Task) {
         if self.tasks.len() < MOST_TASKS {
             self.tasks.push(task);

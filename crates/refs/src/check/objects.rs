@@ -1,4 +1,4 @@
-//! The object table, and the objects that are the volume's own.
+//! The object table, and the objects that are not directories.
 
 use super::known::{DOUBLED, SECURITY, TRASH, is_directory, own_cursor};
 use super::noted::Mend;
@@ -13,19 +13,19 @@ use crate::layout::{ObjectRow, PageReference, Root};
 use crate::system;
 use platter_vfs::Severity;
 
-/// An object, as its row says.
+/// An object, as its row in the object table describes it.
 pub struct Object {
     /// The root of its tree.
     pub root: PageReference,
-    /// The number last given to a child.
+    /// The number last given to a child, if the object is a directory.
     pub last_child: Option<u64>,
-    /// Where the row stands.
+    /// The row's offset on the device, in bytes.
     pub at: u64,
 }
 
-/// Where the tree header of the object table has the highest number given out.
+/// The offset, in the object table's tree header, of the highest object number given out.
 const COUNTER: usize = 0x38;
-/// More rows than any of these tables has that must be held in memory.
+/// The most rows of one object that are kept in memory; the tables whose rows are looked at have fewer.
 const MOST_ROWS: usize = 1 << 16;
 
 /// Reads both object tables.
@@ -51,7 +51,7 @@ pub fn read_table(check: &mut Check<'_>) {
     }
 }
 
-/// Whether the page that an object row names is that of the object.
+/// Whether an object row leads to a good page that is the root of the object's tree.
 fn leads_somewhere(check: &mut Check<'_>, row: &TreeRow) -> bool {
     let Ok(found) = ObjectRow::from_bytes(&row.value, row.at) else { return false };
     let subject = Subject {
@@ -209,7 +209,8 @@ fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
     }
 }
 
-/// Reports a log with a record that the checkpoint does not contain: one stands where the oldest that matters would.
+/// Reports a log with a record that the checkpoint does not contain. The first such record stands at the place that the
+/// checkpoint has for the oldest record that is needed.
 fn live_log(check: &mut Check<'_>, area: &system::LogArea) {
     let oldest = check.anchors.checkpoint.log;
     let place = (oldest & 0xFFFF_FFFF) * system::LOG_BLOCK as u64;

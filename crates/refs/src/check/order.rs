@@ -1,23 +1,24 @@
-//! How the keys of a table are ordered, written anew: the other implementation is in [`crate::tree`].
+//! How the keys of a table are ordered. The code that writes has an implementation of its own, in [`crate::tree`].
 
 use crate::layout::bytes::u16_at;
 use std::cmp::Ordering;
 
-/// A rule.
+/// A rule for the order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Words of 8 bytes, from the first on.
+    /// Word by word, 8 bytes each, from the first word on.
     Words,
-    /// The second word, then from the first on.
+    /// From the second word on; keys that are the same there, from the first word on.
     SecondWord,
-    /// Rows of a directory: by type, names by their letters in upper case.
+    /// Rows of a directory: by type, then names by their upper-case units, and others from the second word on.
     Directory,
     /// Not known: every order will do.
     Unknown,
 }
 
 impl Order {
-    /// Whether `left` comes before `right`. `upper` has the volume's upper-case letters.
+    /// Whether `left` comes before `right`, which it always does where the order is not known. `upper` is the volume's
+    /// upper-case table.
     pub fn is_ascending(self, upper: &[u16], left: &[u8], right: &[u8]) -> bool {
         self == Order::Unknown || self.compare(upper, left, right) == Ordering::Less
     }

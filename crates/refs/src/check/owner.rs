@@ -1,39 +1,40 @@
-//! Whose data it is: the file, and its names.
+//! The owner of records and runs: a file, and a name of it for messages.
 
-/// Where a file's record stands, and which name of the file is known.
+/// The place of a file's or directory's record, and one of its names.
 #[derive(Clone, Copy)]
 pub struct Spot<'s> {
-    /// The directory in whose tree it is.
+    /// The directory in whose tree the record is.
     pub table: u64,
-    /// The key of its row.
+    /// The key of the record's row.
     pub row: &'s [u8],
-    /// A directory that the file has a name in, and the name.
+    /// A directory that the file has a name in.
     pub directory: u64,
+    /// The name in that directory; empty if the record is that directory's own.
     pub name: &'s [u16],
-    /// Where its value stands on the device.
+    /// The offset of the record's row on the device, in bytes.
     pub at: u64,
 }
 
-/// Whose runs they are.
+/// The owner of runs: the data of a file, or one of its named streams.
 pub struct Owner<'o> {
     /// The file's record.
     pub spot: Spot<'o>,
     /// The name of the stream; empty for the file's own data.
     pub stream: &'o [u16],
-    /// The key of the attribute that holds it.
+    /// The key of the attribute that holds the stream.
     pub attribute: &'o [u8],
-    /// The file has integrity.
+    /// Whether the file has integrity, so that each of its runs must have a checksum.
     pub integrity: bool,
-    /// Its clusters may belong to others too.
+    /// Whether the stream is a snapshot, whose clusters may belong to other streams too.
     pub is_snapshot: bool,
 }
 
-/// The name that stands for a file whose names are not known.
+/// Returns the name by which messages call a file whose names are not known.
 pub fn nameless(ordinal: u64) -> Vec<u16> {
     units(&format!("<file {ordinal:#x}>"))
 }
 
-/// The units of a text.
+/// Returns the UTF-16 units of a text.
 pub fn units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
 }

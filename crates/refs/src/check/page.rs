@@ -9,22 +9,22 @@ use crate::layout::page::{HEADER, NODE};
 use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode};
 use platter_vfs::{Error, Result, Severity};
 
-/// Whose pages are walked.
+/// The tree whose pages are walked.
 #[derive(Clone)]
 pub struct Subject {
-    /// What it is, for people.
+    /// The name of the tree in messages.
     pub name: String,
-    /// The path that findings concern.
+    /// The path of the file or directory that findings about the tree concern.
     pub path: Option<String>,
-    /// The number that its pages carry.
+    /// The number of the tree, which its pages carry.
     pub table: u64,
-    /// How its keys are ordered.
+    /// How the tree's keys are ordered.
     pub order: Order,
-    /// Which allocator its pages come from; real addresses in the small tier.
+    /// The allocator that the tree's pages come from. References to pages of the small tier have real cluster numbers.
     pub tier: Tier,
-    /// How bad it is if a page of it is lost.
+    /// The severity of a finding that a page of the tree is lost.
     pub severity: Severity,
-    /// It can be made anew from something else: what a lost page of it led to is not needed.
+    /// Whether the tree can be made anew from other metadata, so that a lost page of it loses nothing.
     pub renewable: bool,
 }
 
@@ -32,45 +32,47 @@ pub struct Subject {
 pub struct Page {
     bytes: Vec<u8>,
     start: usize,
-    /// Where it stands on the device.
+    /// The page's offset on the device, in bytes.
     pub at: u64,
 }
 
 impl Page {
-    /// The area of its node.
+    /// Returns the bytes from the node's header to the end of the page.
     pub fn area(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// Its node.
+    /// Returns the page's node.
     pub fn node(&self) -> TreeNode<'_> {
         TreeNode::new(self.area())
     }
 
-    /// The tree header of a root.
+    /// Returns the tree header, which has content only in a root page.
     pub fn header(&self) -> &[u8] {
         &self.bytes[HEADER..self.start]
     }
 
-    /// Where on the device an offset of the node's area is.
+    /// Returns the offset on the device that belongs to an offset in the node's area.
     pub fn place(&self, offset: usize) -> u64 {
         self.at + (self.start + offset) as u64
     }
 }
 
-/// What a page must be in its tree.
+/// The properties that a page must have at its place in the tree.
 #[derive(Clone, Copy)]
 pub struct Role {
-    /// Its level; `None` for a root.
+    /// The level of the page; `None` for a root, which may have any.
     pub level: Option<u8>,
-    /// It holds runs of a stream, or leads to them.
+    /// Whether the page holds runs of a stream, or leads to pages that do.
     pub stream: bool,
-    /// Its tree stands in a row: which number its pages carry is not known, and it is repaired with the row.
+    /// Whether the root of the page's tree is the value of a row. It is not known which table number such pages carry,
+    /// and they are repaired with the row.
     pub embedded: bool,
 }
 
 impl Check<'_> {
-    /// The first real cluster of a run given as its owner counts.
+    /// Returns the first real cluster of a run of `count` clusters from `cluster` on: a real cluster number in the
+    /// small tier, a virtual one in the others.
     pub fn real(&self, cluster: u64, count: u64, tier: Tier) -> Result<u64> {
         if tier == Tier::Small {
             return match cluster.checked_add(count) {
@@ -100,8 +102,8 @@ impl Check<'_> {
         }
     }
 
-    /// Reads the page that a reference at `from` leads to, and counts its clusters as used. What is wrong is reported;
-    /// `None` if the page cannot be used.
+    /// Reads the page that a reference at offset `from` leads to, and counts its clusters as used. Damage is reported;
+    /// returns `None` if the page cannot be used.
     pub fn page(
         &mut self,
         subject: &Subject,
@@ -241,7 +243,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Looks for a page that cannot be used in the copies that the device keeps.
+    /// Looks for a good version of a damaged page in the copies of a mirrored device, and has the bad copies repaired.
     fn other_copy(
         &mut self,
         subject: &Subject,
@@ -273,7 +275,7 @@ impl Check<'_> {
         Some(good)
     }
 
-    /// The page itself, if a single bit of it is wrong: its checksum tells which.
+    /// Returns the corrected page, if a single bit of it is wrong: the checksum tells which one.
     fn corrected(
         &mut self,
         subject: &Subject,
@@ -311,12 +313,12 @@ impl Check<'_> {
 /// The number of the first container.
 pub const FIRST_CONTAINER: u64 = 2;
 
-/// A message that begins with the name of what it is about.
+/// Returns a message that begins with the name of the tree that it is about.
 pub fn named(subject: &Subject, message: String) -> String {
     format!("{}: {message}", subject.name)
 }
 
-/// An error without the word that says that it is one.
+/// Returns the text of an error; that of damage comes without the word "damaged" before it.
 pub fn plain(error: &Error) -> String {
     match error {
         Error::Damaged(damage) => damage.to_string(),
@@ -326,7 +328,8 @@ pub fn plain(error: &Error) -> String {
 
 type Wrong = (usize, String, String);
 
-/// Whether a node's rows can be read, and its level and flags are what its place in the tree asks for.
+/// Checks that a node's rows can be read and do not overlap, and that its level and flags are those of its role. The
+/// error has the offset in the node, the expected and the found value.
 pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
     TreeNode::check(area)?;
     let node = TreeNode::new(area);
@@ -362,7 +365,8 @@ pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
     }
 }
 
-/// Whether the counts in a node's header are those of its rows: what a writer relies on when it puts a row in.
+/// Checks that the counts in a node's header are those of its rows: code that adds a row relies on them. The error is
+/// as of [`node`].
 pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
     let node = TreeNode::new(area);
     let (index, end) = (u32_at(area, 0x10) as usize, u64_at(area, 0x20));
@@ -380,5 +384,5 @@ pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
     }
 }
 
-/// More levels than any tree has.
+/// The highest level that a root may have; no tree has so many levels.
 pub const MOST_LEVELS: u8 = 12;

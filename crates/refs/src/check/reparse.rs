@@ -8,22 +8,22 @@ use crate::system;
 use platter_vfs::Severity;
 use std::collections::BTreeSet;
 
-/// The index and its copy.
+/// The object numbers of the index and its copy.
 const INDEX: [u64; 2] = [0x540, 0x541];
-/// Most reparse points that are remembered, to be compared with the index.
+/// The most reparse points that are remembered, to be compared with the index.
 const MOST: usize = 1 << 22;
 
-/// Reparse points met, as the keys of the index would be.
+/// The reparse points that the check has met, as the keys that the index must have for them.
 #[derive(Default)]
 pub struct Points {
     keys: BTreeSet<Vec<u8>>,
-    /// What the index may have besides: how it names a directory is not known.
+    /// Keys that the index may have for the reparse points of directories: it is not known which of them it uses.
     other: BTreeSet<Vec<u8>>,
-    /// Not all of them are known.
+    /// Whether there were more reparse points than are remembered.
     is_partial: bool,
 }
 
-/// A file's record.
+/// Notes the reparse point of a file, if its record has one.
 pub fn file(check: &mut Check<'_>, directory: u64, record: &Record) {
     if record.reparse == 0 {
         return;
@@ -36,7 +36,8 @@ pub fn file(check: &mut Check<'_>, directory: u64, record: &Record) {
     }
 }
 
-/// A directory's record, with its number in the directory above and that one.
+/// Notes the reparse point of a directory, if its record has one. `entry` is its number in the directory above, and the
+/// number of that directory.
 pub fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Option<(u64, u64)>) {
     if record.reparse == 0 {
         return;
@@ -51,7 +52,7 @@ pub fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Opt
     }
 }
 
-/// Compares the index with what was met.
+/// Compares the index with the reparse points that the check has met.
 pub fn finish(check: &mut Check<'_>) {
     let Points { mut keys, other, is_partial } = std::mem::take(&mut check.reparse);
     if check.is_directory_lost || is_partial {

@@ -11,26 +11,26 @@ use crate::layout::{PageReference, TreeNode};
 use platter_device::Device;
 use platter_vfs::{Progress, Result, Severity};
 
-/// A run of clusters of a file, for whoever verifies the data itself.
+/// A run of clusters of a file, for a caller that verifies the data itself.
 #[derive(Clone, Copy, Debug)]
 pub struct FileRun<'r> {
-    /// The file, and after a colon the name of the stream if it has one.
+    /// The path of the file, followed by a colon and the name of the stream if that has one.
     pub path: &'r str,
-    /// Its first cluster in the stream.
+    /// The run's first cluster, counted from the start of the stream.
     pub at: u64,
-    /// Clusters.
+    /// The number of clusters.
     pub count: u64,
-    /// Its place on the device, in bytes.
+    /// The run's offset on the device, in bytes.
     pub offset: u64,
-    /// The CRC-32C that its one cluster must have.
+    /// The CRC-32C that the run's cluster must have; a run with a checksum has one cluster.
     pub checksum: Option<u32>,
 }
 
-/// Calls `each` on every run of every file of a volume that is not open. What is damaged on the way is left out; the
-/// check reports it.
+/// Calls `each` on every run of every file of a volume that is not open. Damaged parts are left out; the check reports
+/// them.
 ///
 /// # Errors
-/// As a check.
+/// Those of a check.
 pub fn walk_runs(
     device: &dyn Device,
     progress: &dyn Progress,
@@ -42,21 +42,21 @@ pub fn walk_runs(
     Ok(())
 }
 
-/// What was found of a stream.
+/// The sizes of a stream, from its header and its runs.
 pub struct Stream {
-    /// Bytes.
+    /// The size in the stream's header, in bytes.
     pub size: u64,
-    /// Clusters of all its runs.
+    /// The number of clusters of all runs.
     pub clusters: u64,
-    /// Something is between its runs, or after them.
+    /// Whether the runs have fewer clusters than the size needs.
     pub has_holes: bool,
-    /// Some of it could not be read.
+    /// Whether some of the runs are damaged or could not be read.
     pub is_damaged: bool,
 }
 
-/// The header of a value that holds runs.
+/// The length of the header of a value that holds runs, in bytes.
 const HEADER: usize = 0x88;
-/// A run with a checksum has these bits.
+/// The bits of a run's kind that are all set if the run has a checksum.
 const CHECKED: u16 = 0xD0;
 
 struct FoundRun {
@@ -71,8 +71,9 @@ struct FoundRun {
 struct Walk<'o> {
     owner: &'o Owner<'o>,
     path: Option<String>,
-    /// The first cluster of the stream after the last run, and that with runs laid out without a gap.
+    /// The first cluster of the stream after the runs walked so far.
     end: u64,
+    /// The number of clusters of the runs walked so far.
     clusters: u64,
     runs: u64,
     leaves: u64,
@@ -94,14 +95,14 @@ impl Check<'_> {
         path
     }
 
-    /// Reports something of a file.
+    /// Reports a finding about a file or one of its streams.
     pub fn find_in(&mut self, owner: &Owner<'_>, code: &'static str, severity: Severity, message: String) {
         let path = self.owner_path(owner);
         self.find(code, severity, Some(path), message);
     }
 
-    /// Reads a value that holds the runs of a stream, and counts their clusters as used. `at` is its place on the
-    /// device.
+    /// Reads a value that holds the runs of a stream, and counts their clusters as used. `at` is the offset on the
+    /// device that messages count from.
     pub fn stream(&mut self, owner: &Owner<'_>, value: &[u8], at: u64) -> Option<Stream> {
         let header = u32_at(value, 0) as usize;
         let area = value.get(HEADER..).filter(|area| header == HEADER && area.len() >= NODE_HEADER);
@@ -148,7 +149,7 @@ impl Check<'_> {
         Some(walk.compare(self, value, at))
     }
 
-    /// Reports a part of a file that is lost, with whatever clusters it has.
+    /// Reports that a part of a file is lost. From here on clusters that nothing leads to may belong to it.
     pub fn lose(&mut self, owner: &Owner<'_>, code: &'static str, message: String) {
         self.is_incomplete = true;
         self.is_content_lost = true;
@@ -212,7 +213,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Reads a leaf's runs, which may stand in any order. `last` is the last cluster of the stream that it may have.
+    /// Reads a leaf's runs, which may stand in any order. `last` is the last cluster of the stream that the leaf may
+    /// have a run of.
     fn leaf(&mut self, check: &mut Check<'_>, area: &[u8], at: u64, last: Option<u64>) {
         let node = TreeNode::new(area);
         let mut runs = Vec::with_capacity(node.len());
@@ -314,7 +316,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Compares what the header says with the runs.
+    /// Compares the stream's header with its runs.
     fn compare(self, check: &mut Check<'_>, value: &[u8], at: u64) -> Stream {
         let cluster = u64::from(check.geometry.cluster);
         let size = u64_at(value, 0x38);

@@ -1,5 +1,5 @@
-//! Directories of which pages are lost: a repair makes their trees anew, from the pages that are left and from what older
-//! ones have of the parts that are lost.
+//! Directories of which pages are lost: a repair makes their trees anew, from the pages that are left and from the rows
+//! that older pages have for the lost parts.
 
 use super::Check;
 use super::lost::LostRow;
@@ -7,12 +7,13 @@ use super::repair::relay;
 use crate::container::Tier;
 use platter_vfs::{Result, Severity};
 
-/// Has lost parts of directories made anew. Everything else has been walked, so that it is known which clusters belong to
-/// files that are there: a row that leads to one of these is older than they are, and its file is gone.
+/// Has lost parts of directories made anew. Everything else has been walked before, so that the clusters of all
+/// existing files are known: an old row that leads to one of these clusters is of a file that was deleted.
 pub fn find(check: &mut Check<'_>) {
     let Some(find) = check.find_lost else { return };
     let trees = std::mem::take(&mut check.lost_trees);
-    // Where clusters belong to several files, those of a lost one cannot be told from them.
+    // Where several files can have the same clusters, a row that leads to clusters in use may be of an existing file
+    // all the same.
     if trees.is_empty() || check.shares.is_needed() || check.is_crossed || check.is_compressed {
         return;
     }
@@ -39,7 +40,7 @@ pub fn find(check: &mut Check<'_>) {
     }
 }
 
-/// Counts what a row leads to as used, if nothing else has it.
+/// Counts the clusters that a row leads to as used, and returns true, if nothing else has them.
 fn claim(check: &mut Check<'_>, row: &LostRow) -> bool {
     let Some(places) = &row.places else { return false };
     let places: Result<Vec<(u64, u64)>> = places

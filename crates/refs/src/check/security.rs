@@ -1,4 +1,4 @@
-//! The security descriptors, and the numbers by which files name them.
+//! The security descriptors, and the identifiers by which files name them.
 
 use super::known::SECURITY;
 use super::tree::TreeRow;
@@ -6,7 +6,7 @@ use super::{Check, Task};
 use crate::system;
 use platter_vfs::Severity;
 
-/// A row of a descriptor.
+/// Checks the row of a descriptor, and notes its identifier.
 pub fn row(check: &mut Check<'_>, row: &TreeRow) {
     if let Some((id, _)) = system::read_security_row(&row.key, &row.value) {
         check.security.insert(id);
@@ -18,7 +18,7 @@ pub fn row(check: &mut Check<'_>, row: &TreeRow) {
     check.repair.add(Task::Security { key: row.key.clone(), value: row.value.clone() });
 }
 
-/// Reports what files name and what is not there.
+/// Reports descriptors that files name and the volume does not have, once all files have been met.
 pub fn finish(check: &mut Check<'_>) {
     if !check.objects.contains_key(&SECURITY) {
         let message = format!("security descriptors: expected object {SECURITY:#x}, found none");
@@ -35,7 +35,7 @@ pub fn finish(check: &mut Check<'_>) {
     for (id, (count, path)) in std::mem::take(&mut check.unknown_security) {
         let message = format!("security descriptor {id:#x}: {count} files name it, and it is not there");
         check.find("security", Severity::Notice, Some(path), message);
-        // Those that every volume has are known.
+        // A descriptor that every volume has can be put back.
         for (key, value) in system::security_rows() {
             let known = system::read_security_row(&key, &value).map(|(id, _)| id);
             if known == Some(id) && !check.damaged.contains(&SECURITY) {

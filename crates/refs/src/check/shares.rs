@@ -6,26 +6,29 @@ use crate::layout::{Root, ShareRow};
 use platter_vfs::Severity;
 use std::collections::BTreeMap;
 
-/// Most ranges of clusters that are counted: their counts take at most 1 GiB.
+/// The most ranges of clusters that are counted. Their counts take at most 1 GiB of memory.
 const MOST: usize = 1 << 18;
 
-/// The ranges that have a row, and those that have none and are counted because the table cannot be read.
+/// The ranges of 1,024 clusters whose owners are counted: those with a row in the table and, if the table cannot be
+/// read, all others that streams have clusters in.
 #[derive(Default)]
 pub struct Shares {
     ranges: BTreeMap<u64, Range>,
-    /// A part of the table is lost: every range is counted, and what belongs to several streams may.
+    /// Whether a part of the table is lost. If so, every range is counted, and clusters of several streams pass as
+    /// shared.
     is_table_lost: bool,
-    /// Not every range is counted, or not everything that has clusters was met.
+    /// Whether a range is not counted for lack of memory, or a stream was not met because of damage.
     is_partial: bool,
 }
 
 struct Range {
-    /// What the table says, and where; `None` if it has no row.
+    /// The table's row and its offset on the device; `None` if the table has no row for the range.
     row: Option<(ShareRow, u64)>,
+    /// How many streams have been found to have each cluster; `None` as long as no stream has any of them.
     found: Option<Box<[u16]>>,
 }
 
-/// A row of the table.
+/// Reads a row of the table.
 pub fn row(check: &mut Check<'_>, row: &TreeRow) {
     let shares = &mut check.shares;
     match ShareRow::from_bytes(&row.value, row.at) {
@@ -49,13 +52,13 @@ pub fn row(check: &mut Check<'_>, row: &TreeRow) {
     }
 }
 
-/// A part of the table could not be read.
+/// Notes that a part of the table could not be read.
 pub fn lost(check: &mut Check<'_>) {
     check.shares.is_table_lost = true;
 }
 
 impl Check<'_> {
-    /// Counts a run of a stream. Returns whether its clusters may belong to others too.
+    /// Counts the clusters of a run of a stream. Returns whether they may belong to other streams too.
     pub fn count_run(&mut self, cluster: u64, count: u64) -> bool {
         let mut may = true;
         let mut at = cluster;
@@ -86,13 +89,14 @@ impl Check<'_> {
     }
 }
 
-/// Compares the counts. All streams have been walked.
+/// Compares the counts with the table, once all streams have been walked.
 pub fn finish(check: &mut Check<'_>) {
     let mut shares = std::mem::take(&mut check.shares);
     shares.is_partial |= check.is_content_lost || check.is_directory_lost;
     let is_known = !shares.is_partial;
     for (start, range) in shares.ranges.iter().filter(|_| is_known) {
-        // What has no row belongs to a table that is made anew in any case; deduplication has rules of its own.
+        // A range without a row is there only because the table is lost, and then it is made anew in any case. Rows
+        // with deduplicated clusters follow other rules and are not compared.
         let Some((row, at)) = range.row.as_ref().filter(|(row, _)| !row.is_deduplicated()) else { continue };
         let found = |index: usize| range.found.as_ref().map_or(0, |found| found[index]);
         let is_right = |index: usize| match (row.counts[index], found(index)) {

@@ -1,4 +1,4 @@
-//! What the allocators say is free, compared with what something leads to.
+//! The allocators' rows, compared with the clusters that the check has found in use.
 
 use super::Check;
 use super::page::{FIRST_CONTAINER, plain};
@@ -9,23 +9,24 @@ use crate::layout::{AllocatorRow, Root};
 use platter_vfs::{Error, Result, Severity};
 use std::collections::HashMap;
 
-/// What was found of a container.
+/// The content of the allocators' rows about one container.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// Rows of each tier.
+    /// The number of rows that the allocator of each tier has for the container.
     rows: [u32; 3],
-    /// Clusters that the row of its own tier says are free.
+    /// The number of free clusters, by the row of the allocator that the container belongs to.
     free: u32,
 }
 
-/// The tiers in the order in which they are compared: what another tier has is wholly in use for the medium one.
+/// The tiers in the order in which they are compared. The medium one comes last, since it must have the containers of
+/// the other two as wholly in use.
 const TIERS: [(Tier, Root); 3] = [
     (Tier::Small, Root::SmallAllocator),
     (Tier::Container, Root::ContainerAllocator),
     (Tier::Medium, Root::MediumAllocator),
 ];
 
-/// Compares all allocators with the clusters in use. Everything else has been walked.
+/// Compares all allocators with the clusters in use, once everything else has been walked.
 pub fn compare(check: &mut Check<'_>) {
     let mut seen = vec![Seen::default(); check.starts.len()];
     let places = check.starts.iter().zip(0..).filter_map(|(start, index)| Some(((*start)?, index))).collect();
@@ -40,7 +41,8 @@ pub fn compare(check: &mut Check<'_>) {
             if let Err(error) = one(check, tier, &row, &mut seen, &places) {
                 let message = format!("{}: {}", root.name(), plain(&error));
                 check.find("allocator-row", Severity::Inconsistent, None, message);
-                // The row may have any key: it is not found by that of its container.
+                // A damaged row may have any key, so a repair cannot find it by its container: the whole root is made
+                // anew.
                 check.repair.renew(root);
                 is_damaged = true;
             }
@@ -48,14 +50,15 @@ pub fn compare(check: &mut Check<'_>) {
         is_damaged |= cursor.is_damaged;
     }
     check.tiers = (0..seen.len()).map(|index| tier(check, index, &seen[index])).collect();
-    // Clusters that nothing leads to must be kept as long as it is not known what they hold.
+    // After a loss of content, clusters that nothing leads to may hold it and must be kept. Which these are is known
+    // only if all rows of the allocators could be read.
     check.is_space_known = !check.is_content_lost || !is_damaged;
     for (index, seen) in seen.iter().enumerate() {
         owners(check, index, seen, is_damaged);
     }
 }
 
-/// Which tier a container belongs to, by its rows.
+/// Returns the tier that a container belongs to by the allocators' rows about it.
 fn owner(seen: &Seen) -> Tier {
     match seen.rows.map(|rows| rows > 0) {
         [_, _, true] => Tier::Small,
@@ -64,7 +67,8 @@ fn owner(seen: &Seen) -> Tier {
     }
 }
 
-/// Which tier a container belongs to: that of what it holds or, if it holds nothing, by its rows.
+/// Returns the tier that a container belongs to: that of its pages and data or, if it holds none or those of several
+/// tiers, that of the allocators' rows.
 fn tier(check: &Check<'_>, index: usize, seen: &Seen) -> Tier {
     match check.starts[index].map_or([false; 3], |start| check.used.tiers(start)) {
         [true, false, false] => Tier::Medium,
@@ -74,7 +78,7 @@ fn tier(check: &Check<'_>, index: usize, seen: &Seen) -> Tier {
     }
 }
 
-/// Compares one row with what is in use.
+/// Compares one row of an allocator with the clusters in use.
 fn one(
     check: &mut Check<'_>,
     tier: Tier,
@@ -95,7 +99,7 @@ fn one(
     if found.bits.is_some() && u64::from(u16_at(&row.value, 0x16)) != found.used.min(0xFFFF) {
         return Err(Error::damaged("count of used clusters", row.at, found.used, u16_at(&row.value, 0x16)));
     }
-    // A row may be about several containers.
+    // A row can stand for several containers.
     let range = found.range(clusters).map(|(range, _)| range);
     let outside = || {
         let range = format!("{:#x} and {:#x} more", found.start, found.count);
@@ -140,7 +144,7 @@ fn one(
     Ok(())
 }
 
-/// Compares a container's bits.
+/// Compares an allocator's bits of a container, or `is_full` where its row has no bitmap, with the clusters in use.
 fn bits(check: &mut Check<'_>, index: usize, at: u64, part: Option<&[u64]>, is_full: bool) {
     let Some(start) = check.starts[index] else { return };
     let clusters = check.geometry.per_container as usize;
@@ -169,7 +173,7 @@ fn bits(check: &mut Check<'_>, index: usize, at: u64, part: Option<&[u64]>, is_f
         check.find("marked-free", Severity::Inconsistent, None, message);
         check.repair.space();
     }
-    // What nothing leads to may belong to what could not be read.
+    // Clusters that nothing leads to may belong to metadata that could not be read.
     if lost.clusters > 0 && !check.is_incomplete {
         let (count, first) = (lost.clusters, start + lost.first);
         let message = format!(
@@ -223,7 +227,7 @@ fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
                 root.name()
             );
             check.find("tier", Severity::Inconsistent, None, message);
-            // Rows of another allocator must go.
+            // The container's rows in the wrong allocator must be removed, so all three are made anew.
             TIERS.iter().for_each(|(_, root)| check.repair.renew(*root));
         }
     }

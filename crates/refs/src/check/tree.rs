@@ -16,7 +16,7 @@ pub struct TreeRow {
     pub flags: u16,
     /// Its value.
     pub value: Vec<u8>,
-    /// Where the row stands on the device.
+    /// The row's offset on the device, in bytes.
     pub at: u64,
 }
 
@@ -30,30 +30,33 @@ pub struct RowCursor {
     begun: bool,
     last: Option<Vec<u8>>,
     counted: (u64, u64),
-    /// The tree header of the root, where it stands, and whether the root leads to other pages.
+    /// The tree header of the root.
     header: Vec<u8>,
+    /// The offset of that header on the device, in bytes.
     header_at: u64,
+    /// Whether the root leads to other pages.
     root_is_inner: bool,
     is_finished: bool,
-    /// Whether a part of it could not be read.
+    /// Whether a part of the tree could not be read.
     pub is_damaged: bool,
     /// Whether a key was out of place.
     is_disordered: bool,
-    /// Pages of a walk that does not count clusters, by which one that leads to another twice is known.
+    /// The first clusters of the pages of a walk that does not count clusters as used, by which a page that is met
+    /// twice is noticed.
     visited: HashSet<u64>,
 }
 
 struct Level {
     page: Page,
     next: usize,
-    /// Every key below is greater than this one.
+    /// The key that every key in or below this page must be greater than.
     above: Option<Vec<u8>>,
-    /// And not greater than this one.
+    /// The key that no key in or below this page may be greater than.
     most: Option<Vec<u8>>,
 }
 
 impl RowCursor {
-    /// A walk from a root that is named at offset `from`.
+    /// Returns a walk from a root; the reference to it stands at offset `from` on the device.
     pub fn new(subject: Subject, root: PageReference, from: u64) -> RowCursor {
         RowCursor {
             subject,
@@ -83,17 +86,17 @@ impl RowCursor {
         !self.is_damaged && !self.is_disordered
     }
 
-    /// Whose tree it is.
+    /// Returns the tree that is walked.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// The tree header of the root, once the walk has begun, and where it stands on the device.
+    /// Returns the tree header of the root and its offset on the device; empty and 0 before the walk has begun.
     pub fn header(&self) -> (&[u8], u64) {
         (&self.header, self.header_at)
     }
 
-    /// The next row.
+    /// Returns the next row; `None` at the end of the tree.
     pub fn next(&mut self, check: &mut Check<'_>) -> Option<TreeRow> {
         if !self.begun {
             self.begun = true;
@@ -187,7 +190,7 @@ impl RowCursor {
         }
     }
 
-    /// Reports a row that does not stand where its key says.
+    /// Reports a row whose key is not greater than the one before, or outside the bounds of the inner node above.
     fn misplaced(&mut self, check: &mut Check<'_>, row: &TreeRow, code: &'static str, expected: &str) {
         self.is_disordered = true;
         let found = shortened(&row.key);

@@ -1,8 +1,9 @@
-//! Which clusters something leads to: the check's own bitmap.
+//! The check's own bitmap of the clusters that something leads to.
 
 use crate::container::Tier;
 
-/// A bit for each cluster of the device, in pieces as large as a container, each there only once something is in it.
+/// A bit for each cluster of the device, in pieces as large as a container. A piece takes memory only once one of its
+/// clusters is used.
 pub struct Used {
     per_piece: u64,
     clusters: u64,
@@ -12,20 +13,20 @@ pub struct Used {
 #[derive(Clone, Default)]
 struct Piece {
     bits: Option<Box<[u64]>>,
-    /// Pages and data of which tiers were found in it.
+    /// For each tier, whether pages or data of it were found in the piece.
     tiers: [bool; 3],
 }
 
 impl Used {
-    /// No cluster of so many is used.
+    /// Returns a bitmap of `clusters` clusters, none of which is used.
     pub fn new(clusters: u64, per_piece: u32) -> Used {
         let per_piece = u64::from(per_piece.max(1));
         let pieces = vec![Piece::default(); clusters.div_ceil(per_piece) as usize];
         Used { per_piece, clusters, pieces }
     }
 
-    /// Takes a run of real clusters. Returns how many of them were taken before; beyond the end of the device nothing
-    /// is taken.
+    /// Marks a run of real clusters as used. Returns how many of them were used before; clusters beyond the end of the
+    /// device are left out.
     pub fn claim(&mut self, start: u64, count: u64, tier: Option<Tier>) -> u64 {
         let words = self.per_piece.div_ceil(64) as usize;
         let end = start.saturating_add(count).min(self.clusters);
@@ -47,7 +48,7 @@ impl Used {
         before
     }
 
-    /// How many clusters of a run are taken.
+    /// Returns how many clusters of a run are used.
     pub fn taken(&self, start: u64, count: u64) -> u64 {
         let end = start.saturating_add(count).min(self.clusters);
         let is_taken = |at: &u64| {
@@ -58,7 +59,8 @@ impl Used {
         (start..end).filter(is_taken).count() as u64
     }
 
-    /// Takes clusters of the piece that begins at this real cluster, by a word of their bits.
+    /// Marks clusters as used in the piece that begins at real cluster `start`: `taken` has their bits, in word number
+    /// `word` of the piece.
     pub fn keep(&mut self, start: u64, word: usize, taken: u64) {
         let words = self.per_piece.div_ceil(64) as usize;
         if let Some(piece) = self.pieces.get_mut((start / self.per_piece) as usize) {
@@ -66,17 +68,17 @@ impl Used {
         }
     }
 
-    /// The bitmap of the piece that begins at this real cluster; `None` if nothing in it is used.
+    /// Returns the bitmap of the piece that begins at real cluster `start`; `None` if nothing in the piece is used.
     pub fn bits(&self, start: u64) -> Option<&[u64]> {
         self.pieces.get((start / self.per_piece) as usize)?.bits.as_deref()
     }
 
-    /// Pages and data of which tiers are in the piece that begins at this real cluster.
+    /// Returns for each tier whether the piece that begins at real cluster `start` has pages or data of it.
     pub fn tiers(&self, start: u64) -> [bool; 3] {
         self.pieces.get((start / self.per_piece) as usize).map_or([false; 3], |piece| piece.tiers)
     }
 
-    /// How many clusters are used.
+    /// Returns how many clusters are used.
     pub fn count(&self) -> u64 {
         let words = self.pieces.iter().filter_map(|piece| piece.bits.as_deref()).flatten();
         words.map(|word| u64::from(word.count_ones())).sum()

@@ -1,4 +1,4 @@
-//! The content of what was found.
+//! The content of the files that a recovery has found.
 
 use super::directory::{Leads, RecoveredRow};
 use super::scan::Scan;
@@ -9,13 +9,14 @@ use crate::stream::{self, FoundStreams, StreamContent, StreamState};
 use platter_device::Buffer;
 use platter_vfs::{Error, Name, RecoveredData, Result};
 
-/// Runs that are kept in memory.
+/// The most runs of a stream that are kept in memory.
 const RUNS: usize = 1 << 16;
 
-/// Streams by name.
+/// Named streams, each with its name.
 type Named = Vec<(Name, StreamState)>;
 
-/// The streams of a record. Named ones that cannot be read do not keep the file's own data from being found.
+/// Returns the streams of a record: the file's unnamed data, and the named ones. If these cannot all be read, the
+/// unnamed data is returned alone.
 pub fn open(
     scan: &mut Scan,
     record: Record,
@@ -38,7 +39,8 @@ pub fn open(
     Ok((own, named.into_iter().map(|found| (Name::from_units(&found.name), found.state)).collect()))
 }
 
-/// The clusters that a row of a directory leads to, those of pages included. `None` if some of it cannot be read.
+/// Returns the clusters that a row of a directory leads to: those of data and those of pages with runs, as first
+/// virtual cluster and number. `None` if some of the runs cannot be read.
 pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u64, u64)>> {
     let record = match (row.name(), row.key.first()) {
         (Some((_, Leads::File(record))), _) => *record,
@@ -72,23 +74,23 @@ pub struct Data<'s> {
 }
 
 impl<'s> Data<'s> {
-    /// The content of this stream.
+    /// Returns the content of this stream.
     pub fn new(scan: &'s mut Scan, state: StreamState) -> Data<'s> {
         Data { scan, state }
     }
 
-    /// No content.
+    /// Returns the content of an empty stream.
     pub fn empty(scan: &'s mut Scan) -> Data<'s> {
         Data { scan, state: StreamState::empty(false) }
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.state.size
     }
 
-    /// Whether nothing else has taken the clusters since, as far as can be told: no page and no file is there, and
-    /// checksums agree.
+    /// Whether the clusters of a deleted stream still have its data, as far as can be told: no page and no existing
+    /// file has them, and checksums match.
     pub fn is_left(&mut self) -> bool {
         let mut at = 0;
         let mut buffer = Buffer::new(self.scan.pages.geometry.cluster as usize);
@@ -116,7 +118,7 @@ impl<'s> Data<'s> {
         }
     }
 
-    /// Notes that the clusters are those of a file that is there.
+    /// Notes that the stream's clusters belong to an existing file.
     pub fn claim(&mut self) {
         let mut at = 0;
         loop {
@@ -142,8 +144,8 @@ impl<'s> Data<'s> {
         self.scan.pages.map.real(&self.scan.pages.geometry, cluster, 1)
     }
 
-    /// The run at a cluster of the stream or the next after it, from there on. Where that cannot be read, the first
-    /// cluster after what is missing.
+    /// Returns the run that holds cluster `at` of the stream, cut to begin there, or else the next run; `None` at the
+    /// end. Where runs cannot be read, the error is the first cluster after the missing part.
     fn find(&mut self, mut at: u32) -> std::result::Result<Option<Extent>, u32> {
         let StreamContent::Extents(runs) = &mut self.state.content else { return Ok(None) };
         loop {
@@ -227,7 +229,7 @@ impl RecoveredData for Data<'_> {
             buffer[there.len()..].fill(0);
             return Ok(length);
         }
-        // What was never written reads as zeroes, whatever is there.
+        // Bytes past the valid data length read as zeroes, whatever the clusters hold.
         let written = self.state.valid().saturating_sub(offset).min(length as u64) as usize;
         let (there, never) = buffer.split_at_mut(written);
         never.fill(0);

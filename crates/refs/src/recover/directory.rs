@@ -8,18 +8,18 @@ use crate::pages::Page;
 use crate::tree::Order;
 use std::collections::HashSet;
 
-/// Levels of a tree that are followed.
+/// The most levels of a tree that are followed.
 const MOST_LEVELS: usize = 12;
 
-/// A row.
+/// A row of a directory.
 pub struct RecoveredRow {
-    /// Its key.
+    /// The row's key.
     pub key: Vec<u8>,
-    /// Its flags.
+    /// The row's flags.
     pub flags: u16,
-    /// Its value.
+    /// The row's value.
     pub value: Vec<u8>,
-    /// Whether the page that it stands in fails its checksum.
+    /// Whether the page that the row stands in fails its checksum.
     pub is_damaged: bool,
 }
 
@@ -46,7 +46,7 @@ impl Loose {
 }
 
 impl RecoveredRow {
-    /// The name, and what it leads to, if this row is a name's.
+    /// Returns the name, and what it leads to, if this row is that of a name.
     pub fn name(&self) -> Option<(Vec<u16>, Leads)> {
         if self.key.first() != Some(&0x30) || self.key.len() <= 4 {
             return None;
@@ -62,7 +62,8 @@ impl RecoveredRow {
         Some((key::units(&self.key), leads))
     }
 
-    /// What tells the entry from others of the directory, also when it was changed.
+    /// Returns a key that tells the entry from others of its directory, and stays the same when the entry is changed or
+    /// renamed.
     fn identity(&self) -> (u8, u64) {
         match self.name() {
             Some((_, Leads::File(record))) => (0, record.ordinal),
@@ -76,11 +77,11 @@ impl RecoveredRow {
 /// A directory's rows.
 #[derive(Default)]
 pub struct Directory {
-    /// Of its newest tree.
+    /// The rows of the directory's newest tree.
     pub rows: Vec<RecoveredRow>,
-    /// Of older pages: entries that are not in `rows`, each as it was last.
+    /// The rows in older pages whose entries are not in `rows`, each as the newest of these pages has it.
     pub older: Vec<RecoveredRow>,
-    /// Whether every page of the tree was there: then what is in `older` was deleted.
+    /// Whether every page of the newest tree could be read. If so, the entries in `older` were deleted.
     pub is_whole: bool,
 }
 
@@ -134,14 +135,15 @@ impl Directory {
     }
 }
 
-/// Rows that are looked for at most, and pages that they come from.
+/// The most lost rows that are looked for.
 const MOST_ROWS: usize = 1 << 16;
+/// The most pages that lost rows are taken from.
 const MOST_PAGES: usize = 1 << 10;
 
-/// A part of the keys: those greater than the first, and not greater than the second.
+/// A range of keys: those greater than the first one, and not greater than the second. `None` is no bound.
 type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// The rows for the parts of a directory's tree that cannot be read: of each part as the newest page has it that is left.
+/// Returns rows for the parts of a directory's tree that cannot be read: each as the newest leaf that is left has it.
 pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec<RecoveredRow> {
     let (mut gaps, mut visited) = (Vec::new(), HashSet::new());
     match read(scan, table, root) {
@@ -156,7 +158,8 @@ pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec
         is_above && high.as_ref().is_none_or(|high| order.compare(key, high).is_le())
     };
     let mut rows: Vec<RecoveredRow> = Vec::new();
-    // What newer pages say of their keys, older ones do not: what only these have was removed.
+    // The key ranges of the leaves that were taken, which come newest first. A row of an older leaf within one of them
+    // was removed before the newer leaf was written, and is left out.
     let mut spans: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     let all = scan.tables.get(&table).map_or(&[][..], |found| found);
     for found in all.iter().filter(|found| found.level == 0 && !visited.contains(&found.place)) {
@@ -184,13 +187,14 @@ pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec
     rows
 }
 
-/// The page of a reference, and where it stands.
+/// Reads the page of a reference. Returns its offset on the device, and the page.
 fn read(scan: &Scan, table: u64, reference: &PageReference) -> platter_vfs::Result<(u64, Page)> {
     let address = crate::pages::Address { real: false, cluster: reference.clusters[0] };
     Ok((scan.pages.offset(address)?, scan.pages.read(reference, table, false)?))
 }
 
-/// Finds the parts below a page that cannot be read.
+/// Collects in `gaps` the key ranges of the pages below `page` that cannot be read. `within` is the range of `page`
+/// itself.
 fn find_gaps(
     scan: &Scan,
     table: u64,
@@ -205,7 +209,7 @@ fn find_gaps(
     }
     let (mut low, count) = (within.0, node.len());
     for (position, row) in node.rows().enumerate() {
-        // The last child has what is above its key too.
+        // The last child also has the keys greater than the one of its row.
         let high = if position + 1 == count { within.1.clone() } else { Some(row.key.to_vec()) };
         let gap = (low, high.clone());
         low = Some(row.key.to_vec());

@@ -1,9 +1,9 @@
-//! Copying out what is left of a volume whose checkpoints, tables or superblocks are gone.
+//! Copying out the files that are left of a volume whose checkpoints, tables or superblocks are gone.
 //!
-//! Every metadata page says which table it belongs to, where it is, and when it was written. So the device is looked
-//! through for pages ([`scan`]); the newest root of each directory gives its tree; what only older pages know of was
-//! deleted, or its page is gone ([`directory`]). Checkpoints, superblocks and the object table are not needed. The
-//! container table is used if it is found.
+//! Every metadata page has the number of its table, its own place, and the clock of the checkpoint that it was written
+//! for. So the device is searched for pages ([`scan`]), and the newest root of each directory gives its tree. An entry
+//! that only older pages have was deleted, or its newer page is gone ([`directory`]). Checkpoints, superblocks and the
+//! object table are not needed. The container table is used if it is found.
 
 mod data;
 mod directory;
@@ -24,13 +24,13 @@ use scan::Scan;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// More directories inside each other than any volume has.
+/// The most directories inside each other; no volume has so many.
 const DEEPEST: usize = 1024;
 
-/// Finds what is left on a device and tells `visit` of it.
+/// Finds the files and directories that are left on a device, and calls `visit` for each.
 ///
 /// # Errors
-/// [`platter_vfs::Error::NotThisFormat`] if there is no page of ReFS on the device; what `visit` gives.
+/// [`platter_vfs::Error::NotThisFormat`] if there is no page of ReFS on the device; the errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
     let scan = scan::scan(&device, progress)?;
     let places = Places::find(&scan);
@@ -38,10 +38,11 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
         Recovery { scan, places, bodies: HashMap::new(), report: RecoverReport::default(), visit };
     let mut tables: Vec<u64> =
         recovery.scan.tables.keys().copied().filter(|&table| is_directory(table)).collect();
-    // Directories before what is in them.
+    // A directory comes before the directories in it.
     tables
         .sort_by_cached_key(|&table| recovery.places.path(table).map_or(usize::MAX, |(path, _)| path.len()));
-    // Files that are there first: what was deleted may lie where one of them is by now.
+    // Existing files come first, so that their clusters are known: a deleted file whose clusters one of them has is
+    // overwritten.
     for is_deleted in [false, true] {
         for (number, &table) in tables.iter().enumerate() {
             recovery.directory(table, is_deleted)?;
@@ -52,7 +53,7 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
     Ok(recovery.report)
 }
 
-/// Finds rows for what directories have lost: see [`FindLost`](crate::check::FindLost).
+/// Finds the rows that directories have lost: see [`FindLost`](crate::check::FindLost).
 ///
 /// # Errors
 /// As [`recover`].
@@ -72,7 +73,8 @@ pub fn lost_rows(
             let row = LostRow { row: (row.key, row.flags, row.value), places, is_damaged: row.is_damaged };
             is_usable.then_some(row)
         };
-        // Where a good one leads to what cannot be read, nobody knows what belongs to it: the tree stays as it is.
+        // If the runs of a row from an undamaged page cannot be read, it is not known which clusters belong to its
+        // file: the whole tree is left out, and stays as it is.
         let rows: Option<Vec<LostRow>> = rows.into_iter().map(with_places).collect();
         found.extend(rows.map(|rows| (tree.table, rows)));
     }
@@ -83,14 +85,14 @@ fn is_directory(table: u64) -> bool {
     matches!(table, ROOT_DIRECTORY | FIRST_OBJECT..)
 }
 
-/// Where a directory is: the directory above, its name there, and whether it was removed from it.
+/// Where a directory is: the directory above, its name there, and whether it was removed from there.
 struct DirectoryPlace {
     above: u64,
     name: Vec<u16>,
     is_deleted: bool,
 }
 
-/// Where the directories are.
+/// The place of each directory, by its number.
 struct Places(HashMap<u64, DirectoryPlace>);
 
 impl Places {
@@ -120,7 +122,7 @@ impl Places {
             directory.rows.iter().for_each(|row| put(row, false));
             directory.older.iter().for_each(|row| put(row, directory.is_whole));
         }
-        // What no directory knows of says itself where it was.
+        // A directory that no other directory has an entry of is placed by the link in its own record.
         for (table, (above, name)) in own {
             let is_deleted = whole.contains(&above);
             places.entry(table).or_insert(DirectoryPlace { above, name, is_deleted });
@@ -128,7 +130,8 @@ impl Places {
         Places(places)
     }
 
-    /// The names that lead to a directory, as far as they are known, and whether it was deleted.
+    /// Returns the names that lead to a directory, as far as they are known, and whether it was deleted. `None` if
+    /// there are more than [`DEEPEST`].
     fn path(&self, table: u64) -> Option<(Vec<Name>, bool)> {
         let (mut names, mut deleted, mut at) = (Vec::new(), false, table);
         while at != ROOT_DIRECTORY {
@@ -162,7 +165,7 @@ struct Recovery<'v> {
 }
 
 impl Recovery<'_> {
-    /// Recovers a directory and its files: those that are there, or those that were deleted.
+    /// Recovers a directory and its files: those that exist or, if `want_deleted`, those that were deleted.
     fn directory(&mut self, table: u64, want_deleted: bool) -> Result<()> {
         let Some((path, is_deleted)) = self.places.path(table) else { return Ok(()) };
         if is_deleted && !want_deleted {
@@ -207,7 +210,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The record of a file with several names.
+    /// Returns the record of a file with several names.
     fn body(&mut self, home: u64, ordinal: u64) -> Option<Body> {
         if !self.bodies.contains_key(&home) {
             let directory = Directory::collect(&self.scan, home);

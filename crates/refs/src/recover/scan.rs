@@ -18,62 +18,65 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes looked at in one go.
+/// The number of bytes of the device that are looked through at a time.
 const WINDOW: u64 = 256 << 20;
-/// Bytes of clean pages that are kept.
+/// The number of bytes of clean pages that are kept in memory.
 const CACHE: usize = 16 << 20;
 
-/// A page, by its own header.
+/// A metadata page, as its own header describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundPage {
-    /// Where it stands on the device, in bytes.
+    /// The page's offset on the device, in bytes.
     pub place: u64,
-    /// Its first cluster, as its own table counts.
+    /// The page's first cluster: a virtual number, or a real one if its table uses those.
     pub cluster: u64,
-    /// Its table.
+    /// The number of the page's table.
     pub table: u64,
-    /// When it was written.
+    /// The clock of the checkpoint that the page was written for.
     pub clock: u64,
-    /// Levels below it.
+    /// The number of levels below the page; 0 for a leaf.
     pub level: u8,
-    /// Whether it is the topmost of its table.
+    /// Whether the page is the root of its table.
     pub is_root: bool,
     volume: u32,
-    /// Whether it has runs of a stream.
+    /// Whether the page has runs of a stream.
     is_stream: bool,
-    /// Whether it takes one cluster.
+    /// Whether the page is one cluster long, as with clusters of 64 KiB.
     is_single: bool,
 }
 
-/// What a scan found.
+/// The pages that a scan has found.
 pub struct Scan {
-    /// Reads pages.
+    /// Reads pages of the device by their references.
     pub pages: Pages,
     /// Roots and leaves by table, the newest first.
     pub tables: BTreeMap<u64, Vec<FoundPage>>,
-    /// Clusters that pages are in, of whatever age.
+    /// The real clusters in use: those of all pages, of whatever age, and those of existing files once they are
+    /// recovered.
     pub used: Seen,
-    /// What pages of directories and of the table of objects say of those below them, by the first cluster of these.
+    /// The references to pages in inner nodes and in the object table, by the first cluster of the page that they lead
+    /// to.
     references: HashMap<u64, Vec<Reference>>,
 }
 
-/// What a page says of one below it.
+/// The reference that a page has to one below it.
 struct Reference {
-    /// When the page that says so was written.
+    /// The clock of the page that has the reference.
     clock: u64,
     checksum: Checksum,
 }
 
-/// A page of which only its place and its own header tell what it is.
+/// A page that was found by its own header, and not through a reference.
 pub struct Loose {
     /// The page.
     pub page: Page,
-    /// Whether there is a checksum for it, and it has another.
+    /// Whether checksums are known for the page, and none of them matches.
     pub is_damaged: bool,
 }
 
 impl Scan {
-    /// The page itself, if it is one, with or without the checksum that it should have.
+    /// Reads a page that was found. Returns `None` if it is not a valid page; a page that fails its checksum is marked
+    /// as damaged.
     pub fn page(&self, found: &FoundPage) -> Option<Loose> {
         let mut clusters = [0; 4];
         for (index, cluster) in
@@ -90,15 +93,16 @@ impl Scan {
         Some(Loose { page, is_damaged })
     }
 
-    /// Whether a page has none of the checksums that are known for it. What is older than the page is of another that was in
-    /// its place before.
+    /// Whether checksums are known for a page, and none of them matches. References that are older than the page are
+    /// left out: they lead to another page that was in its place before.
     fn fails(&self, found: &FoundPage, bytes: &[u8]) -> bool {
         let all = self.references.get(&found.cluster).map_or(&[][..], |all| all);
         let mut its = all.iter().filter(|reference| reference.clock >= found.clock).peekable();
         its.peek().is_some() && !its.any(|reference| reference.checksum.matches(bytes))
     }
 
-    /// Notes the checksums that pages have for those below them, if these are of a directory.
+    /// Notes the references, with their checksums, that inner nodes and the object table have to pages that were found.
+    /// Pages with runs of streams, and tables with real cluster numbers, are left out.
     fn note_references(&mut self, found: &[FoundPage]) {
         let objects = [Root::Objects, Root::ObjectsCopy].map(Root::table);
         let wanted: HashSet<u64> =
@@ -129,7 +133,7 @@ fn is_real(table: u64) -> bool {
     Root::ALL.iter().any(|root| root.table() == table && root.is_real())
 }
 
-/// Looks through the device.
+/// Looks through the device for the metadata pages of one volume.
 pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     let mut notes = Notes::default();
     let boot = open::boot_record(&**device, &mut notes).ok();
@@ -159,7 +163,7 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
         cluster,
         clusters,
         per_container: (container / u64::from(cluster)) as u32,
-        // References say which checksum they have.
+        // Any algorithm will do here, since each reference has its own.
         algorithm: Algorithm::Crc64,
         reference: PageReference::compact(Algorithm::Crc64),
         signature: volume,
@@ -184,14 +188,14 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     Ok(scan)
 }
 
-/// What there is most of.
+/// Returns the most frequent value.
 fn most<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: HashMap<T, u64> = HashMap::new();
     all.for_each(|one| *counts.entry(one).or_default() += 1);
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one)
 }
 
-/// The headers of everything that looks like a page.
+/// Returns the headers of all blocks of the device that look like a page, in order of their offsets.
 fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
     const STEP: u64 = 4096;
     let length = device.len() / STEP * STEP;
@@ -244,7 +248,8 @@ fn header(place: u64, bytes: &[u8]) -> Option<FoundPage> {
     })
 }
 
-/// Where containers lie: as the newest rows of the container tables say, else as the pages in them do, else in order.
+/// Returns where containers lie: as the newest rows of the container tables have it, else as the pages found in the
+/// containers have it, else in order of their numbers.
 fn container_map(scan: &Scan, found: &[FoundPage]) -> ContainerMap {
     let geometry = &scan.pages.geometry;
     let per_container = u64::from(geometry.per_container);

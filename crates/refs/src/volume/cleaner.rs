@@ -1,12 +1,12 @@
 //! Puts files together again that overwriting has scattered.
 //!
 //! Data that is never overwritten in place lies in the order in which it was written, so a file that was written at
-//! random is read slowly in order. While nobody uses the volume, its pieces are copied to runs of free clusters, each
-//! cluster verified on the way. Where no container has such a run, one is emptied first: what is in it goes to free
-//! clusters elsewhere.
+//! random is slow to read in order. While nobody uses the volume, pieces of such files are copied to runs of free
+//! clusters, and each cluster is verified on the way. Where no container has a run that is long enough, a part of one
+//! is emptied first: its data goes to free clusters elsewhere.
 //!
-//! Everything that is moved is compared once more when it is put on record: if the file was changed meanwhile, the copy
-//! is given up. So nobody waits for the cleaner but those who need the same lock for a moment.
+//! Once a piece is copied, its rows are compared with those that it was copied by. If the file was changed meanwhile,
+//! the copy is given up. So other callers wait for the cleaner only where they need a lock that it holds for a moment.
 
 use super::Volume;
 use crate::extents::{Extent, Extents};
@@ -36,10 +36,10 @@ impl Volume {
         streams.values().all(|stream| stream.is_quiet())
     }
 
-    /// Puts scattered streams together until `is_enough`; returns how many clusters were moved.
+    /// Puts scattered streams together until `is_enough` returns true; returns how many clusters were moved.
     ///
     /// # Errors
-    /// What a commit gives. What cannot be read, and what changes meanwhile, is left as it is.
+    /// Those of a commit. Pieces that cannot be read, or that are changed meanwhile, are left as they are.
     pub(super) fn clean(&self, is_enough: &dyn Fn() -> bool) -> Result<u64> {
         let mut moved = 0;
         let mut hopeless = Vec::new();
@@ -76,7 +76,8 @@ impl Volume {
         Ok(moved)
     }
 
-    /// The rows of a piece that is whole, has checksums and lies in many parts.
+    /// Returns the rows of a piece of a stream, from cluster `from` to `to`, if it is worth putting together: without
+    /// holes, with a checksum for each cluster, and in many parts on the device.
     fn parts(&self, stream: &Stream, from: u32, to: u32) -> Result<Option<Vec<Extent>>> {
         match self.load(stream, from, to) {
             Ok(()) => {}
@@ -96,8 +97,9 @@ impl Volume {
         Ok((is_whole && parts > PARTS.min(rows.len() / 4)).then_some(rows))
     }
 
-    /// Moves everything out of a part of a container that has most room. `false` if there is none worth it, or it is
-    /// enough. A part with something in it that cannot be moved is not tried again.
+    /// Empties the part of a container that has the most free clusters. Returns `false` if no part is worth it, or
+    /// `is_enough` returned true. A part with clusters that cannot be moved goes into `hopeless` and is not tried
+    /// again.
     fn make_room(
         &self,
         is_enough: &dyn Fn() -> bool,
@@ -119,7 +121,8 @@ impl Volume {
         }
     }
 
-    /// Moves what can be moved out of a part of a container; `false` if there is nowhere to go, or it is enough.
+    /// Moves all clusters that can be moved out of a part of a container. Returns `false` if there is no free space
+    /// elsewhere, or `is_enough` returned true.
     fn empty(&self, part: ContainerRun, is_enough: &dyn Fn() -> bool, moved: &mut u64) -> Result<bool> {
         let first = self.geometry.number(part.container, part.start);
         let clusters = first..first + u64::from(part.count);
@@ -168,7 +171,8 @@ impl Volume {
         Some(places)
     }
 
-    /// Copies clusters of a stream to other places, and puts them on record if nothing of them changed meanwhile.
+    /// Copies clusters of a stream to other places, and then changes the stream's rows unless one of them changed
+    /// meanwhile. Returns whether the clusters were moved.
     fn shift(&self, stream: &Stream, rows: &[Extent], places: &[ContainerRun]) -> Result<bool> {
         let shifted = self.copy(rows, places).and_then(|()| self.record_shift(stream, rows, places));
         if !matches!(shifted, Ok(true)) {
@@ -176,13 +180,14 @@ impl Volume {
             places.iter().for_each(|&place| core.pages.space.give_back(place));
         }
         match shifted {
-            // What is damaged stays where it is, and a read says so. What was freed meanwhile looks the same.
+            // Damaged clusters stay where they are, and a read of the file reports them. Clusters that were freed and
+            // used again meanwhile look damaged too.
             Err(Error::Damaged(_) | Error::Device(_)) => Ok(false),
             shifted => shifted,
         }
     }
 
-    /// Reads rows, verified, and writes them to other places.
+    /// Reads the clusters of rows, verifies their checksums, and writes them to other places.
     fn copy(&self, rows: &[Extent], places: &[ContainerRun]) -> Result<()> {
         let cluster = self.geometry.cluster as usize;
         let mut buffer = Buffer::new(rows.len() * cluster);
@@ -194,7 +199,8 @@ impl Volume {
             self.device.read_batch(&mut reads)?;
         }
         for (row, content) in rows.iter().zip(buffer.chunks(cluster)) {
-            // Not answered from another copy of the device: what looks damaged may have been freed and used again.
+            // Other copies of a mirrored device are not tried: clusters that look damaged may have been freed and used
+            // again.
             let found = crc32c(content);
             if row.checksum != Some(found) {
                 let (offset, expected) = (self.device_offset(row.cluster)?, format!("{:08x?}", row.checksum));
@@ -221,7 +227,8 @@ impl Volume {
 
     fn record_shift(&self, stream: &Stream, rows: &[Extent], places: &[ContainerRun]) -> Result<bool> {
         let mut core = self.change()?;
-        // Nobody holds it any more: what is on disk would go on leading to the old places.
+        // If the node is no longer in use, the change would never be stored, and its record on disk would go on leading
+        // to the old clusters.
         if core.entity(stream.node).is_err() {
             return Ok(false);
         }
@@ -256,7 +263,8 @@ impl Volume {
     }
 }
 
-/// Whether a stream's clusters may be moved: they have checksums to verify the copy by, and nobody else has them.
+/// Whether a stream's clusters may be moved: they have checksums to verify the copy by, no other stream has them, and
+/// the file still has a name.
 fn may_move(state: &StreamState) -> bool {
     state.integrity && !state.shared && !state.orphan
 }

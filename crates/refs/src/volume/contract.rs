@@ -1,4 +1,4 @@
-//! The contract of all file systems, answered by the parts of the volume.
+//! The [`FileSystem`] contract, implemented by calls to the other parts of the volume.
 
 use super::data::READ;
 use super::*;
@@ -19,7 +19,7 @@ impl FileSystem for RefsVolume {
             ("serial", format!("{:016x}", self.boot.serial)),
             ("metadata checksum", self.geometry.algorithm.name().into()),
             ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
-            // The clock alone is the same on two copies of a volume that went different ways.
+            // The clock alone can be the same on two copies of a volume that were changed independently.
             ("checkpoint", format!("{}, roots {roots:08x}", checkpoint.clock)),
         ];
         if let Some(reason) = self.health.obstacle() {
@@ -291,7 +291,7 @@ impl FileSystem for RefsVolume {
     }
 
     fn set_security_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
-        /// Bytes that a row of the table takes.
+        /// The most bytes of a descriptor that a row of the table can hold.
         const MOST: usize = 4096;
         if descriptor.len() > MOST || !system::is_descriptor(descriptor) {
             return Err(Error::InvalidArgument(

@@ -1,10 +1,11 @@
-//! Data: what the ways it takes have in common. A plan is made and finished in `reading` and `writing`, or carried out
-//! in `slowly` with everything locked; `size` resizes, punches holes and says where a stream lies.
+//! The parts that reads and writes of file data have in common. Plans are made and finished in `reading` and `writing`,
+//! or carried out in `slowly` with the stream locked; `size` resizes streams, punches holes and lists extents. There
+//! are three ways to write:
 //!
-//! * In place: clusters that are there, of a stream without integrity.
-//! * To new clusters: everything else that is whole clusters. The old ones are given back when the new ones are on
+//! * In place: to existing clusters of a stream without integrity.
+//! * To new clusters: all other writes of whole clusters. The old clusters are given back when the new ones are on
 //!   record, and handed out again only after the next commit.
-//! * *Slowly*, with the stream locked: what begins or ends inside a cluster, and content that stands in the record.
+//! * *Slowly*, with the stream locked: writes that begin or end inside a cluster, and those of content in the record.
 
 use super::*;
 use crate::extents::Extent;
@@ -16,38 +17,42 @@ use std::sync::atomic::AtomicUsize;
 /// Runs of clusters that were taken, each with its first cluster in the stream.
 pub(super) type Taken = SmallVec<[(u32, ContainerRun); 2]>;
 
-/// What a plan remembers between its halves, kept from request to request.
+/// The state of a plan between its two halves. The plan keeps it for the next request.
 pub(super) struct Memory {
     pub(super) volume: u64,
     pub(super) stream: Arc<Stream>,
     /// For reads: the checksum that each cluster must have, with its place on the volume.
     pub(super) expected: Vec<(u32, u64)>,
-    /// For reads that are not whole clusters, and content in records: what was read.
+    /// For reads of content in the record, and of parts of clusters with checksums: the bytes that were read when
+    /// planning.
     pub(super) bounce: Vec<u8>,
     /// For writes: the runs taken.
     pub(super) taken: Taken,
-    /// For writes: what goes on record, once there are checksums for it if it needs any; and what that puts out of use.
+    /// For writes: the rows that are to go into the stream's runs, with their checksums if they need them.
     pub(super) rows: Vec<Extent>,
+    /// For writes: the clusters that these rows replaced, as first virtual cluster and number.
     pub(super) gone: Vec<(u64, u32)>,
-    /// For writes: pages that are owed for their runs until these are on record.
+    /// For writes: the number of metadata pages that are reserved for the rows until these are on record.
     pub(super) owes: u64,
-    /// Whether the last write of this stream, which had integrity, went to new clusters: then so will the next.
+    /// Whether the last write went to new clusters because the stream has integrity. The next one is then planned for
+    /// new clusters without a look at the stream's runs.
     pub(super) is_moving: bool,
-    /// For writes that there was no room for: clusters that there were too few.
+    /// For writes that there was no room for: the number of clusters that were missing.
     pub(super) lacks: u64,
 }
 
-/// Kinds of plan, in its first note.
+/// The kinds of plan; the first of a plan's notes is one of them.
 pub(super) const READ: u64 = 1;
 pub(super) const BOUNCED: u64 = 2;
 pub(super) const IN_PLACE: u64 = 3;
 pub(super) const NEW: u64 = 4;
 pub(super) const SLOWLY: u64 = 5;
-/// In the third note of a write: an entry of the log tells of it already.
+/// In the third note of a write: an entry of the log of syncs has its rows already.
 pub(super) const BESIDE: u64 = 1;
-/// In the third note of a read: no checksum vouches for some of it, and its clusters may be another file's by now.
+/// In the third note of a read: some of its clusters have no checksum that is compared, so it would go unnoticed if
+/// they had become another file's by the time that the device reads them.
 pub(super) const UNVOUCHED: u64 = 1;
-/// Which note of a plan is its [`Pass`].
+/// The index of the plan's note that holds its [`Pass`].
 pub(super) const PASS: usize = 3;
 
 impl Volume {
@@ -64,7 +69,7 @@ impl Volume {
         }
     }
 
-    /// The stream of a node whose content can be read and written.
+    /// Returns the stream of a node, if its content can be read and written.
     pub(super) fn data_of(&self, node: Node) -> Result<Arc<Stream>> {
         let stream = self.stream_of(node)?;
         if stream.is_link.load(Ordering::Relaxed) {
@@ -76,7 +81,7 @@ impl Volume {
         }
     }
 
-    /// The plan's memory, of this stream.
+    /// Returns the memory of the plan's last request if that was of the same stream, else a new one.
     pub(super) fn memory(&self, node: Node, plan: &mut Plan) -> Result<Box<Memory>> {
         let suits = |memory: &Memory| memory.volume == self.id && memory.stream.node == node.0;
         if let Some(mut memory) = plan.kept(suits) {
@@ -102,8 +107,8 @@ impl Volume {
         }))
     }
 
-    /// Has the next commit tell of a stream's size and clusters, which changed or are about to. The stream is locked for a
-    /// change: what is written in place from now on needs a sync until then.
+    /// Has the next commit store a stream's size and runs, which have changed or are about to. The caller has the
+    /// stream locked for the change. Until that commit, a write in place needs a sync to be durable.
     pub(super) fn mark_moved(&self, core: &mut Core, stream: &Stream) {
         core.mark(stream.node);
         self.commits.note(&stream.moved);
@@ -131,7 +136,7 @@ impl Volume {
         ((range.start / cluster) as u32, range.end.div_ceil(cluster) as u32)
     }
 
-    /// Byte offset of a virtual cluster on the device. Containers do not move while a volume is open.
+    /// Returns the byte offset of a virtual cluster on the device. Containers do not move while a volume is open.
     pub(super) fn device_offset(&self, cluster: u64) -> Result<u64> {
         if self.map.is_compressed(&self.geometry, cluster) {
             return Err(Error::Unreadable("its clusters are in a container that is compressed"));
@@ -144,7 +149,7 @@ impl Volume {
         plan.own(|memory: &Memory| memory.volume == self.id && memory.stream.node == node)
     }
 
-    /// Lets go of a stream that was removed while a plan was under way.
+    /// Drops a stream whose node was forgotten while plans of it were under way, once none is.
     pub(super) fn let_go_quiet(&self, stream: &Stream) {
         if stream.is_forgotten.load(Ordering::Acquire) && stream.is_quiet() {
             let _ = self.core().forget_idle(stream.node);
@@ -152,7 +157,7 @@ impl Volume {
     }
 }
 
-/// Which writer the calling thread is, for [`Space::take_data`].
+/// Returns the number of the calling thread as a writer, for [`Space::take_data`].
 ///
 /// [`Space::take_data`]: crate::space::Space::take_data
 pub(super) fn writer() -> usize {
@@ -163,5 +168,5 @@ pub(super) fn writer() -> usize {
     WRITER.with(|writer| *writer)
 }
 
-/// Stands for the place of a cluster that has no checksum.
+/// In [`Memory::expected`], the place of a cluster that has no checksum, or whose checksum has been compared already.
 pub(super) const UNCHECKED: u64 = u64::MAX;

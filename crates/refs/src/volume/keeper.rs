@@ -1,9 +1,9 @@
-//! The thread in the background: commits before what waits for a commit becomes much, and has scattered files put
+//! The thread in the background. It commits before many old clusters wait for a commit, and has scattered files put
 //! together while nobody uses the volume.
 //!
 //! Data that is never overwritten in place leaves its old clusters behind, and they can be used again only after a
-//! commit. Without one a volume would use up all its free space first, and storage that is provided as it is written
-//! would have to provide all of it.
+//! commit. Without one a volume would use up all its free space first, and storage that is thinly provisioned would
+//! have to provide all of it.
 
 use super::Volume;
 use crate::space::Space;
@@ -11,23 +11,26 @@ use platter_device::sync::{self, Condvar, Mutex, MutexGuard, Thread};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What may wait for a commit: at least and at most, in bytes, and as a share of what was free at first.
+/// How much space may wait for a commit: one part in `SHARE` of what was free at first, but at least and at most so
+/// many bytes.
 const LEAST: u64 = 64 << 20;
 const MOST: u64 = 256 << 20;
 const SHARE: u64 = 16;
-/// What may wait for a commit, in bytes, where less than that is left to be handed out.
+/// How many bytes may wait for a commit where less than what waits is left to be handed out.
 const FULL: u64 = 16 << 20;
-/// Clusters that may wait for a commit in a simulation, at most.
+/// The most clusters that may wait for a commit in a simulation.
 const SIMULATED: u64 = 6;
 
-/// How often a volume with scattered files is looked at, and how many times in a row nothing must be under way.
+/// How often the thread looks whether a volume with scattered files is in use.
 const LOOK: Duration = Duration::from_millis(20);
+/// How many looks in a row must find the volume unused before files are put together.
 const QUIET: u64 = 10;
 
-/// Tells the thread what to do. It is started when there is something for the first time.
+/// Gives orders to the thread, which is started with the first of them.
 pub(super) struct Keeper {
-    /// Clusters that may wait for a commit: as a rule, and where fewer are left.
+    /// How many clusters may wait for a commit.
     patience: u64,
+    /// How many clusters may wait for a commit where fewer than those that wait are left to be handed out.
     patience_when_full: u64,
     volume: Weak<Volume>,
     orders: Arc<Orders>,
@@ -62,7 +65,7 @@ impl Orders {
         self.news.notify_one();
     }
 
-    /// Waits for something to do, which is done with then; no longer than `most`.
+    /// Waits for an order, no longer than `most`, and returns it. An order to commit is cleared, one to stop remains.
     fn take(&self, most: Option<Duration>) -> Wanted {
         let mut wanted = self.lock();
         while !wanted.is_any() {
@@ -81,8 +84,8 @@ impl Orders {
 }
 
 impl Keeper {
-    /// A keeper of a volume that has `free` free clusters of `cluster` bytes: the more are free, the more may be overwritten
-    /// before it commits.
+    /// Returns a keeper for a volume that has `free` free clusters of `cluster` bytes. The more are free, the more
+    /// clusters may wait before it commits.
     pub fn new(volume: Weak<Volume>, free: u64, cluster: u32) -> Keeper {
         let cluster = u64::from(cluster);
         let patience = sync::at_least((free / SHARE).clamp(LEAST / cluster, MOST / cluster), SIMULATED);
@@ -90,7 +93,7 @@ impl Keeper {
         Keeper { patience, patience_when_full, volume, orders: Arc::default(), thread: Mutex::default() }
     }
 
-    /// Asks for a commit, without waiting for it. Called without a lock: it may start the thread.
+    /// Asks for a commit, without waiting for it. The caller holds no lock, since this may start the thread.
     pub fn ask(&self) {
         if !self.orders.lock().commit {
             self.start();
@@ -98,7 +101,7 @@ impl Keeper {
         }
     }
 
-    /// Whether too much waits for a commit.
+    /// Whether so many clusters wait for a commit that one should be made.
     pub fn is_much(&self, space: &Space) -> bool {
         let (parked, left) = (space.parked(), space.free() - space.parked());
         parked >= self.patience || parked >= self.patience_when_full.max(left)
@@ -123,7 +126,7 @@ impl Keeper {
     }
 }
 
-/// Looks in a row at which nothing was going on.
+/// Counts the looks in a row that found the volume unused.
 struct Rest {
     looks: u64,
     enough: u64,
@@ -135,8 +138,9 @@ impl Rest {
         Rest { looks: 0, enough, syncs: 0 }
     }
 
-    /// Takes a look: whether no plan is under way, and how often a commit was asked for so far. Who has every write made
-    /// durable has nothing under way for as long as each commit takes, and is at work all the same.
+    /// Counts a look at the volume, and returns whether enough in a row found it unused. `is_quiet` is whether no plan
+    /// is under way, `syncs` is how often a commit was asked for so far: a caller that syncs after every write has no
+    /// plan under way while each commit lasts, but is at work all the same.
     fn look(&mut self, is_quiet: bool, syncs: u64) -> bool {
         self.looks = if is_quiet && syncs == self.syncs { self.looks + 1 } else { 0 };
         self.syncs = syncs;
@@ -161,7 +165,7 @@ fn work(orders: &Orders, volume: &Weak<Volume>) {
         }
         is_scattered = !volume.scattered().is_empty();
         if done.is_err_and(|error| !error.is_full()) {
-            // The volume is frozen, and whoever writes next hears why.
+            // The volume accepts no more changes, and the next caller that writes gets the reason as its error.
             return;
         }
     }

@@ -1,8 +1,8 @@
-//! What a directory holds and what is known of each entry, read and changed.
+//! Listing directories, and reading and changing the attributes of nodes.
 
 use super::*;
 
-/// What no name's key comes before.
+/// A key that is less than the key of any name.
 const FIRST_NAME: [u8; 4] = [0x30, 0, 0, 0];
 
 impl RefsVolume {
@@ -36,7 +36,8 @@ impl RefsVolume {
                 Some(node) => core.entity(node).map(|entity| self.attributes_of(&core, entity)),
                 None => self.attributes_of_row(&mut core, row),
             };
-            // What the directory itself says, where the rest is damaged: who looks the entry up is told.
+            // Where a file's own record is damaged, the listing has the attributes in the directory's row. The damage
+            // is reported when the entry is looked up.
             let attributes = attributes.unwrap_or_else(|_| self.attributes_in(row));
             let next = core.listings.listed(object, row_key);
             let node = core.node_of(row.id(object)).map(Node);
@@ -51,7 +52,7 @@ impl RefsVolume {
         Ok(())
     }
 
-    /// The attributes that a directory's own row tells.
+    /// Returns the attributes that the row of a name holds itself.
     fn attributes_in(&self, row: &ListedRow) -> Attributes {
         match row {
             ListedRow::Long(record) => self.attributes_of_record(record),
@@ -62,12 +63,12 @@ impl RefsVolume {
         }
     }
 
-    /// The attributes that a row tells of a node that is not in use.
+    /// Returns the attributes of a node that is not in use, from the row of its name and the record that this leads to.
     fn attributes_of_row(&self, core: &mut Core, row: &ListedRow) -> Result<Attributes> {
         match row {
             ListedRow::Long(record) => Ok(self.attributes_of_record(record)),
             ListedRow::Short(short) if short.is_directory() => {
-                // Whether it is a link stands in its own record.
+                // Whether a directory with a reparse point is a link stands in its own record.
                 if short.attributes & Record::REPARSE_POINT != 0
                     && let Ok((tree, pages)) = core.tree(short.object)
                     && let Ok(Some(Ok(record))) =
@@ -151,7 +152,7 @@ impl RefsVolume {
         Ok(self.attributes_of(&core, core.entity(node.0)?))
     }
 
-    /// Keeps when a node's content was last read.
+    /// Sets the time at which a node's content was last read.
     pub(super) fn keep_access(&self, node: Node, at: Timestamp) -> Result<()> {
         let mut core = self.change()?;
         let owner = owner(&core, node)?;
@@ -160,7 +161,7 @@ impl RefsVolume {
     }
 }
 
-/// The node whose record has a node's times and flags: a named stream's are those of its file.
+/// Returns the node whose record has the times and flags of `node`: for a named stream its file, else the node itself.
 fn owner(core: &Core, node: Node) -> Result<u64> {
     Ok(match core.entity(node.0)?.place {
         RecordPlace::Part { of } => of,
@@ -168,7 +169,8 @@ fn owner(core: &Core, node: Node) -> Result<u64> {
     })
 }
 
-/// Goes through the names in a directory after a key, until `visit` has enough, and returns what could not be read.
+/// Calls `visit` on the names in a directory after a key, until it returns false. Damaged parts are left out; returns
+/// the first error that was met there.
 fn scan_names(
     core: &mut Core,
     object: u64,
@@ -182,11 +184,11 @@ fn scan_names(
         if crate::layout::bytes::u16_at(row.key, 0) != key::NAME {
             return Ok(false);
         }
-        // The entry that the listing stopped after comes again, if it is still there.
+        // The scan begins with the entry that the listing stopped after, if that still exists.
         if after.is_some_and(|after| order.same(after, row.key)) {
             return Ok(true);
         }
-        // A listing that went back would never end.
+        // Names in descending order are left out: a listing that went back might never end.
         if before.as_ref().is_some_and(|before| order.compare(before, row.key).is_ge()) {
             let error = || Error::damaged("directory", 0, "names that ascend", "one that does not");
             unreadable.get_or_insert_with(error);
@@ -204,7 +206,7 @@ fn scan_names(
     Ok(damage.or(unreadable))
 }
 
-/// The key after which a listing goes on; none if it is to begin anew ([`platter_vfs::Listings::kept`]).
+/// Returns the key after which a listing goes on; `None` if it is to begin anew ([`platter_vfs::Listings::kept`]).
 fn key_behind(core: &mut Core, object: u64, cursor: Cursor) -> Result<Option<Vec<u8>>> {
     if let Some(key) = core.listings.kept(object, cursor) {
         return Ok(Some(key));

@@ -13,7 +13,7 @@ use crate::stream::{Limits, StreamState};
 use crate::tree::Tree;
 
 impl RefsVolume {
-    /// The row that a name leads to in a directory: its key as it stands there, and what it says.
+    /// Returns the row of a name in a directory: its key as it is stored, and its parsed value.
     fn row(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<(Vec<u8>, ListedRow)>> {
         if NAMES.check(name).is_err() {
             return Ok(None);
@@ -25,7 +25,7 @@ impl RefsVolume {
         found.transpose()
     }
 
-    /// The node of a row, taken into use.
+    /// Returns the node that a row leads to, which is taken into use if it is not in use yet.
     fn open_row(&self, core: &mut Core, directory: u64, row_key: &[u8], row: ListedRow) -> Result<u64> {
         let id = row.id(directory);
         if let Some(node) = core.node_of(id) {
@@ -50,7 +50,7 @@ impl RefsVolume {
         }
     }
 
-    /// The node that a name leads to, handed out: in any case, or `exact`ly as the directory has it.
+    /// Looks a name up and hands its node out to the caller. The case of letters counts only if `exact`.
     pub(super) fn find(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
         let mut core = self.core();
         let object = core.living_directory(directory)?;
@@ -61,7 +61,7 @@ impl RefsVolume {
         self.hand_out(&mut core, node)
     }
 
-    /// Notes that the names in a directory changed.
+    /// Updates the times of a directory whose names changed.
     fn touch_directory(&self, core: &mut Core, directory: u64, now: u64) -> Result<()> {
         let node = core.open_directory(directory)?;
         let entity = core.entity_mut(node)?;
@@ -167,7 +167,7 @@ impl RefsVolume {
         removed
     }
 
-    /// Whether a node may lose a name.
+    /// Returns an error if a name of this node may not be removed.
     fn removable(&self, core: &mut Core, node: u64, is_directory: bool) -> Result<()> {
         core.changeable(node)?;
         let entity = core.entity(node)?;
@@ -198,7 +198,7 @@ impl RefsVolume {
         Ok(found)
     }
 
-    /// Takes one name from a node.
+    /// Removes one name of a node, and with the last name the node's record.
     fn unname(&self, core: &mut Core, directory: u64, row_key: &[u8], node: u64) -> Result<()> {
         let entity = core.entity(node)?;
         if entity.place != RecordPlace::Body || entity.record.links < 2 {
@@ -253,8 +253,8 @@ impl RefsVolume {
         Ok(())
     }
 
-    /// A file's last name is gone: what it takes is given back when nobody holds it any more, and after a power cut at
-    /// once.
+    /// Makes a file nameless whose last name was removed. Its clusters are given back when no caller holds the node any
+    /// more; after a power cut they are free at once.
     fn orphan(&self, core: &mut Core, node: u64) -> Result<()> {
         let (record, id) = (core.entity(node)?.record.clone(), core.entity(node)?.id);
         core.index_reparse(&record, id, false)?;
@@ -271,7 +271,8 @@ impl RefsVolume {
     fn rehome_bodies(&self, core: &mut Core, object: u64) -> Result<()> {
         let mut bodies = Vec::new();
         let (tree, pages) = core.tree(object)?;
-        // From the start: a directory with a page that cannot be read must not go, as that page could not be given back.
+        // All rows are read, not only those wanted: a directory with a page that cannot be read must not be removed, as
+        // that page could not be given back.
         tree.scan(pages, &[], |row| {
             if crate::layout::bytes::u16_at(row.key, 0) == 0x40 {
                 bodies.push((crate::layout::bytes::u64_at(row.key, 8), Record::from_bytes(row.value, 0)?));
@@ -285,7 +286,7 @@ impl RefsVolume {
             nodes.iter().try_for_each(|&node| core.forget_idle(node))?;
         }
         changeable?;
-        // Each is stored with all its names, in both directories.
+        // Each record is stored with all its names, and both its old and its new directory change.
         let mut pages = 0;
         for &node in &nodes {
             pages += core.pages_to_move(node)?;
@@ -302,7 +303,7 @@ impl RefsVolume {
                 Error::damaged("file with several names", 0, "a name in another directory", "none")
             })?;
             core.rehome(node, home)?;
-            // Found by its new number from now on.
+            // The record is stored at once, since it is found by its new number from now on.
             let clock = core.checkpoint.clock + 1;
             core.store_entity(node, clock)?;
         }
@@ -352,7 +353,8 @@ impl RefsVolume {
         if let RecordPlace::Long { directory, name } = place {
             let (tree, pages) = core.tree_mut(directory)?;
             tree.remove(pages, &key::name(key::LONG, &name))?;
-            // From now on the record is found by its number, also by whoever removes this directory.
+            // The record is stored at once, since it is found by its number from now on, also when this directory is
+            // removed.
             let clock = core.checkpoint.clock + 1;
             core.store_entity(node.0, clock)?;
         }
@@ -367,9 +369,9 @@ impl RefsVolume {
         core.put_short(directory, name, &short)
     }
 
-    /// Whether a directory is another or lies somewhere in it.
+    /// Whether directory `object` is the directory `above` or lies somewhere in it.
     fn is_inside(&self, core: &mut Core, mut object: u64, above: u64) -> Result<bool> {
-        // No path is deeper than the number of directories; a ring of damaged ones is not walked for ever.
+        // The number of steps is bounded, since directories on a damaged volume may lie in each other in a circle.
         for _ in 0..1 << 20 {
             if object == above {
                 return Ok(true);
@@ -446,7 +448,8 @@ impl RefsVolume {
         renamed
     }
 
-    /// Refuses a move to another directory that cannot be, and a name that has no room; and loads what moves with the row.
+    /// Refuses a move to another directory that is not possible, and a name that the record has no room for. Loads the
+    /// streams of a file that moves to another directory.
     fn prepare_move(
         &self,
         core: &mut Core,
@@ -472,7 +475,7 @@ impl RefsVolume {
         if from != to && !is_directory { core.load_streams(node, true) } else { Ok(()) }
     }
 
-    /// Has two entries change places: one commit tells of all three moves that it takes.
+    /// Has two entries change places. This takes three moves, which are all in the same commit.
     pub(super) fn exchange(&self, core: &mut Core, one: (Node, &Name), two: (Node, &Name)) -> Result<()> {
         let now = self.now();
         let from = core.changeable_directory(one.0)?;
@@ -524,7 +527,7 @@ impl RefsVolume {
         self.touch_directory(core, to, now)
     }
 
-    /// A short name that a directory does not have, for an entry that is on its way.
+    /// Returns a short name that a directory does not have, for an entry during an exchange.
     fn free_name(&self, core: &mut Core, directory: u64) -> Result<Name> {
         for unit in '\u{e000}'..'\u{f000}' {
             let name = Name::from(unit.to_string().as_str());
@@ -535,8 +538,8 @@ impl RefsVolume {
         Err(Error::NoSpace)
     }
 
-    /// Moves a row to another name. What the row holds is stored anew at the next commit; what is in the tree until
-    /// then is good enough to be found by.
+    /// Moves a row to another name. Its value is stored anew at the next commit; until then the old value in the tree
+    /// is good enough for lookups.
     fn move_entry(
         &self,
         core: &mut Core,
@@ -591,7 +594,7 @@ impl RefsVolume {
                 }
                 let (row_key, value) = (key::name(key::LONG, &units), record.to_bytes());
                 core.entity_mut(node)?.place = RecordPlace::Long { directory: to, name: units };
-                // What the row holds was stored for the old name, and may be too much beside a longer one.
+                // The value was stored for the old name, and may be too large for a row with a longer one.
                 if row_size(&row_key, &value) > Tree::LARGEST_ROW {
                     let clock = core.checkpoint.clock + 1;
                     return core.store_entity(node, clock);

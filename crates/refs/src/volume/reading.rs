@@ -1,4 +1,5 @@
-//! Reading: from the runs to segments, and from what the device gave to bytes that are verified.
+//! Reading. The first half turns a stream's runs into device segments; the second half verifies the bytes that the
+//! device has read.
 
 use super::data::{BOUNCED, Memory, PASS, READ, UNCHECKED, UNVOUCHED};
 use super::*;
@@ -7,7 +8,7 @@ use crate::layout::crc32c;
 use crate::stream::StreamContent;
 use platter_device::Buffer;
 
-/// Bytes from which on a read goes in parts, so that one is verified while the next is on its way.
+/// The length in bytes from which on a read goes in parts, so that one part is verified while the next is in flight.
 const LARGE: u64 = 256 << 10;
 
 impl Volume {
@@ -59,13 +60,13 @@ impl Volume {
                 self.load(stream, from, to)?;
                 continue;
             }
-            // What was never written reads as zeroes, whatever its clusters hold.
+            // Bytes past the valid data length read as zeroes, whatever their clusters hold.
             let written = state.valid().clamp(offset, offset + covered) - offset;
             if written < covered {
                 plan.holes.push(written as u32..covered as u32);
             }
-            // Checksums are of whole clusters: if the request is not, or ends in the middle of the last one and has no
-            // room for the rest, the clusters go through memory of our own.
+            // Checksums are of whole clusters. A request that begins inside a cluster, or ends inside one that its
+            // buffer has no room for, is read through memory of our own.
             let whole = offset.is_multiple_of(cluster)
                 && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && (!whole || written < covered) {
@@ -88,7 +89,9 @@ impl Volume {
         }
     }
 
-    /// Segments and holes for a range of loaded extents, of which this run takes all if one does.
+    /// Adds the segments and holes of a range to a plan. The extents of the range are loaded; `whole` is the run that
+    /// covers all of it, if one does. The buffer has `room` bytes, and `expected` gets the checksums to be compared, if
+    /// any are.
     pub(super) fn fill_segments(
         &self,
         (extents, whole): (&Extents, Option<Extent>),
@@ -99,11 +102,13 @@ impl Volume {
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let sector = u64::from(self.device.sectors().logical);
-        // The last transfer may reach past what is covered, never past the buffer; clusters with checksums are whole.
+        // The last transfer may reach past the range, to the end of a sector or of a cluster with a checksum, but never
+        // past the buffer.
         let limit = range.start + room as u64;
         let end = range.end.next_multiple_of(sector).min(limit);
         let (from, to) = self.clusters(range.start..end);
-        // Where the run before ends, as a virtual cluster and on the device: what follows there needs no look at the map.
+        // The end of the run before, as a virtual cluster and as an offset on the device: a run that follows it
+        // directly needs no look at the container map.
         let mut ahead = (u64::MAX, 0);
         let mut each = |piece: Piece| {
             let start = (u64::from(piece.at) * cluster).max(range.start);
@@ -118,8 +123,8 @@ impl Volume {
             let stop = (u64::from(piece.end) * cluster).min(if expected.is_some() { limit } else { end });
             let place = if ahead.0 == run.cluster { ahead.1 } else { self.device_offset(run.cluster)? };
             ahead = (run.cluster + u64::from(run.count), place + u64::from(run.count) * cluster);
-            // It may move, be given up and become another file's before the device has read it. Clusters with checksums do
-            // so too where the stream has no integrity any more, and then nobody compares them.
+            // Clusters without a checksum may be given up and become another file's before the device has read them.
+            // The same goes for clusters with a checksum in a stream without integrity, since it is not compared there.
             let is_compared = run.checksum.is_some() && expected.is_some();
             if !is_compared && plan.notes[0] == READ {
                 plan.notes[2] = UNVOUCHED;
@@ -140,7 +145,7 @@ impl Volume {
         }
     }
 
-    /// Reads whole clusters, verified, holes as zeroes.
+    /// Appends whole clusters of a stream to `into`: those with a checksum are verified, holes are zeroes.
     pub(super) fn read_clusters(
         &self,
         extents: &Extents,
@@ -166,7 +171,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Verifies a cluster. If it is damaged, answers from another copy of the device and puts the damage right.
+    /// Verifies a cluster. If it is damaged, takes its content from another copy of a mirrored device and repairs the
+    /// damaged copies.
     fn verify(&self, content: &mut [u8], expected: u32, offset: u64) -> Result<()> {
         let found = crc32c(content);
         if found == expected {
@@ -200,7 +206,8 @@ impl Volume {
         }
     }
 
-    /// Verifies the whole clusters in a part of what a plan reads. What is not as it must be is left to the second half.
+    /// Verifies the whole clusters in a part of a plan's data, which begins `at` bytes into it. Clusters whose checksum
+    /// does not match are left to the plan's second half.
     pub(super) fn verify_beside(&self, plan: &mut Plan, at: usize, data: &[u8]) {
         let is_inside = at < plan.length;
         let kept = plan.state.as_mut().and_then(|kept| kept.downcast_mut::<Memory>());
@@ -241,7 +248,8 @@ impl Volume {
             buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
             return Ok(plan.length);
         }
-        // It may have moved on meanwhile without a checksum that tells.
+        // Some clusters have no checksum by which the second half would notice that the stream's clusters have moved
+        // meanwhile.
         if plan.notes[2] == UNVOUCHED && memory.stream.generation.now() != plan.notes[1] {
             return self.read_again(memory, plan, buffer);
         }
@@ -254,17 +262,17 @@ impl Volume {
             if crc32c(content) == expected {
                 continue;
             }
-            // The file may have moved on meanwhile, and its old clusters been used again.
+            // The stream's clusters may have moved meanwhile, and the old ones been used again.
             if memory.stream.generation.now() != plan.notes[1] {
                 return self.read_again(memory, plan, buffer);
             }
             self.verify(content, expected, offset)?;
         }
-        // What was read past the end of the file is nobody's.
+        // Bytes that were read past the end of the file do not count.
         Ok(plan.length)
     }
 
-    /// Reads a plan's range with the stream locked.
+    /// Reads a plan's range once more, with the stream locked.
     fn read_again(&self, memory: &Memory, plan: &Plan, buffer: &mut [u8]) -> Result<usize> {
         let stream = &memory.stream;
         let (from, to) = self.clusters(plan.offset..plan.offset + plan.length as u64);

@@ -1,4 +1,4 @@
-//! Clusters that several streams have, and clusters ahead of the data: clones, snapshots, preallocation.
+//! Clusters that several streams share (clones and snapshots), and clusters taken ahead of the data (preallocation).
 
 use super::streams::Conversion;
 use super::*;
@@ -9,7 +9,8 @@ use crate::stream::{Limits, Snapshot, StreamContent, StreamState};
 use platter_device::Buffer;
 
 impl Volume {
-    /// Refuses what takes shared clusters, on a version that does not have them in a way that is known.
+    /// Refuses an operation that needs shared clusters, on a version of ReFS of which it is not known how it stores
+    /// them.
     pub(super) fn refuse_sharing(&self, what: &'static str) -> Result<()> {
         match self.geometry.version.has_shared_clusters() {
             true => Ok(()),
@@ -17,8 +18,8 @@ impl Volume {
         }
     }
 
-    /// Makes a range of one file the same as one of another by having both refer to the same clusters. Returns
-    /// whether that was possible: else it must be copied.
+    /// Makes a range of one file the same as one of another by having both refer to the same clusters. Returns whether
+    /// that was possible: if not, the range must be copied.
     pub(super) fn share_range(
         &self,
         (from, offset): (Node, u64),
@@ -48,7 +49,7 @@ impl Volume {
         owners.sort_unstable();
         let _unconverted = Conversion::begin(self, Node(owners[0]));
         let _unconverted_too = (owners[0] != owners[1]).then(|| Conversion::begin(self, Node(owners[1])));
-        // Both for the caller alone, in the order of their numbers.
+        // Both streams are claimed for this call alone, in the order of their node numbers.
         let (one, other) = if from <= to { (&source, &target) } else { (&target, &source) };
         let _one = one.claim_all();
         let _other = (from != to).then(|| other.claim_all());
@@ -60,7 +61,8 @@ impl Volume {
         if target.read().orphan || !self.is_sharable(&source, end) {
             return Ok(false);
         }
-        // What is written of the target before its range comes first: where both are one, it may move clusters.
+        // The target is made ready before the source's runs are read: if both are the same file, this may move
+        // clusters.
         self.make_ready(&mut core, &target, &mut target.write(), to_offset)?;
         let integrity = target.read().integrity;
         let runs = {
@@ -75,20 +77,22 @@ impl Volume {
         Ok(true)
     }
 
-    /// Whether what a stream has up to this offset can be referred to: it counts on disk, is in clusters, and was written.
+    /// Whether the content of a stream up to byte `end` can be shared: the file still has a name, its content is in
+    /// clusters, and the valid data length is not less than `end`.
     fn is_sharable(&self, stream: &Stream, end: u64) -> bool {
         let state = stream.read();
         !state.orphan && state.extents().is_some() && state.unwritten.is_none_or(|from| from >= end)
     }
 
-    /// The runs between two clusters of a stream.
+    /// Returns the runs between two clusters of a stream.
     fn runs(&self, core: &mut Core, state: &mut StreamState, from: u32, to: u32) -> Result<Vec<Extent>> {
         let StreamContent::Extents(extents) = &mut state.content else { return Ok(Vec::new()) };
         extents.load_range(&mut core.pages, from, to)?;
         extents.within(from, to)
     }
 
-    /// Has a stream in clusters, and zeroes between its end and this offset.
+    /// Moves a stream's content to clusters if it stands in the record, and writes zeroes between the end of its data
+    /// and `offset`.
     fn make_ready(
         &self,
         core: &mut Core,
@@ -102,7 +106,8 @@ impl Volume {
         self.zero_unwritten(core, state, offset)
     }
 
-    /// Puts runs of another stream in the place of what a stream has in a range.
+    /// Replaces a range of a stream, `length` bytes from `to_offset` on, by runs of another stream, whose range begins
+    /// at `offset`. Both share the clusters from then on.
     fn take_over(
         &self,
         core: &mut Core,
@@ -161,7 +166,7 @@ impl Volume {
             entity.named.iter().filter_map(|named| named.snapshot.as_ref()).map(|one| one.number).max();
         let number = crate::stream::next_version(&entity.record.rows).max(last.unwrap_or(LIVE) + 1);
         let mut state = stream.write();
-        // Only what is in clusters can be kept.
+        // Only content in clusters can be shared with a snapshot.
         self.spill_inline(&mut core, &stream, &mut state)?;
         let runs = self.runs(&mut core, &mut state, 0, u32::MAX - 1)?;
         if !core.spares(TO_CHANGE + Extents::pages_of(runs.len(), &self.geometry)) {
@@ -186,7 +191,7 @@ impl Volume {
             stream: Arc::new(Stream::new(part, kept, false, limits)),
             snapshot,
         };
-        // From here on nothing is written in place, so nothing that was kept changes.
+        // From here on writes of the file do not go in place, so the snapshot's clusters do not change.
         state.shared = true;
         state.generation.advance();
         drop(state);
@@ -200,7 +205,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Takes clusters for a range ahead of its data. What it reads as does not change.
+    /// Takes clusters for a range before data is written to it. What the range reads as does not change. `lacks`
+    /// becomes the number of clusters that are missing, if some are.
     pub(super) fn allocate_range(
         &self,
         node: Node,
@@ -217,8 +223,8 @@ impl Volume {
         let cluster = u64::from(self.geometry.cluster);
         let (_claim, mut core, mut state) = self.change_alone(&stream, TO_ADD)?;
         let size = if keep_size { state.size } else { state.size.max(end) };
-        // Every write of a file with integrity takes new clusters: what was taken before would be of no use, and nobody
-        // could rely on it.
+        // Every write of a file with integrity takes new clusters. Clusters taken ahead would not be used, so a later
+        // write could still find no room.
         if state.integrity {
             return Err(Error::Unsupported {
                 format: "ReFS",
@@ -244,7 +250,7 @@ impl Volume {
         state.generation.advance();
         self.mark_moved(&mut core, &stream);
         if let (Err(_), StreamContent::Extents(extents)) = (&filled, &mut state.content) {
-            // Nothing on disk knows of what was taken.
+            // Nothing on disk refers to the clusters that were taken, so they are free again at once.
             for (at, run) in taken {
                 extents.replace(at, at + run.count, &[], &mut Vec::new());
                 core.pages.space.give_back(run);
@@ -260,12 +266,13 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives back clusters ahead of the data: of a stream with integrity every write takes new ones. The caller has the
-    /// node of the file stored.
+    /// Gives back the clusters past the valid data length of a stream that gets integrity, since each of its writes
+    /// takes new ones. The caller has the node of the file stored.
     pub(super) fn give_back_unwritten(&self, core: &mut Core, state: &mut StreamState) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let Some(valid) = state.unwritten else { return Ok(()) };
-        // What follows the data in its last cluster reads as zeroes without being told from now on.
+        // From now on there is no valid data length after which the stream reads as zeroes, so the rest of the last
+        // cluster with data is filled with them.
         self.zero_unwritten(core, state, valid.next_multiple_of(cluster).min(state.size))?;
         let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         let from = valid.div_ceil(cluster) as u32;
@@ -277,8 +284,8 @@ impl Volume {
         core.park(&gone, state.orphan)
     }
 
-    /// Takes clusters for the holes of a range: those before `valid` are filled with zeroes. What was taken is in `taken`,
-    /// also if it was not enough.
+    /// Takes clusters for the holes of a range, and fills those before byte `valid` with zeroes. The clusters are in
+    /// `taken` also if this fails; `lacks` becomes the number of clusters that are missing.
     fn fill_holes(
         &self,
         core: &mut Core,
@@ -319,7 +326,7 @@ impl Volume {
                 }
                 _ => None,
             };
-            // Where what is free lies in many parts, the runs take pages too.
+            // Where free space lies in many parts, there are many runs, and these take metadata pages too.
             if !core.spares(TO_CHANGE) {
                 return Err(Error::NoSpace);
             }

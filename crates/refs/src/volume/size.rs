@@ -1,4 +1,4 @@
-//! The size of a stream, its holes, and where it lies.
+//! Resizing streams, punching holes, and listing extents.
 
 use super::*;
 use crate::extents::Mapping;
@@ -9,7 +9,7 @@ impl Volume {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
-        // From here on the size stays: what room the change needs depends on it.
+        // Under the claim the size does not change, on which the room that the change needs depends.
         let _claim = stream.claim_all();
         let mut core = self.change_with(if size > stream.read().size { TO_ADD } else { TO_CHANGE })?;
         let mut state = stream.write();
@@ -49,7 +49,7 @@ impl Volume {
             return Err(Error::InvalidArgument("the range is empty"));
         }
         let cluster = u64::from(self.geometry.cluster);
-        // From here on nobody else writes to the stream, and its size stays.
+        // Under the claim nobody else writes to the stream, and its size does not change.
         let _claim = stream.claim_all();
         let size = stream.read().size;
         let range = range.start.min(size)..range.end.min(size);
@@ -97,7 +97,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Whether there is a cluster, or content in the record, at an offset.
+    /// Whether there is a cluster, or content in the record, at an offset. Runs that cannot be read count as clusters.
     fn is_allocated(&self, stream: &Stream, offset: u64) -> bool {
         let at = (offset / u64::from(self.geometry.cluster)) as u32;
         if self.load(stream, at, at + 1).is_err() {

@@ -1,4 +1,4 @@
-//! Writing any bytes, with the stream locked.
+//! Writing bytes at any offset, with the stream locked.
 
 use super::data::Taken;
 use super::taking::{Part, give_back};
@@ -18,8 +18,8 @@ impl Volume {
         self.may_write(&stream)?;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let cluster = u64::from(self.geometry.cluster);
-        // What goes in several steps, or into part of a cluster, is for the caller alone: nobody is to cut the file short
-        // between two steps, and what is in flight to other sectors of the cluster would be lost.
+        // A write in several steps, or into part of a cluster, claims its range: nobody may cut the file short between
+        // two steps, and a write in flight to other sectors of the same cluster would be lost.
         let claim = (!is_one_step(offset, data.len(), cluster)).then(|| {
             let whole = offset - offset % cluster..end.checked_next_multiple_of(cluster).unwrap_or(end);
             stream.claim(whole, Access::Write)
@@ -37,8 +37,9 @@ impl Volume {
         write_in_steps(offset, data, cluster, planned, slowly)
     }
 
-    /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors: clusters that are
-    /// there are written sector by sector, so that nothing beside the bytes is touched.
+    /// Writes bytes at any offset with the stream locked. The caller has claimed the range, or has a plan of whole
+    /// sectors for it: existing clusters are written sector by sector, so that no other sector is touched. `lacks`
+    /// becomes the number of clusters that are missing, if some are.
     pub(super) fn write_slowly(
         &self,
         stream: &Stream,
@@ -53,7 +54,7 @@ impl Volume {
         }
         let mut core = self.grow()?;
         let mut state = stream.write();
-        // Before the first change: if a later one fails, this one counts.
+        // The stream is marked before the first change, which counts even if a later one fails.
         self.mark_moved(&mut core, stream);
         let size = state.size.max(end);
         if let StreamContent::Inline(content) = &mut state.content
@@ -66,14 +67,15 @@ impl Volume {
             return Ok(());
         }
         self.spill_inline(&mut core, stream, &mut state)?;
-        // The rest of the cluster that the old end is in reads as zeroes from now on, and what was never written.
+        // The rest of the cluster with the old end, and everything past the valid data length, must read as zeroes from
+        // now on.
         self.zero_tail(&mut core, &mut state, offset)?;
         self.zero_unwritten(&mut core, &mut state, offset)?;
         let (from, to) = self.clusters(offset..end);
         if let StreamContent::Extents(extents) = &mut state.content {
             extents.load_range(&mut core.pages, from, to)?;
         }
-        // All that it needs before the first byte is written.
+        // All clusters that the write needs are taken before the first byte is written.
         let mut taken = Taken::new();
         let part = Part { range: from..to, is_known: false };
         self.take_for(&mut core, &state, part, &mut taken, lacks, |_, _, _| Ok(()))?;
@@ -85,9 +87,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes bytes over what is there, where nothing but the content changes: then the next sync has nothing to commit,
-    /// other streams are not kept from changing, and readers go on. `false` if new clusters are needed, or what is known
-    /// of the stream would change; then nothing was done.
+    /// Overwrites existing clusters in place, if the write changes nothing but content: it takes no new clusters and
+    /// leaves the size alone. Then the next sync has nothing to commit, and the volume stays unlocked. Returns `false`,
+    /// and has done nothing, if the write does need more.
     fn overwrite(&self, stream: &Stream, range: Range<u64>, data: &[u8]) -> Result<bool> {
         let (from, to) = self.clusters(range.clone());
         let state = stream.read();
@@ -107,8 +109,8 @@ impl Volume {
         Ok(true)
     }
 
-    /// Writes bytes to the clusters that are there, and to those that were taken for what is not or must not be
-    /// overwritten.
+    /// Writes bytes to existing clusters, and to those in `taken`, which take the place of holes and of clusters that
+    /// must not be overwritten.
     fn write_clusters(
         &self,
         core: &mut Core,
@@ -125,7 +127,7 @@ impl Volume {
             let start = u64::from(at) * cluster;
             let new = take_one(taken, at);
             if new.is_none() {
-                // Whole clusters that are there are written in place, a run at a time.
+                // Existing whole clusters are written in place, a run at a time.
                 let whole =
                     if offset <= start { (end / cluster).saturating_sub(u64::from(at)) as u32 } else { 0 };
                 let stop = taken.first().map_or(to, |&(at, _)| at);
@@ -144,7 +146,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes up to so many whole clusters in place, if they are there: none of them is another's too. Returns how many.
+    /// Writes up to `most` whole clusters in place, if there is a run for them; the caller has seen that no other
+    /// stream has them. Returns how many were written.
     fn write_run(&self, state: &StreamState, at: u32, most: u32, data: &[u8]) -> Result<u32> {
         let Some(Mapping::Extent(run)) = state.extents().map(|extents| extents.find(at)) else {
             return Ok(0);
@@ -158,12 +161,13 @@ impl Volume {
         Ok(count)
     }
 
-    /// Sees to it that a node's record fits into its row, with one of its streams held in another way than it is:
-    /// content of the others that stands in the record goes to clusters, the largest first.
+    /// Makes a node's record fit into its row: content of its streams that stands in the record goes to clusters, the
+    /// largest first. `instead` is a stream that is counted as if it were held in another way than it is, and is not
+    /// moved itself.
     ///
     /// # Errors
-    /// [`Error::RecordFull`] if that is not enough, and what taking clusters may fail with: whoever put something into
-    /// the record must take it out again.
+    /// [`Error::RecordFull`] if that is not enough, and the errors of taking clusters. A caller that has added
+    /// something to the record must then take it out again.
     pub(super) fn make_fit(&self, core: &mut Core, node: u64, instead: Option<(u64, Held)>) -> Result<()> {
         let owner = core.owner_of(node);
         while let Err(error) = core.record_fits(owner, instead) {
@@ -180,7 +184,7 @@ impl Volume {
                 return Err(error);
             }
             let table = core.table_of(owner);
-            // Nobody need hold the stream itself.
+            // The owner is marked, since the stream's own node need not be in use.
             core.mark(owner);
             self.move_outside(core, &mut state, table)?;
         }
@@ -199,14 +203,15 @@ impl Volume {
         }
         let table = core.table_of(stream.node);
         if state.extents().is_none() {
-            // The file has no clusters on disk, so no entry of the log of syncs can describe a change of them: a commit does.
+            // The file has no clusters on disk, so no entry of the log of syncs can describe a change of them: a commit
+            // does.
             self.mark_moved(core, stream);
         }
         self.move_outside(core, state, table)
     }
 
-    /// The same where it is known to fit, and the caller has the node stored; `table` is the number that pages of extents
-    /// carry.
+    /// Moves content that stands in the record into clusters, where the record is known to have room for the runs. The
+    /// caller has the node stored. `table` is the number that pages of extents carry.
     fn move_outside(&self, core: &mut Core, state: &mut StreamState, table: u64) -> Result<()> {
         let StreamContent::Inline(content) = &mut state.content else { return Ok(()) };
         let content = std::mem::take(content);
@@ -219,7 +224,8 @@ impl Volume {
             .inspect_err(|_| state.content = StreamContent::Inline(content))
     }
 
-    /// Zeroes what is behind the end of the stream in its last cluster, if data is about to be put after it.
+    /// Zeroes the bytes behind the end of the stream in its last cluster, if data is about to be written at `offset`,
+    /// past the end.
     pub(super) fn zero_tail(&self, core: &mut Core, state: &mut StreamState, offset: u64) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let inside = state.size % cluster;
@@ -230,8 +236,8 @@ impl Volume {
         self.rewrite_cluster(core, state, (state.size / cluster) as u32, inside as usize, &zeroes)
     }
 
-    /// Writes zeroes where clusters hold nothing of the stream's, up to this offset: what follows it is about to be
-    /// written, and then all before counts as written too.
+    /// Writes zeroes to the clusters between the valid data length and `offset`: data is about to be written at
+    /// `offset`, and then everything before it counts as valid.
     pub(super) fn zero_unwritten(&self, core: &mut Core, state: &mut StreamState, offset: u64) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         while let Some(from) = state.unwritten.filter(|&from| from < offset) {
@@ -253,8 +259,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Puts bytes into a cluster of a stream, whose node the caller has stored at the next commit, and keeps the rest of
-    /// it, as far as it is before the end: in place where that is allowed, else in a new cluster.
+    /// Puts bytes into a cluster of a stream, in place where that is allowed, else into a new cluster. Other bytes of
+    /// the cluster are kept up to the valid data length, and are zeroes after it. The caller has the node stored at the
+    /// next commit.
     fn rewrite_cluster(
         &self,
         core: &mut Core,
@@ -273,8 +280,8 @@ impl Volume {
         self.put_cluster(core, state, at, new, inside, bytes)
     }
 
-    /// The same for a cluster whose run is loaded, and for which `new` was taken if it is not there or must not be
-    /// overwritten.
+    /// Puts bytes into a cluster as [`Volume::rewrite_cluster`] does. Its run is loaded, and `new` was taken for it if
+    /// it is a hole or must not be overwritten.
     fn put_cluster(
         &self,
         core: &mut Core,
@@ -298,7 +305,8 @@ impl Volume {
         core.park(&gone, state.orphan)
     }
 
-    /// Writes what [`Volume::put_cluster`] puts on record. Returns the checksum, if the stream has them.
+    /// Writes the cluster that [`Volume::put_cluster`] puts on record. Returns its checksum, if the stream has
+    /// integrity.
     fn write_cluster(
         &self,
         core: &Core,
@@ -340,7 +348,8 @@ impl Volume {
     }
 }
 
-/// Takes the cluster for this place of a stream out of those that were taken, if it is among them: they are used in order.
+/// Removes the cluster for place `at` of a stream from `taken` and returns it, if it is the first there: clusters are
+/// used in order.
 fn take_one(taken: &mut Taken, at: u32) -> Option<ContainerRun> {
     let (place, run) = taken.first_mut().filter(|(place, _)| *place == at)?;
     let one = ContainerRun { count: 1, ..*run };

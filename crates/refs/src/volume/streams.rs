@@ -1,4 +1,4 @@
-//! What a record holds besides the file's own data: symbolic links, named streams, extended attributes, integrity.
+//! The parts of a record besides the file's own data: symbolic links, named streams, extended attributes, integrity.
 
 use super::*;
 use crate::attributes::{self, is_link};
@@ -10,7 +10,7 @@ use crate::layout::{Attribute, crc32c};
 use crate::stream::{Limits, StreamContent, StreamState};
 use platter_device::{Buffer, sync};
 
-/// A record's extended attributes.
+/// Returns the extended attributes of a record.
 pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let Some(row) = record.single(EA) else { return all };
@@ -43,7 +43,7 @@ fn store_extended(record: &mut Record, all: &[(String, Vec<u8>)]) {
         let start = list.len();
         list.resize(start + length, 0);
         let entry = &mut list[start..];
-        // The last one names its own length too: other readers stop before an entry that names none.
+        // The last entry also has its own length here, not 0: other readers stop before an entry with 0.
         put(entry, 0, length as u32);
         put(entry, 5, name.len() as u8);
         put(entry, 6, value.len() as u16);
@@ -66,8 +66,8 @@ fn store_extended(record: &mut Record, all: &[(String, Vec<u8>)]) {
     record.attributes |= Record::HAS_EA;
 }
 
-/// That a file is not converted from or to integrity by anyone else: what is half-way of a conversion must not be taken for
-/// its end, by another one, nor by what gives the file's rows to others or others' to it.
+/// Keeps a file from being converted to or from integrity by any other caller while this exists. A second conversion, a
+/// clone or a snapshot must not take the runs of a half-way conversion for those of a finished one.
 pub(super) struct Conversion<'v> {
     volume: &'v Volume,
     node: Node,
@@ -141,7 +141,7 @@ impl RefsVolume {
         let Id::File(..) = entity.id else {
             return match entity.kind() {
                 Kind::File => Err(Error::InvalidArgument("a named stream has no reparse point of its own")),
-                // In which form the index names one is not known.
+                // It is not known how the reparse index names a directory.
                 _ => Err(Error::Unsupported {
                     format: "ReFS",
                     what: "reparse points of directories that are made here",
@@ -177,7 +177,7 @@ impl RefsVolume {
 
     pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
         NAMES.check(name)?;
-        // A stream that is there is opened however full the volume is.
+        // An existing stream is opened however full the volume is.
         let mut core = match create {
             true => self.grow().or_else(|error| match error {
                 Error::NoSpace | Error::ReadOnly(_) => Ok(self.core()),
@@ -248,7 +248,8 @@ impl RefsVolume {
         let upper = core.upper.clone();
         core.load_streams(node.0, false)?;
         let entity = core.entity_mut(node.0)?;
-        // Before the stream goes, with the time it was written: who holds it sees the file's times as they were.
+        // The file's record takes over the time of the last write before the stream is removed. Callers that still hold
+        // the stream go on seeing the times that the file has now.
         entity.absorb_written();
         let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && named.is_called(name, &upper);
         let position = entity.named.iter().position(is_it).ok_or(Error::NotFound)?;
@@ -283,7 +284,8 @@ impl RefsVolume {
         }
     }
 
-    /// What is written from now on has checksums, and the rest gets them. The record says so when all of it has.
+    /// Gives all clusters of a file checksums: writes have them from now on, and existing clusters get them. The
+    /// record's integrity attribute is set when all clusters have one.
     fn add_checksums(&self, node: Node, watch: &dyn Progress) -> Result<()> {
         loop {
             let mut core = self.change()?;
@@ -300,8 +302,9 @@ impl RefsVolume {
         }
     }
 
-    /// The record no longer says that all has checksums, and they are dropped. What a checkpoint on disk has a checksum
-    /// of must not be overwritten, so what is written goes to new clusters until one without them is there.
+    /// Clears the record's integrity attribute and drops all checksums. A cluster whose checksum is in the checkpoint
+    /// on disk must not be overwritten, so writes go to new clusters until a checkpoint without the checksums is on
+    /// disk.
     fn drop_checksums(&self, node: Node, watch: &dyn Progress) -> Result<()> {
         let streams: Vec<Arc<Stream>> = {
             let mut core = self.change()?;
@@ -324,7 +327,7 @@ impl RefsVolume {
         Ok(())
     }
 
-    /// Computes or drops the checksums of what a stream has. Returns whether it had anything.
+    /// Computes or drops the checksums of a stream's clusters. Returns whether it has any clusters.
     fn convert(&self, node: Node, stream: &Stream, enabled: bool, watch: &dyn Progress) -> Result<bool> {
         /// Clusters converted at a time.
         const PIECE: u64 = 256;
@@ -333,10 +336,10 @@ impl RefsVolume {
         let mut at = 0;
         let mut buffer = Buffer::new(piece as usize * cluster);
         loop {
-            // Writes in place must not pass between reading and the checksum.
+            // No write in place may come between reading a cluster and storing its checksum.
             let (_claim, mut core, mut state) = self.change_alone(stream, TO_ADD)?;
             state.integrity = true;
-            // Of a named stream nobody need hold the node.
+            // The file's node is marked, since the node of a named stream need not be in use.
             core.entity_mut(node.0)?;
             if enabled {
                 self.give_back_unwritten(&mut core, &mut state)?;

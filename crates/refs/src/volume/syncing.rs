@@ -1,4 +1,5 @@
-//! Making durable: commits, entries of the log of syncs, and those that go to the device beside what they tell of.
+//! Making changes durable: by commits, by entries of the log of syncs, and by planned syncs, whose entries go to the
+//! device beside the writes that they are for.
 
 use super::data::{BESIDE, Memory, NEW};
 use super::*;
@@ -6,15 +7,16 @@ use crate::sync_log::Change;
 use platter_vfs::SyncNeed;
 use smallvec::SmallVec;
 
-/// In the first note of a plan: a sync.
+/// In the first note of a plan: the plan is a sync.
 const SYNC: u64 = 6;
 
-/// How long a planned sync of another caller is waited for.
+/// The longest time that a caller waits for another caller's planned sync.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Volume {
-    /// Waits while a planned sync is under way. There can be no entry of the log meanwhile, and a commit makes that one void;
-    /// but whoever planned it may be waiting here, so this is not for long.
+    /// Waits while a planned sync is under way: until it ends, no other entry of the log can be written, and a commit
+    /// would make its entry void. The wait has a limit, since the caller that planned the sync may be the one that
+    /// waits here.
     fn await_entry_beside(&self) {
         drop(self.sync_ended.wait_while_at_most(self.core(), PATIENCE, |core| core.has_entry_beside()));
     }
@@ -25,7 +27,7 @@ impl Volume {
         plan: &mut Plan,
         buffer: &mut Buffer,
     ) -> Result<bool> {
-        // While another makes things durable there can be no entry.
+        // While another caller leads a commit or sync, no entry can be made.
         let Some(_lead) = self.group.try_lead() else { return Ok(false) };
         let mut core = self.core();
         if !core.takes_entry_beside() {
@@ -69,7 +71,7 @@ impl Volume {
         if counts { Ok(()) } else { self.make_durable(SyncScope::Data) }
     }
 
-    /// Makes durable what was done before the call, unless somebody has done so meanwhile.
+    /// Makes all changes before the call durable, unless another caller does so meanwhile.
     pub(super) fn make_durable(&self, scope: SyncScope) -> Result<()> {
         if scope == SyncScope::All {
             self.wants_times.store(true, Ordering::SeqCst);
@@ -81,7 +83,8 @@ impl Volume {
         })
     }
 
-    /// Flushes, and writes an entry of the log before if that says all that is new; else commits.
+    /// Makes all changes durable. If an entry of the log can hold them all, this writes the entry and flushes; if there
+    /// are none that need an entry, it only flushes; else it commits.
     fn log_or_commit(&self, memory: &mut Buffer, with_times: bool) -> Result<()> {
         let commit = self.commits.begin();
         let entry = {
@@ -127,8 +130,8 @@ impl Volume {
         self.group.alone(|memory| self.commit_as_leader(memory))
     }
 
-    /// What was written in place may be too much to be stored at once: then the rest comes with another commit, for
-    /// which the first has made room.
+    /// Commits, as the caller that leads. The times of streams that were written in place may be too many to be stored
+    /// at once: the others follow in another commit, for which the first has made room.
     fn commit_as_leader(&self, memory: &mut Buffer) -> Result<()> {
         let mut left = usize::MAX;
         loop {
@@ -139,7 +142,7 @@ impl Volume {
         }
     }
 
-    /// Commits. Returns how many streams that were written in place there was no room for.
+    /// Makes one commit. Returns the number of streams written in place whose times there was no room for.
     fn commit_once(&self, memory: &mut Buffer) -> Result<usize> {
         let commit = self.commits.begin();
         let (batch, left, unstored) = {
@@ -154,7 +157,7 @@ impl Volume {
             }
             match core.gather() {
                 Ok(batch) => (batch, left, core.unstored.take()),
-                // Nothing is written, and all that is new is still there.
+                // Nothing has been written, and all changes are still in memory.
                 Err(error) if error.is_full() && !core.pages.is_broken => return Err(error),
                 Err(error) => return Err(self.health.fail(error)),
             }
@@ -169,12 +172,12 @@ impl Volume {
         Ok(left)
     }
 
-    /// Ends the volume: refuses changes, waits for the plans that were accepted, commits until nothing is left, and writes
-    /// both checkpoints, all before anyone else can make something durable. Whoever comes second does the same again, and
-    /// so returns no earlier than all is done.
+    /// Ends the volume: refuses changes, waits for the plans that were accepted, commits until nothing is left, and
+    /// writes both checkpoints, all before anyone else can make something durable. A second caller does the same again,
+    /// and so returns no earlier than all is done.
     pub(super) fn close(&self) -> Result<()> {
         self.health.close("it is unmounted");
-        // It may be copying: nothing is written any more once this returns, also to clusters that are free.
+        // The keeper may be copying clusters. After this call it writes nothing any more, not even to free clusters.
         self.keeper.stop();
         let streams: Vec<Arc<Stream>> = self.streams.read().values().cloned().collect();
         for stream in streams {
@@ -201,8 +204,8 @@ impl Volume {
         })
     }
 
-    /// Notes the times of streams that were written in place, as far as there is room to store them. Returns how many
-    /// are left.
+    /// Has the next commit store the times of streams that were written in place, as far as there is room for them.
+    /// Returns how many streams are left.
     fn absorb(&self, core: &mut Core) -> usize {
         let mut touched = self.touched.lock();
         while core.spares(0) {
@@ -221,7 +224,7 @@ impl Volume {
         touched.len()
     }
 
-    /// Before the next change, commits if more pages wait than the reserve can take.
+    /// Called before a change: commits if more changed pages wait for a commit than the reserve has room for.
     pub(super) fn relieve(&self) -> Result<()> {
         let waiting = {
             let core = self.core();

@@ -7,15 +7,16 @@ use crate::extents::{Extent, Mapping};
 /// Clusters of a stream that are about to be written.
 pub(super) struct Part {
     pub(super) range: Range<u32>,
-    /// Whether all of it moves whatever is there, so that its runs need not be loaded.
+    /// Whether all of the range goes to new clusters whatever it has now, so that its runs need not be loaded.
     pub(super) is_known: bool,
 }
 
 impl Volume {
-    /// Takes new clusters for the holes in a part of a stream, and for what must not be overwritten there: all that it
-    /// needs, or none, so that a write that there is no room for has changed nothing. The runs of the range are loaded.
-    /// `piece` is told of each piece in order, new or not: its place in the stream, its length and its first cluster. Where
-    /// there is no room, `lacks` is how many clusters are missing.
+    /// Takes new clusters for the holes in a part of a stream, and for its clusters that must not be overwritten: all
+    /// that are needed or none, so that a write without room changes nothing. The runs of the range are loaded. `piece`
+    /// is called with each piece of the range in order, whether its clusters are new or not: its first cluster in the
+    /// stream, its length, and its first virtual cluster. If there is no room, `lacks` becomes the number of clusters
+    /// that are missing.
     pub(super) fn take_for(
         &self,
         core: &mut Core,
@@ -50,7 +51,7 @@ impl Volume {
             };
             let mut most = to - at;
             let mut near = taken.last().map(|(_, last)| (last.container, last.start + last.count));
-            // Of a run, what others have too is not overwritten.
+            // Clusters of a run that other streams have too are not overwritten.
             let mut is_shared = false;
             if let (Some(Mapping::Extent(run)), true) = (found, state.shared) {
                 let first = run.cluster + u64::from(at - run.at);
@@ -65,8 +66,8 @@ impl Volume {
                     at = stop;
                     continue;
                 }
-                // Overwriting goes where the last write went, so that scattered writes lie together. What follows may be
-                // clusters that others are writing to in place, and these stay.
+                // The new clusters follow those of the last write, so that scattered writes lie together. They take the
+                // place of this run only: the clusters after it may be written in place by other callers, and stay.
                 Some(Mapping::Extent(run)) if !state.integrity => most = most.min(run.end() - at),
                 None | Some(Mapping::Extent(_) | Mapping::Absent(_)) => {}
                 Some(Mapping::Hole(next)) => {
@@ -94,7 +95,7 @@ impl Volume {
     }
 }
 
-/// Gives back clusters that nothing was recorded of.
+/// Gives back clusters that were taken and have not come into a stream's runs.
 pub(super) fn give_back(core: &mut Core, taken: &mut Taken) {
     taken.drain(..).for_each(|(_, run)| core.pages.space.give_back(run));
 }

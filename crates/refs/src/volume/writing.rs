@@ -1,4 +1,4 @@
-//! Writing whole clusters and sectors, with the device driven by whoever called.
+//! Planned writes of whole clusters and sectors: the caller drives the device between the two halves.
 
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY};
 use super::taking::{Part, give_back};
@@ -7,8 +7,8 @@ use crate::extents::{Extent, Extents, Mapping};
 use crate::layout::crc32c;
 use crate::stream::{StreamContent, StreamState};
 
-/// Bytes from which on the checksums of a write take long enough to be computed while the device carries it out: for 64
-/// KiB from memory some 4 microseconds, which is about what starting it takes.
+/// The length in bytes from which on the checksums of a write are computed while the device carries it out. For 64 KiB
+/// from memory they take some 4 microseconds, about as long as starting the write.
 const LARGE: usize = 64 << 10;
 
 impl Volume {
@@ -23,7 +23,7 @@ impl Volume {
         }
     }
 
-    /// First half of a write; `within` is a claim of the caller that covers it.
+    /// The first half of a write. `within` is the caller's claim that covers the range, if it has one.
     pub(super) fn plan_writing(
         &self,
         node: Node,
@@ -56,7 +56,8 @@ impl Volume {
     ) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         plan.start(node.0, offset, data.len());
-        // Until it is known to be something else; it has no segments, and is carried out when it is finished.
+        // The plan is of this kind until it is known to be of another: it has no segments, and is carried out when it
+        // is finished.
         plan.notes[0] = SLOWLY;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
@@ -78,8 +79,8 @@ impl Volume {
         }
     }
 
-    /// Plans a write to clusters that are there, or to be carried out slowly. `true` if it is neither, and new clusters
-    /// must be taken.
+    /// Plans a write to existing clusters, or one to be carried out slowly. Returns whether it is neither, so that new
+    /// clusters must be taken.
     fn fill_in_place(
         &self,
         memory: &mut Memory,
@@ -92,14 +93,16 @@ impl Volume {
         let (offset, end) = (range.start, range.end);
         let (from, to) = self.clusters(range);
         let enter = |plan: &mut Plan| -> Result<()> {
-            // With the state locked: who unmounts has said so before looking for plans under that lock.
+            // This is checked with the state locked: an unmount refuses changes before it looks for plans under that
+            // lock.
             self.health.writable()?;
             plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
             Ok(())
         };
         loop {
             let state = stream.read();
-            // The common case of integrity first: none of the conditions below can keep these clusters from moving.
+            // The common case of a stream with integrity comes first: this write goes to new clusters whatever the
+            // conditions below.
             if is_whole && is_moved(&state, end) {
                 *is_moving = true;
                 return Ok(true);
@@ -138,8 +141,9 @@ impl Volume {
         }
     }
 
-    /// Takes new clusters for what is not there, or must not be overwritten. `false` if the stream was one of which all
-    /// that is overwritten moves, and no longer is: then nothing was done.
+    /// Takes new clusters for the holes of a range, and for clusters that must not be overwritten. Returns `false`, and
+    /// does nothing, if the write was planned for new clusters because of the stream's integrity and that reason no
+    /// longer holds.
     fn take_new(
         &self,
         memory: &mut Memory,
@@ -158,7 +162,7 @@ impl Volume {
         }
         let pass = stream.enter(plan.offset..end, Access::Write, within)?;
         plan.notes[PASS] = pass.into_bits();
-        // The file may have been cut short since it was looked at: then this is one for the slow way after all.
+        // The file may have become shorter since its state was read: then the write is carried out slowly after all.
         if state.is_alone(plan.offset, end, &self.geometry) {
             return Ok(true);
         }
@@ -181,14 +185,15 @@ impl Volume {
         let cluster = self.geometry.cluster;
         let Memory { stream, taken, is_moving, owes, lacks, .. } = memory;
         let end = plan.offset + plan.length as u64;
-        // Now, so that the record has room to say where the clusters are when they are written.
+        // Inline content goes to clusters now, so that the record has room for the new runs once their clusters are
+        // written.
         self.spill_inline(core, stream, state)?;
-        // Where all is there and will move, it makes no difference what it is.
+        // Where the range has no holes and all of it goes to new clusters, its present runs make no difference.
         let is_known = *is_moving
             && !state.shared
             && state.extents().is_some_and(|extents| extents.is_dense() && u64::from(to) <= extents.end());
         if let (StreamContent::Extents(extents), false) = (&mut state.content, is_known) {
-            // With the run before it, to go on where that ends.
+            // The run before the range is loaded too, so that new clusters can follow it.
             extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
         }
         plan.notes[0] = NEW;
@@ -241,7 +246,8 @@ impl Volume {
             }),
             _ => match self.record_new(&mut memory, plan, done) {
                 Ok(true) => Ok(true),
-                // Not what went to clusters that were there before: others may have seen it, and overwritten it since.
+                // Only the parts with new clusters are written again. The other parts went to existing clusters, where
+                // other callers may have read and overwritten them since.
                 Ok(false) => {
                     let place = |at: u32| at as usize * self.geometry.cluster as usize - plan.offset as usize;
                     let mut parts =
@@ -257,9 +263,9 @@ impl Volume {
         finished
     }
 
-    /// Puts the clusters that a plan took on record. `false` if others were put there meanwhile that are written in place:
-    /// then the plan's are given back, and the data must go to those. Who is writing to them would write to clusters of
-    /// nobody's otherwise, and soon to another file's.
+    /// Puts the clusters that a plan took on record. Returns `false` if another write has put clusters there meanwhile
+    /// that are written in place: the plan's clusters are then given back, and its data must go to those others. If
+    /// they were replaced, writes in flight to them would reach free clusters, and soon another file's.
     fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<bool> {
         let (recorded, is_much) = self.record_locked(memory, plan, done)?;
         if is_much {
@@ -268,7 +274,8 @@ impl Volume {
         Ok(recorded)
     }
 
-    /// The same, and whether much waits for a commit then.
+    /// Does the work of [`Volume::record_new`] under the locks. Returns also whether so many clusters wait for a commit
+    /// that one should be made.
     fn record_locked(
         &self,
         memory: &mut Memory,
@@ -288,7 +295,7 @@ impl Volume {
             false => Ok(()),
             true => Err(Error::InvalidArgument("the data is not what was planned")),
         });
-        // Integrity changes only for who has the stream alone.
+        // Integrity changes only under a claim of the whole stream, which waits for this plan.
         assert!(
             written.is_err() || state.integrity == integrity,
             "integrity changed while a write was planned"
@@ -297,7 +304,7 @@ impl Volume {
             let StreamContent::Extents(extents) = &mut state.content else {
                 return Err(Error::InvalidArgument("the content of a planned write went into the record"));
             };
-            // Runs that follow each other in the stream go in at once, and all or none.
+            // Rows that follow each other in the stream are put in together, and either all rows are or none.
             let ranges = || successive(rows).map(|(range, _)| (range.start, range.end));
             ranges().try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
             if !integrity && !state.shared && ranges().any(|(from, to)| has_plain(extents, from, to)) {
@@ -340,8 +347,8 @@ impl Volume {
         Ok((true, self.keeper.is_much(&core.pages.space)))
     }
 
-    /// The runs that the clusters taken for a write become: of one cluster each with its checksum, where it needs one.
-    /// Nothing is locked meanwhile.
+    /// Makes the rows for the clusters that were taken for a write: with integrity one row for each cluster, with its
+    /// checksum. No lock is held meanwhile.
     fn make_rows(&self, memory: &mut Memory, offset: u64, has_integrity: bool, data: &[u8]) {
         let Memory { taken, rows, .. } = memory;
         rows.clear();
@@ -370,7 +377,7 @@ impl Volume {
         stream.touched.store(true, Ordering::Release);
     }
 
-    /// Notes that a stream was written in place, without the core.
+    /// Notes that a stream was written in place, without taking the lock of the core.
     pub(super) fn touch(&self, stream: &Stream) {
         stream.modified.store(self.now(), Ordering::Release);
         if !stream.touched.swap(true, Ordering::AcqRel) {
@@ -379,8 +386,8 @@ impl Volume {
     }
 }
 
-/// Whether what is written to a range of a stream's clusters goes to those that are there: all are, no checksum and no
-/// other stream depends on what they hold, and their leaves are in memory.
+/// Whether a write to a range of a stream's clusters overwrites them in place: all exist, their leaves are in memory, and
+/// neither a checksum nor another stream depends on their content.
 pub(super) fn is_overwritten(state: &StreamState, from: u32, to: u32) -> bool {
     let StreamContent::Extents(extents) = &state.content else { return false };
     let mut at = from;
@@ -393,7 +400,7 @@ pub(super) fn is_overwritten(state: &StreamState, from: u32, to: u32) -> bool {
     !state.integrity && !state.shared
 }
 
-/// Runs that follow each other in the stream, together.
+/// Returns the rows in groups that follow each other in the stream without a gap, each group with its range.
 fn successive(rows: &[Extent]) -> impl Iterator<Item = (Range<u32>, &[Extent])> {
     let chunks = rows.chunk_by(|one, next| one.end() == next.at);
     chunks.map(|rows| (rows[0].at..rows[rows.len() - 1].end(), rows))
@@ -412,13 +419,13 @@ fn has_plain(extents: &Extents, from: u32, to: u32) -> bool {
     false
 }
 
-/// Whether entries of the log can tell of runs that come in the place of a stream's.
+/// Whether an entry of the log of syncs can hold new runs of a stream.
 fn tells_of(core: &Core, stream: &Stream, state: &StreamState) -> bool {
     let is_there = state.extents().is_some() && state.unwritten.is_none();
     is_there && !state.shared && !state.orphan && core.is_logged(stream.node)
 }
 
-/// Whether a write of whole clusters up to this byte goes to new clusters whatever is there.
+/// Whether a write of whole clusters that ends at byte `end` goes to new clusters, whatever the stream has there.
 fn is_moved(state: &StreamState, end: u64) -> bool {
     state.integrity && end <= state.size && state.extents().is_some()
 }

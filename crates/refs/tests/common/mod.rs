@@ -1,4 +1,4 @@
-//! What the tests of ReFS volumes share.
+//! Helpers that the tests of ReFS volumes share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::{Device, MemoryDevice, Sectors};
@@ -18,7 +18,7 @@ pub struct Volume {
     pub version: &'static str,
 }
 
-/// As mkfs makes them by default.
+/// A volume as mkfs makes it by default.
 pub const V3_14: Volume =
     Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: false, version: "3.14" };
 
@@ -33,7 +33,7 @@ pub const VOLUMES: [Volume; 7] = [
     Volume { cluster: 65536, checksum: "none", version: "3.4", ..V3_14 },
 ];
 
-/// Bytes of the test volumes: hardly more than the least.
+/// The size of the test volumes in bytes: little more than the smallest that can be made.
 pub const BYTES: u64 = 384 << 20;
 
 impl Volume {
@@ -45,7 +45,7 @@ impl Volume {
         device
     }
 
-    /// Makes it on a device.
+    /// Makes a new volume of this kind on a device.
     pub fn make_on(&self, device: &dyn Device) {
         let options = FormatOptions {
             cluster: Some(self.cluster),
@@ -58,7 +58,7 @@ impl Volume {
         Refs::ANY.make(device, &options, &Silent).unwrap_or_else(|error| panic!("{self:?}: {error}"));
     }
 
-    /// What streams of operations for it look like.
+    /// Returns the shape of random operations for a volume of this kind.
     pub fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
@@ -69,12 +69,12 @@ pub fn open(device: Arc<dyn Device>) -> RefsVolume {
     RefsVolume::open(device, OpenOptions::default()).unwrap()
 }
 
-/// The bytes that a seed stands for.
+/// Returns `length` random bytes, which are the same for the same seed.
 pub fn content(seed: u64, length: usize) -> Vec<u8> {
     Random::new(seed).bytes(length)
 }
 
-/// What the reference must be like to agree with ReFS.
+/// Returns the options with which the reference file system in memory behaves as ReFS does.
 fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "ReFS",
@@ -85,7 +85,7 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
     }
 }
 
-/// A volume for the model tests.
+/// Returns a volume as the subject of the model tests.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
     Box::new(Tested::new(&Refs::ANY, device, clock, reference, |device| check_clean(&**device)))
 }

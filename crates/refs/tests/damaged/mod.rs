@@ -1,5 +1,5 @@
-//! Damaging volumes with a steady hand: bytes are changed, and the checksums on the way up made right again, so that
-//! only what is meant to be wrong is.
+//! Damages volumes precisely: bytes of a page are changed, and the checksums from that page up to the checkpoint are
+//! computed anew, so that nothing else is wrong.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::Device;
@@ -10,7 +10,7 @@ use platter_refs::layout::{
     TreeNode, TreeNodeMut, attribute::Attribute, page,
 };
 
-/// Where a tree hangs.
+/// A tree of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A root of the checkpoint.
@@ -24,9 +24,9 @@ pub enum Of {
 pub enum Did {
     /// Nothing: the next page is tried.
     Nothing,
-    /// It is done, and all is sealed again.
+    /// The page was changed, and all checksums are to be computed anew.
     Sealed,
-    /// It is done, and the checksum stays wrong.
+    /// The page was changed, and its checksum stays wrong.
     Broken,
 }
 
@@ -77,7 +77,7 @@ impl<'d> Surgeon<'d> {
         bytes
     }
 
-    /// Where a page is. Containers lie in the order of their numbers.
+    /// Returns the offset of a page on the device. Containers lie in the order of their numbers.
     pub fn offset(&self, cluster: u64, of: Of) -> u64 {
         let shift = self.per_container.trailing_zeros() + 1;
         match of {
@@ -89,7 +89,7 @@ impl<'d> Surgeon<'d> {
         }
     }
 
-    /// The root page of a tree.
+    /// Returns the reference to the root page of a tree.
     pub fn root(&self, of: Of) -> PageReference {
         match of {
             Of::Root(root) => self.checkpoint.roots[root as usize],
@@ -105,7 +105,7 @@ impl<'d> Surgeon<'d> {
         }
     }
 
-    /// All pages of a tree, root first.
+    /// Returns the references to all pages of a tree, root first.
     pub fn pages(&self, of: Of) -> Vec<PageReference> {
         let mut all = vec![self.root(of)];
         let mut next = 0;
@@ -138,7 +138,7 @@ impl<'d> Surgeon<'d> {
         rows
     }
 
-    /// Changes the first page, root first, to which `change` does something.
+    /// Calls `change` on the pages of a tree, root first, until it has changed one.
     pub fn edit(&mut self, of: Of, change: &mut dyn FnMut(&mut [u8]) -> Did) {
         let root = self.root(of);
         let edited = self.edit_page(of, &root, change);
@@ -202,8 +202,8 @@ impl<'d> Surgeon<'d> {
         Some((PageReference { clusters: reference.clusters, checksum }, did))
     }
 
-    /// Changes the leaf with the first row whose key suits: `change` gets the page, where its node begins, and the row's
-    /// position.
+    /// Changes the leaf with the first row whose key suits. `change` gets the page, the offset in it at which the node
+    /// begins, and the row's position in the node.
     fn edit_row(
         &mut self,
         of: Of,
@@ -230,7 +230,8 @@ impl<'d> Surgeon<'d> {
         });
     }
 
-    /// Takes out the first row whose key suits, from its page and from the count of the tree if the page is the root.
+    /// Removes the first row whose key suits, and counts it out of the tree header if its page is the root. Returns its
+    /// key, flags and value.
     pub fn remove_row(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool) -> (Vec<u8>, u16, Vec<u8>) {
         let mut removed = None;
         self.edit_row(of, suits, |bytes, start, position| {
@@ -242,7 +243,7 @@ impl<'d> Surgeon<'d> {
         removed.expect("removed")
     }
 
-    /// Puts a row in at a position of the first leaf with room, counted back from the end if negative.
+    /// Puts a row into the first leaf with room, at the position that `at` returns for the leaf's node.
     pub fn insert_row(&mut self, of: Of, at: impl Fn(&TreeNode<'_>) -> usize, row: (&[u8], u16, &[u8])) {
         self.edit(of, &mut |bytes| {
             let start = start(bytes);
@@ -275,12 +276,12 @@ impl<'d> Surgeon<'d> {
         self.replace_value(of, suits, &record.to_bytes());
     }
 
-    /// Flips a bit of the page at this position of a tree and leaves all checksums alone.
+    /// Flips two bits of the page at this position of a tree and leaves all checksums as they are.
     pub fn flip(&self, of: Of, position: usize, bit: usize) {
         let pages = self.pages(of);
         let at = self.offset(pages[position % pages.len()].clusters[0], of);
         self.flip_at(at, self.page_size(), bit);
-        // Of a page in which a single bit is wrong nothing is lost.
+        // A second bit is flipped, since a single wrong bit is corrected by the page's checksum.
         self.flip_at(at, self.page_size(), bit + 4099);
     }
 
@@ -290,7 +291,7 @@ impl<'d> Surgeon<'d> {
         self.device.write_at(at, &bytes).unwrap();
     }
 
-    /// Seals the newest checkpoint with what is in [`Surgeon::checkpoint`] now.
+    /// Writes [`Surgeon::checkpoint`] over the newest checkpoint of the volume, with its checksum computed anew.
     pub fn store_checkpoint(&self) {
         let place = self.superblock.checkpoints[self.slot];
         let signature = page::volume_signature(&self.superblock.guid);
@@ -304,7 +305,7 @@ impl<'d> Surgeon<'d> {
         self.device.write_at(place * self.cluster, &bytes).unwrap();
     }
 
-    /// The object of the directory at a path of names in order.
+    /// Returns the object number of the directory at a path, which is given as names from the root down.
     pub fn directory(&self, path: &[&str]) -> u64 {
         path.iter().fold(0x600, |above, name| {
             let wanted = units(name);
@@ -314,7 +315,7 @@ impl<'d> Surgeon<'d> {
         })
     }
 
-    /// Changes the allocator row of a container, as the medium allocator has it.
+    /// Changes the row of a container in the medium allocator.
     pub fn edit_medium(&mut self, container: u64, change: impl FnOnce(&mut AllocatorRow)) {
         let start = (container - 2) * self.per_container;
         let suits = |key: &[u8]| u64_at(key, 0) == start;
@@ -328,7 +329,7 @@ impl<'d> Surgeon<'d> {
     }
 }
 
-/// Where the node of a page begins.
+/// Returns the offset in a page at which its node begins.
 pub fn start(bytes: &[u8]) -> usize {
     0x50 + u32_at(bytes, 0x50) as usize
 }
@@ -345,7 +346,7 @@ pub fn units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
 }
 
-/// Whether a key is the row of this name.
+/// Whether a key is that of the row of this name.
 pub fn is_name(wanted: &[u16], row: &[u8]) -> bool {
     row[..2] == [0x30, 0] && key::units(row) == wanted
 }

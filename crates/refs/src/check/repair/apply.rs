@@ -1,4 +1,4 @@
-//! Carrying out what was noted.
+//! Carrying out the repairs that a check has noted.
 
 use super::plan::RepairPlan;
 use super::{names, relay, tables};
@@ -14,7 +14,7 @@ use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Result};
 use std::sync::Arc;
 
-/// Puts right what a check noted, and returns what it found.
+/// Carries out the repairs that a check has noted, and returns the check's report.
 ///
 /// # Errors
 /// [`Error::Device`].
@@ -35,12 +35,12 @@ pub fn apply(check: Check<'_>) -> Result<CheckReport> {
     let Some(plan) = plan else { return Ok(report) };
     match relay::lend(device, move |device| plan.carry_out(device)) {
         Some(Err(Error::Device(error))) => Err(error.into()),
-        // Where something else went wrong nothing has been written, and what was to be put right is found again.
+        // After any other error the plan has written nothing, and the next round finds the same damage again.
         _ => Ok(report),
     }
 }
 
-/// The plan, if there is anything to change and it is known where changes can go.
+/// Returns the report, and the plan of the repair if one is needed and it is known which clusters are free.
 fn plan(check: Check<'_>) -> Option<(CheckReport, Option<RepairPlan>)> {
     let starts: Option<Vec<u64>> = check.starts.iter().copied().collect();
     let version = check.geometry.version;
@@ -77,7 +77,7 @@ fn plan(check: Check<'_>) -> Option<(CheckReport, Option<RepairPlan>)> {
 }
 
 impl RepairPlan {
-    /// Carries it out on a device.
+    /// Carries the plan out on a device.
     fn carry_out(mut self, device: Arc<dyn Device>) -> Result<()> {
         let mut core = self.core(&device);
         tables::mend(&mut core, &mut self)?;
@@ -99,7 +99,8 @@ impl RepairPlan {
         core.write_both(&*device)
     }
 
-    /// The volume as the check found it: what is free comes from its own map.
+    /// Returns the volume as the check found it. The free clusters are those of the check's own map, not of the
+    /// allocators' rows.
     fn core(&mut self, device: &Arc<dyn Device>) -> Core {
         let geometry = &self.geometry;
         let containers = std::mem::take(&mut self.containers);

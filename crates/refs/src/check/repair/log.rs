@@ -1,4 +1,4 @@
-//! The log of syncs, before the first repair: the commit of that makes its entries void.
+//! The log of syncs. Its entries are carried out before the first repair, since the commit of a repair makes them void.
 
 use super::relay;
 use crate::RefsVolume;
@@ -8,15 +8,16 @@ use platter_vfs::{FileSystem, OpenOptions, Result};
 /// What became of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
-    /// It has no entries, or the volume cannot be opened to look.
+    /// The log has no entries, or the volume cannot be opened to look.
     Empty,
-    /// What its entries tell is part of the volume now.
+    /// The changes in the log's entries are part of the volume now.
     CarriedOut,
-    /// It has entries, and nothing can be done with them.
+    /// The log has entries, and they cannot be carried out.
     GivenUp,
 }
 
-/// Carries out what the log tells, as opening the volume does, with a commit after it if that is safe.
+/// Carries out the log's entries by opening the volume, and commits if `is_safe`. If it is not, the volume is opened
+/// only to see whether the log has entries.
 pub fn carry_out_log(device: &dyn Device, is_safe: bool) -> Log {
     let carried_out = relay::lend(device, move |device| -> Result<Log> {
         let volume = RefsVolume::open(device, OpenOptions { read_only: !is_safe, ..OpenOptions::default() })?;
@@ -29,6 +30,6 @@ pub fn carry_out_log(device: &dyn Device, is_safe: bool) -> Log {
         volume.unmount()?;
         Ok(Log::CarriedOut)
     });
-    // What cannot be opened has findings of its own.
+    // If the volume cannot be opened, the check has findings that tell why.
     carried_out.and_then(Result::ok).unwrap_or(Log::Empty)
 }

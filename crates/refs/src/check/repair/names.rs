@@ -1,4 +1,4 @@
-//! Names, and the records that they lead to.
+//! Repairs of names, and of the records that they lead to.
 
 use super::plan::RepairPlan;
 use crate::check::known::{METADATA_DIRECTORY, SECURITY};
@@ -16,7 +16,7 @@ use platter_vfs::{Name, NameRules, Result};
 /// Carries out all changes of rows.
 pub fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     let mut tasks = std::mem::take(&mut plan.repair.tasks);
-    // New numbers are given once it is known which the last one was.
+    // Counters are raised first, so that new numbers are greater than all that are in use.
     tasks.sort_by_key(|task| !matches!(task, Task::Ordinal { .. }));
     for task in tasks {
         match task {
@@ -60,14 +60,14 @@ fn record(core: &mut Core, directory: u64, row: &[u8]) -> Result<Option<(u16, Re
         .map(|found| found.and_then(|(flags, record)| Some((flags, record.ok()?))))
 }
 
-/// The row of a name, whatever it leads to.
+/// Returns key and value of the row of a name, whether this leads to a file or a directory.
 fn row_of(core: &mut Core, directory: u64, name: &[u16]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
     let (tree, pages) = core.tree(directory)?;
     tree.get(pages, &key::name(key::LONG, name), |row| (row.key.to_vec(), row.value.to_vec()))
 }
 
 fn put_record(core: &mut Core, directory: u64, row: &[u8], flags: u16, record: &Record) -> Result<()> {
-    // Attributes in pages of their own are not written anew.
+    // A record with attributes in pages of their own is left as it is.
     if !record.outside.is_empty() {
         return Ok(());
     }
@@ -104,8 +104,8 @@ fn raise(core: &mut Core, plan: &RepairPlan, directory: u64, least: u64) -> Resu
     Ok(())
 }
 
-/// Gives a file with one name, or the entry of a directory, a number of its own. That of a file with several names is
-/// in the keys of other rows, and stays.
+/// Gives a file with one name, or the entry of a directory, a number of its own. The number of a file with several
+/// names is in the keys of other rows, and stays.
 fn renumber(core: &mut Core, plan: &RepairPlan, directory: u64, row: &[u8]) -> Result<()> {
     if !is_sound(core, plan, directory) || row.len() < 4 || row[..2] != [0x30, 0] {
         return Ok(());
@@ -146,7 +146,7 @@ fn own(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
     put_record(core, directory, &key::OWN, 1, &record)
 }
 
-/// The volume's own directories have no entries that their records could be made from.
+/// Gives the root directory or "FS Metadata" a new record of its own. Neither has an entry that it could be made from.
 fn own_without_entry(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
     if !is_sound(core, plan, directory) || record(core, directory, &key::OWN)?.is_some() {
         return Ok(());
@@ -192,7 +192,7 @@ fn refresh(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<()> {
     }
 }
 
-/// Of two names of a directory, the one goes that its own record does not link to.
+/// Removes the one of a directory's two names that the directory's own record does not link to.
 fn twice(core: &mut Core, plan: &mut RepairPlan, above: u64, name: &[u16], directory: u64) -> Result<()> {
     let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
     let links: Vec<_> = object_links(&record.rows).collect();
@@ -265,7 +265,7 @@ fn leads_to_root(plan: &RepairPlan, mut directory: u64) -> bool {
     false
 }
 
-/// Whether a directory can take a name. That of an entry which leads nowhere can be taken.
+/// Whether a directory can take a name: it must be valid, and free or that of an entry which leads nowhere.
 fn may_be(core: &mut Core, plan: &RepairPlan, directory: u64, name: &[u16]) -> Result<bool> {
     if NameRules::WINDOWS.check(&Name::from_units(name)).is_err() || !is_sound(core, plan, directory) {
         return Ok(false);
@@ -289,7 +289,7 @@ fn is_dead(core: &mut Core, plan: &RepairPlan, value: &[u8]) -> Result<bool> {
     Ok(!entry.is_directory() && record(core, entry.object, &body)?.is_none())
 }
 
-/// A name in the root directory that begins so and is not taken.
+/// Returns a name that begins with `wanted` and is not taken in the root directory.
 fn free_name(core: &mut Core, plan: &RepairPlan, wanted: &str) -> Result<Option<(u64, Vec<u16>)>> {
     for attempt in 1..100 {
         let text = if attempt == 1 { wanted.into() } else { format!("{wanted}.{attempt}") };
@@ -301,7 +301,8 @@ fn free_name(core: &mut Core, plan: &RepairPlan, wanted: &str) -> Result<Option<
     Ok(None)
 }
 
-/// Puts an entry for a name of a file with several. If the name is taken by now, its link goes.
+/// Puts an entry for a name of a file with several names. If the name is taken by now, the file's link to it is
+/// removed.
 fn enter(
     core: &mut Core,
     plan: &RepairPlan,
@@ -337,7 +338,7 @@ fn enter(
     })
 }
 
-/// Gives a file that no name leads to one in the root directory.
+/// Gives a file that no name leads to a name in the root directory.
 fn name_body(core: &mut Core, plan: &RepairPlan, (home, ordinal): (u64, u64)) -> Result<()> {
     let wanted = format!("found.{home:x}.{ordinal:x}");
     let Some((directory, name)) = free_name(core, plan, &wanted)? else { return Ok(()) };
@@ -349,7 +350,8 @@ fn name_body(core: &mut Core, plan: &RepairPlan, (home, ordinal): (u64, u64)) ->
     enter(core, plan, (home, ordinal), directory, &name)
 }
 
-/// Puts a security descriptor under its own key. A row that is wrong goes if its descriptor is known from elsewhere.
+/// Puts a security descriptor under the key that belongs to it. A damaged row is replaced if its descriptor is whole,
+/// or is one that every volume has.
 fn security(core: &mut Core, plan: &RepairPlan, key: &[u8], value: &[u8]) -> Result<()> {
     if !is_sound(core, plan, SECURITY) {
         return Ok(());
@@ -357,7 +359,8 @@ fn security(core: &mut Core, plan: &RepairPlan, key: &[u8], value: &[u8]) -> Res
     let id = |key: &[u8], value: &[u8]| system::read_security_row(key, value).map(|(id, _)| id);
     let whole = match id(key, value) {
         Some(_) => Some((key.to_vec(), value.to_vec())),
-        // Of a row that is wrong, the descriptor may be whole and only the key wrong, or it is one that all volumes have.
+        // In a damaged row the descriptor may be whole and only the key wrong, or the key may be that of a descriptor
+        // that every volume has.
         None => {
             let own = value.get(12..).map(system::security_row).filter(|(_, own)| own[..] == *value);
             own.or_else(|| system::security_rows().into_iter().find(|(known, _)| known[8..] == *tail(key)))

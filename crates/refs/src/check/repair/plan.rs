@@ -1,4 +1,4 @@
-//! What the changes of a repair go by.
+//! The input of a repair.
 
 use crate::check::anchors::Anchors;
 use crate::check::noted::Repair;
@@ -9,10 +9,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the names of directories are.
+/// The directory above each directory, and its name there.
 pub type Names = HashMap<u64, (u64, Box<[u16]>)>;
 
-/// What the changes go by: all that the check found out.
+/// Everything that a repair needs: the repairs that were noted, and the state of the volume as the check found it.
 pub struct RepairPlan {
     pub repair: Repair,
     pub anchors: Anchors,
@@ -21,9 +21,9 @@ pub struct RepairPlan {
     pub orphans: Names,
     /// Trees of which a part cannot be read: they are left alone.
     pub damaged: HashSet<u64>,
-    /// The time.
+    /// The current time, since 1970.
     pub now: Duration,
-    /// Clusters belong to several files.
+    /// Some clusters belong to several files although the table of reference counts does not have them as shared.
     pub is_crossed: bool,
     /// The table of reference counts has rows.
     pub is_shared: bool,
@@ -31,10 +31,11 @@ pub struct RepairPlan {
     pub shares: Option<Vec<ShareRow>>,
     /// A part of a directory is lost.
     pub is_directory_lost: bool,
-    /// Where containers start, and what is free of each.
+    /// The first real cluster of each container.
     pub starts: Vec<u64>,
+    /// The containers, with their tiers and the clusters in use.
     pub containers: Vec<Container>,
-    /// The upper case of all units.
+    /// The volume's upper-case table.
     pub upper: Arc<[u16]>,
 }
 

@@ -1,5 +1,5 @@
-//! A device lent to another thread: the code that writes volumes wants a device that it may keep, a check has one only
-//! for the time being.
+//! A device lent to another thread. The code that writes volumes needs a device that it can keep, as an [`Arc`], while
+//! a check only borrows one.
 
 use platter_device::{Device, Immediate, Queue, Result, Sectors};
 use std::sync::mpsc::{Sender, channel};
@@ -15,7 +15,8 @@ struct Relay {
     requests: Mutex<Sender<LentRequest>>,
 }
 
-/// What to do, and who waits for it. A buffer goes there and back, so that its memory is that of whoever asks.
+/// A transfer, and the channel that its result goes to. A buffer goes there and back, so that only the thread that asks
+/// takes memory for it.
 struct LentRequest {
     what: What,
     reply: Sender<Result<Vec<u8>>>,
@@ -27,8 +28,8 @@ enum What {
     Flush,
 }
 
-/// Runs `work` with a device that does what `device` does. `None` if it panicked: what it works on is damaged, and no
-/// damage may end a check.
+/// Runs `work` in another thread, with a device that passes every transfer on to `device`. Returns `None` if `work`
+/// panicked: the volume that it works on is damaged, and no damage may end a check.
 pub fn lend<T: Send + 'static>(
     device: &dyn Device,
     work: impl FnOnce(Arc<dyn Device>) -> T + Send + 'static,
@@ -42,14 +43,14 @@ pub fn lend<T: Send + 'static>(
         requests: Mutex::new(sender),
     });
     let worker = std::thread::spawn(move || work(relay));
-    // Ends when the worker lets go of the device.
+    // The loop ends when the worker drops its device.
     for request in requests {
         let done = match request.what {
             What::Read(offset, mut buffer) => device.read_at(offset, &mut buffer).map(|()| buffer),
             What::Write(offset, data) => device.write_at(offset, &data).map(|()| data),
             What::Flush => device.flush().map(|()| Vec::new()),
         };
-        // A worker that does not wait has come to an end.
+        // Sending fails only if the worker has ended and does not wait for the result.
         let _ = request.reply.send(done);
     }
     worker.join().ok()

@@ -1,4 +1,4 @@
-//! Whole tables: copies made alike, trees written anew.
+//! Repairs of whole tables: copies are made alike, trees written anew.
 
 use super::plan::{RepairPlan, tier};
 use crate::check::known::{METADATA_DIRECTORY, SECURITY, TRASH};
@@ -14,15 +14,15 @@ use crate::tree::{Order, Tree};
 use platter_vfs::Result;
 use std::collections::{BTreeSet, HashSet};
 
-/// More rows than this are not written anew: they would all be in memory.
+/// The most rows of a tree that is written anew, since all of them are held in memory.
 const MOST_ROWS: usize = 1 << 22;
 
-/// The number last given to a child of the directory without a name, on every volume.
+/// The number that "FS Metadata" last gave to a child, which is the same on every volume.
 const LAST_METADATA: u64 = 0x500;
 
 /// Makes copies alike, and writes trees anew whose order or counts are wrong.
 pub fn mend(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
-    // The volume's own tables come before the objects that they lead to.
+    // Tables that are roots come before the objects that they lead to.
     let copies = std::mem::take(&mut plan.repair.copies);
     let (tables, objects): (Vec<_>, Vec<_>) =
         copies.into_iter().partition(|mend| root_of(mend.from).is_some());
@@ -36,7 +36,7 @@ pub fn mend(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     if plan.repair.is_upcase_lost {
         renew_upcase(core, plan)?;
     }
-    // This directory has nothing in it but its record, which is made anew like any other.
+    // "FS Metadata" has nothing in it but its own record, which is made anew like that of any directory.
     if plan.repair.is_metadata_lost {
         plan.damaged.remove(&METADATA_DIRECTORY);
         let extra =
@@ -88,7 +88,7 @@ fn rows(pages: &mut Pages, tree: &Tree) -> Result<Option<Vec<NotedRow>>> {
     Ok((rows.len() <= MOST_ROWS).then_some(rows))
 }
 
-/// A tree with these rows under the header of another; `None` if two of them have the same key.
+/// Returns a new tree with these rows and the tree header of `like`; `None` if two rows have the same key.
 fn filled(pages: &mut Pages, like: &Tree, table: u64, rows: &[NotedRow]) -> Result<Option<Tree>> {
     let header = like.header(pages)?;
     let mut new = like.emptied(pages, &header)?;
@@ -119,7 +119,7 @@ fn alike(core: &mut Core, mend: Mend, damaged: &HashSet<u64>) -> Result<()> {
         }
         let old = tree(core, table).expect("it is there now");
         set_tree(core, table, new)?;
-        // What a damaged copy took is found as lost by the next round.
+        // The pages of a damaged copy are not freed here: the next round finds that nothing leads to them.
         if !damaged.contains(&table) {
             old.destroy(&mut core.pages)?;
         }
@@ -145,8 +145,8 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
     old.destroy(&mut core.pages)
 }
 
-/// Makes directories anew from the rows that can be read and those that were found for what cannot. What is left of the old
-/// tree is found as lost by the next round.
+/// Makes the trees of directories anew, from the rows that can be read and those that were found elsewhere for the lost
+/// parts. The next round finds that nothing leads to the pages of the old trees.
 pub fn salvage(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     for (table, lost) in std::mem::take(&mut plan.repair.salvaged) {
         let Some(old) = tree(core, table) else { continue };
@@ -183,7 +183,7 @@ pub fn salvage(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     Ok(())
 }
 
-/// Makes the table of security descriptors anew, with those that every volume has.
+/// Makes the table of security descriptors anew, with the descriptors that every volume has.
 fn renew_security(core: &mut Core) -> Result<()> {
     let extra =
         system::schema(core.geometry().version.minor, 0x140).map_or(0, |schema| schema.root_extra as usize);
@@ -222,7 +222,7 @@ pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
     for &index in &plan.repair.renewed {
         let root = Root::ALL[index];
         let rows: Vec<NotedRow> = match root {
-            // Their rows are those of all containers, which follow.
+            // The allocators' rows are written at the end, from the used clusters of all containers.
             Root::MediumAllocator | Root::ContainerAllocator | Root::SmallAllocator => Vec::new(),
             Root::ParentChild if !plan.is_directory_lost => parents(plan),
             Root::IntegrityState => {
@@ -239,7 +239,7 @@ pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
                 Some(rows) => {
                     rows.iter().map(|row| (ShareRow::key(row.start).to_vec(), 0, row.to_bytes())).collect()
                 }
-                // Where files share nothing there is nothing to be counted.
+                // Where files share no clusters, the table has no rows.
                 None if !plan.is_crossed && !plan.is_shared => Vec::new(),
                 None => continue,
             },
