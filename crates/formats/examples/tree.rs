@@ -4,9 +4,9 @@
 //!     cargo run --release -p platter-formats --example tree -- IMAGE LIST FORMAT [KEY=VALUE…]
 //!
 //! IMAGE is made anew (16 GiB, sparse). Keys: `entries` (50000), `cluster` (bytes), `checksum`, `version`, `compress`
-//! (false; every other file repeats itself then), `seed` (8664). The tree has a chain of 40 directories and 200 others,
-//! names in many scripts and of 255 units, files from nothing to 4 GiB, and what the format has of holes, named streams,
-//! hard links, symbolic links, integrity.
+//! (false; with true the content of every other file repeats itself), `seed` (8664). The tree has a chain of 40
+//! directories and 200 others, names in many scripts and of 255 units, files from nothing to 4 GiB and, where the format
+//! has them, holes, named streams, hard links, symbolic links and integrity.
 //!
 //! Each line of LIST has fields with tabs between them: `D path`, `F path size sha256`, `L path target`, `S path
 //! stream size sha256`.
@@ -111,10 +111,10 @@ struct Tree<'a> {
     list: BufWriter<File>,
     random: Random,
     seed: u64,
-    /// Every other content repeats itself, for those who pack it.
+    /// Whether the content of every other file repeats itself, so that it can be compressed.
     repeats: bool,
     directories: Vec<(Node, String)>,
-    /// Files that get more names, with what the list says of them.
+    /// Files that may get more names, each with its size and checksum as the list has them.
     linkable: Vec<(Node, String)>,
     made: u64,
     counts: BTreeMap<&'static str, u64>,
@@ -267,7 +267,7 @@ impl<'a> Tree<'a> {
         self.fill(node, 300)
     }
 
-    /// One file of 600 MiB, and one of 4 GiB that is mostly holes, where there can be.
+    /// Adds a file of 600 MiB and, if the format has holes, one of 4 GiB that is mostly holes.
     fn add_large(&mut self) -> Outcome {
         let node = self.system.create(Node::ROOT, &"600 MiB".into(), Kind::File)?;
         if self.can.integrity {
@@ -297,7 +297,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// A name of 255 units.
+/// Returns a name of 255 units.
 fn long_name(number: u64, script: &str) -> String {
     let mut name = format!("{number} ");
     let mut units = name.len();
@@ -309,7 +309,7 @@ fn long_name(number: u64, script: &str) -> String {
     name
 }
 
-/// The sum of a file of so many bytes with these parts, in order, and zeroes between.
+/// Returns the SHA-256 of a file of `size` bytes with these parts, which come in order, and zeroes between them.
 fn sum_of(parts: &[(u64, Vec<u8>)], size: u64) -> String {
     let mut hasher = Sha256::new();
     let mut at = 0;

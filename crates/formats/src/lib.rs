@@ -1,6 +1,7 @@
 //! Which file system is on this device, and how to open or make one.
 //!
-//! The one list of the formats there are: a new one is added to [`registry`], and every door knows it.
+//! This is the only list of the formats: one that is added to [`registry`] is available to everything that uses this
+//! crate.
 //!
 //! # Example
 //!
@@ -26,7 +27,7 @@
 //!
 //! # Features
 //!
-//! `refs`, `ntfs`, `exfat` and `fat`, all on by default: a build with fewer knows fewer formats and takes in less.
+//! `refs`, `ntfs`, `exfat` and `fat`, all on by default: a build with fewer of them has fewer formats and dependencies.
 #![forbid(unsafe_code)]
 
 mod mirrors;
@@ -45,8 +46,8 @@ use platter_refs::Refs;
 use platter_vfs::{Error, FileSystem, Format, OpenOptions, Recognised, Result};
 use std::sync::Arc;
 
-/// Every format, under every name that a user may type. A format comes before its variants, so that recognising finds
-/// the one that knows them all.
+/// All formats, one for each name that a user may type. A format comes before its variants, so that [`recognise`] finds
+/// the general one.
 pub fn registry() -> &'static [&'static dyn Format] {
     &[
         #[cfg(feature = "fat")]
@@ -68,15 +69,15 @@ pub fn registry() -> &'static [&'static dyn Format] {
     ]
 }
 
-/// The format of this name, in any case.
+/// Returns the format of this name; upper and lower case are the same.
 pub fn by_name(name: &str) -> Option<&'static dyn Format> {
     registry().iter().copied().find(|format| format.name().eq_ignore_ascii_case(name))
 }
 
-/// The format whose volume the device holds, and what it was recognised as.
+/// Returns the format of the volume on a device, and what the volume was recognised as.
 ///
 /// # Errors
-/// What reading the device gives.
+/// The errors of reading the device.
 pub fn recognise(device: &dyn Device) -> Result<Option<(&'static dyn Format, Recognised)>> {
     for format in registry() {
         if let Some(recognised) = format.recognise(device)? {
@@ -89,7 +90,8 @@ pub fn recognise(device: &dyn Device) -> Result<Option<(&'static dyn Format, Rec
 /// Opens the volume on a device, whatever its format.
 ///
 /// # Errors
-/// [`Error::NotThisFormat`], which says what is there instead as far as that is known, and what opening gives.
+/// [`Error::NotThisFormat`], which says what the device holds instead as far as that is known, and the errors of
+/// opening.
 pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
     match recognise(&*device)? {
         Some((format, recognised)) => format.open(whole(device, &recognised)?, options),
@@ -97,8 +99,8 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn Fil
     }
 }
 
-/// The device as long as the volume that was recognised on it: one that was cut off is shown with what is missing, and
-/// only read.
+/// Returns the device as long as the volume that was recognised on it. If the volume's end is cut off, the device
+/// returned reaches to that end all the same, and can only be read.
 ///
 /// # Errors
 /// [`Error::Device`] if the volume's length makes no sense on the device.
@@ -108,14 +110,15 @@ pub fn whole(device: Arc<dyn Device>, recognised: &Recognised) -> Result<Arc<dyn
     Ok(Arc::new(Partition::reaching(device, 0, length, name)?))
 }
 
-/// The error for a device that holds no volume of any format here.
+/// Returns the error for a device that holds no volume of any of these formats.
 ///
 /// # Errors
-/// What reading the device gives.
+/// The errors of reading the device.
 pub fn unknown(device: &dyn Device) -> Result<Error> {
     let reason = match contents(device)? {
         Some(known) => {
-            // What begins as a volume of a known format does is one with a fault, and that is worth more than its name.
+            // A device that begins like a volume of a known format has a damaged one, and the fault is worth more than
+            // its name.
             let is_meant = |format: &&&dyn Format| known.to_lowercase().contains(format.name());
             let fault = registry().iter().find(is_meant).and_then(|format| format.fault(device));
             let fault = fault.map_or_else(String::new, |error| format!(", which is damaged: {error}"));

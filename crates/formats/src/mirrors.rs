@@ -1,16 +1,16 @@
-//! What the formats tell a mirror of its copies.
+//! Judging the copies of a mirror by the volumes on them.
 
 use crate::recognise;
 use platter_device::{Device, MirrorJudge, PartitionTable, contents, select_partition};
 use platter_vfs::{OpenOptions, ScrubOptions, Silent};
 use std::sync::Arc;
 
-/// Answers by the clocks and checksums of the volumes that copies hold.
+/// A judge of copies that goes by the clocks and checksums of the volumes on them.
 pub struct Judge;
 
 impl MirrorJudge for Judge {
-    /// Damage is: nothing is recognised there, or it does not open, or its clock, which every commit moves on, stands
-    /// where the good one's does. What holds something else is no damaged copy.
+    /// A copy is damaged if no volume is recognised on it, if its volume does not open, or if its clock, which every
+    /// commit advances, is the same as that of the good copy. A copy that holds something else is not a damaged one.
     fn is_damage(&self, copy: &Arc<dyn Device>, good: &Arc<dyn Device>) -> bool {
         match (clock(copy), clock(good)) {
             (Clock::Stands(found), Clock::Stands(expected)) => found == expected,
@@ -26,7 +26,7 @@ impl MirrorJudge for Judge {
                 let info = format.open(part, options).and_then(|system| system.info());
                 info.is_ok_and(|info| info.details.iter().all(|(name, _)| *name != "damage"))
             }
-            // A partition may hold anything, a volume that is a device holds itself.
+            // A partition may hold anything, but a device without partitions must hold a volume.
             Ok(None) => !part.is_empty() && part.len() < copy.len(),
             Err(_) => false,
         })
@@ -36,14 +36,15 @@ impl MirrorJudge for Judge {
         let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
         for part in parts(device) {
             if let Ok(Some((format, _))) = recognise(&*part) {
-                // A format without checksums says so, and what cannot be opened has none to tell by.
+                // Errors do not matter: a format without checksums cannot be scrubbed, and neither can a volume that
+                // does not open.
                 let _ = format.scrub(part, &options, &Silent);
             }
         }
     }
 }
 
-/// The partitions of a device, or the device itself if it has none.
+/// Returns the partitions of a device, or the device itself if it has none.
 fn parts(device: Arc<dyn Device>) -> Vec<Arc<dyn Device>> {
     let Ok(Some(table)) = PartitionTable::read(&*device) else { return vec![device] };
     let open = |number| Some(Arc::new(table.open(device.clone(), number).ok()?) as Arc<dyn Device>);
@@ -53,12 +54,12 @@ fn parts(device: Arc<dyn Device>) -> Vec<Arc<dyn Device>> {
 /// The format whose volumes have a clock.
 const WITH_CLOCK: &str = "refs";
 
-/// What the clock of a volume says.
+/// The clock of the volume on a device.
 enum Clock {
     Stands(String),
-    /// There is no volume, or it does not open.
+    /// There is no volume, or the volume does not open.
     NoVolume,
-    /// What is there has no clock, or no checksums to tell damage by.
+    /// The device holds something without a clock, or without checksums that show damage.
     OfAnother,
 }
 

@@ -1,4 +1,4 @@
-//! A plan that is used again for a file that was forgotten and found again, as it is then.
+//! A plan that is used again for a file that was forgotten and looked up again meets the file as it is then.
 
 use platter_device::{Buffer, Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
@@ -47,7 +47,7 @@ fn a_plan_finds_the_file_as_it_is_now() {
         assert_eq!(planned_read(&*system, node, &mut reading), [1; PIECE]);
         system.sync_all().unwrap();
         system.forget(node, 1);
-        // Many others, so that nothing that is only remembered stays so.
+        // So many other files are made that the volume drops all that it only remembers of the first.
         let directory = system.create(Node::ROOT, &Name::from("others"), Kind::Directory).unwrap();
         for number in 0..1100 {
             let other = system.create(directory, &Name::from(&*format!("other {number}")), Kind::File);
@@ -57,7 +57,7 @@ fn a_plan_finds_the_file_as_it_is_now() {
         let node = system.lookup(Node::ROOT, &name).unwrap();
         system.set_attributes(node, &Change { size: Some(0), ..Change::default() }).unwrap();
         system.sync_all().unwrap();
-        // It has other clusters now, and the old ones are another's.
+        // The file gets other clusters now, and its old ones go to another file.
         let thief = system.create(Node::ROOT, &Name::from("thief"), Kind::File).unwrap();
         for piece in 0..32 {
             system.write(thief, piece * PIECE as u64, &[3; PIECE]).unwrap();

@@ -1,9 +1,9 @@
-//! Mirrors through histories of chance: sessions on the set and on single copies, copies that are away, blank, short or
-//! damaged, records that are lost, rebuilding, scrubs, and a cut of power or a killed process at any write.
+//! Mirrors in random histories: sessions on the set and on single copies, copies that are away, blank, short or
+//! damaged, records that are lost, rebuilding, scrubs, and a power cut or a killed process at any write.
 //!
-//! The judge knows of every copy which synced files were ever on it. What must hold: a set that opens has every synced
-//! file of every copy that takes no part, and all its copies know the same; a set that does not open says how to go on,
-//! and has a reason; and a copy that takes no part is not written to.
+//! The test remembers which synced files are on each copy. What must hold: a set that opens has every synced file of
+//! the copies that take no part, and all copies that take part have the same files; a set that does not open has a
+//! reason, and its error says how to go on; and a copy that takes no part is not written to.
 
 use platter_device::{
     Device, Immediate, MemoryDevice, MirrorCopy, MirrorRecord, MirrorSet, Partition, Queue, Result, Sectors,
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Each format with a size.
+/// The formats, each with the size of its volumes in bytes.
 const FORMATS: [(&str, u64); 7] = [
     ("fat12", 4 << 20),
     ("fat16", 16 << 20),
@@ -30,11 +30,11 @@ const FORMATS: [(&str, u64); 7] = [
 ];
 const SECTOR: u64 = 512;
 
-/// What is left of the life of a process: writes until it ends.
+/// The number of writes that a process can still make until it ends.
 struct Life(AtomicU64);
 
 impl Life {
-    /// Whether one more write is done. What a dead process would have written goes nowhere.
+    /// Returns whether one more write is carried out, and counts it: a process that has ended writes nothing.
     fn lives(&self) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
@@ -50,13 +50,13 @@ impl Life {
 
 const FOREVER: u64 = u64::MAX;
 
-/// A disk with a cache that a cut of power takes.
+/// A disk with a write cache, which a power cut empties.
 struct Disk {
     memory: MemoryDevice,
     life: Arc<Life>,
-    /// Writes that were ever done.
+    /// The number of writes that were ever carried out.
     written: AtomicU64,
-    /// What was there before each write since the last flush.
+    /// For each write since the last flush, its offset and the content that it replaced.
     cached: Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
@@ -66,7 +66,7 @@ impl Disk {
         Arc::new(Disk { memory, life: life.clone(), written: AtomicU64::new(0), cached: Mutex::default() })
     }
 
-    /// Of each sector that was not flushed, what one of the writes to it left, or what was there before.
+    /// Cuts the power: each sector written since the last flush gets back one of the contents that it had since then.
     fn cut(&self, random: &mut Random) {
         let mut versions: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
         for (offset, before) in self.cached.lock().unwrap().drain(..) {
@@ -127,7 +127,7 @@ impl Device for Disk {
     }
 }
 
-/// A record in memory.
+/// The record of a copy, kept in memory.
 struct Record {
     bytes: Mutex<Option<Vec<u8>>>,
     disk: Mutex<Arc<Disk>>,
@@ -149,12 +149,12 @@ impl MirrorRecord for Record {
     }
 }
 
-/// Where a copy is.
+/// Whether a copy is there.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum There {
     Yes,
     Away,
-    /// Its end is cut off.
+    /// The copy is there without its second half.
     Short,
 }
 
@@ -162,13 +162,14 @@ struct Copy {
     disk: Arc<Disk>,
     record: Arc<Record>,
     there: There,
-    /// The synced files that it has, if it is what it was.
+    /// The synced files that were written to the copy, and are on it unless something happened to it.
     knows: BTreeSet<u64>,
-    /// It holds nothing of a volume, or half of one.
+    /// The copy holds no volume, or half of one.
     is_void: bool,
-    /// Something happened to it that nobody can tell from what a person did on purpose: a reason to refuse the set.
+    /// Something happened to the copy that cannot be told from a deliberate change by a person, which is a reason to
+    /// refuse the set.
     is_suspect: bool,
-    /// Sectors of it were damaged, and nobody has mended them all.
+    /// Sectors of the copy were damaged, and not all of them have been repaired.
     is_rotten: bool,
 }
 
@@ -182,7 +183,7 @@ struct History {
     told: Vec<String>,
 }
 
-/// A person gave it up, and it is to be written over.
+/// Whether a person has given the copy up, so that it is to be overwritten.
 fn is_given_up(standing: &Standing) -> bool {
     matches!(standing, Standing::LeftOut(why) if why.contains("being rebuilt"))
 }
@@ -214,7 +215,8 @@ impl History {
             }
         });
         let copies: Vec<Copy> = copies.collect();
-        // Made one by one, they differ in times and identifiers; one is copied over the others as mkfs does.
+        // Volumes that are made one by one differ in times and identifiers, so the first is copied over the others, as
+        // mkfs does.
         for copy in &copies[1..] {
             let mut at = 0;
             let mut data = vec![0; 1 << 20];
@@ -264,7 +266,7 @@ impl History {
         self.copies.iter().map(|copy| copy.disk.written.load(Ordering::Relaxed)).collect()
     }
 
-    /// What the set does not open for must be something.
+    /// Checks that the set has a reason not to open, and that the error says how to go on.
     fn judge_refusal(&self, error: &str) {
         let usable = self.usable();
         let is_divided = usable.iter().any(|&one| {
@@ -273,7 +275,7 @@ impl History {
                     && !self.copies[two].knows.is_subset(&self.copies[one].knows)
             })
         });
-        // What was there before a copy was put away or made short is known to its record alone.
+        // Copies that are away or short count too: their records tell what happened to them before.
         let is_suspect = self.copies.iter().any(|copy| copy.is_suspect);
         assert!(is_divided || is_suspect || usable.is_empty(), "no reason to refuse: {error}");
         assert!(
@@ -282,7 +284,8 @@ impl History {
         );
     }
 
-    /// The copies that take part, and what they know. Nothing that another copy knows may be lost by it.
+    /// Returns the copies that take part, and the synced files that they have. Checks that no other copy has a file
+    /// that these lack.
     fn judge_parts(&self, standings: &[Standing]) -> (Vec<usize>, BTreeSet<u64>) {
         let parts: Vec<usize> = (0..self.copies.len())
             .filter(|&copy| matches!(standings[copy], Standing::Current | Standing::Damaged))
@@ -296,7 +299,7 @@ impl History {
         for copy in self.usable() {
             let its = &self.copies[copy].knows;
             match parts.contains(&copy) {
-                // Of one that is damaged beyond opening nobody can tell what it knew.
+                // Of a copy whose volume does not open for damage, it cannot be told which files it had.
                 true if self.copies[copy].is_rotten && standings[copy] == Standing::Damaged => {}
                 true => assert_eq!(
                     *its, knows,
@@ -309,7 +312,8 @@ impl History {
         (parts, knows)
     }
 
-    /// Whether everything must be read right of these copies: rot is found by checksums as long as one copy has none.
+    /// Whether everything must be read correctly from these copies: if none is damaged or, as checksums show damage, if
+    /// at least one is not.
     fn must_be_right(&self, parts: &[usize]) -> bool {
         let rotten = parts.iter().filter(|&&part| self.copies[part].is_rotten).count();
         rotten == 0 || self.format == "refs+integrity" && rotten < parts.len()
@@ -327,8 +331,8 @@ impl History {
         }
     }
 
-    /// Opens a device to write. FAT and exFAT have no log: after a crash, clusters of files may be taken for free until a
-    /// check was there.
+    /// Opens a device for writing. FAT and exFAT have no log: after a crash, clusters of files may be marked free until
+    /// a check has repaired the volume.
     fn open(&self, device: Arc<dyn Device>) -> platter_vfs::Result<Arc<dyn FileSystem>> {
         let format = by_name(self.format).unwrap();
         let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
@@ -341,7 +345,7 @@ impl History {
         format.open(device, OpenOptions::default())
     }
 
-    /// Writes a few files, of which some are synced; gives those that are for good.
+    /// Writes a few files and syncs each. Returns the files whose syncs succeeded.
     fn write(&mut self, system: &dyn FileSystem) -> BTreeSet<u64> {
         let mut synced = BTreeSet::new();
         for _ in 0..1 + self.random.below(3) {
@@ -360,7 +364,7 @@ impl History {
                 system.forget(node, 1);
                 Ok(())
             };
-            // What is in place and not synced is what copies differ in after a cut.
+            // This file is overwritten in place and not synced: it is where copies differ after a cut.
             let _ = write("scratch", &content(file + 1_000_000), false);
             if write(&format!("file{file}"), &content(file), true).is_ok() && !self.life.has_ended() {
                 synced.insert(file);
@@ -369,7 +373,7 @@ impl History {
         synced
     }
 
-    /// Ends what could not be ended, with or without what disks had not flushed.
+    /// Makes the disks usable again after a process has ended. Half of the time they lose writes that were not flushed.
     fn after_a_cut(&mut self) {
         if self.random.chance(50) {
             let History { copies, random, .. } = self;
@@ -379,14 +383,14 @@ impl History {
         self.life.begin(FOREVER);
     }
 
-    /// How long the process lives.
+    /// Begins a process. With a chance of `percent` it ends after fewer than 60 writes; returns whether it does.
     fn begin(&mut self, percent: u64) -> bool {
         let is_cut = self.random.chance(percent);
         self.life.begin(if is_cut { self.random.below(60) } else { FOREVER });
         is_cut
     }
 
-    /// A session on the set.
+    /// Opens the set for writing, judges and writes files, and unmounts it.
     fn session(&mut self) {
         let is_cut = self.begin(50);
         let before = self.writes();
@@ -433,7 +437,7 @@ impl History {
         }
     }
 
-    /// The set is read.
+    /// Opens the set for reading, and judges the files.
     fn read(&mut self) {
         let before = self.writes();
         let set = self.look();
@@ -457,7 +461,7 @@ impl History {
         }
     }
 
-    /// A session on one copy, by this program, which notes it, or by another.
+    /// Uses one copy alone, with Platter, which notes that in the copy's record, or with another program.
     fn alone(&mut self, is_noted: bool) {
         let usable: Vec<usize> =
             self.usable().into_iter().filter(|&copy| !self.copies[copy].is_rotten).collect();
@@ -468,7 +472,7 @@ impl History {
         let record = self.copies[number].record.load().unwrap().unwrap_or_default();
         let is_open = record.windows(10).any(|words| words == b"state open");
         if !is_noted && (is_open || self.look().is_unclosed()) {
-            // Nothing tells what another program wrote from what the cut left.
+            // The writes of another program cannot be told from those that a cut left.
             return;
         }
         let is_cut = self.begin(20);
@@ -502,7 +506,8 @@ impl History {
         self.copies[number].is_suspect |= is_noted || disk.written.load(Ordering::Relaxed) != before;
     }
 
-    /// Something happens to a copy.
+    /// An accident happens to a copy: it goes away or comes back, becomes short, is replaced, loses its record, or is
+    /// damaged.
     fn accident(&mut self) {
         let number = self.random.below(self.copies.len() as u64) as usize;
         let which = self.random.below(7);
@@ -513,13 +518,15 @@ impl History {
         let is_checked = self.format == "refs+integrity";
         let sectors: Vec<u64> = (0..1 + self.random.below(20)).map(|_| self.place(number)).collect();
         let any_rotten = self.copies.iter().any(|copy| copy.is_rotten);
-        // Where no record is left, nothing tells which copy was short or blank or went another way.
+        // A record may be lost only while all other copies have theirs: without any record, nothing tells which copy
+        // was short, blank or used alone.
         let has_record =
             |copy: &Copy| copy.there == There::Yes && !copy.is_void && copy.record.load().unwrap().is_some();
         let others =
             self.copies.iter().enumerate().filter(|(other, copy)| *other != number && has_record(copy));
         let may_forget = self.is_usable(number) && others.count() + 1 == self.copies.len();
-        // A set that is written to while a copy is away and no copy here has a record is another set from then on.
+        // A set that is written to while a copy is away, and of which a copy that is there has no record, can be
+        // another set from then on.
         let has_forgotten = |copy: &Copy| copy.there == There::Yes && copy.record.load().unwrap().is_none();
         let may_part = self.copies.iter().any(has_forgotten);
         let copy = &mut self.copies[number];
@@ -533,7 +540,8 @@ impl History {
                 copy.is_suspect |= may_part;
             }
             3 if usable > 1 => {
-                // A new disk in its place, with the old record where the host keeps it, or without.
+                // A new disk takes the place of the copy's. The record stays, as where the host keeps it, or is lost
+                // too.
                 copy.disk = Disk::new(length, &life);
                 *copy.record.disk.lock().unwrap() = copy.disk.clone();
                 (copy.is_void, copy.is_rotten, copy.there) = (true, false, There::Yes);
@@ -545,12 +553,12 @@ impl History {
                 *copy.record.bytes.lock().unwrap() = None;
                 copy.is_suspect = true;
             }
-            // Nobody notices that a disk forgets.
+            // Sectors of the disk go bad, which its record does not notice.
             5 if is_checked && !any_rotten && usable > 1 && !copy.is_void => {
                 sectors.iter().for_each(|&at| copy.disk.change(at, &[0x5A; SECTOR as usize]));
                 copy.is_rotten = true;
             }
-            // Somebody wrote over it.
+            // Another program writes over sectors of the copy, which its record notices.
             6 if !any_rotten && usable > 1 && !copy.is_void && !is_unclosed && copy.there == There::Yes => {
                 sectors.iter().for_each(|&at| copy.disk.change(at, &[0x5A; SECTOR as usize]));
                 copy.disk.written.fetch_add(1, Ordering::Relaxed);
@@ -560,7 +568,7 @@ impl History {
         }
     }
 
-    /// A sector that holds something.
+    /// Returns the offset of a sector that is not all zeroes; 0 if none was found.
     fn place(&mut self, copy: usize) -> u64 {
         let disk = self.copies[copy].disk.clone();
         for _ in 0..20 {
@@ -577,7 +585,8 @@ impl History {
         0
     }
 
-    /// Copies what is current over what is not, or what a person chose over all.
+    /// Makes short copies whole again, and rebuilds the set: all copies that are not current or, if a person chose the
+    /// copy `from`, all others.
     fn rebuild(&mut self, from: Option<usize>) {
         for copy in &mut self.copies {
             if copy.there == There::Short {
@@ -592,7 +601,7 @@ impl History {
                 }
                 let is_noted = copy.record.load().unwrap().is_some();
                 (copy.there, copy.is_void, copy.is_suspect) = (There::Yes, is_noted, true);
-                // Nothing tells that half of it is empty, but that it differs.
+                // Without a record, only its content shows that half of the copy is empty.
                 copy.is_rotten |= !is_noted;
             }
         }
@@ -616,7 +625,8 @@ impl History {
             None => self.judge_parts(&standings),
         };
         let is_rotten = source.iter().any(|&copy| self.copies[copy].is_rotten);
-        // A process that ended with the last record has finished its work; what it made is judged by its files.
+        // The process may have ended after the last record was written and the work done, so the copies are looked at
+        // again.
         let after = self.look().standings().to_vec();
         for number in 0..self.copies.len() {
             if self.copies[number].there != There::Yes || from == Some(number) {
@@ -628,9 +638,9 @@ impl History {
             copy.is_suspect |= was_cut;
             match (is_target, was_cut) {
                 (false, _) => {}
-                // The process ended before it came to this one, or there was nothing to do.
+                // The process ended before it came to this copy, or there was nothing to do.
                 (true, true) if is_untouched && !copy.is_void && !is_given_up(&after[number]) => {}
-                // It ended while it made alike what a session had left unlike.
+                // The process ended while it made copies alike that a session had left different.
                 (true, true) if after[number] == Standing::Damaged => copy.is_rotten = true,
                 (true, true) if after[number] != Standing::Current => copy.is_void = true,
                 (true, _) => {
@@ -650,7 +660,7 @@ impl History {
         }
     }
 
-    /// A person chooses, if somebody must.
+    /// Rebuilds the set from an undamaged copy that a person chooses, if there is one.
     fn settle(&mut self) {
         let usable = self.usable();
         let sound: Vec<usize> = usable.iter().copied().filter(|&copy| !self.copies[copy].is_rotten).collect();
@@ -659,7 +669,7 @@ impl History {
         }
     }
 
-    /// Everything that has a checksum is compared and mended.
+    /// Scrubs the set, which repairs everything that has a checksum.
     fn scrub(&mut self) {
         if self.format != "refs+integrity" {
             return;
@@ -694,7 +704,7 @@ impl History {
     }
 }
 
-/// Tells a history that ends badly.
+/// Prints the history of a test that panics.
 struct Teller<'h>(&'h Mutex<Vec<String>>, u64, &'static str);
 
 impl Drop for Teller<'_> {
@@ -727,7 +737,7 @@ fn no_history_of_a_mirror_loses_what_was_synced() {
     }
 }
 
-/// Histories of the campaign that ended badly once.
+/// Histories of the campaign in which the test once failed.
 #[test]
 fn histories_that_ended_badly_end_well() {
     let once = [

@@ -1,4 +1,5 @@
-//! The integrity scanner: what is damaged is found, put right from another copy, or taken out of the namespace.
+//! Tests of the scrub: damage is found and repaired from another copy of a mirror, or the files that have it are
+//! removed.
 
 mod common;
 
@@ -59,7 +60,8 @@ fn scrub(device: Arc<dyn Device>, options: ScrubOptions) -> ScrubReport {
     Refs::ANY.scrub(device, &options, &Silent).unwrap()
 }
 
-/// Files with integrity, in the record and outside, in one directory and below, with several names and streams.
+/// Makes files with content in the record and in clusters, in two directories, with several names and named streams.
+/// Returns their contents by path.
 fn plant(device: Arc<MemoryDevice>) -> BTreeMap<String, Vec<u8>> {
     let system = open(device);
     let mut planted = BTreeMap::new();
@@ -106,7 +108,7 @@ fn read(system: &dyn FileSystem, path: &str, length: usize) -> platter_vfs::Resu
     Ok(bytes)
 }
 
-/// Where each file's clusters are: path, offset in the file, and place on the device.
+/// Returns the clusters of all files: path, offset in the file, and offset on the device.
 fn clusters(
     device: Arc<dyn Device>,
     planted: &BTreeMap<String, Vec<u8>>,
@@ -125,7 +127,8 @@ fn clusters(
     all
 }
 
-/// Where the metadata pages in use are: what a scrub reads, and begins as a page does.
+/// Returns the offsets of the metadata pages in use: the clusters that a scrub reads and that begin with a page's
+/// signature.
 fn pages(device: Arc<dyn Device>, cluster: u64) -> BTreeSet<u64> {
     let noted = Noted::new(device.clone());
     scrub(noted.clone(), ScrubOptions::default());
@@ -251,7 +254,7 @@ fn a_mirror_is_made_whole_again() {
                 }
             }
         }
-        // The first structures, where their checksums cover them.
+        // A boot record and a superblock are damaged too, in bytes that their checksums cover.
         flip(&*copies[0], 0x40, 1);
         flip(&*copies[1], 0x1E * volume.cluster + 0x60, 1);
         let devices = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
@@ -267,7 +270,8 @@ fn a_mirror_is_made_whole_again() {
     }
 }
 
-/// Of two copies that differ where no checksum tells which is right, both are kept and named.
+/// Where two copies differ and no checksum tells which one is right, both stay as they are, and the difference is
+/// reported.
 #[test]
 fn what_has_no_checksum_is_compared() {
     let good = VOLUMES[0].make();
@@ -290,11 +294,11 @@ fn what_has_no_checksum_is_compared() {
     flip(&*copies[1], other, 1);
     flip(&*copies[0], lost, 1);
     flip(&*copies[1], lost + 600, 1);
-    // Behind the first boot record, in the sector of nothing.
+    // A byte behind the first boot record, which nothing uses.
     flip(&*copies[1], 3000, 1);
     let devices = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
     let mirror: Arc<Mirror> = Arc::new(Mirror::new(devices).unwrap());
-    // A larger read is answered by the copy that has its first byte.
+    // The reads are of one cluster each, since one copy answers the whole of a larger read.
     let answers = || -> Vec<Vec<u8>> {
         let one = |at: u64| {
             let mut bytes = vec![0; 4096];
@@ -310,7 +314,7 @@ fn what_has_no_checksum_is_compared() {
     assert_eq!((only.found, only.compared), (1, 0), "{:#?}", only.damaged);
     let (mut from, mut found) = (None, Vec::new());
     loop {
-        // In several goes: what was compared is not compared again.
+        // The scrub goes on several times from where it stopped at its limit, and compares no place twice.
         let limit = Some(200 << 20);
         let report = scrub(mirror.clone(), ScrubOptions { limit, from, ..ScrubOptions::default() });
         assert!(report.compared <= 200 << 20);
@@ -330,7 +334,7 @@ fn what_has_no_checksum_is_compared() {
     copies.iter().zip(&as_they_were).for_each(|(copy, before)| assert_same(&**copy, &**before));
 }
 
-/// What two of three copies hold is given to the third; where all three differ, nothing is written.
+/// Where two of three copies agree, their content is written to the third. Where all three differ, nothing is written.
 #[test]
 fn most_copies_decide_where_there_is_no_checksum() {
     let good = VOLUMES[0].make();
@@ -343,10 +347,10 @@ fn most_copies_decide_where_there_is_no_checksum() {
     flip(&*copies[2], place(2 << 20) + 600, 1);
     let free = (300 << 20) + 123;
     flip(&*copies[1], free, 1);
-    // In other sectors of one cluster, each of which most copies still have.
+    // Two copies are damaged in different sectors of one cluster, so that two copies still agree on each sector.
     flip(&*copies[0], place(57344), 1);
     flip(&*copies[1], place(57344) + 1000, 1);
-    // All three hold something else.
+    // Here all three copies differ.
     flip(&*copies[0], place(73728), 1);
     flip(&*copies[1], place(73728), 2);
     let mirror =
@@ -386,7 +390,7 @@ fn damaged_metadata_is_answered_from_another_copy_while_reading() {
         };
         pages.iter().filter(differs).count()
     };
-    // Only a page that nobody asked for, or that the undamaged copy answered, is left.
+    // Only pages that were not read, or that the undamaged copy answered, are still damaged.
     assert!(damaged(&*copies[0]) + damaged(&*copies[1]) < pages.len());
 }
 
@@ -504,7 +508,7 @@ fn salvage_removes_files_whose_extents_are_lost() {
         assert_eq!((&report.removed, &report.stuck), (&vec![lost.clone()], &Vec::new()));
         assert_eq!(report.remaining, Some(Severity::Inconsistent));
         assert_eq!(scrub(device.clone(), ScrubOptions::default()).found, 0);
-        // What the lost pages knew of is given back by a repair.
+        // A repair frees the clusters that the lost pages led to.
         let repaired = Refs::ANY.check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
         assert_eq!(repaired.remaining, None, "{:#?}", repaired.findings);
         check_clean(&*device).unwrap();

@@ -1,4 +1,5 @@
-//! Syncs without a commit: what they promise, whenever the power fails, and what becomes of their log.
+//! Syncs that write an entry of a log instead of a commit. The changes that they made durable are there whenever the
+//! power fails, and a clean unmount removes the log.
 
 mod common;
 mod damaged;
@@ -16,26 +17,28 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-/// Clusters of each file at first, of which the second one has every other.
+/// The number of clusters of each file at first. Of these, the second file has holes in place of every other.
 const CLUSTERS: u64 = 64;
-/// Clusters that the log takes while a volume is in use.
+/// The number of clusters that the log takes while a volume is in use.
 const LOG: u64 = 192;
 const FILES: [&str; 2] = ["with integrity", "without"];
 
-/// What a cluster holds after so many rounds; nothing is before the first.
+/// Returns the content of cluster `at` of a file, as it is written in a round; zeroes for round 0, before the first
+/// write.
 fn content(cluster: u64, file: usize, at: u64, round: u64) -> Vec<u8> {
     let words = (0..cluster / 8)
         .map(|word| if round == 0 { 0 } else { word << 40 | at << 24 | round << 8 | file as u64 });
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// The round of each cluster of each file.
+/// For each file, the round in which each of its clusters was last written.
 type Rounds = [Vec<u64>; 2];
 
-/// How things were when something had been made durable.
+/// The state of the files when a sync had made it durable.
 struct Moment {
-    /// Writes that the device had seen.
+    /// The number of writes that the device had seen by then.
     writes: usize,
+    /// The least round that each cluster must have from then on.
     durable: Rounds,
     /// How often the third file had been renamed.
     renamed: u64,
@@ -46,7 +49,7 @@ struct Run {
     faults: Arc<Faults>,
     moments: Vec<Moment>,
     latest: Rounds,
-    /// Syncs that went to the device beside their writes.
+    /// The number of syncs that went to the device beside their writes.
     beside: u64,
 }
 
@@ -59,7 +62,8 @@ struct Beside<'a> {
 }
 
 impl<'a> Beside<'a> {
-    /// Plans writes at these places, and a sync for them; `None` if there cannot be one, and then they are as synced.
+    /// Plans writes to these clusters, and a sync for them. If no sync can be planned, this carries the writes out,
+    /// syncs, and returns `None`.
     fn plan(system: &'a RefsVolume, node: Node, writes: Vec<(u64, Vec<u8>)>) -> Option<Beside<'a>> {
         let planned = writes.into_iter().map(|(at, content)| plan(system, node, at, &content));
         let mut beside =
@@ -76,7 +80,7 @@ impl<'a> Beside<'a> {
         None
     }
 
-    /// Writes what a plan says; that of the sync comes after the others.
+    /// Carries out the planned write with this index; the index after the last write is that of the sync.
     fn carry_out(&self, index: usize) {
         let (plan, content) =
             self.writes.get(index).map_or((&self.sync, &self.entry), |(plan, data)| (plan, data));
@@ -114,8 +118,7 @@ fn carry_out(system: &RefsVolume, plan: &Plan, data: &[u8]) {
 }
 
 impl Run {
-    /// Files are overwritten and extended at random, mostly with a sync after it, and now and then something else changes
-    /// too.
+    /// Overwrites and extends two files at random, mostly with a sync afterwards, and now and then renames a third.
     fn new(volume: Volume, seed: u64, rounds: u64) -> Run {
         let faults = Arc::new(Faults::recording(volume.make(), seed, Grain::Logical));
         let system = open(faults.clone());
@@ -143,7 +146,7 @@ impl Run {
                 let writes = places.iter().map(|&at| (at, content(cluster, 0, at, round))).collect();
                 let planned = Beside::plan(&system, nodes[0], writes);
                 beside += u64::from(planned.is_some());
-                // If there was none, everything is synced.
+                // If no sync could be planned, everything has been synced.
                 let mut durable = match &planned {
                     Some(_) => moments.last().expect("the first").durable.clone(),
                     None => latest.clone(),
@@ -151,7 +154,7 @@ impl Run {
                 places.iter().for_each(|&at| latest[0][at as usize] = round);
                 places.drain(..).for_each(|at| durable[0][at as usize] = round);
                 if let Some(mut planned) = planned {
-                    // All of it is under way at once, so it may arrive in any order.
+                    // The writes and the entry are in flight together, so they may arrive in any order.
                     let mut order: Vec<usize> = (0..=planned.writes.len()).collect();
                     (1..order.len()).for_each(|at| order.swap(at, random.below(at as u64 + 1) as usize));
                     let (first, rest) = order.split_at(random.below(order.len() as u64) as usize);
@@ -169,7 +172,7 @@ impl Run {
             for _ in 0..1 + random.below(6) {
                 let file = random.below(2) as usize;
                 let end = latest[file].len() as u64;
-                // Now and then at the end, which moves.
+                // Now and then the write is at the end of the file, and extends it.
                 let at = if random.chance(10) { end } else { random.below(end) };
                 system.write(nodes[file], at * cluster, &content(cluster, file, at, round)).unwrap();
                 match latest[file].get_mut(at as usize) {
@@ -192,13 +195,13 @@ impl Run {
         Run { volume, faults, moments, latest, beside }
     }
 
-    /// Judges what a cut at a write leaves.
+    /// Checks the volume that a power cut at write `k` leaves.
     fn judge(&self, k: usize, survivors: Survivors) {
         let what = format!("{:?}: cut at write {k}, {survivors:?}", self.volume);
         let device: Arc<dyn Device> = Arc::new(self.faults.log().cut(k, survivors));
         check_clean(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
         let moment = self.moments.iter().rev().find(|moment| moment.writes <= k).expect("the first");
-        // Whoever only reads sees the same.
+        // A volume that is opened read-only has the same content.
         let only_read = OpenOptions { read_only: true, ..OpenOptions::default() };
         let system = RefsVolume::open(device.clone(), only_read).unwrap();
         self.compare(&format!("{what}, only read"), &system, moment);
@@ -238,7 +241,7 @@ impl Run {
     }
 }
 
-/// Cuts at each `step`-th write.
+/// Cuts the power at each `step`-th write of a run. Returns the number of cuts.
 fn cuts(volume: Volume, seed: u64, rounds: u64, step: usize) -> usize {
     let run = Run::new(volume, seed, rounds);
     assert!(run.beside * 10 > rounds, "{} of {rounds} syncs went beside their writes", run.beside);
@@ -261,8 +264,8 @@ fn what_an_entry_tells_survives_a_power_cut() {
     }
 }
 
-/// 600 rounds, cut at every write: `cargo test --release -p platter-refs --test sync_log -- --ignored --nocapture`, with
-/// `PLATTER_SEED=n` for others.
+/// 600 rounds, cut at every write: `cargo test --release -p platter-refs --test sync_log -- --ignored --nocapture`,
+/// with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_entries_tell_survives_a_power_cut_at_every_write() {
@@ -271,7 +274,7 @@ fn what_entries_tell_survives_a_power_cut_at_every_write() {
     }
 }
 
-/// A file whose content was synced, on a volume that has a log.
+/// Returns a volume with a file whose content was synced `rounds` times, so that the volume has a log.
 fn synced(device: &Arc<dyn Device>, rounds: u64) -> RefsVolume {
     let system = open(device.clone());
     let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
@@ -294,7 +297,7 @@ fn round_of(system: &RefsVolume) -> u64 {
 #[test]
 fn a_full_log_begins_again_after_a_commit() {
     let device: Arc<dyn Device> = VOLUMES[1].make();
-    // More than fit: each takes 4 KiB of 768.
+    // There are more entries than fit: each takes 4 KiB of the log's 768 KiB.
     drop(synced(&device, 500));
     assert_eq!(round_of(&open(device)), 501);
 }
@@ -335,7 +338,7 @@ fn a_sync_whose_data_is_not_there_is_told_and_not_carried_out() {
     check_clean(&*shared).unwrap();
 }
 
-/// Damages the second superblock, which a check puts right without a word about clusters.
+/// Damages the first superblock, whose repair does not concern the clusters in use.
 fn damaged_superblock(device: &dyn Device) {
     let sector = device.sectors().logical as usize;
     let place = 0x1E * 4096;
@@ -375,12 +378,13 @@ fn of_a_mirror_any_copy_of_the_log_will_do() {
                 break;
             }
         }
-        // What the first lost the second has; without both there is only what was committed.
+        // The second copy has the entry that the first one lost. Without both, only the last commit is there.
         assert_eq!(round_of(&open(mirror())), if number == 0 { 4 } else { 2 });
     }
 }
 
-/// Round 1 of so many clusters of a file with integrity, on a volume that has a log and nothing new.
+/// Returns a volume that has a log and no unsynced changes, and a file with integrity of so many clusters, all written
+/// in round 1.
 fn ready(device: &Arc<dyn Device>, clusters: u64) -> (RefsVolume, Node) {
     let system = open(device.clone());
     let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
@@ -393,7 +397,7 @@ fn ready(device: &Arc<dyn Device>, clusters: u64) -> (RefsVolume, Node) {
     (system, node)
 }
 
-/// The rounds that clusters have.
+/// Returns the round in which each of the file's first clusters was written.
 fn rounds_of(system: &RefsVolume, clusters: u64) -> Vec<u64> {
     let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
     let mut found = vec![0; 4096];
@@ -419,7 +423,8 @@ fn writes_of_the_same_cluster_have_no_sync_beside_them() {
     assert_eq!(rounds_of(&open(device), 4), [1, 2, 1, 2]);
 }
 
-/// The write that is finished last counts, also if the entry of the log that tells of it is not the last.
+/// The write that is finished last counts, even if its entry of the log was planned before the other write was
+/// finished.
 #[test]
 fn a_write_that_another_one_overtook_is_told_of_again() {
     let device: Arc<dyn Device> = VOLUMES[1].make();
@@ -445,7 +450,8 @@ fn a_commit_between_makes_a_planned_sync_void_and_loses_nothing() {
     let mut beside = Beside::plan(&system, node, of_round(2, &[1, 2])).unwrap();
     beside.carry_out(0);
     beside.finish(0);
-    // Its own thread does not wait for itself: what is finished is committed.
+    // A sync by the thread that planned the other one does not wait for that for ever: it commits the write that is
+    // finished.
     system.sync(node, SyncScope::Data).unwrap();
     assert_eq!(rounds_of(&open(device.clone()), 4), [1, 2, 1, 1]);
     beside.carry_out(1);
@@ -486,7 +492,7 @@ fn of_writes_with_a_planned_sync_one_may_fail() {
     check_clean(&*device).unwrap();
 }
 
-/// Nobody is told that something is durable while the entry that tells of it is on its way.
+/// A sync waits for a planned sync whose entry is in flight. If that does not end in time, it commits instead.
 #[test]
 fn a_sync_waits_for_a_planned_one_but_not_for_ever() {
     let device: Arc<dyn Device> = VOLUMES[1].make();
@@ -494,13 +500,13 @@ fn a_sync_waits_for_a_planned_one_but_not_for_ever() {
     let mut beside = Beside::plan(&system, node, of_round(2, &[1])).unwrap();
     beside.carry_out(0);
     beside.finish(0);
-    // Whoever planned that one may be who asks for this one, or wait for it.
+    // The caller that planned the first sync may be the one that makes this call, or may wait for it.
     system.sync(node, SyncScope::Data).unwrap();
     assert_eq!(
         rounds_of(&open(Arc::new(platter_device::OverlayDevice::new(device.clone()))), 4),
         [1, 2, 1, 1]
     );
-    // Its entry is void by now; what it tells of is durable all the same.
+    // The entry of the planned sync is void by now, but its write is durable by the commit.
     beside.carry_out(1);
     beside.end();
     drop(system);
@@ -517,11 +523,11 @@ fn a_sync_ends_only_after_its_writes() {
     beside.carry_out(0);
     beside.finish(0);
     beside.end();
-    // Nor is there one without a plan.
+    // Nor can a sync be finished that was not planned.
     system.finish_sync(&mut Plan::default(), Ok(())).unwrap_err();
 }
 
-/// An entry goes on from the last commit, which knows nothing of what else is new.
+/// An entry is carried out on the last commit, so none can be made while there are changes that neither of them has.
 #[test]
 fn where_something_else_is_new_there_is_no_sync_beside() {
     let device: Arc<dyn Device> = VOLUMES[1].make();
@@ -537,7 +543,7 @@ fn where_something_else_is_new_there_is_no_sync_beside() {
     assert!(system.notes().is_empty(), "{:?}", system.notes());
 }
 
-/// Without checksums there is nothing that an entry could tell.
+/// An entry holds the checksums of its writes, so none can be made before they are computed.
 #[test]
 fn where_the_work_beside_a_write_is_not_done_there_is_no_sync() {
     let device: Arc<dyn Device> = VOLUMES[1].make();
@@ -562,7 +568,8 @@ fn where_the_work_beside_a_write_is_not_done_there_is_no_sync() {
     assert!(rounds[..32].iter().all(|&round| round == 2) && rounds[32..].iter().all(|&round| round == 1));
 }
 
-/// What one thread does with a file of its own: returns the round that each cluster must have at least.
+/// Overwrites and syncs a file that this thread has to itself. Returns the least round that each cluster must have
+/// afterwards.
 fn overwrite_and_sync(system: &RefsVolume, number: u64) -> Vec<u64> {
     let mut random = Random::new(number);
     let node = system.lookup(Node::ROOT, &Name::from(&*format!("file {number}"))).unwrap();
@@ -634,7 +641,7 @@ fn threads_plan_syncs_and_wait_for_each_other() {
     }
 }
 
-/// Whether what the newest checkpoint leads to has the log, in the driver's directory without a name.
+/// Whether the log is on the volume as of its newest checkpoint, in the directory "FS Metadata".
 fn has_log(device: &MemoryDevice) -> bool {
     let name: Vec<u8> = "Platter Sync Log".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let mut is_there = false;
@@ -642,7 +649,7 @@ fn has_log(device: &MemoryDevice) -> bool {
     is_there
 }
 
-/// Overwrites clusters of a file with checksums and syncs after each.
+/// Overwrites clusters of a file with integrity, with a sync after each.
 fn overwrite(system: &RefsVolume, rounds: u8) -> Node {
     let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
     system.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
@@ -655,8 +662,8 @@ fn overwrite(system: &RefsVolume, rounds: u8) -> Node {
     node
 }
 
-/// The log is there while a volume is in use, and a clean unmount takes it away: nothing is left that other programs do
-/// not know. Where every sync is a commit it is never made, and one that a crash left goes, with what it told kept.
+/// The log exists while a volume is in use, and a clean unmount removes it, so that nothing is left that other programs
+/// do not know. With `commits_syncs` no log is made, and one that a crash left is carried out and removed.
 #[test]
 fn a_clean_unmount_leaves_nothing_of_the_log() {
     let commits = OpenOptions { commits_syncs: true, ..OpenOptions::default() };
@@ -678,7 +685,7 @@ fn a_clean_unmount_leaves_nothing_of_the_log() {
         system.write(node, 0, &[77; 4096]).unwrap();
         system.sync(node, SyncScope::Data).unwrap();
         assert!(!has_log(&crashed), "{volume:?}");
-        // What was synced is there without a log.
+        // The synced content is there without a log.
         let seen = Arc::new(MemoryDevice::from_image(&crashed.to_image(), device.sectors()));
         let cut = open(seen.clone());
         let node = cut.lookup(Node::ROOT, &"file".into()).unwrap();
@@ -689,8 +696,8 @@ fn a_clean_unmount_leaves_nothing_of_the_log() {
     }
 }
 
-/// What a sync that commits costs beside one that the log has, in what the device is asked for each 4 KiB written and
-/// synced.
+/// Compares the device writes and flushes of syncs that commit with those of syncs that write an entry of the log, for
+/// writes of 4 KiB with a sync after each.
 #[test]
 fn what_a_sync_that_commits_costs() {
     let cost = |options: OpenOptions| {

@@ -1,4 +1,4 @@
-//! Many threads at work on one volume, and what is left is sound.
+//! Many threads use one volume at once, and the volume is sound afterwards.
 
 mod common;
 

@@ -42,7 +42,7 @@ fn whoever_does_the_work_the_checksums_are_there() {
             system.finish_write(&mut plan, &data, Ok(())).unwrap();
             assert_holds(&system, node, fill);
         }
-        // Small ones have no such work.
+        // Small writes have no such work.
         let data = Buffer::from(&vec![9; volume.cluster as usize][..]);
         system.plan_write(node, 0, &data, &mut plan).unwrap();
         assert_eq!(plan.work_beside, volume.cluster == 65536);
@@ -54,7 +54,8 @@ fn whoever_does_the_work_the_checksums_are_there() {
     }
 }
 
-/// Half a write on record, or checksums of something else, would be damage.
+/// A write cannot be finished with other data than was planned: runs for half of the data, or with checksums of other
+/// data, would be damage.
 #[test]
 fn other_data_than_was_planned_is_refused() {
     let device: Arc<dyn Device> = VOLUMES[1].make();
@@ -74,7 +75,7 @@ fn other_data_than_was_planned_is_refused() {
         assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{refused:?}");
         assert_holds(&system, node, 1);
     }
-    // The clusters are free again.
+    // The clusters of the refused writes are free again.
     system.sync_all().unwrap();
     assert_eq!(system.space().unwrap().free, free);
     system.unmount().unwrap();
@@ -82,7 +83,7 @@ fn other_data_than_was_planned_is_refused() {
     check_clean(&*device).unwrap();
 }
 
-/// A plan to read all of a file whose content was made of `data`, and what the device has there.
+/// Returns a plan to read a whole file, and the bytes that the device has for it.
 fn read(system: &RefsVolume, node: Node) -> (Plan, Buffer) {
     let (mut plan, mut buffer) = (Plan::default(), Buffer::new(LENGTH));
     system.plan_read(node, 0, LENGTH, &mut plan).unwrap();
@@ -107,19 +108,19 @@ fn what_arrived_is_verified_once_and_the_rest_at_the_end() {
         system.plan_read(node, 0, 128 << 10, &mut plan).unwrap();
         assert!(!plan.work_beside);
         system.finish_read(&mut plan, &mut [0; 128 << 10], Ok(())).unwrap();
-        // The part that was seen takes in the third cluster whole, and the second and fourth in part.
+        // The part that is verified beside the read has the third cluster whole, and the second and fourth in part.
         let part = cluster + 512..4 * cluster - 512;
         for (wrong, is_noticed) in [(0, true), (1, true), (2, false), (3, true), (4, true)] {
             let (mut plan, mut buffer) = read(&system, node);
             assert!(plan.work_beside && *buffer == data[..]);
             system.work_beside(&mut plan, part.start, &buffer[part.clone()]);
-            // Nothing writes to a part that has arrived; a test may, to learn who looks at it. What is found to be wrong
-            // is read again, and the device has it right.
+            // The test changes a byte in a part that has arrived, to learn whether its cluster is verified once more at
+            // the end. A cluster that is found wrong is read again, and the device has its right content.
             buffer[wrong * cluster + cluster / 2] ^= 1;
             system.finish_read(&mut plan, &mut buffer, Ok(())).unwrap();
             assert_eq!(*buffer == data[..], is_noticed, "cluster {wrong}");
         }
-        // What is wrong when it arrives is found at the end, wherever the part is said to lie.
+        // A cluster that is wrong when it arrives is found at the end, even if the part is given with a wrong place.
         for at in [0, LENGTH, usize::MAX] {
             let (mut plan, mut buffer) = read(&system, node);
             buffer[cluster + 1] ^= 1;
@@ -133,7 +134,7 @@ fn what_arrived_is_verified_once_and_the_rest_at_the_end() {
     }
 }
 
-/// Through a queue, from an image file: what one that reads large pieces one after the other does.
+/// Reads through a queue from an image file, as a program that reads large pieces one after the other does.
 #[test]
 fn damage_in_any_part_is_found() {
     let path = std::env::temp_dir().join(format!("platter-parts-{}.img", std::process::id()));

@@ -1,5 +1,6 @@
-//! Flipped bits: what the check passes opens and is read; what is read wrong without a word is what the format has no
-//! means to tell; and what a repair leaves is good to a second check and to the checker of others.
+//! Flipped bits. A volume that the check passes opens and can be read; wrong content is read without an error only
+//! where the format has no means to notice it; and a repaired volume passes a second check and the checkers of other
+//! programs.
 
 use crate::volumes::Volume;
 use crate::{Failures, Tally, memory};
@@ -9,7 +10,7 @@ use platter_vfs::{CheckReport, Finding, ScrubOptions, Severity, Silent};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Bytes that a check, and reading all, may hold.
+/// The most bytes of memory that a check and reading all files may take.
 const MEMORY: u64 = 250 << 20;
 
 pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
@@ -33,7 +34,7 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     }
     let where_ = if damage.is_data { "content" } else { "metadata" };
     let is_clean = found.as_ref().is_ok_and(|report| report.is_clean());
-    // A check does not read content, a scrub does.
+    // A check does not read the content of files, a scrub does.
     let is_unread = damage.is_data && volume.has_integrity();
     if is_clean && !tree.faults.is_empty() && !is_unread {
         failures.push(format!(
@@ -53,15 +54,16 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
         let has_means = match volume.name {
             // Metadata of ReFS has checksums, and so has content with integrity.
             "refs" | "refs+integrity" => !damage.is_data || volume.has_integrity(),
-            // So have entry sets, and what else leads to content is there twice, to be compared by a check.
+            // Entry sets of exFAT have checksums, and everything else that leads to content is there twice, so that a
+            // check can compare it.
             "exfat" => !damage.is_data && is_clean,
-            // Names, sizes and times of FAT have none. What leads to content is compared by a check.
+            // Names, sizes and times of FAT have no checksums. A check compares the structures that lead to content.
             "fat12" | "fat16" | "fat32" => {
                 !damage.is_data
                     && is_clean
                     && ["content", "kind or target"].iter().any(|what| differences.contains(what))
             }
-            // Small files of NTFS have their content in their records.
+            // Small files of NTFS have their content in their records, where no checksum covers it.
             _ => false,
         };
         if has_means {
@@ -87,7 +89,7 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     failures.iter().map(|what| format!("{what} ({})", damage.told)).collect()
 }
 
-/// What a repair leaves.
+/// Repairs a copy of the damaged volume, and returns the failures that the result shows.
 fn repair(
     volume: &Volume,
     device: &Arc<dyn Device>,
@@ -131,7 +133,7 @@ fn repair(
     failures
 }
 
-/// What a repair says that it leaves, by kind.
+/// Returns the kinds of damage that a repair reports as left, if any.
 pub fn left(report: &CheckReport) -> Option<String> {
     let codes: BTreeSet<_> = remaining(report).map(|finding| finding.code).collect();
     (!codes.is_empty()).then(|| format!("left after a repair: {codes:?}"))
@@ -141,7 +143,7 @@ fn remaining(report: &CheckReport) -> impl Iterator<Item = &Finding> {
     report.findings.iter().filter(|finding| !finding.repaired && finding.severity > Severity::Notice)
 }
 
-/// A second check finds what a repair said that it leaves, and nothing else.
+/// Returns a failure if a second check finds damage that the repair has not reported as left.
 pub fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckReport) -> Failures {
     let again = match volume.check(repaired, false) {
         Ok(again) => again,
@@ -155,7 +157,7 @@ pub fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckRepor
     }
 }
 
-/// A message with all numbers alike, so that those of one kind are counted together.
+/// Returns a message with all numbers made the same, so that messages of one kind are counted together.
 pub fn without_numbers(message: &str) -> String {
     message
         .split(' ')

@@ -1,4 +1,4 @@
-//! Damage to volumes of every format: what a check says of it, what a reader says of it, and what a repair does to it.
+//! Damage to volumes of every format: whether a check finds it, what a reader gets, and what a repair does to it.
 
 mod flips;
 mod memory;
@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use volumes::{FORMATS, Volume};
 
-/// What a campaign has seen, by kind: how often, and the first seeds of it.
+/// The results of a campaign by kind: how often each was seen, and the first seeds that showed it.
 #[derive(Default)]
 pub struct Tally(BTreeMap<String, (u64, Vec<u64>)>);
 
 impl Tally {
-    /// Notes what the volume of this seed showed.
+    /// Notes a result of the volume with this seed.
     pub fn note(&mut self, what: impl Into<String>, seed: u64) {
         let (count, seeds) = self.0.entry(what.into()).or_default();
         *count += 1;
@@ -34,13 +34,14 @@ impl Tally {
     }
 }
 
-/// What one damaged volume showed that must not be, a line each.
+/// The failures of damaged volumes, a line each.
 pub type Failures = Vec<String>;
 
-/// One damaged volume: the volume it was, the seed of its damage, and where to note what is no failure.
+/// A test of one damaged volume. It gets the volume before the damage, the seed of the damage, and the tally for
+/// results that are no failures.
 type One = fn(&Volume, u64, &mut Tally) -> Failures;
 
-/// So many damaged volumes of a format.
+/// Tests damaged volumes of a format, one for each seed.
 fn volumes(format: &'static str, seeds: std::ops::Range<u64>, one: One) -> Failures {
     let volume = Volume::new(format);
     let (mut tally, mut failures) = (Tally::default(), Failures::new());
@@ -59,14 +60,14 @@ fn judge(failures: &[String]) {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), first.join("\n"));
 }
 
-/// A few volumes of each format.
+/// Tests `count` damaged volumes of each format.
 fn slice(count: u64, one: One) {
     let failures = FORMATS.iter().flat_map(|format| volumes(format, 0..count, one));
     judge(&failures.collect::<Vec<_>>());
 }
 
-/// So many volumes of each format, or of `PLATTER_FORMAT`; or, of that, the one of the seed `PLATTER_DAMAGE`.
-/// `PLATTER_COUNT` asks for another number of them.
+/// Tests `count` damaged volumes of each format. `PLATTER_FORMAT` selects one format, `PLATTER_DAMAGE` a single seed,
+/// and `PLATTER_COUNT` another number of volumes.
 fn campaign(count: u64, one: One) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let only = std::env::var("PLATTER_FORMAT").ok();
@@ -127,7 +128,7 @@ fn what_the_check_passes_is_read() {
     slice(40, flips::one);
 }
 
-/// Flips of the campaign that were once passed, or led to what others object to.
+/// Flips of the campaign that a check once passed, or whose repair the checkers of other programs objected to.
 #[test]
 fn what_flips_once_hid_is_found() {
     let once = [

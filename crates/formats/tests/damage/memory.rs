@@ -1,9 +1,9 @@
-//! How much memory some work takes.
+//! Measuring how much memory some work takes.
 
 use std::fs;
 
-/// The most bytes that `work` holds at a time: what its own thread has, or what the whole process grows by, whichever is
-/// more. Other threads that it starts are in the latter only.
+/// Returns the most bytes that `work` holds at a time: the larger of what its own thread has allocated and what the
+/// whole process grows by. Only the latter includes other threads that `work` starts.
 pub fn measure(work: impl FnOnce()) -> u64 {
     // "5" sets the peak to what the process has now (proc(5)).
     fs::write("/proc/self/clear_refs", "5").expect("a peak that can be set");
@@ -12,7 +12,7 @@ pub fn measure(work: impl FnOnce()) -> u64 {
     own.max(peak().saturating_sub(before))
 }
 
-/// The most memory that the process has had, in bytes.
+/// Returns the most memory that the process has had, in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");

@@ -1,4 +1,4 @@
-//! Where a volume can be damaged.
+//! The places of a volume that can be damaged.
 
 use crate::tree::every_file;
 use platter_device::{Device, OverlayDevice};
@@ -6,13 +6,13 @@ use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Place};
 use std::collections::{BTreeMap, HashSet};
 
-/// Bytes of a sector.
+/// The size of a sector in bytes.
 const SECTOR: u64 = 512;
 
-/// Sectors that hold something, told apart by what.
+/// The sectors of a volume that hold something, metadata apart from the content of files.
 pub struct Places {
-    /// By how the block of 4 KiB that a sector is of begins. A kind of structure that has few blocks is met as often as
-    /// one that has many.
+    /// The sectors of metadata, grouped by the signature of the 4 KiB block that they are in. Every group is chosen
+    /// equally often, so that a kind of structure with few blocks is hit as often as one with many.
     metadata: Vec<Vec<u64>>,
     data: Vec<u64>,
 }
@@ -20,9 +20,9 @@ pub struct Places {
 /// What was done to a volume.
 #[derive(Debug)]
 pub struct Damage {
-    /// Told for people: what, and where.
+    /// The damage and its places, in words.
     pub told: String,
-    /// Nothing but content of files was hit.
+    /// Whether nothing but the content of files was hit.
     pub is_data: bool,
 }
 
@@ -48,7 +48,7 @@ impl Places {
             for (sector, place) in
                 block[..length].chunks(SECTOR as usize).zip((at..).step_by(SECTOR as usize))
             {
-                // What is all the same holds nothing: it is empty, or filled.
+                // A sector whose bytes are all the same holds nothing: it is empty, or padding.
                 if sector.iter().all(|&byte| byte == sector[0]) {
                     continue;
                 }
@@ -67,7 +67,7 @@ impl Places {
         *random.pick(&self.metadata[kind])
     }
 
-    /// A byte that is not zero, more often than not.
+    /// Returns the offset of a byte in a sector, mostly of one that is not zero.
     fn byte(device: &dyn Device, sector: u64, random: &mut Random) -> u64 {
         let mut bytes = [0; SECTOR as usize];
         device.read_at(sector, &mut bytes).expect("a device in memory");
@@ -80,7 +80,7 @@ impl Places {
         sector + at as u64
     }
 
-    /// Flips one bit, and sometimes 20, mostly of what is not content.
+    /// Flips one bit, and sometimes 20, mostly in metadata.
     pub fn flip(&self, device: &OverlayDevice, random: &mut Random) -> Damage {
         let count = if random.chance(80) { 1 } else { 20 };
         let is_data = random.chance(12);
@@ -95,7 +95,7 @@ impl Places {
         Damage { told: format!("flipped {}", told.join(" ")), is_data }
     }
 
-    /// Damages up to three places of what is not content.
+    /// Damages one to three places in metadata.
     pub fn damage(&self, device: &OverlayDevice, random: &mut Random) -> Damage {
         let told: Vec<String> = (0..1 + random.below(3)).map(|_| self.damage_one(device, random)).collect();
         Damage { told: told.join(", "), is_data: false }
@@ -125,7 +125,7 @@ impl Places {
                 format!("{sector:#x} rubbish")
             }
             6 => {
-                // A write that went astray.
+                // The sector gets the content of another one, as by a misdirected write.
                 let from = self.metadata(random);
                 let mut bytes = vec![0; SECTOR as usize];
                 device.read_at(from, &mut bytes).expect("a device in memory");

@@ -1,5 +1,5 @@
-//! A repair harms nothing: no file that was read before is lost or changed by it, also if the power fails while it is
-//! under way and it is begun anew; it can be taken back; and it takes bounded memory and time.
+//! A repair harms nothing: no file that could be read before is lost or changed by it, even if the power fails during
+//! the repair and it is begun anew; a repair can be undone; and it takes bounded memory and time.
 
 use crate::flips::{left, says_the_same, without_numbers};
 use crate::tree::Tree;
@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes that a check or repair may hold.
+/// The most bytes of memory that a repair may take.
 const MEMORY: u64 = 256 << 20;
-/// Cuts of one repair, each at another tenth write.
+/// The most power cuts of one repair, chosen from every tenth of its writes.
 const CUTS: usize = 10;
 
 pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
@@ -43,7 +43,7 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let (begun, begin) = (Instant::now(), worked());
     let mut repaired = Err(String::new());
     let memory = memory::measure(|| repaired = volume.check(&*recorded, true));
-    // On a machine that does much else the time of a clock says little.
+    // On a busy machine elapsed time says little, so the processor time counts if it is less.
     let taken = begun.elapsed().min(worked() - begin);
     if memory > MEMORY {
         failures.push(format!("the repair took {memory} bytes of memory"));
@@ -89,7 +89,7 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     failures.iter().map(|what| format!("{what} ({})", damage.told)).collect()
 }
 
-/// What must hold of a volume after a repair.
+/// Compares what can be read of a volume after a repair with `before`, and returns the failures.
 fn judge(
     volume: &Volume,
     before: &Tree,
@@ -109,7 +109,8 @@ fn judge(
         let now_at: Vec<&String> =
             after.files().filter(|(_, now)| now.is_like(content)).map(|(path, _)| path).collect();
         let was_content = || volume.truth.files().any(|(_, truth)| truth.is_like(content));
-        // Two directory entries for one file, or two names of it that differ: nobody knows which one is right.
+        // Where two directory entries lead to one file, or a file has two names that differ, it is not known which one
+        // is right.
         let had_others = || before.files().any(|(other, found)| other != path && found.is_like(content));
         let is_beside = || now_at.iter().any(|now| parent(now) == parent(path));
         let mut harm = |how| harmed.entry(how).or_default().push(path);
@@ -136,12 +137,12 @@ fn judge(
     failures
 }
 
-/// The directory that a path is in.
+/// Returns the directory that a path is in.
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// A repair, whole or ended by a write that fails, is taken back.
+/// Undoes a whole repair, and one that a failed write ended, and compares the device with the one before the repair.
 fn undo(volume: &Volume, damaged: &Arc<dyn Device>, seed: u64, cut: Option<u64>) -> Failures {
     let mut failures = Failures::new();
     for end in [None, cut] {
@@ -171,7 +172,7 @@ fn undo(volume: &Volume, damaged: &Arc<dyn Device>, seed: u64, cut: Option<u64>)
     failures
 }
 
-/// Where the first piece that differs begins.
+/// Returns the offset of the first piece of 64 KiB in which two devices differ.
 fn first_difference(one: &dyn Device, two: &dyn Device) -> Option<u64> {
     let mut buffers = [vec![0; 64 << 10], vec![0; 64 << 10]];
     let mut at = 0;
@@ -189,7 +190,7 @@ fn first_difference(one: &dyn Device, two: &dyn Device) -> Option<u64> {
     None
 }
 
-/// A file that is removed in the end.
+/// The path of a temporary file, which is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {

@@ -1,11 +1,11 @@
-//! Everything that can be read of a volume.
+//! Reading everything that can be read of a volume.
 
 use platter_vfs::{Attributes, Cursor, Entry, FileSystem, Kind, Name, Node, Timestamp};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
-/// What is under a path.
+/// The file, link or directory that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     Directory,
@@ -13,7 +13,7 @@ pub enum Seen {
     File(Content),
 }
 
-/// A file, or a stream of one.
+/// The size, checksum and time of a file or named stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     pub size: u64,
@@ -22,26 +22,27 @@ pub struct Content {
 }
 
 impl Content {
-    /// Whether size and bytes are the same.
+    /// Whether size and content are the same; times may differ.
     pub fn is_like(&self, other: &Content) -> bool {
         (self.size, self.sum) == (other.size, other.sum)
     }
 }
 
-/// A volume as a reader finds it.
+/// Everything that was read of a volume.
 #[derive(Default)]
 pub struct Tree {
     pub found: BTreeMap<String, Seen>,
     /// Paths that were listed more than once.
     pub twice: BTreeSet<String>,
-    /// What could not be read, and why.
+    /// The paths that could not be read, each with its error.
     pub faults: Vec<String>,
 }
 
-/// Entries and depth at which a walk ends: a damaged volume may hold itself.
+/// The number of entries at which a walk ends: on a damaged volume a directory may lie in itself.
 const MOST: usize = 3000;
+/// The depth at which a walk ends.
 const DEEPEST: usize = 12;
-/// Bytes of a file that are read. Sizes may be damaged too.
+/// The most bytes of a file that are read, since its size may be damaged.
 const LONGEST: u64 = 2 << 20;
 
 impl Tree {
@@ -92,7 +93,7 @@ impl Tree {
         }
     }
 
-    /// Streams and attributes.
+    /// Reads the named streams and extended attributes of a node.
     fn beside(&mut self, system: &dyn FileSystem, node: Node, path: &str) {
         if system.capabilities().streams {
             for stream in system.streams(node).unwrap_or_else(|error| {
@@ -125,7 +126,7 @@ impl Tree {
         }
     }
 
-    /// The files, with their paths.
+    /// Returns the files and named streams, with their paths.
     pub fn files(&self) -> impl Iterator<Item = (&String, &Content)> {
         self.found.iter().filter_map(|(path, seen)| match seen {
             Seen::File(content) => Some((path, content)),
@@ -140,7 +141,8 @@ impl Tree {
         }
     }
 
-    /// What differs from another, a few words each; times only where nothing else does.
+    /// Returns the kinds of difference from another tree. The time of a file counts only where size and content are the
+    /// same.
     pub fn differences(&self, other: &Tree) -> BTreeSet<&'static str> {
         let mut kinds = BTreeSet::new();
         for (path, seen) in &self.found {
@@ -165,7 +167,7 @@ impl Tree {
         kinds
     }
 
-    /// The paths that differ from another, with what they are in both.
+    /// Returns the paths at which this tree differs from another, with what they lead to in both.
     pub fn otherwise<'a>(
         &'a self,
         other: &'a Tree,
@@ -178,7 +180,7 @@ impl Tree {
     }
 }
 
-/// What is listed of a directory, and why there is no more if that is not its end.
+/// Returns the entries of a directory, and the error that ended the listing early, if one did.
 fn entries(system: &dyn FileSystem, directory: Node) -> (Vec<Entry>, Option<String>) {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
@@ -208,7 +210,7 @@ fn read(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter
     Ok(Content { size: attributes.size, sum: hasher.finish(), modified: attributes.modified })
 }
 
-/// Every file and stream of a good volume.
+/// Calls `each` on every file and named stream of an undamaged volume.
 pub fn every_file(system: &dyn FileSystem, each: &mut dyn FnMut(Node)) {
     let mut directories = vec![Node::ROOT];
     while let Some(directory) = directories.pop() {

@@ -1,4 +1,4 @@
-//! Small volumes with some 300 files, and what is done to damaged ones of them.
+//! Small volumes with some 300 files, and how damaged copies of them are checked and read.
 
 use crate::places::Places;
 use crate::tree::Tree;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Every format, by name.
 pub const FORMATS: [&str; 7] = ["fat12", "fat16", "fat32", "exfat", "ntfs", "refs", "refs+integrity"];
 
-/// Bytes of a volume, and of its clusters if the format does not choose.
+/// Returns the size of a volume in bytes, and that of its clusters unless the format chooses it.
 fn size(format: &str) -> (u64, Option<u64>) {
     match format {
         "fat12" => (3 << 20, Some(1024)),
@@ -27,12 +27,12 @@ fn size(format: &str) -> (u64, Option<u64>) {
     }
 }
 
-/// A volume that is good.
+/// An undamaged volume.
 pub struct Volume {
     pub name: &'static str,
     pub format: &'static dyn Format,
     pub device: Arc<dyn Device>,
-    /// What is on it.
+    /// Everything that is on the volume.
     pub truth: Tree,
     pub places: Places,
 }
@@ -48,7 +48,7 @@ impl Volume {
         Volume { name, format, device, truth, places }
     }
 
-    /// Whether content has checksums.
+    /// Whether the content of files has checksums.
     pub fn has_integrity(&self) -> bool {
         self.name == "refs+integrity"
     }
@@ -57,7 +57,7 @@ impl Volume {
         self.format.check(device, CheckOptions { repair }, &Silent).map_err(|error| error.to_string())
     }
 
-    /// What can be read of a volume like this one.
+    /// Returns everything that can be read of a damaged copy of this volume.
     pub fn read(&self, device: &Arc<dyn Device>) -> Tree {
         match self.format.open(device.clone(), READ_ONLY) {
             Ok(system) => Tree::of(&*system),
@@ -65,12 +65,13 @@ impl Volume {
         }
     }
 
-    /// Whether a volume like this one can be opened.
+    /// Whether a damaged copy of this volume can be opened.
     pub fn opens(&self, device: &Arc<dyn Device>) -> bool {
         self.format.open(device.clone(), READ_ONLY).is_ok()
     }
 
-    /// What the checker of others complains of, if the format has one and it does.
+    /// Returns the output of another program's checker, if there is one for the format and it finds fault with the
+    /// volume.
     pub fn complaint(&self, device: &dyn Device) -> Option<String> {
         const PROGRAMS: Programs = Programs { from: "dosfstools, exfatprogs or ntfs-3g", environment: &[] };
         let arguments: &[&str] = match self.name {
@@ -82,7 +83,8 @@ impl Volume {
         let image = ImageFile::of(device);
         let (status, output) = PROGRAMS.ask(arguments[0], &[arguments[1], image.path()]);
         let objects = |line: &str| {
-            // A kind of entry that whoever does not know it is to leave alone, as the check does (exFAT 7.0, "benign").
+            // An entry of a type that a program may leave alone if it does not know it, as the check does (exFAT 7.0,
+            // "benign").
             !line.contains("unknown entry type 0xa")
                 && ["ERROR", "corrupted", "Fix", "FAILED", "orrupt"].iter().any(|word| line.contains(word))
         };
@@ -97,11 +99,12 @@ impl Volume {
 
 const READ_ONLY: OpenOptions = OpenOptions { read_only: true, local_offset_minutes: 0, commits_syncs: false };
 
-/// A volume with some 300 files and directories, in pieces and in one, with all that the format can keep.
+/// Makes a volume with some 300 files and directories, some of them fragmented, and everything that the format can
+/// hold.
 fn populated(name: &str, format: &dyn Format) -> Arc<dyn Device> {
     let (bytes, cluster) = size(name);
     let memory = Arc::new(MemoryDevice::new(bytes, Sectors::SMALL));
-    // The same times in every run, so that a seed says everything.
+    // The times are the same in every run, so that a seed determines everything.
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let device: Arc<dyn Device> = Arc::new(ClockedDevice::new(memory.clone(), clock));
     let options = FormatOptions {
@@ -158,7 +161,7 @@ fn fill(system: &dyn FileSystem) {
     more(system, many, &mut write);
 }
 
-/// What not every format has.
+/// Adds what not every format has: named streams, several names, links, extended attributes and holes.
 fn more(system: &dyn FileSystem, directory: Node, write: &mut dyn FnMut(Node, u64, u64)) {
     let known = system.capabilities().clone();
     let make = |name: &str| system.create(directory, &Name::from(name), Kind::File).expect("room");
@@ -186,7 +189,7 @@ fn more(system: &dyn FileSystem, directory: Node, write: &mut dyn FnMut(Node, u6
     }
 }
 
-/// Whether all that fsck.fat says is that a label has letters outside ASCII, of which it takes some for wrong.
+/// Whether fsck.fat complains only that a label has letters outside ASCII, some of which it takes for wrong.
 fn is_about_letters_of_a_label(output: &str) -> bool {
     let is_label = |line: &str| line.starts_with("Volume label '") && line.ends_with("is not valid.");
     let is_frame = |line: &str| {

@@ -1,4 +1,4 @@
-//! Volumes that Linux uses, in an emulated machine.
+//! Volumes that Linux used, in an emulated machine.
 
 use super::{PROGRAMS, device, name};
 use platter_device::Device;
@@ -6,7 +6,7 @@ use platter_testing::model::{ImageFile, Random, linux};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A volume of mkntfs or mkfs.exfat that was used with Linux' ntfs3 or exfat.
+/// Returns a volume that mkntfs or mkfs.exfat made, and that was used with ntfs3 or exfat of Linux.
 pub fn volume(random: &mut Random) -> (String, Arc<dyn Device>) {
     let image = ImageFile::empty(24 << 20);
     let cluster = (512u64 << random.below(7)).to_string();
@@ -21,7 +21,7 @@ pub fn volume(random: &mut Random) -> (String, Arc<dyn Device>) {
     (format.into(), device(&image))
 }
 
-/// This and that. What is refused, as the volume is full or a file is gone, is left.
+/// Returns a shell script of random changes. Commands that fail, as the volume is full or a file is gone, do no harm.
 fn script(has_links: bool, random: &mut Random) -> String {
     let (mut script, mut directories, mut files) =
         (String::new(), vec![".".to_owned()], Vec::<String>::new());

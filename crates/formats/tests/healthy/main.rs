@@ -1,5 +1,5 @@
-//! No false alarm: a check finds nothing on volumes that are well, whoever made and used them, and a repair of one changes
-//! no byte.
+//! No false alarms: a check finds nothing on undamaged volumes, whatever program made and used them, and a repair of
+//! one changes no byte.
 
 mod kernel;
 mod mounted;
@@ -19,10 +19,10 @@ use tree::Tree;
 const PROGRAMS: Programs =
     Programs { from: "ntfs-3g, exfatprogs, exfat-fuse, dosfstools, mtools or mount", environment: &[] };
 
-/// A volume that is made and used, by a seed, and the format that it has.
+/// Makes a volume and uses it at random. Returns the volume's format and its device.
 type Make = fn(&mut Random) -> (String, Arc<dyn Device>);
 
-/// Who makes volumes and uses them.
+/// The programs that make volumes and use them.
 const MAKERS: [(&str, Make); 10] = [
     ("mkntfs and ntfs-3g", mounted::ntfs),
     ("mkfs.exfat and exfat-fuse", mounted::exfat),
@@ -36,7 +36,7 @@ const MAKERS: [(&str, Make); 10] = [
     ("refs+integrity", |random| ours::volume("refs+integrity", random)),
 ];
 
-/// What is wrong with what is said of a volume that is well.
+/// Returns what a check, a repair or a reader finds wrong with an undamaged volume, if anything.
 fn judge(format: &str, device: Arc<dyn Device>) -> Option<String> {
     let format = by_name(format).expect("a format of the list");
     for repair in [false, true] {
@@ -58,7 +58,7 @@ fn judge(format: &str, device: Arc<dyn Device>) -> Option<String> {
     }
 }
 
-/// So many volumes of each maker, or of `PLATTER_MAKER`; or, of those, the one of the seed `PLATTER_VOLUME`.
+/// Judges `count` volumes of each maker. `PLATTER_MAKER` selects one maker, and `PLATTER_VOLUME` a single seed.
 fn volumes(makers: &[(&str, Make)], count: u64) {
     let only = std::env::var("PLATTER_MAKER").ok();
     let one: Option<u64> = std::env::var("PLATTER_VOLUME").ok().map(|text| text.parse().expect("a number"));
@@ -78,12 +78,12 @@ fn volumes(makers: &[(&str, Make)], count: u64) {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), shown.join("\n"));
 }
 
-/// A device on a whole image file.
+/// Returns a device in memory with the content of an image file.
 fn device(image: &ImageFile) -> Arc<dyn Device> {
     Arc::new(MemoryDevice::from_image(&image.bytes(), Sectors::SMALL))
 }
 
-/// A name that nothing else has: short, long, or with letters outside ASCII.
+/// Returns a name that nothing else has: short, long, or with letters outside ASCII.
 fn name(number: u64, random: &mut Random) -> String {
     match random.below(3) {
         0 => format!("F{number}.TXT"),
@@ -97,8 +97,8 @@ fn a_few_healthy_volumes_are_left_alone() {
     volumes(&MAKERS, 3);
 }
 
-/// `cargo test --release -p platter-formats --test healthy -- --ignored --nocapture two_thousand`; `PLATTER_COUNT` asks for another
-/// number of them.
+/// `cargo test --release -p platter-formats --test healthy -- --ignored --nocapture two_thousand`, with `PLATTER_COUNT`
+/// for another number of volumes of each maker.
 #[test]
 #[ignore = "a campaign: 200 volumes of each of ten makers"]
 fn two_thousand_healthy_volumes_are_left_alone() {

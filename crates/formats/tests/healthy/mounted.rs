@@ -1,4 +1,4 @@
-//! Volumes that others make, and use mounted.
+//! Volumes that other programs made, and that were used through mounts of other programs.
 
 use super::{PROGRAMS, device, name};
 use platter_device::Device;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A volume of mkntfs that was used with ntfs-3g.
+/// Returns a volume that mkntfs made and that was used with ntfs-3g.
 pub fn ntfs(random: &mut Random) -> (String, Arc<dyn Device>) {
     let image = ImageFile::empty(12 << 20);
     let cluster = (512u64 << random.below(8)).to_string();
@@ -24,7 +24,7 @@ pub fn ntfs(random: &mut Random) -> (String, Arc<dyn Device>) {
     ("ntfs".into(), device(&image))
 }
 
-/// A volume of mkfs.exfat that was used with exfat-fuse, which wants a block device.
+/// Returns a volume that mkfs.exfat made and that was used with exfat-fuse, which needs a block device.
 pub fn exfat(random: &mut Random) -> (String, Arc<dyn Device>) {
     let image = ImageFile::empty(12 << 20);
     let cluster = (512u64 << random.below(7)).to_string();
@@ -46,9 +46,9 @@ fn folder(image: &ImageFile) -> String {
     path
 }
 
-/// Unmounts, and waits until the program has written everything and let the image go.
+/// Unmounts, and waits until the program of the mount has written everything and ended.
 fn unmount(path: &str) {
-    // Whatever looks at every mount may keep it busy for a moment.
+    // Programs that look at every mount may keep this one busy for a moment.
     let is_ended = (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         PROGRAMS.ask("umount", &[path]).0.success()
@@ -73,13 +73,13 @@ fn unmount(path: &str) {
     assert!(is_over, "the program that had {path} does not end");
 }
 
-/// Does this and that in a directory. Whatever is refused, as the volume is full, is left.
+/// Makes random changes in a directory. Changes that fail, as the volume is full, do no harm.
 fn use_it(root: &Path, has_links: bool, random: &mut Random) {
     let (mut directories, mut files) = (vec![root.to_path_buf()], Vec::<PathBuf>::new());
     for number in 0..120 {
         drop(act(&mut directories, &mut files, (number, has_links), random));
     }
-    // What cannot be seen again is not well.
+    // A volume whose files cannot be listed again is not undamaged.
     let seen = Command::new("find").arg(root).output().expect("find (from findutils)");
     assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
 }

@@ -1,11 +1,11 @@
-//! Volumes that mkfs.fat makes, and mtools use.
+//! Volumes that mkfs.fat made and mtools used.
 
 use super::{PROGRAMS, device};
 use platter_device::Device;
 use platter_testing::model::{ImageFile, Random};
 use std::sync::Arc;
 
-/// A volume of each width of the FAT in turns.
+/// Returns a volume of FAT12, FAT16 or FAT32, chosen at random.
 pub fn fat(random: &mut Random) -> (String, Arc<dyn Device>) {
     let (format, width, megabytes, sectors) = *random.pick(&[
         ("fat12", "12", 2, ["2", "4"]),
@@ -23,10 +23,10 @@ pub fn fat(random: &mut Random) -> (String, Arc<dyn Device>) {
     (format.into(), device(&image))
 }
 
-/// Does this and that. Names and places are told to mtools after the image's.
+/// Makes random changes with mtools, to which a path on the image is given after `::`.
 fn use_it(image: &ImageFile, random: &mut Random) {
     let (mut directories, mut files) = (vec!["::".to_owned()], Vec::<String>::new());
-    // Nothing is asked of whoever runs this.
+    // Names are unique, so that no command has a question for the user.
     let run = |program: &str, arguments: &[&str]| {
         let all: Vec<&str> = ["-i", image.path()].into_iter().chain(arguments.iter().copied()).collect();
         PROGRAMS.run(program, &all)
@@ -56,7 +56,7 @@ fn use_it(image: &ImageFile, random: &mut Random) {
                 run("mdel", &[&files.swap_remove(index)]);
             }
             8 => {
-                // A long new name can end mren 4.0.32 by an assertion of its own.
+                // With a long new name, mren 4.0.32 can end in a failed assertion.
                 let inside = files[index].rsplit_once('/').map_or("", |(inside, _)| inside);
                 let new = format!("{inside}/N{number}.TXT");
                 run("mren", &[&files[index], &new]);

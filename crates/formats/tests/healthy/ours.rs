@@ -1,4 +1,4 @@
-//! Volumes that are made and used by what is tested here.
+//! Volumes that Platter made and used.
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
@@ -9,7 +9,7 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-/// Bytes of a volume, and of its clusters.
+/// Returns the size of a volume in bytes, and that of its clusters.
 fn size(format: &str, random: &mut Random) -> (u64, Option<u64>) {
     let cluster = 512 << random.below(4);
     match format {
@@ -22,7 +22,7 @@ fn size(format: &str, random: &mut Random) -> (u64, Option<u64>) {
     }
 }
 
-/// A volume that was made, used, unmounted and mounted again a few times.
+/// Returns a volume that was made, used, unmounted and opened again a few times.
 pub fn volume(format: &str, random: &mut Random) -> (String, Arc<dyn Device>) {
     let made = by_name(format).expect("a format of the list");
     let (bytes, cluster) = size(format, random);
@@ -44,7 +44,7 @@ pub fn volume(format: &str, random: &mut Random) -> (String, Arc<dyn Device>) {
                 Err(error @ (Error::Damaged(_) | Error::Device(_) | Error::ReadOnly(_))) => {
                     panic!("{format}: {error}")
                 }
-                // What the format cannot do, or what is full or there already.
+                // The format cannot do this, the volume or a record is full, or the name exists.
                 Err(_) => {}
             }
         }
@@ -53,11 +53,11 @@ pub fn volume(format: &str, random: &mut Random) -> (String, Arc<dyn Device>) {
     (format.into(), device)
 }
 
-/// Somebody who does this and that.
+/// A user who makes random changes to a volume.
 struct User<'a> {
     system: &'a dyn FileSystem,
     directories: Vec<Node>,
-    /// Files, where they are, and their names.
+    /// The files: node, directory and name of each.
     files: Vec<(Node, Node, Name)>,
     random: &'a mut Random,
     made: u64,

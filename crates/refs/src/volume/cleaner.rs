@@ -227,8 +227,7 @@ impl Volume {
 
     fn record_shift(&self, stream: &Stream, rows: &[Extent], places: &[ContainerRun]) -> Result<bool> {
         let mut core = self.change()?;
-        // If the node is no longer in use, the change would never be stored, and its record on disk would go on leading
-        // to the old clusters.
+        // If the node is not in use, the new places are never stored: its record would go on leading to the old ones.
         if core.entity(stream.node).is_err() {
             return Ok(false);
         }
