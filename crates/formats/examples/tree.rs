@@ -5,8 +5,8 @@
 //!
 //! IMAGE is made anew (16 GiB, sparse). Keys: `entries` (50000), `cluster` (bytes), `checksum`, `version`, `compress`
 //! (false; with true the content of every other file repeats itself), `seed` (8664). The tree has a chain of 40
-//! directories and 200 others, names in many scripts and of 255 units, files from nothing to 4 GiB and, where the format
-//! has them, holes, named streams, hard links, symbolic links and integrity.
+//! directories and 200 others, names in many scripts and of 255 units, files from nothing to 4 GiB and, where the
+//! format has them, holes, named streams, hard links, symbolic links and integrity.
 //!
 //! Each line of LIST has fields with tabs between them: `D path`, `F path size sha256`, `L path target`, `S path
 //! stream size sha256`.

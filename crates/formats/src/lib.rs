@@ -117,8 +117,8 @@ pub fn whole(device: Arc<dyn Device>, recognised: &Recognised) -> Result<Arc<dyn
 pub fn unknown(device: &dyn Device) -> Result<Error> {
     let reason = match contents(device)? {
         Some(known) => {
-            // A device that begins like a volume of a known format has a damaged one, and the fault is worth more than
-            // its name.
+            // A device that begins like a volume of a known format has a damaged one, and the error then names the
+            // fault too.
             let is_meant = |format: &&&dyn Format| known.to_lowercase().contains(format.name());
             let fault = registry().iter().find(is_meant).and_then(|format| format.fault(device));
             let fault = fault.map_or_else(String::new, |error| format!(", which is damaged: {error}"));

@@ -738,7 +738,8 @@ fn single_bits_never_panic() {
             let device = OverlayDevice::new(sound.clone());
             Surgeon::new(&device).flip_at(at, length.next_multiple_of(4096), bit);
             let report = check(&device, false);
-            // Bytes after the first 512 need not matter here: those after the boot record mean nothing.
+            // A wrong bit after the first 512 bytes of these structures need not be found: those after the boot record
+            // mean nothing.
             if length > 0x400 || bit < 8 * 0x200 {
                 assert!(report.found > 0, "{volume:?}: bit {bit} of {length} bytes at {at:#x}");
             }

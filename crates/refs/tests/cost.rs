@@ -187,7 +187,7 @@ fn a_sync_of_content_alone_is_one_write_and_one_flush() {
     }
 }
 
-/// Writes with a planned sync beside them reach the device as few as without it: the sync adds one write, the log's
+/// Writes with a planned sync beside them take as few device writes as without it: the sync adds one write, the log's
 /// entry, and no flush.
 #[test]
 fn a_planned_sync_is_one_write() {

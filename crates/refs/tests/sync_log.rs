@@ -527,7 +527,8 @@ fn a_sync_ends_only_after_its_writes() {
     system.finish_sync(&mut Plan::default(), Ok(())).unwrap_err();
 }
 
-/// An entry is carried out on the last commit, so none can be made while there are changes that neither of them has.
+/// An entry is carried out on the last commit, so none can be made while there are changes that neither the commit nor
+/// entries hold.
 #[test]
 fn where_something_else_is_new_there_is_no_sync_beside() {
     let device: Arc<dyn Device> = VOLUMES[1].make();

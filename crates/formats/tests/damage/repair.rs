@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The most bytes of memory that a repair may take.
 const MEMORY: u64 = 256 << 20;
-/// The most power cuts of one repair, chosen from every tenth of its writes.
+/// The most power cuts of one repair, chosen at random among every tenth of its writes.
 const CUTS: usize = 10;
 
 pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {

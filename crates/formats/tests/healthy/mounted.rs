@@ -79,7 +79,7 @@ fn use_it(root: &Path, has_links: bool, random: &mut Random) {
     for number in 0..120 {
         drop(act(&mut directories, &mut files, (number, has_links), random));
     }
-    // A volume whose files cannot be listed again is not undamaged.
+    // All files must be listed again: the volume is to be undamaged.
     let seen = Command::new("find").arg(root).output().expect("find (from findutils)");
     assert!(seen.status.success(), "{}", String::from_utf8_lossy(&seen.stderr));
 }

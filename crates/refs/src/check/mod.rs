@@ -3,6 +3,10 @@
 //! This is the second implementation of the format: it shares [`crate::layout`], the sizes and the rows of the volume's
 //! own tables with the code that writes, and has its own walk through trees ([`tree`]), its own map of used clusters
 //! ([`used`]) and its own reading of directories and files.
+//!
+//! Every page is read once; the bitmap of used clusters also keeps a damaged tree from being walked in a circle.
+//! Memory: a bit for each cluster of the containers in use, some hundred bytes for each directory and for each file
+//! with several names, and the numbers of the files of one directory. Nothing recurses.
 
 mod anchors;
 mod containers;

@@ -27,7 +27,7 @@ pub struct Repair {
     pub is_counter_wrong: bool,
     /// The directory "FS Metadata", which has no name in any directory, is lost.
     pub is_metadata_lost: bool,
-    /// The security descriptors are lost, and no file has one that is not known.
+    /// The security descriptors are lost, and all that files name are among those that every volume has.
     pub is_security_lost: bool,
     /// Both upcase tables are damaged, and the rows that are left are those of Windows' own table.
     pub is_upcase_lost: bool,
@@ -97,7 +97,7 @@ impl Repair {
         self.writes.push((offset, bytes));
     }
 
-    /// Has bytes written over those of one of the device's copies.
+    /// Has bytes written to one copy of a mirrored device.
     pub fn write_copy(&mut self, copy: usize, offset: u64, bytes: Vec<u8>) {
         if self.copy_writes.len() < MOST_TASKS / 16 {
             self.copy_writes.push((copy, offset, bytes));
@@ -136,7 +136,7 @@ impl Repair {
         }
     }
 
-    /// Has the object table's counter raised.
+    /// Has the object table's highest number given out raised to the highest in use.
     pub fn raise_counter(&mut self) {
         self.is_counter_wrong = true;
     }

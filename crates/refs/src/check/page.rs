@@ -71,8 +71,8 @@ pub struct Role {
 }
 
 impl Check<'_> {
-    /// Returns the first real cluster of a run of `count` clusters from `cluster` on: a real cluster number in the
-    /// small tier, a virtual one in the others.
+    /// Returns the first real cluster of a run of `count` clusters from `cluster` on, which is a real cluster number in
+    /// the small tier and a virtual one in the others.
     pub fn real(&self, cluster: u64, count: u64, tier: Tier) -> Result<u64> {
         if tier == Tier::Small {
             return match cluster.checked_add(count) {

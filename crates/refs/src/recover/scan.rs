@@ -54,8 +54,8 @@ pub struct Scan {
     /// The real clusters in use: those of all pages, of whatever age, and those of existing files once they are
     /// recovered.
     pub used: Seen,
-    /// The references to pages in inner nodes and in the object table, by the first cluster of the page that they lead
-    /// to.
+    /// The references that inner nodes and the object table have to pages below them, by the first cluster of the page
+    /// below.
     references: HashMap<u64, Vec<Reference>>,
 }
 

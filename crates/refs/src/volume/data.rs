@@ -108,7 +108,8 @@ impl Volume {
     }
 
     /// Has the next commit store a stream's size and runs, which have changed or are about to. The caller has the
-    /// stream locked for the change. Until that commit, a write in place needs a sync to be durable.
+    /// stream locked for the change. Until that commit a write in place is durable only after a sync, not with its
+    /// device write.
     pub(super) fn mark_moved(&self, core: &mut Core, stream: &Stream) {
         core.mark(stream.node);
         self.commits.note(&stream.moved);

@@ -266,8 +266,8 @@ impl RefsVolume {
         streams.iter().try_for_each(|stream| core.orphan_stream(stream))
     }
 
-    /// Moves the records of files with several names out of a directory that is about to go, each to the directory of
-    /// another of its names.
+    /// Moves the records of files with several names out of a directory that is about to be removed, each to the
+    /// directory of another of its names.
     fn rehome_bodies(&self, core: &mut Core, object: u64) -> Result<()> {
         let mut bodies = Vec::new();
         let (tree, pages) = core.tree(object)?;
@@ -461,7 +461,7 @@ impl RefsVolume {
     ) -> Result<()> {
         let entity = core.entity(node)?;
         let is_directory = entity.kind() == Kind::Directory;
-        // How the index of reparse points names a directory is not known.
+        // It is not known how the reparse index names a directory, so its entry could not be moved along.
         if matches!(entity.id, Id::Directory(_)) && entity.record.reparse != 0 && from != to {
             let what = "reparse points of directories that move to another";
             return Err(Error::Unsupported { format: "ReFS", what });

@@ -66,7 +66,7 @@ impl Volume {
                 plan.holes.push(written as u32..covered as u32);
             }
             // Checksums are of whole clusters. A request that begins inside a cluster, or ends inside one that its
-            // buffer has no room for, is read through memory of our own.
+            // buffer has no room for, is read through the plan's own memory.
             let whole = offset.is_multiple_of(cluster)
                 && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && (!whole || written < covered) {

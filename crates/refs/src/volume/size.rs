@@ -9,7 +9,7 @@ impl Volume {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(Some(size))?;
-        // Under the claim the size does not change, on which the room that the change needs depends.
+        // Under the claim the size does not change. The room that the change needs depends on it.
         let _claim = stream.claim_all();
         let mut core = self.change_with(if size > stream.read().size { TO_ADD } else { TO_CHANGE })?;
         let mut state = stream.write();

@@ -14,7 +14,8 @@ use crate::tree::{Order, Tree};
 use platter_vfs::Result;
 use std::collections::{BTreeSet, HashSet};
 
-/// The most rows of a tree that is written anew, since all of them are held in memory.
+/// The most rows of a tree that is written anew, since all of them are held in memory; a tree with more is left as it
+/// is.
 const MOST_ROWS: usize = 1 << 22;
 
 /// The number that "FS Metadata" last gave to a child, which is the same on every volume.
