@@ -85,7 +85,7 @@ fn a_repair_harms_nothing() {
     slice(10, repair::one);
 }
 
-/// Damage of the campaign that a repair, whole or cut off, once made worse.
+/// Damage of the campaign that a repair once made worse, a whole one or one that a power cut ended.
 #[test]
 fn what_a_repair_once_harmed_it_harms_no_more() {
     let once = [

@@ -83,8 +83,8 @@ impl Volume {
         let image = ImageFile::of(device);
         let (status, output) = PROGRAMS.ask(arguments[0], &[arguments[1], image.path()]);
         let objects = |line: &str| {
-            // An entry of a type that a program may leave alone if it does not know it, as the check does (exFAT 7.0,
-            // "benign").
+            // This complaint does not count: a program that does not know an entry of such a type is to leave it alone,
+            // as the check does (exFAT 7.0, "benign").
             !line.contains("unknown entry type 0xa")
                 && ["ERROR", "corrupted", "Fix", "FAILED", "orrupt"].iter().any(|word| line.contains(word))
         };

@@ -143,7 +143,7 @@ impl Check<'_> {
         };
         below(&mut pending, &record.outside, top.saturating_sub(1));
         let mut whole = Record { rows: Vec::new(), ..record };
-        // Levels fall by one each time, and a page that is met twice is an error: so this ends.
+        // Levels fall by one each time, and a page that is met twice is an error, so the loop ends.
         while let Some((reference, level)) = pending.pop() {
             let role = super::page::Role { level: Some(level), stream: false, embedded: true };
             let page = self.page(&subject, &reference, role, owner.spot.at)?;

@@ -304,7 +304,8 @@ impl Volume {
             let StreamContent::Extents(extents) = &mut state.content else {
                 return Err(Error::InvalidArgument("the content of a planned write went into the record"));
             };
-            // Rows that follow each other in the stream are put in together, and either all rows are or none.
+            // Rows that follow each other in the stream are put in together, and either all of the plan's rows are or
+            // none.
             let ranges = || successive(rows).map(|(range, _)| (range.start, range.end));
             ranges().try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
             if !integrity && !state.shared && ranges().any(|(from, to)| has_plain(extents, from, to)) {
