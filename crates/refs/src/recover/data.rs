@@ -24,7 +24,7 @@ pub fn open(
     is_old: bool,
 ) -> Result<(Option<StreamState>, Named)> {
     if is_old {
-        // References of old records may lead to places where another page is by now, so no page is taken from the cache.
+        // References of old records may lead to places where another page is by now, so the cache is emptied first.
         scan.pages.forget_clean();
     }
     let has_data = record.rows.iter().any(|row| row.kind() == DATA);
@@ -51,7 +51,7 @@ pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u6
     if !record.outside.is_empty() {
         return None;
     }
-    // References of old records may lead to places where another page is by now, so no page is taken from the cache.
+    // References of old records may lead to places where another page is by now, so the cache is emptied first.
     scan.pages.forget_clean();
     let mut record = record;
     let found = stream::take_streams(&mut record, &mut scan.pages, table).ok()?;
