@@ -1,19 +1,20 @@
-//! The log at work: groups of changes that are all there or not at all.
+//! The log of an open volume: groups of changes that are all there or not at all.
 //!
 //! # What is written
-//! A *group* holds what metadata shall read from a commit on: whole file records and index blocks, pieces of other
-//! attributes. Groups are written as NTFS writes transactions, with its own operations, so that Windows and others
-//! replay them too.
+//! A *group* holds the new content of the metadata that a commit changed: whole file records and index blocks, pieces
+//! of other attributes. Groups are written as NTFS writes transactions, with its own operations, so that Windows and
+//! other drivers replay them too.
 //!
 //! # Why a group needs no undo
-//! Replay redoes all records up to the log's end and then undoes transactions that have none. Here a group begins on a
-//! page of its own, which is written last, after the group's other pages have been flushed: the log ends before a group
-//! or behind it, never inside. Metadata in place are written only after their group (and read only by who has
-//! replayed), so there is nothing to undo.
+//! Replay redoes all records up to the log's end and then undoes transactions that have not ended. Here a group begins
+//! on a page of its own, which is written last, after the group's other pages have been flushed: the log ends before a
+//! group or behind it, never inside. Metadata are written to their places only after their group is durable (and read
+//! only by drivers that have replayed the log), so there is nothing to undo.
 //!
 //! # Why old pages are never taken for new ones
-//! Each session begins at the ring's first page with the next turn's number. A page that an interrupted session left
-//! has an LSN of an older turn, wherever it stands.
+//! The upper bits of an LSN count the *turns* of the ring, that is how often its pages were begun anew from the first
+//! one. Each session begins at the ring's first page with the next turn's number. So a page that an interrupted session
+//! left has an LSN of an older turn, wherever it stands.
 
 mod compose;
 mod place;
@@ -33,23 +34,23 @@ use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::HashMap;
 
-/// The only transaction: its entry in a table that is never written.
+/// The number of the only transaction: its offset in the table of transactions, which is never written.
 const TRANSACTION: u32 = FIRST_ENTRY;
-/// Pages that are kept free: one for the next restart record, one so that a full ring is not an empty one.
+/// Pages of the ring that are kept free: one for the next restart record, one so that a full ring is not an empty one.
 const KEPT: u64 = 2;
-/// Attributes that one stretch between checkpoints can name: entries are named by a 16-bit offset.
+/// Attributes that can be named between two checkpoints: the log refers to their entries by a 16-bit offset.
 pub const MOST_ATTRIBUTES: usize = (u16::MAX as usize - FIRST_ENTRY as usize) / OPEN_ATTRIBUTE - 1;
-/// Pages that are written at once.
+/// Pages of one write, at most.
 const MOST_TOGETHER: usize = 64;
 /// Type of an index's blocks, `$INDEX_ALLOCATION`.
 const INDEX: u32 = 0xA0;
 /// Type of data, `$DATA`.
 const DATA: u32 = 0x80;
 
-/// What a change is to.
+/// The attribute that a change is made in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// A file record; the offset is that in `$MFT`.
+    /// A file record; the offset of a change is that in `$MFT`.
     FileRecord,
     /// A block of an index, in the attribute `$INDEX_ALLOCATION`.
     Index {
@@ -71,54 +72,55 @@ pub enum Target {
     },
 }
 
-/// What a piece of metadata shall read after the group that holds this.
+/// The new content of a piece of metadata, for a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
-    /// Which attribute it is of.
+    /// The attribute that the piece belongs to.
     pub target: &'a Target,
-    /// Where in that attribute's data it begins, in bytes.
+    /// Where in that attribute's data the piece begins, in bytes.
     pub offset: u64,
-    /// Every cluster of the volume that it touches, in the attribute's order.
+    /// Every cluster of the volume that the piece touches, in the attribute's order.
     pub lcns: &'a [u64],
     /// A whole file record or index block without its update sequence in place, or bytes as they stand on the device
     /// (at most 65,000).
     pub bytes: &'a [u8],
 }
 
-/// What the log says of the volume.
+/// The state of a volume according to its log.
 #[derive(Debug)]
 pub enum LogState {
-    /// It was closed, or the log is empty.
+    /// The volume was closed, or the log is empty.
     Clean,
-    /// It was not closed; this puts it right.
+    /// The volume was not closed; applying this replay makes it consistent.
     Unclean(Replay),
-    /// It was not closed, and the log holds what only others replay. The volume must not be written to: the reason.
+    /// The volume was not closed, and only other drivers can replay its log. It must not be written to; the text is the
+    /// reason.
     Foreign(String),
 }
 
-/// The log of an open volume. Whoever calls makes sure that only one thread does.
+/// The log of an open volume. The caller makes sure that only one thread uses it.
 #[derive(Debug)]
 pub struct Log {
     place: LogPlace,
     ring: Ring,
-    /// No LSN of the log is greater.
+    /// An LSN that none in the log exceeds.
     greatest: u64,
     session: Option<Session>,
 }
 
-/// What is known while the log is written to.
+/// The state of a log that is written to.
 #[derive(Debug)]
 struct Session {
     /// Where the next group begins.
     head: Spot,
-    /// The last restart record.
+    /// The LSN of the last restart record.
     restart: u64,
     opened: u32,
-    /// Restart pages that were written, for the numbers of their update sequences.
+    /// Counts the restart pages that were written, for the numbers of their update sequences.
     written: u16,
-    /// Attributes that were named since the last restart record, and their entries.
+    /// Attributes that were named since the last restart record, and their entries in the table of open attributes.
     attributes: HashMap<Target, u32>,
-    /// A write failed: what stands in the log is not known.
+    /// Whether a write failed, so that the content of the log is unknown.
     broken: bool,
 }
 
@@ -126,7 +128,7 @@ impl Log {
     /// Reads the log and says what state the volume is in.
     ///
     /// # Errors
-    /// What the device gives. A damaged log is [`LogState::Foreign`].
+    /// Errors of the device. A damaged log is not an error but [`LogState::Foreign`].
     pub fn open(device: &dyn Device, place: LogPlace) -> Result<(Log, LogState)> {
         let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
         let log = |ring, greatest, place| Log { place, ring, greatest, session: None };
@@ -142,7 +144,7 @@ impl Log {
         Ok((log(Ring::new(bytes), greatest, place), state))
     }
 
-    /// Whether a log may have so many bytes.
+    /// Whether a log may have this number of bytes.
     pub fn is_possible(bytes: u64) -> bool {
         Ring::check(bytes / PAGE as u64 * PAGE as u64).is_ok()
     }
@@ -150,7 +152,7 @@ impl Log {
     /// Makes the log of a new volume, on clusters that read as zeroes: closed and empty.
     ///
     /// # Errors
-    /// What the device gives.
+    /// Errors of the device, and [`Error::CannotMake`] for a size that no log can have.
     pub fn create(device: &dyn Device, place: LogPlace) -> Result<()> {
         let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
         if let Err(reason) = Ring::check(bytes) {
@@ -161,11 +163,11 @@ impl Log {
         log.end(device)
     }
 
-    /// Begins to write: the restart pages say from now on that the volume is in use. What the log held must be in place
-    /// and flushed. `floor` is an LSN that no structure of the volume exceeds, as far as known.
+    /// Begins to write: the restart pages say from now on that the volume is in use. The changes that the log held must
+    /// be in place and flushed. `floor` is an LSN that no structure of the volume exceeds, as far as known.
     ///
     /// # Errors
-    /// What the device gives.
+    /// [`Error::ReadOnly`] if LSNs are used up. Errors of the device.
     pub fn begin(&mut self, device: &dyn Device, floor: u64) -> Result<()> {
         let turn = self.ring.turn(self.greatest.max(floor)) + 1;
         if turn >= self.ring.turns() {
@@ -180,40 +182,40 @@ impl Log {
             attributes: HashMap::new(),
             broken: false,
         });
-        // Copies of older pages mean nothing any more.
+        // Copies of pages that an older session left are not valid any more.
         self.place.write(device, TAIL_PAGES.start * PAGE as u64, &[0xFF; 2 * PAGE])?;
         self.restart(device, 0)
     }
 
-    /// Bytes of groups that the log has room for if nothing is in it.
+    /// Bytes of groups for which an empty log has room.
     pub fn capacity(&self) -> u64 {
         (self.ring.pages() - FIRST_PAGE - KEPT - 1) * PAGE as u64
     }
 
-    /// Bytes of it that hold groups which the last checkpoint does not cover.
+    /// Bytes of the log that are taken by groups which the last checkpoint does not cover.
     pub fn used(&self) -> u64 {
         let since = |session: &Session| self.ring.distance(self.ring.spot(session.restart), session.head) - 1;
         self.session.as_ref().map_or(0, |session| since(session) * PAGE as u64)
     }
 
-    /// Bytes of the log that a group takes, at most, whose changes and their headers have so many bytes.
+    /// Bytes of the log that a group takes, at most, if its changes and their headers have `bytes` bytes.
     pub fn group(bytes: u64) -> u64 {
-        // Each page has a header, and a record that goes on in the next one may leave room for its own.
+        // Each page has a header, and may have at its end fewer unused bytes than the header of a log record has.
         ((bytes + 0x58).div_ceil((PAGE - 0x40 - 0x30) as u64) + 1) * PAGE as u64
     }
 
-    /// Bytes of changes and their headers for which an empty log has room.
+    /// Bytes of changes and their headers for which an empty log has room in one group.
     pub fn most_in_group(&self) -> u64 {
         (self.capacity() / PAGE as u64).saturating_sub(2) * (PAGE - 0x40 - 0x30) as u64
     }
 
-    /// Writes one group. When it returns, the group and everything that was written to the device before are durable;
+    /// Writes one group. When this returns, the group and everything that was written to the device before are durable;
     /// until then neither the device nor a replay shows any part of the group. Returns the LSN that records and index
     /// blocks of the group get, at offset 8, when they are written in place.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if there is no room before the next checkpoint, with nothing written. What the device gives:
-    /// then nothing more can be written, as what is in the log is not known.
+    /// [`Error::NoSpace`] if there is no room before the next checkpoint, with nothing written. Errors of the device:
+    /// then nothing more can be written, as the content of the log is unknown.
     pub fn append(&mut self, device: &dyn Device, changes: &[Change]) -> Result<u64> {
         let ring = self.ring;
         let session = self.session.as_mut().filter(|session| !session.broken).ok_or_else(not_open)?;
@@ -262,18 +264,18 @@ impl Log {
         Ok(lsn)
     }
 
-    /// Forgets all groups: what they hold must be in place and flushed.
+    /// Forgets all groups, whose changes must be in place and flushed.
     ///
     /// # Errors
-    /// What the device gives.
+    /// Errors of the device.
     pub fn checkpoint(&mut self, device: &dyn Device) -> Result<()> {
         self.restart(device, 0)
     }
 
-    /// Says that the volume is closed. All that the log holds must be in place and flushed.
+    /// Says in the log that the volume is closed. All changes that the log holds must be in place and flushed.
     ///
     /// # Errors
-    /// What the device gives.
+    /// Errors of the device.
     pub fn end(&mut self, device: &dyn Device) -> Result<()> {
         self.restart(device, RestartPage::CLEAN)?;
         self.session = None;
@@ -317,7 +319,7 @@ impl Log {
     }
 }
 
-/// Writes pages, those that follow one another together.
+/// Writes pages, adjacent ones in one write.
 fn write_pages(place: &LogPlace, device: &dyn Device, pages: &[Sealed]) -> Result<()> {
     for row in pages.chunk_by(|(one, _), (next, _)| one + 1 == *next) {
         for part in row.chunks(MOST_TOGETHER) {
@@ -332,7 +334,7 @@ fn not_open() -> Error {
     Error::ReadOnly("the log could not be written".into())
 }
 
-/// The step that makes an attribute known.
+/// The operation that names an attribute in the log.
 fn opening(target: &Target, entry: u32, lsn: u64) -> Operation {
     let (attribute, name) = match target {
         Target::FileRecord => {
@@ -356,7 +358,7 @@ fn opening(target: &Target, entry: u32, lsn: u64) -> Operation {
     }
 }
 
-/// The step that makes a change.
+/// The operation by which a replay makes a change.
 fn redo(change: &Change, target: u32, place: &LogPlace) -> Result<Operation> {
     let cluster = u64::from(place.cluster);
     let within = change.offset % cluster;

@@ -1,4 +1,4 @@
-//! Files: their attributes put together from their records.
+//! Files: their attributes, put together from their records.
 
 use super::*;
 
@@ -18,7 +18,7 @@ impl Core {
         Ok((record, at))
     }
 
-    /// A file by the number of its base record.
+    /// The file whose base record has this number.
     pub fn file(&mut self, number: u64) -> Result<Arc<File>> {
         if let Some(file) = self.files.get(&number) {
             return Ok(file.clone());
@@ -31,7 +31,7 @@ impl Core {
         Ok(file)
     }
 
-    /// A file that a reference leads to.
+    /// The file that a reference leads to; fails if the file has another sequence number.
     pub fn file_at(&mut self, reference: Reference) -> Result<Arc<File>> {
         let file = self.file(reference.number())?;
         let sequence = file.reference.sequence();
@@ -115,7 +115,8 @@ impl Core {
                 pieces.push(piece.clone());
             }
         }
-        // Not every writer keeps to the order of entries, and what they lead to says it too.
+        // Not every driver keeps to the order of entries, so the pieces are sorted by their own types, names and first
+        // clusters.
         let key = |piece: &Attribute| match &piece.content {
             AttributeContent::Resident { .. } => (piece.kind, piece.name.clone(), 0),
             AttributeContent::NonResident(outside) => (piece.kind, piece.name.clone(), outside.first),
@@ -131,7 +132,7 @@ impl Core {
         Ok(file)
     }
 
-    /// Puts a file where nothing on disk leads to it, and returns its number.
+    /// Keeps a file in memory only, under a number that nothing on disk leads to, and returns that number.
     pub fn detach(&mut self, mut file: File) -> u64 {
         let number = self.next_detached;
         self.next_detached += 1;

@@ -1,17 +1,18 @@
-//! What a commit takes.
+//! Gathering the images that a commit writes.
 
 use super::*;
 
-/// A commit in memory.
+/// The images that one commit writes.
 pub struct Batch {
-    /// What changed, in the order of keys.
+    /// The images that changed, in the order of their keys, and behind them the pages of `$Bitmap` that changed.
     pub images: Vec<(Key, Pending)>,
 }
 
 impl Core {
-    /// Everything that changed since the last commit, which is pending from now on.
+    /// Returns all images that changed since the last commit, and makes them pending.
     pub fn gather(&mut self) -> Result<Batch> {
-        // First what may give records back, which their bitmap says then.
+        // First the files in several records: encoding them may give records back, which the bitmap of records must
+        // show.
         self.encode_spread()?;
         self.gather_record_bits()?;
         self.encode_stale()?;
@@ -31,7 +32,7 @@ impl Core {
             let Some(image) = self.images.get_mut(&key).filter(|image| image.is_dirty()) else { continue };
             image.cost = 0;
             if !matches!(key, Key::Value(..)) {
-                // Each time it is written it has another number.
+                // Each version that is written has another update sequence number.
                 let bytes = Arc::make_mut(&mut image.bytes);
                 let at = usize::from(u16_at(bytes, 4));
                 let next = match u16_at(bytes, at).wrapping_add(1) {

@@ -1,29 +1,29 @@
-//! Images: what metadata reads as now, by record, index block or page.
+//! Images: the current bytes of metadata, by record, index block or page.
 
 use super::*;
 use std::collections::hash_map::Entry;
 
 impl Core {
-    /// How many bytes of images a commit would take now, about.
+    /// About how many bytes of the log a commit would take now.
     pub fn dirt(&self) -> u64 {
         self.dirt + (self.space.changed() + self.records_changed.len()) as u64 * (PAGE + OVERHEAD)
     }
 
-    /// What an image takes in the log, at most.
+    /// Bytes that an image takes in the log, at most.
     fn cost(key: Key, bytes: &[u8]) -> u32 {
         let length = match key {
-            // Of a record that is given up, little is left.
+            // A record that is given up and emptied is short.
             Key::Record(_) => match used_of_record(bytes) {
                 Some(..=72) => return FREED as u32,
                 used => used.unwrap_or(bytes.len()) as u64,
             },
-            // A block may fill up without a new image.
+            // The whole block counts: it may fill up without a new image.
             _ => bytes.len() as u64 + NAMING,
         };
         (length + OVERHEAD) as u32
     }
 
-    /// Notes that an image with a former cost has another now.
+    /// Notes that the cost of an image is `now` and was `before`, which is 0 for an image that was not dirty.
     fn soil(&mut self, key: Key, before: u32, now: u32) {
         if before == 0 {
             self.dirty.push(key);
@@ -32,7 +32,7 @@ impl Core {
         self.dirt += u64::from(now.saturating_sub(before));
     }
 
-    /// How many attributes a commit would have to make known to the log, at most.
+    /// How many attributes a commit would have to name in the log, at most.
     pub fn attributes_changed(&self) -> usize {
         self.others + 2
     }
@@ -45,12 +45,12 @@ impl Core {
             || !self.records_changed.is_empty()
     }
 
-    /// How many images a commit would take.
+    /// How many images a commit would write.
     pub fn dirty_count(&self) -> usize {
         self.dirty.len() + self.stale.len() + self.space.changed()
     }
 
-    /// Stores what a key's bytes are now.
+    /// Stores the current bytes of a key.
     pub fn put_image(&mut self, key: Key, bytes: Vec<u8>) {
         #[cfg(test)]
         {
@@ -63,7 +63,8 @@ impl Core {
         self.undo.push(Undo::Image(key, old));
     }
 
-    /// Replaces bytes among the entries of an index block that was read before. Whether there is room for what comes.
+    /// Replaces bytes among the entries of an index block that is in memory. Returns false, and changes nothing, if the
+    /// block is not in memory or has no room for the new bytes.
     pub fn splice_entries(&mut self, key: Key, offset: usize, length: usize, with: &[u8]) -> bool {
         let Some(image) = self.images.get_mut(&key) else { return false };
         let bytes: &mut Vec<u8> = Arc::make_mut(&mut image.bytes);
@@ -75,7 +76,7 @@ impl Core {
         true
     }
 
-    /// Changes bytes of an image that was read before.
+    /// Changes bytes of an image that is in memory.
     pub fn change_image(&mut self, key: Key, change: impl FnOnce(&mut Vec<u8>)) {
         let Some(image) = self.images.get_mut(&key) else { return };
         self.undo.push(Undo::Image(key, Some(image.clone())));
@@ -86,7 +87,7 @@ impl Core {
         self.soil(key, before, cost);
     }
 
-    /// Forgets an image of what is there no more.
+    /// Forgets the image of a structure that is not there any more.
     pub fn drop_image(&mut self, key: Key) {
         let old = self.images.remove(&key);
         if old.is_none() && !self.pending.contains_key(&key) {
@@ -97,7 +98,7 @@ impl Core {
         self.undo.push(Undo::Dropped);
     }
 
-    /// An image in memory, from this or an earlier commit.
+    /// The image of a key if it is in memory, current or pending from an earlier commit.
     pub fn known(&mut self, key: Key) -> Option<&mut Arc<Vec<u8>>> {
         match self.images.entry(key) {
             Entry::Occupied(image) => Some(&mut image.into_mut().bytes),
@@ -113,7 +114,7 @@ impl Core {
         self.images.keys()
     }
 
-    /// Keeps what was read.
+    /// Keeps an image that was read from the device.
     pub(super) fn keep(&mut self, key: Key, bytes: Arc<Vec<u8>>) {
         self.images.insert(key, Image { bytes, cost: 0 });
     }
@@ -123,7 +124,7 @@ impl Core {
         self.rounds += 1;
         let rounds = self.rounds;
         if self.images.len() > MOST_IMAGES {
-            // Half of them, another half each time.
+            // Half of the clean ones, another half each time.
             self.images.retain(|key, image| image.is_dirty() || key.number() >> (rounds % 4) & 1 == 0);
             if self.images.len() > MOST_IMAGES {
                 self.images.retain(|_, image| image.is_dirty());
@@ -147,7 +148,7 @@ impl Core {
         let length = (outside.clusters() * self.geometry.cluster).saturating_sub(at).min(PAGE);
         if let Some(bytes) = self.known(key) {
             if (bytes.len() as u64) < length {
-                // Clusters came behind it since.
+                // Clusters were added behind the page since it was read.
                 Arc::make_mut(bytes).resize(length as usize, 0);
             }
             return Ok(bytes.clone());

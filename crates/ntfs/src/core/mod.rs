@@ -1,9 +1,10 @@
 //! All metadata of an open volume, under one lock.
 //!
-//! What was read and what was changed is kept as *images* of records, index blocks and pages of other values. An
+//! The bytes that were read or changed are kept as *images* of records, index blocks and pages of other values. An
 //! operation changes images, and all that it changed is put back if it fails half-way ([`Core::transact`]). A commit
-//! takes every image that changed since the last one ([`Core::gather`]); from then on they are *pending*: in the log, and
-//! not yet in their places. A file's records are made of its attributes only then, however often it changed.
+//! takes every image that changed since the last one ([`Core::gather`]); from then on these are *pending*: in the log,
+//! and not yet in their places. The records of a file are made from its attributes only by the commit, however often
+//! the file changed before.
 
 mod files;
 mod gather;
@@ -35,23 +36,23 @@ use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bytes of a page, in which values that are not made of records or blocks are kept and logged.
+/// Bytes of a page, in which values other than records and index blocks are kept and logged.
 pub const PAGE: u64 = 4096;
-/// Numbers from here on are of files that nothing on disk leads to.
+/// Numbers from here on are those of files in memory that nothing on disk leads to.
 pub const DETACHED: u64 = 1 << 47;
-/// Images that are kept before those that did not change are let go.
+/// The number of images in memory above which unchanged ones are let go.
 const MOST_IMAGES: usize = 48 * 1024;
-/// Most bytes of records that are read at once: where one follows the other.
+/// Most bytes that are read at once where records are read one after the other.
 const READ_AHEAD: u64 = 32 << 10;
-/// Bytes that a change takes in the log besides what it changes, at most: the headers of its record, and the clusters that
-/// it names.
+/// Bytes that a change takes in the log besides its data, at most: the headers of its log record, and the numbers of
+/// the clusters that it touches.
 const OVERHEAD: u64 = 0x30 + 0x20 + 8 * (PAGE / 512 + 1);
-/// Bytes that it takes to make an attribute known to the log, at most.
+/// Bytes of the log that naming an attribute takes, at most.
 const NAMING: u64 = 192;
-/// The same of a record that was given up and emptied, with what is left of it.
+/// Bytes of the log that a record takes which was given up and emptied, headers included, at most.
 const FREED: u64 = 0x30 + 0x20 + 8 * 2 + 72;
 
-/// What an image is of.
+/// The structure that an image is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A record, by its number.
@@ -63,7 +64,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Something that tells keys apart.
+    /// A number by which [`Core::make_room`] chooses images; other keys may have the same.
     fn number(&self) -> u64 {
         match self {
             Key::Record(number) => *number,
@@ -72,12 +73,12 @@ impl Key {
     }
 }
 
-/// What a key's bytes are at this moment.
+/// The current bytes of a key.
 #[derive(Clone, Debug)]
 struct Image {
     /// The bytes, without update sequence.
     bytes: Arc<Vec<u8>>,
-    /// Bytes that it takes in the log, at most; 0 if it did not change since the last commit.
+    /// Bytes that the image takes in the log, at most; 0 if it did not change since the last commit.
     cost: u32,
 }
 
@@ -87,7 +88,7 @@ impl Image {
     }
 }
 
-/// Where bytes stand on the device: offset and length.
+/// Pieces of the device in order: offset and length in bytes.
 pub type Segments = SmallVec<[(u64, u64); 1]>;
 
 /// A committed image that is not yet in its place.
@@ -95,14 +96,14 @@ pub type Segments = SmallVec<[(u64, u64); 1]>;
 pub struct Pending {
     /// The bytes, without update sequence.
     pub bytes: Arc<Vec<u8>>,
-    /// Where they belong.
+    /// The pieces of the device where the bytes belong.
     pub places: Segments,
 }
 
 enum Undo {
     Image(Key, Option<Image>),
-    /// In an index block, at an offset among its entries: what stood there, and how many bytes stand there now; and what
-    /// the block cost before.
+    /// A change in an index block: the offset among its entries, the bytes that stood there, the length of those that
+    /// stand there now, and the block's cost before.
     Entries(Key, usize, Box<[u8]>, usize, u32),
     File(u64, Option<Arc<File>>),
     Take(Clusters, bool),
@@ -113,13 +114,13 @@ enum Undo {
     Hide(Clusters),
 }
 
-/// The metadata.
+/// The metadata of an open volume.
 pub struct Core {
     /// The device.
     pub device: Arc<dyn Device>,
-    /// Sizes and places.
+    /// Sizes and places of the volume's structures.
     pub geometry: Geometry,
-    /// The upper case of every unit.
+    /// The upper case of every UTF-16 unit.
     pub upcase: Arc<[u16]>,
     /// Free clusters.
     pub space: Space,
@@ -130,26 +131,26 @@ pub struct Core {
     /// Whether changes are accepted.
     pub health: Arc<Health>,
     images: HashMap<Key, Image, Numbers>,
-    /// What changed since the last commit. Some may be there twice, or be gone again.
+    /// The keys of images that changed since the last commit. Some may be there twice, or their images be gone again.
     dirty: Vec<Key>,
-    /// Bytes that they take in the log, at most.
+    /// Bytes that the dirty images take in the log, at most.
     dirt: u64,
-    /// How many of them are no records, of each of which the log may have to name the attribute.
+    /// How many dirty images are not records: for each of these the log may have to name an attribute.
     others: usize,
-    /// Bytes that one commit may take: what the log has room for, with some left for what a commit itself brings.
+    /// Bytes of the log that one commit may take: its room, less some for changes that a commit itself adds.
     pub most_in_group: u64,
-    /// Committed and not yet in place.
+    /// Committed images that are not yet in their places.
     pub pending: HashMap<Key, Pending, Numbers>,
-    /// What went with files that were removed: to be dropped from `pending` by the commit that removes them.
+    /// The keys of structures of removed files: to be dropped from `pending` by the commit of the removal.
     dropped: Vec<Key>,
     files: HashMap<u64, Arc<File>, Numbers>,
     /// The number of the next commit.
     commit: u64,
-    /// Files that changed since their records were made of them.
+    /// Files that changed since their records were last made.
     stale: HashSet<u64, Numbers>,
-    /// The record after those read last, and how many bytes were read then.
+    /// The number of the record after those read last, and how many bytes were read then.
     ahead: (u64, u64),
-    /// How often images were let go.
+    /// How often [`Core::make_room`] was called.
     rounds: u64,
     mft: Vec<Run>,
     records: Bits,
@@ -160,20 +161,20 @@ pub struct Core {
     next_detached: u64,
     undo: Vec<Undo>,
     depth: usize,
-    /// Images that were made whole so far.
+    /// How many images were made as a whole so far, for tests.
     #[cfg(test)]
     pub made: u64,
-    /// Security: the next number and place in `$SDS`, once they are known.
+    /// The next identifier of a descriptor and the next place in `$SDS`, once they are known.
     pub security: Option<crate::secure::Secure>,
-    /// Numbers of descriptors that were found in `$Secure`.
+    /// Identifiers of descriptors that were found in `$Secure`.
     pub descriptors: BTreeSet<u32>,
-    /// The files of `$Extend` whose indexes are kept: `$Reparse` and `$ObjId`.
+    /// The number of the file `$Reparse` in `$Extend`, if there is one, whose index is kept up to date.
     pub reparse_index: Option<u64>,
-    /// `$ObjId`.
+    /// The number of the file `$ObjId` in `$Extend`, if there is one, whose index is kept up to date.
     pub object_ids: Option<u64>,
     /// Whether there is a change journal.
     pub has_journal: bool,
-    /// Its file, until the first commit of this session has stamped it.
+    /// The number of the journal's file, until the first commit of this session has stamped it.
     pub journal: Option<u64>,
 }
 
@@ -224,13 +225,13 @@ impl Core {
         self.health.writable()
     }
 
-    /// Makes a change of which nothing remains if it fails.
+    /// Makes a change. If it fails, everything that it changed is put back.
     pub fn transact<T>(&mut self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
         let (start, dirt, whole) = (self.undo.len(), (self.dirt, self.others), self.dirt());
         self.depth += 1;
         let mut outcome = change(self);
         self.depth -= 1;
-        // A commit may bring room: whoever calls tries once more then.
+        // A commit may make room in the log: the caller makes one and tries once more.
         if self.depth == 0 && outcome.is_ok() && self.dirt() > self.most_in_group.max(whole) {
             outcome = Err(Error::NoSpace);
         }
@@ -268,7 +269,7 @@ impl Core {
                 Undo::RecordBit(number, value) => self.put_record_bit(number, value),
                 Undo::Records(count) => {
                     self.records.shrink(count);
-                    // Of records that are no more, nothing may be left that a commit would store.
+                    // A commit must find nothing to store of records that are not there any more.
                     self.images.retain(|key, _| !matches!(key, Key::Record(number) if *number >= count));
                     self.stale.retain(|number| *number < count);
                     self.kept_for_mft.retain(|number| *number < count);

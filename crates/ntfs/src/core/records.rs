@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// From here to the first record that is not the system's, records are for what `$MFT` itself needs.
+/// Records from this number up to the last of the system's are for pieces of `$MFT`'s own attributes.
 const MFT_RECORDS: u64 = 16;
-/// How many records of those and others are kept free for it.
+/// How many records, in that range or beyond, are kept free for `$MFT`.
 const KEPT_FOR_MFT: usize = 2;
 
 impl Core {
@@ -13,7 +13,7 @@ impl Core {
         self.records.len()
     }
 
-    /// How many of them are taken.
+    /// How many records are taken.
     pub fn records_taken(&self) -> u64 {
         self.records.ones(0..self.records.len())
     }
@@ -41,7 +41,7 @@ impl Core {
                 number,
             ));
         }
-        // Neighbours are often wanted next.
+        // Neighbouring records are often wanted next.
         let window = match self.ahead {
             (next, window) if next == number => (window * 2).min(READ_AHEAD),
             _ => PAGE,
@@ -80,7 +80,7 @@ impl Core {
         wanted.ok_or(Error::NotFound)
     }
 
-    /// Takes a free record. Its sequence number is the one it will have.
+    /// Takes a free record. The reference has the sequence number with which the record will be stored.
     pub fn take_record(&mut self) -> Result<Reference> {
         let next = self.next_record.max(record_number::FIRST_FREE);
         let number = match self.next_free(next).or_else(|| self.next_free(record_number::FIRST_FREE)) {
@@ -128,14 +128,14 @@ impl Core {
         self.take_free(number)
     }
 
-    /// Chooses free records that only `$MFT` gets. Where its runs need a further record, this must be one that those
-    /// before it lead to: there may be no other when all are in use.
+    /// Chooses free records that only `$MFT` gets. A further record for runs of `$MFT` must lie where the runs in the
+    /// records before it lead to, and no such record may be free when all are in use.
     pub(super) fn keep_for_mft(&mut self) {
         let records = &self.records;
         self.kept_for_mft.retain(|number| *number < records.len() && !records.get(*number));
         let low = MFT_RECORDS..record_number::FIRST_FREE.min(records.len());
         let free = (low.end - low.start) - records.ones(low);
-        // Those behind the last that is taken are what is found first.
+        // The search begins behind the last record that was taken, where a free one is found soonest.
         let mut at = self.next_record.max(record_number::FIRST_FREE);
         while free as usize + self.kept_for_mft.len() < KEPT_FOR_MFT {
             let Some(number) = self.next_free(at).or_else(|| self.next_free(record_number::FIRST_FREE))
@@ -157,14 +157,14 @@ impl Core {
         Ok(Reference::new(number, sequence))
     }
 
-    /// Gives a record up that a file needs no more, and empties it.
+    /// Gives up a record that a file no longer needs, and empties it.
     pub fn free_record(&mut self, reference: Reference) {
         let record = self.successor_of(reference.number());
         self.put_free_record(reference, record.to_bytes(self.geometry.record as usize).unwrap_or_default());
     }
 
-    /// Gives the records of a removed file up. What they said of it when it still had a name stays in them, as Windows
-    /// leaves it, for whoever wants the file back.
+    /// Gives up the records of a removed file. They keep the attributes that the file had with its name, as Windows
+    /// leaves them, so that the file can be recovered.
     pub fn free_records(&mut self, last: &File) {
         let number = last.reference.number();
         let mut fresh = None;
@@ -175,7 +175,7 @@ impl Core {
             }
             fresh = record.to_bytes(self.geometry.record as usize);
         }
-        // Of very many, the log has no room for what they said.
+        // If the records are very many, the log has no room for their old attributes.
         let whole = last.extensions.len() as u64 * (u64::from(self.geometry.record) + OVERHEAD);
         let is_kept = whole <= self.most_in_group / 4;
         for &reference in last.extensions.iter().chain([&last.reference]) {
@@ -196,12 +196,12 @@ impl Core {
         }
     }
 
-    /// Whether a record was stored since it was taken: what was taken ahead may never be.
+    /// Whether a record was stored since it was taken; a record that was taken ahead may not be.
     pub(super) fn is_stored(&mut self, number: u64) -> bool {
         self.record(number).is_ok_and(|bytes| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0)
     }
 
-    /// An empty record that will be written over the one there is.
+    /// An empty record that goes on with the log sequence number and the update sequence of the present one.
     fn successor_of(&mut self, number: u64) -> Record {
         let mut record = Record::new(number);
         if let Ok(old) = self.record(number) {
@@ -211,7 +211,7 @@ impl Core {
         record
     }
 
-    /// Stores a record that is not in use. The next file in it has another sequence number.
+    /// Stores a record as not in use, with the sequence number for the next file in it.
     fn put_free_record(&mut self, reference: Reference, mut bytes: Vec<u8>) {
         let number = reference.number();
         let sequence = match reference.sequence().wrapping_add(1) {
@@ -226,7 +226,7 @@ impl Core {
         self.clear_record_bit(number);
     }
 
-    /// Gives a record back that was taken, and never stored.
+    /// Marks a record as free, so that it is found again.
     pub(super) fn clear_record_bit(&mut self, number: u64) {
         self.set_record_bit(number, false);
         self.next_record = self.next_record.min(number);

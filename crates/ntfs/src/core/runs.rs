@@ -10,7 +10,7 @@ impl Core {
         Ok(bytes)
     }
 
-    /// Writes bytes of an attribute to the device, now.
+    /// Writes bytes of an attribute to the device at once, not with the next commit.
     pub fn write_runs(&self, runs: &(impl Runs + ?Sized), at: u64, bytes: &[u8]) -> Result<()> {
         let mut done = 0usize;
         for (offset, piece) in self.places(runs, at, bytes.len() as u64)? {
@@ -25,12 +25,12 @@ impl Core {
         places(self.geometry.cluster, runs, at, length)
     }
 
-    /// Clusters that data must leave free, so that metadata can go on.
+    /// Clusters that data must leave free, so that metadata can grow.
     pub fn reserve(&self) -> u64 {
         (self.space.total() / 256).clamp(8, (4 << 20) / self.geometry.cluster.min(1 << 18))
     }
 
-    /// Adds clusters at the end of an attribute, behind its last ones if those are free.
+    /// Adds clusters at the end of an attribute, right behind its last one if those are free.
     pub fn extend(
         &mut self,
         outside: &mut Outside,
@@ -64,7 +64,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes at most so many clusters that lie together.
+    /// Takes up to `most` clusters that lie together, from `near` on if possible.
     pub fn take_clusters(&mut self, near: Option<u64>, most: u64, on_disk: bool) -> Result<Clusters> {
         let found = self.space.find(near, most)?.ok_or(Error::NoSpace)?;
         self.space.take(found, on_disk);
@@ -72,7 +72,7 @@ impl Core {
         Ok(found)
     }
 
-    /// Gives the clusters of runs up.
+    /// Gives up the clusters of runs.
     pub fn give_runs(&mut self, runs: &[Run], held: Held, on_disk: bool) {
         for run in runs {
             if let Some(lcn) = run.lcn {
@@ -82,7 +82,7 @@ impl Core {
         }
     }
 
-    /// Clears the bits of runs on disk; they stay taken as long as the file is held.
+    /// Marks the clusters of runs as free on disk; in memory they stay taken as long as the file is held.
     pub fn hide_runs(&mut self, runs: &[Run]) {
         for run in runs {
             if let Some(lcn) = run.lcn {

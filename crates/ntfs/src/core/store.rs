@@ -1,35 +1,37 @@
-//! Files stored: their attributes spread over records.
+//! Storing files: their attributes are spread over records.
 //!
-//! A change of a file that needs several records only notes what it will take to store it: records, and clusters for its
-//! attribute list. These are taken then, or the change fails and nothing has changed. The commit spreads the attributes,
-//! once for however many changes, and gives back what was not needed. An attribute stays in the record that has it as long
-//! as it fits there, so that a change of one writes few records; and a list that says the same stays where it is.
+//! A change of a file that needs several records does not make these; it only takes the records, and the clusters for
+//! the attribute list, that making them will need at most. If there are none, the change fails and nothing has changed.
+//! The commit spreads the attributes over the records, once for however many changes, and gives back the records and
+//! clusters that were not needed. An attribute stays in its record as long as it fits there, so that a change of one
+//! attribute writes few records; an attribute list that does not change stays in its clusters.
 
 use super::*;
 use crate::layout::runs::packed_length;
 use crate::runlist::cut;
 use std::collections::HashMap;
 
-/// Longer than the runs of any file.
+/// More bytes than the packed runs of any file have.
 const ENDLESS: usize = usize::MAX / 2;
 
-/// What a file may need at most: pieces of attributes, each of which could want a record of its own, and bytes of list.
+/// What storing a file may need at most: pieces of attributes, each of which could want a record of its own, and bytes
+/// of attribute list.
 struct Needs {
     pieces: usize,
     list: usize,
 }
 
-/// How many attributes changed, or pieces of them: those that may want another place, and those that stay.
+/// How many pieces of attributes changed: those that may want another place, and those that stay.
 #[derive(Default)]
 struct Difference {
     moved: usize,
     same: usize,
 }
 
-/// Pieces that an attribute is at most in.
+/// The number of pieces that an attribute is in, at most.
 fn most_pieces(attr: &Attr, room: usize) -> usize {
     attr.outside().map_or(1, |data| {
-        // What a header takes, the last pair that does not fit, and the longer first place.
+        // Subtracted: the header, the last mapping pair, which may not fit, and the longer first cluster number.
         let fits = room.saturating_sub(0x48 + 8 + attr.name.len() * 2 + 40).max(24);
         1 + data.runs.most_packed().div_ceil(fits)
     })
@@ -61,7 +63,7 @@ fn difference(old: &File, new: &File, room: usize) -> Difference {
                 after = rest;
             }
             ([one, rest @ ..], [two, next @ ..]) if one == two => (before, after) = (rest, next),
-            // Of names a file has several, of which one comes or goes.
+            // A file has several `$FILE_NAME`s, of which one comes or goes.
             ([one, rest @ ..], [two, ..]) if rest.first() == Some(two) || key(one) < key(two) => {
                 found.moved += most_pieces(one, room);
                 before = rest;
@@ -90,13 +92,13 @@ fn difference(old: &File, new: &File, room: usize) -> Difference {
     }
 }
 
-/// A record while attributes are spread.
+/// A record of a file while the file's pieces are assigned to records.
 struct Bin {
     reference: Reference,
     left: usize,
-    /// The attributes that it has now.
+    /// The attributes that the record has at present.
     old: Vec<Attribute>,
-    /// The number that the next new attribute gets.
+    /// The number that the next new attribute of the record gets.
     next: u16,
     is_used: bool,
 }
@@ -104,13 +106,13 @@ struct Bin {
 /// How the pieces of a file are spread over its records.
 struct Spread {
     bins: Vec<Bin>,
-    /// Where each piece goes: which bin, and its number there if it has one.
+    /// For each piece the index of its bin, and its attribute number if it is in that record already.
     homes: Vec<(usize, Option<u16>)>,
-    /// The first piece for which there is no place.
+    /// The index of the first piece for which no bin has room.
     lacking: Option<usize>,
 }
 
-/// What tells pieces of a file apart: type, name, first virtual cluster, and of names the name.
+/// What tells pieces of a file apart: type, name, first virtual cluster, and of a `$FILE_NAME` its value.
 type PieceKey<'a> = (Kind, &'a [u16], u64, &'a [u8]);
 
 fn piece_key(piece: &Attribute) -> PieceKey<'_> {
@@ -123,13 +125,13 @@ fn piece_key(piece: &Attribute) -> PieceKey<'_> {
     }
 }
 
-/// The entry of a piece, which does not lead anywhere yet.
+/// The attribute list entry of a piece; its record and attribute number are filled in later.
 fn entry(piece: &Attribute) -> ListEntry {
     let (kind, _, first, _) = piece_key(piece);
     ListEntry { kind, name: piece.name.clone(), first, record: Reference::default(), id: 0 }
 }
 
-/// Whether two records say the same, whatever their update sequences have put aside.
+/// Whether two records are the same, apart from the bytes that their update sequences have put aside.
 fn is_same_record(one: &[u8], two: &[u8]) -> bool {
     let (at, count) = (usize::from(u16_at(two, 4)), usize::from(u16_at(two, 6)));
     let aside = at + 2..at + 2 * count;
@@ -145,8 +147,8 @@ fn is_mft(file: &File) -> bool {
     file.reference.number() == record_number::MFT
 }
 
-/// Whether a piece must stand in the base record: what every file begins with, and the runs of `$MFT` that lead to its
-/// other records.
+/// Whether a piece must stand in the base record: `$STANDARD_INFORMATION`, and the first runs of `$MFT`, which lead to
+/// its other records.
 fn must_be_in_base(piece: &Attribute, is_mft: bool) -> bool {
     let (kind, name, first, _) = piece_key(piece);
     kind == Kind::STANDARD_INFORMATION || is_mft && kind == Kind::DATA && name.is_empty() && first == 0
@@ -157,23 +159,24 @@ impl Core {
         Record::room(self.geometry.record as usize)
     }
 
-    /// Whether an attribute list of so many bytes stands in the base record.
+    /// Whether an attribute list of `bytes` bytes is resident in the base record.
     fn is_resident_list(&self, bytes: usize) -> bool {
         bytes + 0x18 <= self.room() / 3
     }
 
-    /// The pieces of a file that needs several records.
+    /// Cuts the attributes of a file that needs several records into pieces.
     pub(super) fn pieces_of(&self, file: &File) -> Vec<Attribute> {
         let room = self.room();
         // The first piece of `$MFT`'s own runs must stand in its base record, which leads to all others.
         file.pieces(if is_mft(file) { room / 3 } else { room }, room, self.geometry.cluster)
     }
 
-    /// Stores a file: notes that its records are to be made, and takes what that needs.
+    /// Stores a file: notes that the commit must make its records, and takes the records and clusters that this needs.
     ///
     /// # Errors
-    /// [`Error::NoSpace`], also if what is free lies in so small pieces that a list of attributes in them could not be
-    /// described. [`Error::RecordFull`] if the list would be too long, or an attribute is.
+    /// [`Error::NoSpace`], also if the free clusters lie in so small pieces that the runs of an attribute list in them
+    /// would not fit into the base record. [`Error::RecordFull`] if the attribute list would be too long, or an
+    /// attribute is.
     pub fn store(&mut self, mut file: File) -> Result<()> {
         let number = file.reference.number();
         if number < DETACHED {
@@ -204,7 +207,7 @@ impl Core {
         Ok(())
     }
 
-    /// Gives a record up, which may have been taken for nothing.
+    /// Gives up a record, which may have been taken ahead and never stored.
     fn give_record_back(&mut self, reference: Reference) {
         match self.is_stored(reference.number()) {
             true => self.free_record(reference),
@@ -212,7 +215,7 @@ impl Core {
         }
     }
 
-    /// Gives the clusters of a file's attribute list up, and those that were taken for the next one.
+    /// Gives up the clusters of a file's attribute list, and those that were taken for the next list.
     pub fn give_list(&mut self, file: &mut File) {
         for runs in [std::mem::take(&mut file.list), std::mem::take(&mut file.ahead.spare)] {
             self.give_runs(&runs, Held::Data, true);
@@ -221,7 +224,7 @@ impl Core {
         file.used = 0;
     }
 
-    /// Takes what the commit will need to store a file in several records.
+    /// Takes the records and clusters that the commit will need to store a file in several records.
     fn take_ahead(&mut self, file: &mut File) -> Result<()> {
         let room = self.room();
         let is_longer = |attr: &Attr| {
@@ -249,7 +252,7 @@ impl Core {
         file.ahead.moved += found.moved;
         file.ahead.same += found.same;
         if file.ahead.moved > 0 {
-            // What a longer list of runs drives out of the base record wants two more.
+            // Two more, for pieces that a longer list of attributes drives out of the base record.
             let wanted = (file.used + file.ahead.moved + 2).min(needs.pieces);
             if !is_mft(file) {
                 self.reserve_records(file, wanted, needs.pieces)?;
@@ -259,7 +262,8 @@ impl Core {
         if is_mft(file) {
             self.reserve_for_mft(file)?;
         }
-        // Whoever removes the file writes each of them once more. What becomes smaller is let be.
+        // Removing the file writes each of its records once more, in one group. A change that makes it smaller is
+        // allowed.
         let pieces = old.map_or(0, |old| needs_of(old, room).pieces);
         if needs.pieces > pieces && file.extensions.len() as u64 * FREED > self.most_in_group {
             let what = "the log has room for the records of no larger file";
@@ -272,7 +276,7 @@ impl Core {
         if file.extensions.len() >= wanted {
             return Ok(());
         }
-        // Some more, for changes until the commit.
+        // Some more than wanted, for changes until the commit.
         while file.extensions.len() < (wanted * 5 / 4 + 4).min(most) {
             match self.transact(Core::take_record) {
                 Ok(reference) => file.extensions.push(reference),
@@ -283,7 +287,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes other clusters for a list of so many bytes.
+    /// Takes new clusters for an attribute list of `bytes` bytes.
     fn reserve_list(&mut self, file: &mut File, bytes: usize) -> Result<()> {
         let clusters = |bytes: usize| (bytes as u64).div_ceil(self.geometry.cluster);
         let (least, most) = (clusters(bytes), clusters(bytes * 5 / 4 + 1024));
@@ -294,7 +298,7 @@ impl Core {
         let runs = std::mem::take(&mut file.ahead.spare);
         let mut reserved = Outside { runs: runs.into_iter().collect(), ..Outside::default() };
         let mut more = reserved.clone();
-        // In few pieces, as their runs must stand in the base record.
+        // In few pieces if possible, as the runs of these clusters must stand in the base record.
         if self.transact(|core| core.extend_near(&mut more, most - have, None, true, true)).is_ok() {
             reserved = more;
         } else {
@@ -311,8 +315,8 @@ impl Core {
         Ok(())
     }
 
-    /// Takes records for `$MFT` itself: each must stand in clusters that the pieces before it lead to, as nobody could
-    /// find it otherwise.
+    /// Takes records for `$MFT` itself: each must stand in clusters that the pieces before it lead to, as no driver
+    /// could find it otherwise.
     fn reserve_for_mft(&mut self, file: &mut File) -> Result<()> {
         let pieces = self.pieces_of(file);
         let size = u64::from(self.geometry.record);
@@ -327,7 +331,7 @@ impl Core {
         }
     }
 
-    /// Says where each piece goes.
+    /// Assigns each piece of a file to one of the file's records.
     fn spread(&mut self, file: &File, pieces: &[Attribute]) -> Result<Spread> {
         let (room, is_mft) = (self.room(), is_mft(file));
         let (size, cluster) = (u64::from(self.geometry.record), self.geometry.cluster);
@@ -357,7 +361,8 @@ impl Core {
         let homes: Vec<Option<(usize, u16, usize)>> =
             pieces.iter().map(|piece| known.get(&piece_key(piece)).copied()).collect();
         let mut places: Vec<Option<(usize, Option<u16>)>> = vec![None; pieces.len()];
-        // Whether a piece of `$MFT`'s own runs can be found in a record.
+        // Whether a driver that has read the pieces before this one can find the record, if this is a piece of `$MFT`'s
+        // own runs.
         let can_be_found = |index: usize, reference: Reference| match piece_key(&pieces[index]) {
             (Kind::DATA, [], first, _) if is_mft => {
                 reference.number() == record_number::MFT || (reference.number() + 1) * size <= first * cluster
@@ -404,7 +409,7 @@ impl Core {
         Ok(Spread { bins, homes, lacking })
     }
 
-    /// Makes the records of files that need several, for which all was taken.
+    /// Makes the records of changed files that need several, from the records and clusters that were taken ahead.
     pub(super) fn encode_spread(&mut self) -> Result<()> {
         let room = self.room();
         let stale = self.stale.iter().filter_map(|number| self.files.get(number));
@@ -470,7 +475,7 @@ impl Core {
         Ok(())
     }
 
-    /// Writes an attribute list to the clusters that were taken for it, unless the old one says the same.
+    /// Writes an attribute list to the clusters that were taken for it, unless the old list has the same entries.
     fn place_list(&mut self, file: &mut File, list: &[ListEntry], value: &mut Vec<u8>) -> Result<Attribute> {
         let cluster = self.geometry.cluster;
         let spare = std::mem::take(&mut file.ahead.spare);
@@ -513,11 +518,11 @@ impl Core {
         Ok(whole.swap_remove(0))
     }
 
-    /// Makes the records of the files that changed since, each of which fits into one.
+    /// Makes the records of the other files that changed since the last commit; nearly all fit into one.
     pub(super) fn encode_stale(&mut self) -> Result<()> {
         let (cluster, room) = (self.geometry.cluster, self.room());
         for number in std::mem::take(&mut self.stale) {
-            // One that was removed again has none.
+            // A file that was removed again has no record to make.
             let Some(file) = self.files.get(&number).cloned() else { continue };
             if file.length() > room {
                 self.encode((*file).clone())?;

@@ -4,13 +4,13 @@ use crate::layout::log::{
     FIRST_PAGE, LEAST_PAGES, Operation, PAGE, PAGE_DATA, RECORD_HEADER, RecordHeader, RecordPage, RestartPage,
 };
 
-/// The ring's size, and with it what an LSN means.
+/// The ring in a log of this size, which determines how an LSN is divided into turn and place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
     bytes: u64,
 }
 
-/// A page of the ring in one of its turns.
+/// A page of the ring in one of the ring's turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     pub page: u64,
@@ -20,7 +20,7 @@ pub struct Spot {
 impl Ring {
     /// Whether a log of this size can be used; the reason if not.
     pub fn check(bytes: u64) -> Result<(), String> {
-        // More than 4 GiB is not taken by NTFS; offsets would not fit next to the turn.
+        // NTFS does not take more than 4 GiB; an offset would not fit into an LSN next to the turn.
         if (LEAST_PAGES * PAGE as u64..=1 << 32).contains(&bytes) {
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Ring {
         self.bytes / PAGE as u64
     }
 
-    /// Bits of an LSN that are a place.
+    /// The number of bits of an LSN that are the place.
     fn place_bits(self) -> u32 {
         64 - RestartPage::sequence_bits(self.bytes)
     }
@@ -45,7 +45,7 @@ impl Ring {
         spot.turn << self.place_bits() | (spot.page * PAGE as u64 + at as u64) >> 3
     }
 
-    /// How many turns can be numbered, with some left for what a session writes.
+    /// How many turns an LSN can number, less some that are left for one session.
     pub fn turns(self) -> u64 {
         (u64::MAX >> self.place_bits()) - (1 << 20)
     }
@@ -55,7 +55,7 @@ impl Ring {
         lsn >> self.place_bits()
     }
 
-    /// Where in the log the record of an LSN stands, in bytes.
+    /// The byte offset in the log of the record with an LSN.
     pub fn offset(self, lsn: u64) -> u64 {
         (lsn & ((1 << self.place_bits()) - 1)) << 3
     }
@@ -72,14 +72,14 @@ impl Ring {
         }
     }
 
-    /// Pages from one spot to a later one.
+    /// The number of pages from one spot to a later one.
     pub fn distance(self, from: Spot, to: Spot) -> u64 {
         let turns = to.turn.saturating_sub(from.turn);
         (to.page + turns * (self.pages() - FIRST_PAGE)).saturating_sub(from.page)
     }
 }
 
-/// A page as it is written, and its number.
+/// The number of a page in the log, and the page as it is written.
 pub type Sealed = (u64, Box<[u8; PAGE]>);
 
 /// Lays records into pages, from the beginning of a page on.
@@ -87,7 +87,7 @@ pub struct Composer {
     ring: Ring,
     pages: Vec<Page>,
     at: usize,
-    /// The transaction's last record.
+    /// The LSN of the transaction's last record.
     previous: u64,
 }
 
@@ -123,7 +123,7 @@ impl Composer {
         self.at = PAGE_DATA;
     }
 
-    /// Adds a step of a transaction, and returns its LSN.
+    /// Adds an operation of a transaction, and returns its LSN.
     pub fn step(&mut self, transaction: u32, operation: &Operation) -> u64 {
         let header = RecordHeader {
             previous: self.previous,
@@ -138,7 +138,7 @@ impl Composer {
         lsn
     }
 
-    /// Adds a record, and returns its LSN. `header` says all but place and length.
+    /// Adds a record, and returns its LSN. `header` has all fields but the LSN and the length.
     pub fn push(&mut self, header: RecordHeader, data: &[u8]) -> u64 {
         let lsn = self.next();
         let goes_on = data.len() > PAGE - self.at - RECORD_HEADER;
@@ -163,7 +163,7 @@ impl Composer {
         lsn
     }
 
-    /// Puts bytes, for which there is room, into the page.
+    /// Copies bytes into the current page, which has room for them.
     fn lay(&mut self, lsn: u64, bytes: &[u8]) {
         if let Some(page) = self.pages.last_mut() {
             page.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
@@ -175,7 +175,7 @@ impl Composer {
         self.at += bytes.len();
     }
 
-    /// The pages by their numbers, and where the next begin.
+    /// The finished pages with their numbers, and the spot where the next group begins.
     pub fn finish(self) -> (Vec<Sealed>, Spot) {
         let next =
             self.pages.last().map_or(Spot { page: FIRST_PAGE, turn: 0 }, |page| self.ring.after(page.spot));

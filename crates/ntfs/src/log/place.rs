@@ -4,10 +4,10 @@ use crate::layout::{Geometry, Run};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 
-/// Where the log stands on the device, and the sizes of what it is about.
+/// Where the log stands on the device, and the sizes of clusters and records on its volume.
 #[derive(Clone, Debug)]
 pub struct LogPlace {
-    /// The log's data in its order: offset and length in bytes on the device, multiples of the cluster.
+    /// The pieces of the log in order: device offset and length in bytes, multiples of the cluster.
     pub runs: Vec<(u64, u64)>,
     /// Bytes of a cluster.
     pub cluster: u32,
@@ -16,7 +16,7 @@ pub struct LogPlace {
 }
 
 impl LogPlace {
-    /// The log with these runs on such a volume; `None` if it has a hole.
+    /// The place of a log with these runs; `None` if they have a hole.
     pub fn of_runs(runs: &[Run], geometry: &Geometry) -> Option<LogPlace> {
         let cluster = geometry.cluster;
         let place = |run: &Run| Some((run.lcn? * cluster, run.length * cluster));

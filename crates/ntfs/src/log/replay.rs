@@ -1,4 +1,4 @@
-//! What a log holds that is to be put into its place.
+//! Changes from a log that are to be made in their places.
 
 use crate::layout::bytes::{put, u16_at};
 use crate::layout::fixup;
@@ -14,10 +14,10 @@ pub struct Replay {
     record: u32,
     greatest: u64,
     attributes: HashMap<u32, OpenAttribute>,
-    /// What each place is to be, and when that was said: only the last word counts.
+    /// The bytes for each place, and the number of the change that gave them: of several changes the last counts.
     groups: HashMap<Places, (u64, Vec<u8>)>,
     said: u64,
-    /// What belongs to a group whose end was not seen yet.
+    /// Changes of a group whose end was not read yet.
     open: Vec<Patch>,
     bytes: u64,
 }
@@ -46,28 +46,28 @@ impl Replay {
         }
     }
 
-    /// The greatest LSN that was met.
+    /// The greatest LSN that was read.
     pub(super) fn greatest(&self) -> u64 {
         self.greatest
     }
 
-    /// Bytes that were collected, and are kept.
+    /// Bytes of the changes that are kept.
     pub(super) fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the log ends inside a group of records, which is not replayed. Logs that are written here never end so:
+    /// Whether the log ends inside a group of records, which is not replayed. Logs that this crate writes never end so:
     /// other drivers would redo the beginning of the group, and would have to undo it again.
     pub fn is_torn(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Structures that will be written.
+    /// The number of structures that will be written.
     pub fn structures(&self) -> usize {
         self.groups.len()
     }
 
-    /// Takes one step; the reason if it cannot be replayed.
+    /// Takes one operation of the log; fails with the reason if it cannot be replayed.
     pub(super) fn add(&mut self, header: &RecordHeader, step: Operation) -> std::result::Result<(), String> {
         self.greatest = self.greatest.max(header.lsn);
         let cannot = |what: &str| Err(format!("its log's record {:#x} {what}", header.lsn));
@@ -111,15 +111,15 @@ impl Replay {
         }
     }
 
-    /// The bytes that a step puts on the device. `block` is the size of the record or index block that it gives whole,
-    /// or 0 for plain bytes.
+    /// The bytes that an operation puts on the device, and their places. `block` is the size of the record or index
+    /// block that the operation gives whole, or 0 for plain bytes.
     fn patch(&self, step: &Operation, block: u32, lsn: u64) -> Option<Patch> {
         let mut bytes = step.redo_data.clone();
         let within =
             u64::from(step.block) * 512 + u64::from(step.record_offset) + u64::from(step.attribute_offset);
         if block != 0 {
             let size = block as usize;
-            // Shorter ones end with what nobody reads.
+            // A shorter record or block was logged without its unused end.
             if bytes.len() > size
                 || bytes.len() < 0x18
                 || step.record_offset != 0
@@ -149,11 +149,11 @@ impl Replay {
         Some(Patch { places, bytes })
     }
 
-    /// Puts everything into its place, and flushes. For a volume that is only read the device is one that keeps writes
-    /// to itself.
+    /// Puts all changes into their places, and flushes. For a volume that is only read, `device` is an overlay that
+    /// keeps writes to itself.
     ///
     /// # Errors
-    /// What the device gives. Done again, it does the same.
+    /// Errors of the device. Applying the changes again does the same.
     pub fn apply(&self, device: &dyn Device) -> Result<()> {
         let sector = u64::from(device.sectors().logical);
         let mut sectors: BTreeMap<u64, Vec<u8>> = BTreeMap::new();

@@ -10,10 +10,11 @@ use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::cell::RefCell;
 
-/// Bytes that a replay may write beyond as many as the log has: records are logged without what they do not use.
+/// Bytes that a replay may write beyond the length of the log: records are logged without their unused part.
 const MOST: u64 = 128 << 20;
 
-/// The restart page that counts, if one is whole, and the volume's state. `bytes` is the log's length in whole pages.
+/// Returns the restart page with the later LSN, if one is whole, and the volume's state. `bytes` is the log's length in
+/// whole pages.
 pub fn state(device: &dyn Device, place: &LogPlace, bytes: u64) -> Result<(Option<RestartPage>, LogState)> {
     let mut best: Option<RestartPage> = None;
     let mut damage = None;
@@ -50,7 +51,7 @@ pub fn state(device: &dyn Device, place: &LogPlace, bytes: u64) -> Result<(Optio
     Ok((Some(page), state))
 }
 
-/// Everything since the last restart record; the reason if it cannot all be replayed here.
+/// Collects the operations since the last restart record; the reason if they cannot all be replayed here.
 fn collect(reader: &Reader, page: &RestartPage) -> Result<std::result::Result<Replay, String>> {
     let Some((header, data)) = reader.record(page.restart)? else {
         return Ok(Err("the log's restart record is not whole".into()));
@@ -64,7 +65,7 @@ fn collect(reader: &Reader, page: &RestartPage) -> Result<std::result::Result<Re
     let Some((mut header, _)) = reader.record(restart.start)? else {
         return Ok(Err("the record where the log's replay begins is not whole".into()));
     };
-    // LSNs only grow, and each step is one record further in a ring that ends.
+    // The loop ends: each LSN must be greater than the one before, and the ring has an end.
     while let Some(next) = reader.next(&header)?
         && let Some((record, data)) = reader.record(next)?
         && next > header.lsn
@@ -86,14 +87,14 @@ fn collect(reader: &Reader, page: &RestartPage) -> Result<std::result::Result<Re
     Ok(Ok(replay))
 }
 
-/// Pages that are read at once: records are read one after the other.
+/// Pages that are read at once, as records are read one after the other.
 const AHEAD: u64 = 16;
 
 struct Reader<'a> {
     device: &'a dyn Device,
     place: &'a LogPlace,
     ring: Ring,
-    /// Copies of pages of the ring.
+    /// The copies of pages of the ring that the log's tail pages hold.
     tails: Vec<Tail>,
     /// The pages read last, as they stand on the device: the number of the first, and their bytes.
     window: RefCell<(u64, Vec<u8>)>,
@@ -111,7 +112,7 @@ impl<'a> Reader<'a> {
         for number in TAIL_PAGES {
             let mut page = Box::new([0; PAGE]);
             place.read(device, number * PAGE as u64, &mut page[..])?;
-            // What is no copy of a page is nothing: they are in use only now and then.
+            // A tail page without such a copy is passed over: tail pages are in use only now and then.
             let copied = RecordPage::open(&mut page, number * PAGE as u64).ok().and_then(RecordPage::copied);
             if let Some((number, header)) = copied.filter(|(number, _)| *number < ring.pages()) {
                 tails.push(Tail(number, header, page));
@@ -131,7 +132,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A page of the ring as it stands there; `None` if it is not whole.
+    /// A page of the ring as it stands in its place; `None` if it is not whole.
     fn page_in_place(&self, number: u64) -> Result<Option<(RecordPage, Box<[u8; PAGE]>)>> {
         if number >= self.ring.pages() {
             return Ok(None);
@@ -186,7 +187,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the record behind this one would stand; `None` if the log ends.
+    /// The LSN of the record behind this one; `None` if the log ends.
     fn next(&self, header: &RecordHeader) -> Result<Option<u64>> {
         let mut spot = self.ring.spot(header.lsn);
         let mut at = (self.ring.offset(header.lsn) % PAGE as u64) as usize + RECORD_HEADER;

@@ -1,4 +1,4 @@
-//! Commits: what changed goes into the log as one group, and from there to its places.
+//! Commits: the images of all metadata that changed go into the log as one group, and from there to their places.
 
 use super::*;
 use crate::core::{Batch, Key, Pending};
@@ -8,17 +8,17 @@ use crate::log::{Change, Log, MOST_ATTRIBUTES, Target};
 use platter_device::write_any;
 use smallvec::SmallVec;
 
-/// Images of a commit before the next change makes one, and the bytes of such images as a part of the log.
+/// The number of dirty images above which a commit is made before the next change.
 const MOST_IMAGES: usize = 4096;
-/// Bytes that wait to be written to their places, at most: as much memory a replay takes.
+/// Bytes that wait to be written to their places, at most: a replay of the log takes as much memory.
 const MOST_PENDING: u64 = 32 << 20;
-/// Indexes that one commit may change: the log names each by a 16-bit number.
+/// The number of indexes that groups may change between two checkpoints: the log names each by a 16-bit number.
 const MOST_INDEXES: usize = 256;
 
-/// Bytes after which what lies together is written in another piece.
+/// Length in bytes at which a write of adjacent images ends and the next one begins.
 const LONGEST_WRITE: usize = 1 << 20;
 
-/// What the log calls an image, where it is in its attribute, and on which clusters.
+/// The target by which the log names an image, the image's byte offset in that attribute, and its clusters.
 type Named = (Target, u64, SmallVec<[u64; 1]>);
 
 /// Nodes whose sizes and times a commit could not record, each with the reason: a place that cannot be read, or no
@@ -27,18 +27,18 @@ type Named = (Target, u64, SmallVec<[u64; 1]>);
 pub(super) struct Left(Vec<(u64, Error)>);
 
 impl Left {
-    /// Fails if there is any.
+    /// Fails with the reason of the first node that was left, if any was.
     pub(super) fn none(self) -> Result<()> {
         self.0.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Fails if this one is among them.
+    /// Fails with the reason of this node, if it was left.
     pub(super) fn without(self, node: u64) -> Result<()> {
         Left(self.0.into_iter().filter(|(left, _)| *left == node).collect()).none()
     }
 }
 
-/// The one who commits.
+/// The state that belongs to the leader of a commit: the log, and what its groups changed since the last checkpoint.
 pub struct Turn {
     log: Option<Log>,
     is_begun: bool,
@@ -46,25 +46,26 @@ pub struct Turn {
     is_live: bool,
     /// The log sequence number of the last group.
     lsn: u64,
-    /// Indexes that groups since the last checkpoint name.
+    /// The indexes named by the groups since the last checkpoint.
     indexes: BTreeSet<Key>,
 }
 
 impl Turn {
-    /// With the log of a volume, if that is written to, and whether it says that the volume is in use.
+    /// Makes the state from a volume's log (`None` if it is not written to); `is_live` says whether the log on disk has
+    /// the volume as in use.
     pub fn new(log: Option<Log>, is_live: bool) -> Turn {
         Turn { log, is_begun: false, is_live, lsn: 0, indexes: BTreeSet::new() }
     }
 }
 
 impl NtfsVolume {
-    /// Before the next change, commits if much waits.
+    /// Commits if many changes wait in memory; called before each change.
     pub(super) fn relieve(&self) -> Result<()> {
         let is_much = {
             let core = self.core();
             self.health.writable().is_ok() && self.is_much(&core)
         };
-        // What cannot be recorded yet goes on waiting; a sync of it will tell.
+        // A node that cannot be recorded yet stays touched; a sync of that node reports the error.
         if is_much { self.commit().map(drop) } else { Ok(()) }
     }
 
@@ -72,7 +73,7 @@ impl NtfsVolume {
         self.log_capacity.load(Ordering::Relaxed) / 4
     }
 
-    /// Makes what is given up usable again, if there is any.
+    /// Makes clusters that were given up usable again, if there are any, by a commit and a checkpoint.
     pub(super) fn make_space(&self) -> Result<()> {
         self.give_back_ahead();
         self.health.writable()?;
@@ -82,8 +83,8 @@ impl NtfsVolume {
         })
     }
 
-    /// Makes everything up to now survive a power cut, by a commit that serves all who wait for one. What it had to leave
-    /// is among those that were touched, and told to who leads.
+    /// Makes all changes up to now survive a power cut, by a commit that serves all callers that wait for one. Nodes
+    /// that the commit had to leave stay touched, and are returned to the caller that led it.
     pub(super) fn commit(&self) -> Result<Left> {
         let mut left = Left::default();
         self.group.serve(&self.health, Need::Commit, |turn, _| {
@@ -93,13 +94,13 @@ impl NtfsVolume {
         Ok(left)
     }
 
-    /// [`NtfsVolume::commit`], which fails if it had to leave this node, whoever led.
+    /// [`NtfsVolume::commit`], which fails if this node had to be left, whichever caller led the commit.
     pub(super) fn commit_with(&self, node: u64) -> Result<()> {
         self.commit()?.without(node)?;
         if !self.touched().contains(&node) {
             return Ok(());
         }
-        // It was left by another's commit, or written meanwhile.
+        // The node was left by a commit that another caller led, or was written meanwhile.
         let mut left = Left::default();
         self.group.alone(|turn| {
             left = self.commit_in(turn)?;
@@ -110,7 +111,7 @@ impl NtfsVolume {
 
     fn commit_in(&self, turn: &mut Turn) -> Result<Left> {
         let mut may_help = true;
-        // Nodes for which there was no room before something else was committed.
+        // Nodes that found no space, and are tried once more after the other changes are committed.
         let mut refused = BTreeSet::new();
         let commit = self.commits.begin();
         loop {
@@ -118,7 +119,7 @@ impl NtfsVolume {
             if !is_whole {
                 continue;
             }
-            // Clusters of metadata that were given up come back with a checkpoint.
+            // Clusters of metadata that were given up are free after a checkpoint, so a second attempt may find space.
             if !may_help || !left.0.iter().any(|(_, error)| error.is_full()) {
                 if left.0.is_empty() {
                     self.commits.end(commit);
@@ -130,7 +131,7 @@ impl NtfsVolume {
         }
     }
 
-    /// Commits what there is, as far as the log has room for it at once; and says whether that was all.
+    /// Commits as many of the changes as the log has room for at once. Also returns whether those were all.
     fn commit_group(&self, turn: &mut Turn, refused: &mut BTreeSet<u64>) -> Result<(Left, bool)> {
         let (batch, left, is_whole) = loop {
             let mut core = self.core();
@@ -151,14 +152,15 @@ impl NtfsVolume {
                 log.used() + Log::group(core.dirt()) <= log.capacity()
                     && turn.indexes.len() + core.attributes_changed() < MOST_ATTRIBUTES
             });
-            // What was committed before goes to its places first. What is gathered must not: it is not in the log yet.
+            // Images of earlier commits go to their places first. The changes to be gathered now must not: they are not
+            // in the log yet.
             if !is_room && turn.log.as_ref().is_some_and(|log| log.used() > 0) {
                 drop(core);
                 self.checkpoint(turn)?;
                 continue;
             }
             let batch = core.gather().and_then(|batch| {
-                // As long as what is named is certainly there.
+                // Named under the same lock, as long as the files that the targets name certainly exist.
                 let targets = batch.images.iter().map(|(key, image)| self.target(&mut core, *key, image));
                 let targets: Vec<_> = targets.collect::<Result<_>>()?;
                 Ok((batch, targets))
@@ -193,7 +195,7 @@ impl NtfsVolume {
     }
 
     fn write_group(&self, turn: &mut Turn, batch: &Batch, targets: &[Named]) -> Result<()> {
-        // Data that the group leads to comes first.
+        // The data that the group's metadata points to must be durable before the group.
         self.health.flush(&*self.device)?;
         if turn.log.is_none() {
             return Ok(());
@@ -272,7 +274,7 @@ impl NtfsVolume {
             }
         }
         pieces.sort_unstable_by_key(|(at, ..)| *at);
-        // What lies together is written together.
+        // Images that are adjacent on the device are written together.
         let (mut start, mut run) = (0, Vec::with_capacity(LONGEST_WRITE));
         for (at, index, part) in pieces {
             let (key, pending) = &pending[index];
@@ -305,7 +307,7 @@ impl NtfsVolume {
         }
         self.health.flush(&*self.device)?;
         if !copies.is_empty() {
-            // After the originals, so that one of both is whole at any time.
+            // The copies for `$MFTMirr` after the originals, so that one of both is whole at any time.
             for (at, bytes) in copies {
                 write_any(&*self.device, at, &bytes)?;
             }
@@ -317,21 +319,21 @@ impl NtfsVolume {
         }
     }
 
-    /// Whether a commit should go on in another group.
+    /// Whether so much is dirty that it should be committed before the next change, or in a group of its own.
     fn is_much(&self, core: &Core) -> bool {
         core.dirty_count() > MOST_IMAGES
             || core.dirt() > self.most_dirt()
             || core.attributes_changed() > MOST_ATTRIBUTES / 2
     }
 
-    /// Records sizes and times of what was written or changed, in the files' records and in their directories; and says
-    /// whether that was all of it.
+    /// Records the sizes and times of touched nodes, in the files' records and in their directories. Also returns
+    /// whether no touched node remains for another group.
     fn absorb(&self, core: &mut Core, refused: &mut BTreeSet<u64>) -> (Left, bool) {
         let touched = std::mem::take(&mut *self.touched());
         let mut left = Left::default();
         let mut touched = touched.into_iter();
         while let Some(node) = touched.next() {
-            // One that fails does not keep the others from the disk; the next commit tries it again.
+            // A node that fails does not keep the others from the disk; the next commit tries it again.
             let outcome = self.absorb_node(core, node);
             if outcome.is_err() {
                 self.touch(node);
@@ -339,7 +341,8 @@ impl NtfsVolume {
             let is_later = self.touched().contains(&node);
             let is_more = match outcome {
                 Ok(()) => is_later || self.is_much(core) && touched.len() > 0,
-                // Once: what it took and gave back is dirty too, and would be committed again and again.
+                // Once per node: images that the failed attempt changed and restored are dirty too, and would be
+                // committed again and again.
                 Err(error) if error.is_full() && core.is_dirty() && refused.insert(node) => true,
                 Err(error) => {
                     left.0.push((node, error));
@@ -358,11 +361,11 @@ impl NtfsVolume {
         self.touched.lock()
     }
 
-    /// The same for one node. If it fails, nothing is changed. A file with very many names is left among those that were
-    /// touched, if the log cannot take all at once that directories say of it.
+    /// Records the size and times of one touched node. If that fails, nothing is changed. A file with very many names
+    /// stays touched if the log cannot take all changes of its directory entries at once.
     pub(super) fn absorb_node(&self, core: &mut Core, node: u64) -> Result<()> {
         if let Some(stream) = core.nodes.get(node).ok().and_then(|entity| entity.stream.as_ref()) {
-            // Before its time and its size are looked at: who changes them later touches it again.
+            // Before time and size are read: a writer that changes them later touches the node again.
             let touched = self.touched();
             stream.is_touched.store(touched.contains(&node), Ordering::SeqCst);
         }
@@ -376,7 +379,7 @@ impl NtfsVolume {
         })
     }
 
-    /// Records a node's size, and when it was written unless that is 0.
+    /// Records a node's size, and `stamp` as the time of its last write unless `stamp` is 0.
     fn record_node(&self, core: &mut Core, node: u64, stamp: u64) -> Result<()> {
         let Ok(entity) = core.nodes.get(node) else { return Ok(()) };
         let (number, part, stream) = (entity.file, entity.part.clone(), entity.stream.clone());
@@ -404,8 +407,8 @@ impl NtfsVolume {
         })
     }
 
-    /// Brings what the directories' indexes say of a file up to date; and says whether that was all of it: those of very
-    /// many names are changed in several groups of the log.
+    /// Brings the entries of a file in its directories' indexes up to date. Returns whether all of them are: the
+    /// entries of a file with very many names are changed in several groups of the log.
     fn update_names(&self, core: &mut Core, file: &File) -> Result<bool> {
         let now = self.name_facts(core, file)?;
         for name in names_of(file) {
@@ -420,7 +423,7 @@ impl NtfsVolume {
             match core.index_update(directory, crate::layout::Index::Names, &key, |entry| {
                 entry[0x10 + 8..0x10 + 0x40].copy_from_slice(&fresh[8..0x40]);
             }) {
-                // A name that its directory lacks is for the check.
+                // A name that its directory lacks is left to the check.
                 Err(Error::NotFound | Error::NotADirectory) | Ok(()) => {}
                 Err(error) => return Err(error),
             }
@@ -428,7 +431,7 @@ impl NtfsVolume {
         Ok(true)
     }
 
-    /// What a `$FILE_NAME` says of a file besides its name.
+    /// The fields of a file's `$FILE_NAME` other than its parent, namespace and name.
     pub(super) fn name_facts(&self, core: &Core, file: &File) -> Result<FileName> {
         let standard = standard(file)?;
         let is_directory = file.flags & record_flags::DIRECTORY != 0;
@@ -458,7 +461,7 @@ impl NtfsVolume {
         })
     }
 
-    /// Gives clusters back that were taken ahead of content, where no plan is under way.
+    /// Gives back the clusters that were taken ahead of content, in streams without a plan under way.
     pub(super) fn give_back_ahead(&self) {
         let mut core = self.core();
         if !self.is_written || self.health.promise().is_err() {
@@ -470,9 +473,9 @@ impl NtfsVolume {
         }
     }
 
-    /// Ends the volume: refuses changes, waits for the plans that were accepted, commits, writes everything to its place,
-    /// and says that the volume is closed, all before anyone else can make something durable. Whoever comes second does
-    /// the same again, and so returns no earlier than all is done.
+    /// Ends the volume: refuses changes, waits for the plans that were accepted, commits, writes everything to its
+    /// place, and says that the volume is closed, all before anyone else can make something durable. A second caller
+    /// runs the same steps again, and so returns no earlier than all is done.
     pub(super) fn close(&self) -> Result<()> {
         self.health.close("it is unmounted");
         let streams: Vec<Arc<Stream>> = self.streams.read().values().cloned().collect();
@@ -505,7 +508,7 @@ impl NtfsVolume {
     }
 }
 
-/// Makes of an image what stands in its place.
+/// Turns an image into the bytes on disk: sets its log sequence number and applies the fixups. Values have neither.
 fn seal(key: Key, lsn: u64, bytes: &mut [u8]) {
     if !matches!(key, Key::Value(..)) {
         put(bytes, 8, lsn);

@@ -1,29 +1,31 @@
 //! Data: the two halves of reading and writing.
 //!
-//! * In place: clusters that are there, up to the valid length. Takes the stream's lock only.
-//! * Appending: clusters that are there or are taken now, past the valid length, which moves when they are written.
-//! * *Slowly*, when the plan is finished, with everything locked: what is resident, compressed, or a hole.
+//! * In place: over allocated clusters, up to the valid length. Takes the stream's lock only.
+//! * Appending: past the valid length, over clusters that are allocated or taken now. The length moves when the data is
+//!   written.
+//! * *Slowly*: over content that is resident, compressed, or a hole. Done when the plan is finished, with core and
+//!   stream locked.
 
 use super::*;
 use crate::runlist::{RunList, Runs};
 use crate::stream::StreamPlace;
 use platter_vfs::{Place, range_of_write};
 
-/// What a plan remembers between its halves, kept from request to request.
+/// The state of a plan between its two halves; a plan keeps it from one request to the next.
 struct Memory {
     volume: u64,
     stream: Arc<Stream>,
-    /// For reads of what is not on the device as it is: what was read.
+    /// For reads of resident and compressed content: the bytes, which were read when the read was planned.
     bounce: Vec<u8>,
 }
 
-/// Kinds of plan, in its first note.
+/// The kinds of a plan, one of which is in its first note.
 const READ: u64 = 1;
 const BOUNCED: u64 = 2;
 const IN_PLACE: u64 = 3;
 const APPEND: u64 = 4;
 const SLOWLY: u64 = 5;
-/// Which note of a plan is its [`Pass`].
+/// The index of the note that holds a plan's [`Pass`].
 const PASS: usize = 2;
 
 impl NtfsVolume {
@@ -53,7 +55,7 @@ impl NtfsVolume {
         Ok(stream)
     }
 
-    /// Takes the streams of these nodes off the list.
+    /// Takes the streams of these nodes off the volume's list of streams.
     pub(super) fn unlist(&self, nodes: impl IntoIterator<Item = u64>) {
         let mut streams = self.streams.write();
         for stream in nodes.into_iter().filter_map(|node| streams.remove(&node)) {
@@ -61,7 +63,7 @@ impl NtfsVolume {
         }
     }
 
-    /// The stream of a node that has content.
+    /// The stream of a node; fails for a directory or symbolic link, which has no content.
     pub(super) fn data_of(&self, node: Node) -> Result<Arc<Stream>> {
         let known = self.streams.read().get(&node.0).cloned();
         let stream = match known {
@@ -138,7 +140,8 @@ impl NtfsVolume {
                 let valid = state.valid.clamp(offset, end);
                 self.fill_segments(runs, offset, offset..valid, length, plan)?;
                 let mut at = valid;
-                // Past the valid length there is what plans wrote that are not yet joined with the rest.
+                // Past the valid length, only ranges of writes that finished before an earlier write did hold content;
+                // all else is zeroes.
                 while at < end {
                     let here = state.done.iter().find(|range| range.contains(&at));
                     if let Some(range) = here {
@@ -159,8 +162,8 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Segments and holes for a range of runs. The last transfer may reach to the end of its sector, never past the
-    /// buffer, which has room for `length` from `start`.
+    /// Adds to a plan the segments and holes of a byte range of a stream. The last transfer may reach to the end of its
+    /// sector, never past the buffer, which has room for `length` bytes from `start`.
     fn fill_segments(
         &self,
         runs: &RunList,
@@ -271,7 +274,8 @@ impl NtfsVolume {
                     plan.sync = SyncNeed::After;
                 }
                 self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
-                // With the state locked: who unmounts has said so before looking for plans under that lock.
+                // With the state locked: `close` forbids changes before it looks for plans under this lock, so it waits
+                // for this plan.
                 self.health.writable()?;
                 plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
                 return Ok(());
@@ -315,7 +319,7 @@ impl NtfsVolume {
                 let gap = state.planned..offset;
                 self.write_zeroes(&state, gap.clone())?;
                 state.note_written(gap);
-                // What is written there in place from now on needs a sync all the same.
+                // The new valid length is not on disk, so writes in place into the gap need a sync from now on.
                 self.commits.note(&stream.resized);
             }
             self.fill_segments(state.runs(), offset, offset..end, length, plan)
@@ -367,7 +371,8 @@ impl NtfsVolume {
             if exchanged.is_empty() {
                 state.size = state.size.max(range.end);
                 state.note_written(range);
-                // Before others see it: a commit that does not know of it yet is not the one that covers it.
+                // Before others see the new size: a commit that does not include it must not count as one that covers
+                // it.
                 self.note_write(stream);
                 self.commits.note(&stream.resized);
                 return Ok(());
@@ -378,9 +383,9 @@ impl NtfsVolume {
         }
     }
 
-    /// Writes what a sync gave other clusters since it was planned: what is past the valid length and not written reads as
-    /// zeroes, and a sync that has to move that length exchanges it. Nothing else is written a second time, since others
-    /// may have seen it and written over it.
+    /// Writes again the parts of a plan whose clusters a sync exchanged since the write was planned: a sync that has to
+    /// move the valid length past a gap exchanges the gap's clusters for others with zeroes. No other part is written a
+    /// second time, since other callers may have read it and written over it.
     fn write_again(
         &self,
         stream: &Stream,
@@ -395,11 +400,11 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Notes when a stream was written, for the next commit.
+    /// Notes the time of a write to a stream, for the next commit.
     pub(super) fn note_write(&self, stream: &Stream) {
         stream.stamp(self.now());
         if !stream.is_touched.load(Ordering::SeqCst) {
-            // Both under the lock: another who finds the mark goes away, and may sync at once.
+            // Both under the lock: another writer that finds the mark set does no more, and may sync at once.
             let mut touched = self.touched();
             touched.insert(stream.node);
             stream.is_touched.store(true, Ordering::SeqCst);
@@ -445,7 +450,7 @@ impl NtfsVolume {
     }
 }
 
-/// Whether virtual clusters are all there, without a hole.
+/// Whether the virtual clusters `from..to` are all allocated, without a hole.
 pub(super) fn is_there(runs: &RunList, from: u64, to: u64) -> bool {
     let mut ahead = runs.from(from);
     let mut at = from;

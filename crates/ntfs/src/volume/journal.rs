@@ -1,10 +1,11 @@
-//! The first change of a session says in the change journal that it is not complete; see [`journal`].
+//! The first change of a session marks the change journal as not complete; see [`journal`].
 
 use super::*;
 use crate::layout::journal;
 
 impl NtfsVolume {
-    /// Gives the journal, if there is one, another identifier. Its records begin where they end now.
+    /// Gives the change journal, if there is one, another identifier. Its valid records begin where the present ones
+    /// end.
     pub(super) fn stamp_journal(&self, core: &mut Core) -> Result<()> {
         let Some(number) = core.journal.take() else { return Ok(()) };
         let stamped = self.stamp_journal_of(core, number);

@@ -1,15 +1,17 @@
 //! The open volume: [`FileSystem`] over the core and its streams.
 //!
 //! # Locks
-//! The core's lock covers all metadata. Each stream has its own, which is all that reading, and writing in place, takes.
-//! Who needs both takes the core's first. A commit holds the core's lock only while it gathers what to write, and only
-//! its own leadership while it writes. Whoever needs a part of a stream for itself claims it before it takes a lock
-//! ([`platter_vfs::RangeLock`]): what writes part of a sector, in several steps, or changes the size or the holes.
+//! The core's lock covers all metadata. Each stream has a lock of its own, and reading and writing in place take no
+//! other. Code that needs both takes the core's first. A commit holds the core's lock only while it gathers the
+//! changes, and only the leadership of the commit while it writes them. Operations that write part of a sector, write
+//! in several steps, or change the size or the holes claim their part of the stream before they take a lock
+//! ([`platter_vfs::RangeLock`]).
 //!
 //! # What a power cut leaves
-//! A commit is one group in the log: the new images of all that changed. Data that it leads to is durable before it.
-//! What was committed is written to its place later, and only then forgotten by the log. So after a cut the log is
-//! replayed, by whoever mounts the volume next, and every structure is as after the last whole commit.
+//! A commit is one group in the log: the new images of all metadata that changed. The data that this metadata points to
+//! is durable before the group. The images are written to their places later, and only then forgotten by the log. So
+//! after a power cut the log is replayed, by whichever driver mounts the volume next, and every structure is as after
+//! the last whole commit.
 
 mod commit;
 mod data;
@@ -52,17 +54,18 @@ const NTFS: &str = "NTFS";
 /// An open NTFS volume.
 pub struct NtfsVolume {
     device: Arc<dyn Device>,
-    /// The device's logical sector, asked for once: a device may be several, one in another.
+    /// Bytes of the device's logical sector, asked for once: a device may be a stack of several, which pass the
+    /// question on.
     sector: u32,
     /// Bytes of a cluster.
     cluster: u64,
-    /// The exponent of two of that.
+    /// The base-2 logarithm of `cluster`.
     shift: u32,
     boot: BootSector,
     information: VolumeInformation,
     was_open: bool,
     core: Mutex<Core, METADATA>,
-    /// Who commits, and the log.
+    /// The group commit, whose leader has the log.
     group: GroupCommit<commit::Turn>,
     commits: Commits,
     /// The streams by node, for the data path.
@@ -70,28 +73,29 @@ pub struct NtfsVolume {
     /// Nodes whose times and sizes are to be recorded by the next commit.
     touched: Mutex<BTreeSet<u64>>,
     capabilities: Capabilities,
-    /// Tells a plan's memory of one volume from another's.
+    /// A number that no other volume of this process has: tells plans of this volume from those of others.
     id: u64,
-    /// Whether it was opened to be written.
+    /// Whether the volume was opened for writing.
     is_written: bool,
     health: Arc<Health>,
     /// Bytes of groups that the log has room for.
     log_capacity: AtomicU64,
 }
 
-/// Volumes opened so far in this process.
+/// The `id` of the next volume that is opened in this process.
 static OPENED: AtomicU64 = AtomicU64::new(1);
 
 impl NtfsVolume {
-    /// Opens the volume on a device. One that was not closed is replayed from its log first.
+    /// Opens the volume on a device. If it was not closed, its log is replayed first.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if its first structures cannot be used. What keeps it from being
-    /// written only makes it read-only.
+    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if its first structures cannot be used. An obstacle to writing
+    /// only makes the volume read-only.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<NtfsVolume> {
         let Opened { device, boot, mut core, log, was_open, information } = open::open(device, options)?;
         if let Some(log) = &log {
-            // An eighth is for what a commit brings itself: sizes and times, and what is given back.
+            // An eighth is for the changes that a commit itself adds: sizes and times, and clusters that are given
+            // back.
             core.most_in_group = log.most_in_group() / 8 * 7;
         }
         let precision = Some(Duration::from_nanos(100));
@@ -136,7 +140,7 @@ impl NtfsVolume {
         self.core.lock()
     }
 
-    /// The core, for a change.
+    /// The core, locked for a change. Commits first if many changes wait; fails if the volume cannot be written.
     fn change(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.relieve()?;
         let core = self.core();
@@ -153,7 +157,7 @@ impl NtfsVolume {
         self.touched.lock().insert(node);
     }
 
-    /// Runs an operation that allocates. If there is no room, a commit may bring some: then once more.
+    /// Runs an operation that allocates. If it finds no space, commits, which may free some, and runs it once more.
     fn with_space<T>(&self, mut operation: impl FnMut() -> Result<T>) -> Result<T> {
         match operation() {
             Err(Error::NoSpace) => {
@@ -164,7 +168,7 @@ impl NtfsVolume {
         }
     }
 
-    /// What a node is and has.
+    /// The attributes of a node, with the sizes and times that are not recorded yet.
     fn attributes_of(&self, core: &mut Core, node: u64) -> Result<Attributes> {
         let entity = core.nodes.get(node)?;
         let (number, part) = (entity.file, entity.part.clone());
@@ -190,7 +194,7 @@ impl NtfsVolume {
         Ok(attributes)
     }
 
-    /// What the records of a file say.
+    /// The attributes of a file according to its records.
     fn attributes_of_file(&self, core: &mut Core, file: &File) -> Result<Attributes> {
         let standard = standard(file)?;
         let point = reparse_of(core, file)?.filter(|point| platter_vfs::reparse::is_link(point.tag));
@@ -222,7 +226,7 @@ impl NtfsVolume {
         })
     }
 
-    /// The directory of a node.
+    /// The file number of a node that is a directory; fails for any other node.
     fn directory(&self, core: &mut Core, node: Node) -> Result<u64> {
         let entity = core.nodes.get(node.0)?;
         if entity.part.is_some() {
@@ -236,7 +240,7 @@ impl NtfsVolume {
         Ok(number)
     }
 
-    /// A directory that entries can be put into: one that was removed cannot.
+    /// The file number of a directory that entries can be put into; fails for a directory that was removed.
     fn living_directory(&self, core: &mut Core, node: Node) -> Result<u64> {
         match self.directory(core, node)? {
             DETACHED.. => Err(Error::NotFound),
@@ -245,7 +249,7 @@ impl NtfsVolume {
     }
 }
 
-/// The open streams of a node's file: a change of any of them is one of the file.
+/// The open streams of a node's file: a write to any of them changes the file's times.
 fn written(core: &Core, node: u64) -> Result<Vec<Arc<Stream>>> {
     let entity = core.nodes.get(node)?;
     let owner = match entity.part {
@@ -261,7 +265,7 @@ fn standard(file: &File) -> Result<StandardInformation> {
     StandardInformation::from_bytes(file.value(Type::STANDARD_INFORMATION).unwrap_or(&[]), 0)
 }
 
-/// Notes in a file, which is stored afterwards, when something about it changed.
+/// Sets the change time of a file. The caller stores the file.
 fn stamp_change(file: &mut File, now: FileTime) -> Result<()> {
     let mut standard = standard(file)?;
     standard.changed = now;
@@ -275,7 +279,7 @@ fn names_of(file: &File) -> impl Iterator<Item = FileName> + '_ {
     names.filter_map(|attr| FileName::from_bytes(attr.value()?, 0).ok())
 }
 
-/// A value, wherever it stands.
+/// The value of an attribute, resident or not. A non-resident value of more than `most` bytes is damage.
 fn whole_value(core: &Core, attr: &Attr, most: u64) -> Result<Vec<u8>> {
     match attr.outside() {
         None => Ok(attr.value().unwrap_or(&[]).to_vec()),
@@ -293,7 +297,7 @@ fn whole_value(core: &Core, attr: &Attr, most: u64) -> Result<Vec<u8>> {
     }
 }
 
-/// The reparse point of a file.
+/// The reparse point of a file, if it has one.
 fn reparse_of(core: &Core, file: &File) -> Result<Option<Reparse>> {
     match file.find(Type::REPARSE_POINT, &[]) {
         None => Ok(None),
@@ -313,7 +317,7 @@ impl FileSystem for NtfsVolume {
     fn info(&self) -> Result<VolumeInfo> {
         let mut core = self.core();
         let label = match open::label(&mut core) {
-            // The record that has it is damaged, and that is told below.
+            // The record that has the label is damaged, which is reported below as the reason for being read-only.
             Err(Error::Damaged(_)) if self.health.obstacle().is_some() => String::new(),
             label => label?,
         };

@@ -1,4 +1,4 @@
-//! Further names, and names that move.
+//! Hard links and renames.
 
 use super::names::NamedEntry;
 use super::removal::deletable;
@@ -21,7 +21,7 @@ impl NtfsVolume {
         if is_part {
             return Err(Error::InvalidArgument("a named stream has no names of its own"));
         }
-        // What was removed has no name that another could join.
+        // A file that was removed cannot get a name again.
         if number >= DETACHED {
             return Err(Error::NotFound);
         }
@@ -48,7 +48,7 @@ impl NtfsVolume {
     /// Whether a directory is `above` or lies somewhere below it.
     fn is_inside(&self, core: &mut Core, directory: u64, above: u64) -> Result<bool> {
         let mut at = directory;
-        // Who comes by more directories than there are records goes round in a circle.
+        // A way to the root through more directories than there are records is a circle.
         for _ in 0..=core.record_count() {
             if at == above {
                 return Ok(true);
@@ -63,7 +63,7 @@ impl NtfsVolume {
         Err(Error::damaged("directory", core.record_place(directory)?, "a way to the root", "a circle"))
     }
 
-    /// Moves an entry.
+    /// Renames an entry, within its directory or into another.
     pub(super) fn move_entry(
         &self,
         from: Node,

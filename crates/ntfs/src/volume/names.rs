@@ -1,4 +1,4 @@
-//! Names: looked up, listed and made.
+//! Names: looking up, listing and adding them.
 
 use super::*;
 use crate::format::security;
@@ -14,7 +14,7 @@ pub(super) struct NamedEntry {
     pub(super) name: FileName,
 }
 
-/// What becomes of an index entry in a listing.
+/// How a listing treats an index entry.
 enum Listing {
     /// It is listed.
     Shown,
@@ -56,8 +56,8 @@ impl NtfsVolume {
         Ok(Some(NamedEntry { reference, name }))
     }
 
-    /// Looks for a name in a directory that is known to be damaged from end to end: the way that leads to it in an index
-    /// that is whole may not.
+    /// Looks for a name among all entries of a directory that is known to be damaged: a search down the tree, as in an
+    /// undamaged index, may miss an entry that is there.
     fn find_past_damage(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<Vec<u8>>> {
         let mut found = None;
         let damage = core.index_scan_past_damage(directory, Index::Names, None, |entry| {
@@ -67,25 +67,25 @@ impl NtfsVolume {
             found.is_none()
         })?;
         match (found, damage) {
-            // It may be among what cannot be read.
+            // The name may be among the entries that cannot be read.
             (None, Some(damage)) => Err(damage),
             (found, _) => Ok(found),
         }
     }
 
-    /// The entry of a name that is to be shown: the system's own files are not.
+    /// The entry of a name, unless it leads to one of the system's own files, which are not shown.
     pub(super) fn shown(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<NamedEntry>> {
         let found = self.entry(core, directory, name)?;
         Ok(found.filter(|found| found.reference.number() >= record_number::FIRST_FREE))
     }
 
-    /// The node that a name leads to, handed out: in any case, or `exact`ly as the directory has it.
+    /// Returns the node that a name leads to, and hands it out. The name is compared without case, or `exact`ly.
     pub(super) fn find(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
         let mut core = self.core();
         let directory = self.directory(&mut core, directory)?;
         let found = self.shown(&mut core, directory, name)?;
         let is_meant = |found: &NamedEntry| {
-            // A short name is not listed, and so not what anyone would call it exactly.
+            // A short name is not listed, and so is nobody's exact name for the file.
             !exact || *found.name.name == *name.units() && found.name.namespace != namespace::DOS
         };
         let found = found.filter(is_meant);
@@ -101,8 +101,9 @@ impl NtfsVolume {
         Ok(Node(node))
     }
 
-    /// Whether the file that an entry leads to has another name, under which it is found: the entry is damaged then, and its
-    /// file another one. A name that differs and that nobody finds is itself damaged, and its file the right one.
+    /// Whether an entry leads to the wrong file: the file lacks the entry's name, and a lookup of a name that it does
+    /// have leads to it. Then the entry is damaged. If no name of the file leads to it, those names are damaged, and
+    /// the file is the right one.
     fn is_of_another(&self, core: &mut Core, directory: u64, found: &NamedEntry, file: &File) -> bool {
         let is_this = |name: &FileName| name.parent.number() == directory && name.name == found.name.name;
         if names_of(file).any(|name| is_this(&name)) {
@@ -155,7 +156,8 @@ impl NtfsVolume {
                 Some(node) => self.attributes_of(&mut core, node),
                 None => core.file_at(*reference).and_then(|file| self.attributes_of_file(&mut core, &file)),
             };
-            // What the directory itself says, where the record is damaged: who looks the entry up is told.
+            // If the record is damaged, the copy of the attributes in the directory is listed; a lookup of the entry
+            // reports the damage.
             let attributes = attributes.unwrap_or_else(|_| attributes_in(name));
             let name = Name::from_units(&name.name);
             let next = core.listings.listed(number, &name_key(&units_of(key)));
@@ -172,7 +174,7 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Goes through the entries that are listed, and returns what could not be.
+    /// Visits the listed entries of a directory, and returns the damage that kept others from being read.
     fn scan_names(
         &self,
         core: &mut Core,
@@ -198,8 +200,8 @@ impl NtfsVolume {
         Ok(damage)
     }
 
-    /// What is wrong with an entry that is not listed because it says to be a short name: the file must have that name as
-    /// a short one, and so a long one beside it.
+    /// What is wrong with an entry that is not listed because it claims to be a short name: its file must have this
+    /// name as a short one, and so a long one beside it.
     fn fault_of_short(
         &self,
         core: &mut Core,
@@ -309,7 +311,8 @@ impl NtfsVolume {
         Ok(Node(node))
     }
 
-    /// The descriptor of what is made in a directory: the one for its kind that volumes have, else the directory's own.
+    /// The security identifier for a new node in a directory: if the directory has the default for directories, the
+    /// default for the node's kind; else the directory's own.
     fn security_for(&self, core: &mut Core, above: &StandardInformation, is_directory: bool) -> Result<u32> {
         let inherited = above.extended.map_or(0, |extended| extended.security);
         let id = if is_directory { security::DIRECTORY } else { security::FILE };
@@ -322,7 +325,7 @@ impl NtfsVolume {
         }
     }
 
-    /// Gives a file, which is stored afterwards, a name in a directory.
+    /// Gives a file a name in a directory. The caller stores the file.
     pub(super) fn add_name(
         &self,
         core: &mut Core,
@@ -335,7 +338,8 @@ impl NtfsVolume {
             return Err(Error::TooManyLinks { format: NTFS, what: "its record counts at most 65,535" });
         }
         let facts = self.name_facts(core, file)?;
-        // As Windows has names where it makes no short ones: one in the namespace of long names has a short one.
+        // POSIX, as Windows has it where it makes no short names: a name in the namespace of long names has a short one
+        // beside it.
         let namespace = namespace::POSIX;
         let name = FileName { parent: above.reference, namespace, name: units.into(), ..facts };
         let value = name.to_bytes();
@@ -345,7 +349,7 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Takes a name from a file, which is stored afterwards; of a long and a short name that belong together, both.
+    /// Takes a name from a file; of a long and a short name that belong together, both. The caller stores the file.
     pub(super) fn take_name(
         &self,
         core: &mut Core,
@@ -361,7 +365,7 @@ impl NtfsVolume {
         };
         let with = |namespace: u8| here.iter().filter(move |other| other.namespace == namespace);
         let other = match own.namespace {
-            // A file has one short name. Where several long ones could have it, it goes with the last of them.
+            // A file has one short name. If several long names could own it, it is removed with the last of them.
             namespace::WIN32 if with(namespace::WIN32).count() == 1 => with(namespace::DOS).next(),
             namespace::DOS => with(namespace::WIN32).next(),
             _ => None,
@@ -384,7 +388,7 @@ impl NtfsVolume {
         }
         let mut file = (*core.file(directory)?).clone();
         let mut standard = standard(&file)?;
-        // Its named streams may have been written since it was last recorded: that was before now.
+        // The directory's named streams may have been written since its record was stored; that was before `now`.
         if let Some(node) = core.nodes.of_file(directory) {
             for stream in written(core, node)? {
                 if stream.take_stamp() > 0 {
@@ -406,7 +410,7 @@ fn units_of(key: &[u8]) -> Vec<u16> {
     FileName::units_of(key).unwrap_or(&[]).iter().map(|unit| u16::from_le_bytes(*unit)).collect()
 }
 
-/// The attributes that a directory's entry tells.
+/// The attributes that an index entry holds.
 fn attributes_in(name: &FileName) -> Attributes {
     let is_directory = name.flags & file_flags::DIRECTORY != 0;
     Attributes {

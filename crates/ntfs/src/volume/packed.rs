@@ -1,4 +1,4 @@
-//! Compressed content: read and written in units.
+//! Compressed content: read and written in compression units.
 
 use super::*;
 use crate::file::Outside;
@@ -8,9 +8,9 @@ use crate::space::Held;
 use crate::stream::StreamPlace;
 use platter_device::read_any;
 
-/// Exponent of two of the clusters in a compression unit.
+/// The base-2 logarithm of the number of clusters in a compression unit.
 pub(super) const UNIT: u8 = 4;
-/// The largest cluster that compressed files have.
+/// The largest cluster in bytes with which NTFS compresses files.
 pub(super) const LARGEST_COMPRESSED: u64 = 4096;
 
 impl NtfsVolume {
@@ -18,7 +18,7 @@ impl NtfsVolume {
         1 << state.unit.clamp(1, 16)
     }
 
-    /// The content of one compression unit.
+    /// The content of one compression unit, with zeroes past the valid length.
     pub(super) fn read_unit(&self, state: &StreamState, unit: u64) -> Result<Vec<u8>> {
         let bytes = self.unit_clusters(state) * self.cluster;
         let start = unit * bytes;
@@ -30,7 +30,7 @@ impl NtfsVolume {
         Ok(content)
     }
 
-    /// What is stored of a unit, past the valid length too.
+    /// The decompressed content of a unit as it is stored, past the valid length too.
     fn stored_unit(&self, state: &StreamState, unit: u64) -> Result<Vec<u8>> {
         let clusters = self.unit_clusters(state);
         let mut content = vec![0; (clusters * self.cluster) as usize];
@@ -51,9 +51,9 @@ impl NtfsVolume {
         Ok(content)
     }
 
-    /// Moves the valid length of a compressed stream up to `end`, or to its size if that is less. What is stored up to
-    /// `end` and was not valid becomes zeroes, whoever wrote it. A compressed stream's valid length is always its size
-    /// so: ntfs-3g does not append to one where it is less.
+    /// Moves the valid length of a compressed stream up to `end`, or to its size if that is less. Stored bytes from the
+    /// old valid length up to `end` become zeroes, whichever driver wrote them. So a compressed stream's valid length
+    /// is always its size: ntfs-3g does not append to a stream where it is less.
     pub(super) fn clear_to(
         &self,
         core: &mut Core,

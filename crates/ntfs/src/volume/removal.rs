@@ -1,4 +1,4 @@
-//! Names and files taken away, and files that go when nobody holds them any more.
+//! Removal of names and files. A file that is removed while it is held is freed when nobody holds it any more.
 
 use super::*;
 use crate::layout::Index;
@@ -17,8 +17,8 @@ impl NtfsVolume {
         one(node) || parts.into_iter().any(one)
     }
 
-    /// Removes a file that has no name any more from the disk. While it is held it stays in memory, under the number
-    /// that is returned. `last` is the file as it was with its name.
+    /// Removes a file that has no name any more from the disk. If its node is held, the file stays in memory, under the
+    /// number that is returned. `last` is the file as it was with its name.
     fn remove_file(&self, core: &mut Core, mut file: File, last: &File) -> Result<Option<u64>> {
         let number = file.reference.number();
         let is_held = core.nodes.of_file(number).is_some_and(|node| self.is_held(core, node));
@@ -56,7 +56,7 @@ impl NtfsVolume {
         Ok(is_held.then(|| core.detach(kept)))
     }
 
-    /// After a file was removed: its node, if there is one, leads to what stays in memory.
+    /// After a file was removed: leads its node, if there is one, to the file that stays in memory, or drops the node.
     pub(super) fn moved_away(&self, core: &mut Core, number: u64, kept: Option<u64>) {
         let Some(node) = core.nodes.of_file(number) else { return };
         match kept {
@@ -76,7 +76,7 @@ impl NtfsVolume {
         }
     }
 
-    /// Removes a name, and the file if it was the last.
+    /// Removes a name, and the file if it was its last name.
     pub(super) fn remove_entry(&self, directory: Node, name: &Name, is_rmdir: bool) -> Result<()> {
         let now = FileTime(self.now());
         let mut core = self.change()?;
@@ -96,7 +96,7 @@ impl NtfsVolume {
         let number = file.reference.number();
         let stays = names_of(&file).nth(1).is_some();
         if stays {
-            // It tells of this later than of what was written before.
+            // Earlier writes are recorded first, because the removal sets a later change time.
             self.absorb_written(&mut core, number)?;
         }
         let file = core.file_at(found.reference)?;
@@ -113,7 +113,8 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Takes a name from a file. `Some` if that was the last one.
+    /// Takes a name from a file. `Some` if that was its last name: with the number of the file in memory, if it is
+    /// held.
     pub(super) fn unname(
         &self,
         core: &mut Core,
@@ -132,7 +133,8 @@ impl NtfsVolume {
         Ok(None)
     }
 
-    /// Gives hand-outs back. A node that nobody holds is forgotten, and with it a file without a name.
+    /// Takes back `count` hand-outs of a node. A node that nobody holds is forgotten, and its file is freed if it has
+    /// no name.
     pub(super) fn let_go(&self, node: Node, count: u64) {
         let mut core = self.core();
         if node == Node::ROOT {
@@ -159,7 +161,7 @@ impl NtfsVolume {
         if number < DETACHED || is_part {
             for node in parts.iter().copied().chain([node]) {
                 if self.is_written {
-                    // What cannot be recorded now waits for the commit, with the node.
+                    // A change that cannot be recorded now waits for the commit, and so does the node.
                     if self.settle(core, node).is_err()
                         || self.trim(core, node).is_err()
                         || self.absorb_touched(core, node).is_err()
@@ -177,7 +179,7 @@ impl NtfsVolume {
                 Ok(())
             });
         }
-        // A node with a name stays known for a while: its number may still be asked for, and soon again.
+        // A node of a file with a name stays known for a while: its number may be asked for again soon.
         let is_named = number < DETACHED && !is_part;
         if !is_named {
             self.drop_node(core, node);
@@ -201,13 +203,15 @@ impl NtfsVolume {
     /// Records what was written to a file and its named streams, before its change time is set to a later one.
     pub(super) fn absorb_written(&self, core: &mut Core, file: u64) -> Result<()> {
         let Some(node) = core.nodes.of_file(file) else { return Ok(()) };
-        // What directories say of the file is left to the commit, which may take several turns for very many names.
+        // If no stream was written, the directories' entries are left to the commit, which may take several groups for
+        // very many names.
         if written(core, node)?.iter().all(|stream| stream.written.load(Ordering::Acquire) == 0) {
             return Ok(());
         }
         let parts = core.nodes.get(node).map(|entity| entity.parts.clone()).unwrap_or_default();
         match parts.into_iter().chain([node]).try_for_each(|node| self.absorb_touched(core, node)) {
-            // Then it waits for the commit, with the time of the write: nothing must be refused for it.
+            // Then the record waits for the commit, with the time of the write: the caller's change must not be refused
+            // for it.
             Err(error) if error.is_full() => Ok(()),
             outcome => outcome,
         }
@@ -222,7 +226,7 @@ impl NtfsVolume {
     }
 }
 
-/// Fails for what its own attribute protects.
+/// Fails for a file with the read-only attribute.
 pub(super) fn deletable(file: &File) -> Result<()> {
     if standard(file)?.flags & file_flags::READ_ONLY != 0 {
         return Err(Error::NotPermitted("it has the read-only attribute"));

@@ -1,4 +1,4 @@
-//! Reparse points, and their index.
+//! Reparse points, and the volume's index of them.
 
 use super::*;
 use crate::layout::Index;
@@ -20,7 +20,7 @@ impl NtfsVolume {
         }
     }
 
-    /// Gives a file another reparse point, or takes it away.
+    /// Replaces a file's reparse point, or removes it if `point` is `None`.
     pub(super) fn change_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
         if point.is_some_and(|point| point.tag == 0 || point.data.len() > 16 << 10) {
             return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));

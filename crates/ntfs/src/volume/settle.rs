@@ -1,10 +1,11 @@
-//! What a sync makes durable of writes that finished out of order.
+//! Makes writes that finished out of order valid, before a sync.
 //!
-//! A stream's valid length says up to where it was written. It cannot say that a later part was and an earlier one, whose
-//! plan is under way, was not; and what is past it reads as zeroes after a power cut. So the clusters of such gaps are
-//! exchanged for others, which hold zeroes, before a sync, and the valid length moves behind what was written. Plans under
-//! way go on with the old clusters, which stay taken as long as there are any, and write what was exchanged once more
-//! when they finish. They leave the rest: others may have read it and written over it meanwhile.
+//! A stream's valid length says up to where the stream was written; past it, the stream reads as zeroes after a power
+//! cut. One length cannot say that a later part was written and an earlier part, whose plan is under way, was not. So
+//! the clusters of such gaps are exchanged for others, which hold zeroes, before a sync, and the valid length moves
+//! behind the last part that was written. Plans under way go on with the old clusters, which stay taken as long as
+//! there are such plans, and write the exchanged part once more, to the new clusters, when they finish. They do not
+//! write their other parts again: other callers may have read those and written over them meanwhile.
 
 use super::*;
 use crate::file::Outside;
@@ -12,7 +13,7 @@ use crate::space::Held;
 use crate::stream::StreamPlace;
 
 impl NtfsVolume {
-    /// Makes everything up to now of one node survive a power cut.
+    /// Makes all changes of one node up to now survive a power cut.
     pub(super) fn sync_node(&self, node: u64) -> Result<()> {
         {
             let mut core = self.core();
@@ -22,20 +23,20 @@ impl NtfsVolume {
         self.commit_with(node)
     }
 
-    /// The same for all of them.
+    /// Makes all changes of all nodes up to now survive a power cut.
     pub(super) fn sync_nodes(&self) -> Result<()> {
         self.settle_all()?;
         self.commit()?.none()
     }
 
-    /// Makes everything that was written to any node's content be valid.
+    /// Makes the finished writes to the content of all nodes valid.
     pub(super) fn settle_all(&self) -> Result<()> {
         let mut core = self.core();
         let nodes = core.nodes.all();
         nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))
     }
 
-    /// Makes everything that was written to a node's content be valid.
+    /// Makes the finished writes to the content of a node valid.
     pub(super) fn settle(&self, core: &mut Core, node: u64) -> Result<()> {
         let Some(stream) = core.nodes.get(node)?.stream.clone() else { return Ok(()) };
         self.release(core, node);
@@ -54,8 +55,8 @@ impl NtfsVolume {
             }
             at = at.max(range.end);
         }
-        // First of all: a write in place that finishes before this is in what is copied now, one that finishes after it
-        // knows that it must write again.
+        // Before anything is copied: a write in place that finishes before this increment is in the copy, and one that
+        // finishes after it sees the new number and writes again.
         let number = stream.exchanges.fetch_add(1, Ordering::SeqCst) + 1;
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, &mut state, |core, state| {
@@ -67,16 +68,17 @@ impl NtfsVolume {
             state.done.clear();
             Ok(())
         })?;
-        // What is written in place from now on needs a sync until this is recorded.
+        // The new valid length is not recorded yet, so writes in place need a sync from now on.
         self.commits.note(&stream.resized);
         drop(state);
-        // What failed leaves a gap too, and may be over: nobody comes later who would give its clusters back.
+        // A plan that failed leaves a gap too, and may be over: then nobody comes later who would give the old clusters
+        // back.
         self.release(core, node);
         Ok(())
     }
 
-    /// Gives a gap new clusters, which hold zeroes there and around it what the old ones hold. Returns the bytes that these
-    /// clusters have room for.
+    /// Gives a gap new clusters: they hold zeroes in the gap, and the old content around it. Returns the byte range of
+    /// these clusters.
     fn exchange(
         &self,
         core: &mut Core,
@@ -107,7 +109,7 @@ impl NtfsVolume {
         Ok(whole)
     }
 
-    /// Gives back what plans used that are over.
+    /// Gives back the clusters that were exchanged, once no plan is under way that may use them.
     pub(super) fn release(&self, core: &mut Core, node: u64) {
         let Ok(Some(stream)) = core.nodes.get(node).map(|entity| entity.stream.clone()) else { return };
         if stream.read().exchanged.is_empty() {
@@ -122,7 +124,7 @@ impl NtfsVolume {
 }
 
 impl Core {
-    /// Gives up clusters that are free on disk.
+    /// Gives up clusters that are taken in memory and free on disk.
     fn give_back(&mut self, runs: &[Run]) {
         let given: Result<()> = self.transact(|core| {
             core.give_runs(runs, Held::Data, false);

@@ -1,4 +1,4 @@
-//! Sizes, and what is where: longer, shorter, taken ahead, holes.
+//! Sizes and allocation: extending, truncating, preallocating, punching holes.
 
 use super::slow::HOLE;
 use super::*;
@@ -28,7 +28,7 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Changes a stream that the caller has for itself meanwhile.
+    /// Changes a stream that is claimed as a whole and locked meanwhile.
     fn while_alone<T>(
         &self,
         stream: &Stream,
@@ -58,11 +58,11 @@ impl NtfsVolume {
         let unit = if state.is_compressed() { self.unit_clusters(state) } else { 1 };
         let wanted = size.div_ceil(cluster).next_multiple_of(unit);
         if state.is_compressed() && size < state.valid {
-            // What is cut off in the middle of a unit must not come back when the file grows again.
+            // Content that is cut off in the middle of a unit must not come back when the file grows again.
             let end = state.valid.min(wanted * cluster);
             if size < end {
                 match self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize]) {
-                    // On a full volume it stays: it is past the valid length, and who makes the file longer clears it.
+                    // On a full volume it stays: it is past the valid length, and extending the file clears it.
                     Err(Error::NoSpace) => {}
                     outcome => outcome?,
                 }
@@ -121,7 +121,7 @@ impl NtfsVolume {
         })
     }
 
-    /// Takes clusters for a range without changing what it reads as.
+    /// Allocates clusters for a range without changing what the range reads as.
     pub(super) fn preallocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
@@ -137,7 +137,7 @@ impl NtfsVolume {
         }
         let grows = !keep_size && range.end > state.size;
         if !state.is_compressed() {
-            // Holes become zeroes; what is past the valid length reads as zeroes whatever it holds.
+            // Holes are filled with zeroes. Clusters past the valid length read as zeroes whatever they hold.
             let nothing = range.start..range.start;
             self.provide(&mut core, node.0, &mut state, range.clone(), nothing, false)?;
             state.is_ahead = true;
@@ -195,7 +195,7 @@ impl NtfsVolume {
         let cluster = self.cluster;
         let unit = if state.is_compressed() { self.unit_clusters(state) } else { 1 };
         let piece = unit * cluster;
-        // The last cluster is whole if the file ends in it.
+        // The last cluster counts as whole if the file ends in it.
         let is_end = range.end == state.size;
         let first = range.start.next_multiple_of(piece);
         let last = if is_end { range.end.next_multiple_of(piece) } else { range.end / piece * piece };
@@ -218,14 +218,14 @@ impl NtfsVolume {
             *state = before;
             return outcome;
         }
-        // What is zeroed in place comes last, when nothing more can be refused.
+        // Zeroing in place comes last, when no other step can fail any more.
         for edge in edges.into_iter().filter(|edge| !is_compressed && !edge.is_empty()) {
             self.write_zeroes(state, edge)?;
         }
         Ok(())
     }
 
-    /// Makes a hole of whole clusters.
+    /// Turns a byte range of whole clusters into a hole.
     pub(super) fn give_back_clusters(
         &self,
         core: &mut Core,

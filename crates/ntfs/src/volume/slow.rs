@@ -1,4 +1,4 @@
-//! What changes where content is: with the core and the stream locked.
+//! Writes that may change where content lies, done with the core and the stream locked.
 
 use super::data::is_there;
 use super::packed::UNIT;
@@ -11,9 +11,9 @@ use platter_device::write_any;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 use platter_vfs::range_of_write;
 
-/// A gap from this many bytes on becomes a hole, where clusters would have to be taken for it.
+/// The length in bytes from which a gap becomes a hole instead of being given clusters.
 pub(super) const HOLE: u64 = 64 << 10;
-/// Most bytes of clusters that are taken ahead of content.
+/// The number of bytes of clusters that are taken ahead of content, at most.
 const AHEAD: u64 = 8 << 20;
 
 impl NtfsVolume {
@@ -23,7 +23,7 @@ impl NtfsVolume {
         Ok((entity.file, entity.part.as_ref().map(|(_, name)| name.clone()).unwrap_or_default()))
     }
 
-    /// Stores where a stream's content is.
+    /// Stores the place of a stream's content in its file's record.
     fn store_data(&self, core: &mut Core, node: u64, state: &StreamState) -> Result<()> {
         let (number, name) = self.place_of(core, node)?;
         let mut file = (*core.file(number)?).clone();
@@ -52,7 +52,7 @@ impl NtfsVolume {
         Ok(core.nodes.get(node)?.file < DETACHED)
     }
 
-    /// Changes a stream's state and what its record says of it, both or neither.
+    /// Changes a stream's state and its attribute in the record, both or neither.
     pub(super) fn remake<T>(
         &self,
         core: &mut Core,
@@ -73,9 +73,9 @@ impl NtfsVolume {
         Ok(outcome)
     }
 
-    /// Makes every cluster of a range be there, those past the present end included. The content stays as it is, but for
-    /// `written`, which is about to be: what of holes is outside it becomes zeroes. For content that comes, more clusters
-    /// may be taken `ahead`.
+    /// Allocates every cluster of a range, also past the present end. The content stays as it is, except in `written`,
+    /// which the caller is about to write: clusters for holes are zeroed outside `written`. If `ahead`, more clusters
+    /// may be taken for content to come.
     pub(super) fn provide(
         &self,
         core: &mut Core,
@@ -121,7 +121,7 @@ impl NtfsVolume {
         })
     }
 
-    /// Takes clusters for a hole. What of them is outside `written` becomes zeroes on the device.
+    /// Takes clusters for a hole. Their bytes outside `written` are zeroed on the device.
     pub(super) fn fill_hole(
         &self,
         core: &mut Core,
@@ -175,7 +175,7 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Writes bytes over clusters that are there.
+    /// Writes bytes over allocated clusters.
     pub(super) fn write_bytes(&self, state: &StreamState, offset: u64, data: &[u8]) -> Result<()> {
         let end = offset + data.len() as u64;
         for run in state.runs().part(offset / self.cluster, end.div_ceil(self.cluster)) {
@@ -187,14 +187,14 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Writes any bytes: whole sectors as a plan, the rest with everything locked.
+    /// Writes any bytes: whole sectors as plans, parts of sectors with the stream locked.
     pub(super) fn write_any(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(offset.checked_add(data.len() as u64))?;
         let sector = u64::from(self.sector);
-        // What goes in several steps, or into part of a sector, is for the caller alone: nobody is to cut the file short
-        // between two steps, and what is in flight to the rest of the sector would be lost.
+        // A write in several steps, or into part of a sector, claims its range: nobody may cut the file short between
+        // two steps, and a write in flight to the other part of the sector would be lost.
         let claim = (!is_one_step(offset, data.len(), sector)).then(|| {
             let range = |state: &StreamState| range_of_write(state.planned, offset, data.len(), self.sector);
             stream.claim(range, Access::Write)
@@ -213,7 +213,7 @@ impl NtfsVolume {
         write_in_steps(offset, data, sector, planned, slowly)
     }
 
-    /// Takes what a write in several steps needs, so that none of them is refused for want of room.
+    /// Takes the clusters that a write in several steps needs, so that no step is refused for want of space.
     fn prepare(&self, stream: &Stream, range: Range<u64>) -> Result<()> {
         {
             let state = stream.read();
@@ -235,18 +235,18 @@ impl NtfsVolume {
         if state.is_compressed() {
             return Ok(());
         }
-        // Readers come between the steps: what is not written yet is zeroes.
+        // Readers come between the steps, so clusters that are not written yet must hold zeroes.
         let nothing = range.start..range.start;
         self.provide(&mut core, stream.node, &mut state, range, nothing, true)
     }
 
-    /// Writes any bytes with the stream locked, for who has claimed them or has a plan of whole sectors.
+    /// Writes any bytes with the stream locked, for a caller that has claimed them or has a plan of whole sectors.
     pub(super) fn write_slowly(&self, stream: &Stream, offset: u64, data: &[u8]) -> Result<()> {
         if data.is_empty() {
             return Ok(());
         }
         {
-            // What is there is overwritten without the core, and readers go on.
+            // Allocated clusters are overwritten without the core's lock, and readers go on.
             let state = stream.read();
             let end = offset + data.len() as u64;
             if matches!(state.place, StreamPlace::Runs(_))
@@ -263,7 +263,7 @@ impl NtfsVolume {
         let mut core = self.change()?;
         let mut state = stream.write();
         self.write_locked(&mut core, stream.node, &mut state, offset, data)?;
-        // What it made valid besides is on record with the times.
+        // The valid length, which this write moved, is recorded with the times by the next commit.
         self.note_write(stream);
         self.commits.note(&stream.resized);
         Ok(())
@@ -309,7 +309,7 @@ impl NtfsVolume {
         }
         let written = self.write_bytes(state, offset, data);
         if written.is_err() {
-            // What took the place of holes holds what others left there.
+            // Clusters that took the place of holes still hold what their former owners wrote.
             for hole in holes {
                 let range = hole.vcn * self.cluster..hole.end() * self.cluster;
                 self.give_back_clusters(core, node, state, range).map_err(|error| self.health.fail(error))?;
@@ -321,7 +321,7 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Whether content of so many bytes fits into the record.
+    /// Whether content of `length` bytes fits into the record.
     pub(super) fn may_be_resident(&self, core: &mut Core, node: u64, length: usize) -> Result<bool> {
         let (number, name) = self.place_of(core, node)?;
         let room = Record::room(core.geometry.record as usize);
@@ -337,7 +337,7 @@ impl NtfsVolume {
     pub(super) fn move_out(&self, core: &mut Core, node: u64, state: &mut StreamState) -> Result<()> {
         let StreamPlace::Resident(content) = &state.place else { return Ok(()) };
         if content.is_empty() && !state.is_compressed() {
-            // Nothing moves; its record says so with the clusters that come.
+            // There is nothing to move; the record changes when clusters are taken.
             state.place = StreamPlace::Runs(RunList::default());
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What else a file has: attributes, named streams, extended attributes, security descriptors.
+//! Attributes, named streams, extended attributes and security descriptors of files.
 
 use super::*;
 use crate::file::Body;
@@ -6,7 +6,8 @@ use crate::layout::{ExtendedAttribute, Record, StandardExtended};
 use crate::space::Held;
 
 impl NtfsVolume {
-    /// The node whose record has a node's times and flags, and that record.
+    /// The node of the file that a node belongs to (another one for a named stream), and that file, which has the times
+    /// and flags.
     fn owner_of(&self, core: &mut Core, node: u64) -> Result<(u64, File)> {
         let entity = core.nodes.get(node)?;
         let owner = entity.part.as_ref().map_or(node, |(owner, _)| *owner);
@@ -14,11 +15,11 @@ impl NtfsVolume {
         Ok((owner, (*core.file(number)?).clone()))
     }
 
-    /// Changes flags and times.
+    /// Changes a node's flags and times.
     pub(super) fn change_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
         let now = FileTime(self.now());
         let mut core = self.change()?;
-        // What was written before must not overwrite what is set now.
+        // Earlier writes are recorded first, so that their times do not overwrite those that are set now.
         let parts = core.nodes.get(node.0)?.parts.clone();
         let (owner, _) = self.owner_of(&mut core, node.0)?;
         for part in parts.into_iter().chain([owner, node.0]) {
@@ -56,7 +57,7 @@ impl NtfsVolume {
         self.attributes_of(&mut core, node.0)
     }
 
-    /// Keeps when a node's content was last read.
+    /// Records the time when a node's content was last read.
     pub(super) fn keep_access(&self, node: Node, at: Timestamp) -> Result<()> {
         let mut core = self.change()?;
         let (owner, mut file) = self.owner_of(&mut core, node.0)?;
@@ -127,7 +128,7 @@ impl NtfsVolume {
         Ok(Node(part))
     }
 
-    /// The core for what may be a change, or only a look.
+    /// The core, locked for an operation that may turn out to change nothing, and so is allowed on a read-only volume.
     fn change_or_read(&self) -> Result<MutexGuard<'_, Core, METADATA>> {
         self.relieve()?;
         Ok(self.core())
@@ -168,7 +169,7 @@ impl NtfsVolume {
             }
             if is_held {
                 // Programs that hold the removed stream go on with it: as a file without a name that has the times and
-                // flags of its own file.
+                // flags of the file that the stream was part of.
                 let mut alone = File::new(file.reference, record_flags::IN_USE);
                 alone.attributes.extend(file.find(Type::STANDARD_INFORMATION, &[]).cloned());
                 alone.add(Attr { name: Box::default(), ..attr });
@@ -292,8 +293,8 @@ fn too_many() -> Error {
 }
 
 impl Core {
-    /// Gives a file, which is stored afterwards, a value that is always written whole: in its record if it fits there,
-    /// else in new clusters.
+    /// Gives a file a value that is always written whole: in its record if it fits there, else in new clusters. The
+    /// caller stores the file.
     pub(super) fn place_value(
         &mut self,
         file: &mut File,
@@ -304,7 +305,7 @@ impl Core {
         self.remove_value(file, kind, on_disk);
         let room = Record::room(self.geometry.record as usize);
         let cluster = self.geometry.cluster;
-        // A name and a little content are to fit beside it.
+        // The record keeps room for a name and a little content.
         if file.length() + value.len() + 0x20 + 0x80 <= room {
             file.put(Attr::resident(kind, value));
             return Ok(());
@@ -320,7 +321,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes such a value away.
+    /// Removes a value that `place_value` gave to a file, and gives its clusters up.
     pub(super) fn remove_value(&mut self, file: &mut File, kind: Type, on_disk: bool) {
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(kind, &[]) {
             self.give_runs(&outside.runs.to_vec(), Held::Data, on_disk);

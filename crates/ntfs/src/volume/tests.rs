@@ -1,4 +1,4 @@
-//! What can be seen of a volume only from inside.
+//! Tests that look at a volume from inside.
 
 use super::*;
 use crate::layout::Reference;
@@ -12,7 +12,7 @@ fn name(number: u64) -> Name {
     Name::from(&*format!("small file {number}.txt"))
 }
 
-/// What small files cost: in memory, whole images that are made; on the device, writes and bytes.
+/// What a small file costs: images that are made in memory; writes and bytes on the device.
 #[test]
 fn small_files_are_made_and_removed_with_little_work() {
     let memory = Arc::new(MemoryDevice::new(256 << 20, Sectors { logical: 512, physical: 512 }));
@@ -37,8 +37,8 @@ fn small_files_are_made_and_removed_with_little_work() {
     }
     volume.sync_all().unwrap();
     let [images, writes, bytes] = since(before);
-    // The record, and index blocks that are split; the content, and the log's pages; the record again, and an
-    // unused one before it.
+    // Images: the record, and index blocks that are split. Writes: the content, and the log's pages. Bytes: these, the
+    // record once more in its place, and an unused one before it.
     assert!(images < 1.25 && writes < 1.1 && bytes < 3_000.0, "made: {images}, {writes}, {bytes}");
     let before = costs();
     for number in 0..FILES {
@@ -60,7 +60,7 @@ fn exists(volume: &NtfsVolume, directory: Node, name: &str) -> bool {
     }
 }
 
-/// Names that differ in case only are different names in a directory that has the flag, and in those made in it.
+/// Names that differ in case only are different names in a directory that has the flag, and in directories made in it.
 #[test]
 fn a_case_sensitive_directory_tells_names_apart() {
     let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
@@ -102,7 +102,7 @@ fn a_case_sensitive_directory_tells_names_apart() {
     volume.unmount().unwrap();
     let report = crate::Ntfs.check(&*memory, platter_vfs::CheckOptions::default(), &Silent).unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
-    // It is still so when the volume is opened again.
+    // The flag is still there when the volume is opened again.
     let volume = open();
     let marked = volume.lookup(Node::ROOT, &"MARKED".into()).unwrap();
     let below = volume.lookup(marked, &"below".into()).unwrap();
@@ -113,7 +113,7 @@ fn a_case_sensitive_directory_tells_names_apart() {
     );
 }
 
-/// `$UsnJrnl:$Max`: the identifier and the lowest valid number.
+/// The identifier and the lowest valid number in `$UsnJrnl:$Max`.
 fn journal(memory: &Arc<MemoryDevice>) -> (u64, u64) {
     let volume =
         NtfsVolume::open(memory.clone(), OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
@@ -125,7 +125,7 @@ fn journal(memory: &Arc<MemoryDevice>) -> (u64, u64) {
     (u64_at(&value, 16), u64_at(&value, 24))
 }
 
-/// The first change of each session gives the journal another identifier; who changes nothing leaves it.
+/// The first change of each session gives the journal another identifier; a session without a change leaves it.
 #[test]
 fn a_change_journal_says_that_it_is_not_complete() {
     let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
@@ -154,7 +154,7 @@ fn a_change_journal_says_that_it_is_not_complete() {
         let volume = open();
         volume.create(Node::ROOT, &name(session), Kind::File).unwrap();
         volume.sync_all().unwrap();
-        // Known as soon as the change is: it is in the same commit.
+        // The new identifier is in the same commit as the change, so whoever sees the change sees it.
         let cut: Arc<dyn Device> = Arc::new(platter_device::OverlayDevice::new(memory.clone()));
         let replayed = NtfsVolume::open(cut, OpenOptions::default()).unwrap();
         assert!(replayed.lookup(Node::ROOT, &name(session)).is_ok());
@@ -165,7 +165,7 @@ fn a_change_journal_says_that_it_is_not_complete() {
         assert!(identifier > before && lowest == 0x1230, "{identifier:#x} {lowest:#x}");
         before = identifier;
     }
-    // A check that finds nothing leaves it; a repair is a change that the journal does not have.
+    // A check that finds nothing leaves the journal; a repair is a change of which the journal has no record.
     let repair = || {
         let options = CheckOptions { repair: true };
         let report = crate::Ntfs.check(&*memory, options, &Silent).unwrap();
@@ -183,8 +183,8 @@ fn a_change_journal_says_that_it_is_not_complete() {
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
 
-/// Windows' change journal has no unnamed stream; records that nothing uses may be marked as unreadable; and of a large
-/// `$MFTMirr` only the front is kept in step. A repair changes none of it.
+/// Windows' change journal has no unnamed stream; unused records may be marked as unreadable; and only the front of a
+/// large `$MFTMirr` is kept in step. None of this is damage, and a repair changes none of it.
 #[test]
 fn what_windows_leaves_is_no_damage() {
     let memory = Arc::new(MemoryDevice::new(1 << 30, Sectors { logical: 512, physical: 512 }));
@@ -223,7 +223,7 @@ fn what_windows_leaves_is_no_damage() {
     assert_eq!(report.findings.iter().map(|one| one.code).collect::<Vec<_>>(), ["mirror"]);
 }
 
-/// Changes of a file in very many pieces are noted, and its records made of them once, by the commit.
+/// Changes of a file in very many pieces are only noted; the commit makes the file's records, once for all changes.
 #[test]
 fn a_scattered_file_is_stored_once_for_many_changes() {
     const PIECES: u64 = 1500;
@@ -262,9 +262,9 @@ fn a_scattered_file_is_stored_once_for_many_changes() {
             before = recorder.traffic().write.count;
         }
     }
-    // The content and zeroes around it; commits that come by themselves.
+    // Writes of the content, of zeroes around it, and of commits that are made in between to relieve memory.
     assert!(most < 300 * 3, "{most} writes for 300 changes");
-    // Shorter and longer within one commit, with a name that comes and goes.
+    // The file is cut and extended within one commit, while a further name is added and removed.
     for part in [5u64, 3, 1] {
         let (cut, end) = (size * part / 6, size * part / 6 + 100_000);
         volume.set_attributes(file, &Change { size: Some(cut), ..Change::default() }).unwrap();
@@ -279,7 +279,7 @@ fn a_scattered_file_is_stored_once_for_many_changes() {
         volume.sync_all().unwrap();
         check(&volume, &expected, "shorter and longer");
     }
-    // Made and removed within one commit.
+    // A file that is made and removed within one commit.
     let other = volume.create(Node::ROOT, &"other".into(), Kind::File).unwrap();
     volume.set_attributes(other, &Change { size: Some(size), ..Change::default() }).unwrap();
     (0..600).for_each(|number| volume.write(other, number * 8192, b"other").unwrap());
@@ -294,12 +294,12 @@ fn a_scattered_file_is_stored_once_for_many_changes() {
     let report = crate::Ntfs.check(&*memory, platter_vfs::CheckOptions::default(), &Silent).unwrap();
     assert!(report.is_clean(), "{:#?}", report.findings);
     let now = NtfsVolume::open(memory, OpenOptions::default()).unwrap().space().unwrap().free;
-    // `$MFT` and its bitmap have grown.
+    // Not all clusters come back: `$MFT` and its bitmap have grown.
     assert!(free - now < 200, "{} clusters are missing", free - now);
 }
 
-/// A file that has more records than the log could free at once, as on a volume with a log that others made smaller, gets
-/// no further names; those that it has can be taken away.
+/// A file with more records than a group of the log could free, as on a volume with a log that another program made
+/// smaller, gets no further names; the names that it has can be removed.
 #[test]
 fn a_file_too_large_for_the_log_can_become_smaller() {
     let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
@@ -318,8 +318,8 @@ fn a_file_too_large_for_the_log_can_become_smaller() {
     assert!(report.is_clean(), "{:#?}", report.findings);
 }
 
-/// 4 TiB of which every other cluster is taken: `$Bitmap` has 128 MiB of pages that are neither all free nor all taken, of which
-/// memory holds half; files take clusters from all over it, and give them back.
+/// A volume of 4 TiB of which every other cluster is taken: `$Bitmap` has 128 MiB of pages that are neither all free
+/// nor all taken, of which memory holds half. A file takes clusters from all over the volume, and gives them back.
 #[test]
 fn a_volume_of_alternating_clusters_takes_bounded_memory() {
     let memory = Arc::new(MemoryDevice::new(4 << 40, Sectors { logical: 512, physical: 512 }));
@@ -357,7 +357,7 @@ fn a_volume_of_alternating_clusters_takes_bounded_memory() {
         volume.unmount().unwrap();
     });
     assert!(seen.bytes_max < 90 << 20, "{} bytes of memory", seen.bytes_max);
-    // Nothing else was changed.
+    // No other bit was changed: half of all clusters are free.
     let volume = NtfsVolume::open(memory, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
     assert!(volume.space().unwrap().free.abs_diff(1 << 29) < 1 << 16, "{:?}", volume.space().unwrap());
 }
