@@ -1,7 +1,8 @@
 //! A row of bits in memory, of which ranges are set, cleared and looked for.
 //!
-//! Bits are kept in pages. One whose bits are all the same takes no memory, and pages that two rows have alike they share:
-//! so the memory is that of the parts of a volume where free and taken clusters alternate; `space` keeps only some of these.
+//! Bits are kept in pages. A page whose bits are all the same takes no memory, and a row and its clone share the pages
+//! in which they do not differ: so the memory is that of the parts of a volume where free and taken clusters alternate;
+//! `space` keeps only some of these.
 
 use platter_vfs::Result;
 use std::ops::Range;
@@ -13,14 +14,14 @@ const WORDS: usize = 512;
 pub const PAGE: u64 = WORDS as u64 * 64;
 /// The bits of a page, of which some are 0 and some are 1.
 pub type Words = Arc<[u64; WORDS]>;
-/// Pages that are read at once.
+/// The number of pages that are read at once.
 const TOGETHER: u64 = 256;
 
 #[derive(Clone, Debug)]
 enum Page {
     /// All bits are the same.
     Fill(bool),
-    /// Of the last page, those past the end are 0.
+    /// Bits of both values. In the last page, bits past the end are 0.
     Words(Arc<[u64; WORDS]>),
 }
 
@@ -58,7 +59,7 @@ pub struct Bits {
     length: u64,
 }
 
-/// Up to a page as it stands on disk; words past its end are 0.
+/// The words of up to a page of bytes as they stand on disk; words past the end of `page` are 0.
 fn words(page: &[u8]) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(page.chunks(8)) {
@@ -69,19 +70,19 @@ fn words(page: &[u8]) -> [u64; WORDS] {
     words
 }
 
-/// A whole page as it stands on disk.
+/// The words of a whole page as it stands on disk.
 pub fn whole_page(bytes: &[u8; WORDS * 8]) -> Words {
     Arc::new(words(bytes))
 }
 
-/// Bits of a word from one bit of it to before another.
+/// A mask of the bits of a word from bit `from` to before bit `to` of the row.
 fn mask(from: u64, to: u64) -> u64 {
     let count = to - from;
     if count == 64 { !0 } else { ((1u64 << count) - 1) << (from % 64) }
 }
 
 impl Bits {
-    /// So many bits.
+    /// A row of `length` bits.
     #[cfg(test)]
     pub fn new(length: u64) -> Bits {
         let mut bits = Bits::default();
@@ -89,7 +90,8 @@ impl Bits {
         bits
     }
 
-    /// Bits as they stand on disk: the lowest of each byte first. Those that `bytes` lacks are 1.
+    /// A row of bits from bytes as they stand on disk: the lowest bit of each byte first. Bits that `bytes` lacks are
+    /// 1.
     pub fn from_bytes(bytes: &[u8], length: u64) -> Bits {
         let read = |at: u64, buffer: &mut [u8]| {
             let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
@@ -101,18 +103,20 @@ impl Bits {
         Bits::read(length, read).unwrap_or_default()
     }
 
-    /// The same of bytes that are read piece by piece: `read` fills a buffer with those from a place on.
+    /// [`Bits::from_bytes`] of bytes that are read piece by piece: `read` fills a buffer with the bytes from an offset
+    /// on.
     ///
     /// # Errors
-    /// What `read` says.
+    /// Errors of `read`.
     pub fn read(length: u64, read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Bits> {
         Bits::read_some(length, read, |_, _| true)
     }
 
-    /// The same of pages that `keeps` wants, which is asked of those with bits of both values. All bits of the others are 1.
+    /// [`Bits::read`] that keeps only some of the pages with bits of both values: `keeps` is asked for each. All bits
+    /// of the others become 1.
     ///
     /// # Errors
-    /// What `read` says.
+    /// Errors of `read`.
     pub fn read_some(
         length: u64,
         mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
@@ -155,18 +159,18 @@ impl Bits {
         }
     }
 
-    /// How many there are.
+    /// The number of bits.
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// Makes it longer by bits that are 0.
+    /// Makes the row longer by bits that are 0.
     pub fn grow(&mut self, length: u64) {
         self.length = self.length.max(length);
         self.pages.resize(self.length.div_ceil(PAGE) as usize, Page::Fill(false));
     }
 
-    /// Makes it shorter.
+    /// Makes the row shorter.
     pub fn shrink(&mut self, length: u64) {
         self.length = self.length.min(length);
         self.pages.truncate(self.length.div_ceil(PAGE) as usize);
@@ -181,7 +185,7 @@ impl Bits {
         }
     }
 
-    /// Makes the bits of a page these.
+    /// Replaces the bits of a page.
     pub fn put_page(&mut self, page: u64, words: Words) {
         self.pages[page as usize] = Page::Words(words);
     }
@@ -190,12 +194,12 @@ impl Bits {
         self.pages.get((at / PAGE) as usize).map_or(0, |page| page.word((at % PAGE / 64) as usize))
     }
 
-    /// Whether a bit is 1; one that is not there is not.
+    /// Whether a bit is 1; a bit past the end is not.
     pub fn get(&self, at: u64) -> bool {
         self.word(at) >> (at % 64) & 1 != 0
     }
 
-    /// Sets a range, which must be inside, to `value`.
+    /// Sets a range, which must be inside the row, to `value`.
     pub fn put(&mut self, range: Range<u64>, value: bool) {
         let mut at = range.start;
         while at < range.end {
@@ -219,7 +223,7 @@ impl Bits {
         }
     }
 
-    /// How many of a range are 1.
+    /// How many bits of a range are 1.
     pub fn ones(&self, range: Range<u64>) -> u64 {
         let mut at = range.start;
         let mut count = 0;
@@ -258,7 +262,7 @@ impl Bits {
         to
     }
 
-    /// The bytes of a part, as they stand on disk; what is past the end is 1 where `pad`, else 0.
+    /// The bytes of a part of the row, as they stand on disk; bits past the end are 1 if `pad`, else 0.
     pub fn bytes(&self, from_byte: u64, length: usize, pad: bool) -> Vec<u8> {
         let byte = |at: u64| -> u8 {
             let byte = (self.word(at * 8) >> (at % 8 * 8)) as u8;
@@ -291,7 +295,7 @@ mod tests {
         assert_eq!(Bits::new(4).bytes(0, 1, true), [0xF0]);
     }
 
-    /// The same as a row of single bits says, at the borders of words and pages too.
+    /// The row gives the same answers as one of single bits, at the borders of words and pages too.
     #[test]
     fn random_ranges_are_as_in_a_plain_row() {
         let mut random = platter_testing::model::Random::new(5);

@@ -1,4 +1,4 @@
-//! A file as all its records together say: its attributes, each whole, wherever its pieces stand.
+//! A file: its attributes, each put together from its pieces in all records of the file.
 
 use crate::layout::{
     Attribute, AttributeContent, Kind, NonResident, Record, Reference, Run, attribute_flags, runs,
@@ -7,50 +7,50 @@ use crate::runlist::{RunList, Runs};
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
 
-/// No record is longer: its sizes are 32-bit numbers, its offsets 16-bit ones.
+/// The length that no record exceeds, since offsets in it are 16-bit numbers.
 const LONGEST_RECORD: usize = 1 << 16;
 
-/// A file's record and the records that extend it.
+/// A file, as its base record and the records that extend it have it.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its base record and which life of it.
+    /// The number and the sequence number of its base record.
     pub reference: Reference,
     /// Flags of the record: [`crate::layout::record_flags`].
     pub flags: u16,
     /// Names that lead to it, short ones included.
     pub links: u16,
-    /// Its attributes by type and name, without the list.
+    /// Its attributes by type and name, without the attribute list.
     pub attributes: Vec<Attr>,
     /// Runs of its attribute list, if that is not resident.
     pub list: Vec<Run>,
-    /// What that list says.
+    /// The value of its attribute list.
     pub list_value: Arc<Vec<u8>>,
-    /// The records that extend it, those that have something first.
+    /// The records that extend it, first those that hold attributes.
     pub extensions: Vec<Reference>,
-    /// How many of them have something: the others were taken for the next commit.
+    /// How many of `extensions` hold attributes: the others were taken for the next commit.
     pub used: usize,
-    /// What was taken for the next commit.
+    /// The records and clusters that were taken for the next commit.
     pub ahead: Ahead,
-    /// Its attributes are in other pieces than they would be made in.
+    /// Whether its attributes are in other pieces than this crate would divide them into.
     pub is_strange: bool,
 }
 
 /// What the next commit will need to store a file.
 #[derive(Clone, Debug, Default)]
 pub struct Ahead {
-    /// Which commit.
+    /// The number of that commit.
     pub commit: u64,
-    /// Clusters for its attribute list.
+    /// Clusters for the file's next attribute list.
     pub spare: Vec<Run>,
     /// Pieces of attributes that changed and may want another record.
     pub moved: usize,
     /// Pieces that changed and stay where they are.
     pub same: usize,
-    /// Bytes of the log, at most, that were counted for this.
+    /// Bytes of the log, at most, that were counted for storing the file.
     pub cost: u64,
 }
 
-/// One attribute, whole.
+/// One attribute, put together from its pieces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attr {
     /// Its type.
@@ -59,7 +59,7 @@ pub struct Attr {
     pub name: Box<[u16]>,
     /// Its flags.
     pub flags: u16,
-    /// What it holds.
+    /// Its value, or its clusters and sizes.
     pub body: Body,
 }
 
@@ -70,7 +70,7 @@ pub enum Body {
     Resident {
         /// The bytes.
         value: Vec<u8>,
-        /// Whether an index has them as a key.
+        /// Whether an index has the value as a key.
         indexed: bool,
     },
     /// In clusters.
@@ -80,28 +80,28 @@ pub enum Body {
 /// An attribute's clusters and sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outside {
-    /// From virtual cluster 0 without a gap.
+    /// The runs, from virtual cluster 0 without a gap.
     pub runs: RunList,
     /// Bytes of content.
     pub size: u64,
-    /// Bytes from the start that were written.
+    /// The valid length: bytes from the start that were written.
     pub valid: u64,
-    /// Exponent of two of the clusters in a compression unit.
+    /// The base-2 logarithm of the number of clusters in a compression unit.
     pub unit: u8,
 }
 
 impl Outside {
-    /// Clusters from the first to the last, holes included.
+    /// The number of clusters from the first to the last, holes included.
     pub fn clusters(&self) -> u64 {
         self.runs.end()
     }
 
-    /// Clusters that are really taken.
+    /// The number of clusters that are allocated, holes not included.
     pub fn taken(&self) -> u64 {
         self.runs.taken()
     }
 
-    /// Appends clusters.
+    /// Appends clusters, or a hole where `lcn` is `None`.
     pub fn push(&mut self, lcn: Option<u64>, length: u64) {
         let vcn = self.clusters();
         self.runs.push(Run { vcn, lcn, length });
@@ -115,7 +115,7 @@ impl Attr {
         Attr { kind, name: Box::default(), flags: 0, body }
     }
 
-    /// The same with a name.
+    /// The attribute with this name.
     pub fn named(mut self, name: &[u16]) -> Attr {
         self.name = name.into();
         self
@@ -145,7 +145,7 @@ impl Attr {
         }
     }
 
-    /// Bytes of its content.
+    /// Bytes of its content, resident or not.
     pub fn size(&self) -> u64 {
         match &self.body {
             Body::Resident { value, .. } => value.len() as u64,
@@ -153,12 +153,12 @@ impl Attr {
         }
     }
 
-    /// Bytes of clusters that it takes.
+    /// Bytes of the clusters that it takes.
     pub fn allocated(&self, cluster: u64) -> u64 {
         self.outside().map_or(0, |outside| outside.taken() * cluster)
     }
 
-    /// Bytes of the header of a piece whose bytes are in clusters.
+    /// Bytes of the header of a non-resident piece.
     fn outside_header(&self, is_first: bool) -> usize {
         if is_first && self.has_holes() { 0x48 } else { 0x40 }
     }
@@ -167,8 +167,8 @@ impl Attr {
         self.flags & (attribute_flags::SPARSE | attribute_flags::COMPRESSION_MASK) != 0
     }
 
-    /// The pieces that it takes in records: the first at most `first` bytes long if it has runs, the others at most
-    /// `most`.
+    /// Divides the attribute into pieces for records: the first at most `first` bytes long if it has runs, the others
+    /// at most `most`.
     fn pieces(&self, first: usize, most: usize, cluster: u64) -> Vec<Attribute> {
         let whole = |content| Attribute {
             kind: self.kind,
@@ -198,7 +198,7 @@ impl Attr {
             pieces.push(whole(AttributeContent::NonResident(NonResident {
                 first: from,
                 end: done.checked_sub(1).map_or(0, |last| list[last].end()),
-                // The first piece's counts; Linux' ntfs3 takes a later one that has it for damaged.
+                // The unit in the first piece counts; Linux' ntfs3 takes a later piece that has one for damaged.
                 unit: if is_first { outside.unit } else { 0 },
                 allocated: sizes(outside.clusters() * cluster),
                 size: sizes(outside.size),
@@ -235,12 +235,12 @@ impl File {
         self.attributes.iter().find(|attr| attr.kind == kind && *attr.name == *name)
     }
 
-    /// Where among the attributes it is.
+    /// The position among the attributes of the one of this type and name.
     pub fn position(&self, kind: Kind, name: &[u16]) -> Option<usize> {
         self.attributes.iter().position(|attr| attr.kind == kind && *attr.name == *name)
     }
 
-    /// The same, to be changed.
+    /// The attribute of this type and name, to be changed.
     pub fn find_mut(&mut self, kind: Kind, name: &[u16]) -> Option<&mut Attr> {
         self.attributes.iter_mut().find(|attr| attr.kind == kind && *attr.name == *name)
     }
@@ -250,20 +250,20 @@ impl File {
         self.find(kind, &[])?.value()
     }
 
-    /// Adds an attribute in its place.
+    /// Adds an attribute where the order of types and names wants it.
     pub fn add(&mut self, attr: Attr) {
         let place =
             self.attributes.partition_point(|other| (other.kind, &other.name) <= (attr.kind, &attr.name));
         self.attributes.insert(place, attr);
     }
 
-    /// Takes an attribute away.
+    /// Takes an attribute out of the file and returns it.
     pub fn take(&mut self, kind: Kind, name: &[u16]) -> Option<Attr> {
         let place = self.position(kind, name)?;
         Some(self.attributes.remove(place))
     }
 
-    /// Puts an attribute in the place of the one of its type and name, or adds it.
+    /// Replaces the attribute of the same type and name, or adds this one if there is none.
     pub fn put(&mut self, attr: Attr) {
         match self.find_mut(attr.kind, &attr.name) {
             Some(old) => *old = attr,
@@ -271,7 +271,7 @@ impl File {
         }
     }
 
-    /// Bytes that its attributes would take in one record; those that runs take are counted as far as one could hold them.
+    /// Bytes that its attributes would take in one record. Packed runs are counted up to the longest possible record.
     pub fn length(&self) -> usize {
         let length = |attr: &Attr| {
             let (header, tail) = match &attr.body {
@@ -290,8 +290,8 @@ impl File {
         self.attributes.iter().flat_map(|attr| attr.pieces(first, most, cluster)).collect()
     }
 
-    /// Puts pieces together that stand in the order of type, name and first virtual cluster. `at` is where the base
-    /// record stands.
+    /// Puts a file together from pieces in the order of type, name and first virtual cluster. `at` is the device offset
+    /// of the base record.
     pub fn from_pieces(
         base: &Record,
         number: u64,

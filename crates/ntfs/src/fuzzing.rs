@@ -1,8 +1,8 @@
 //! Entry points for fuzzing: each takes any bytes and must neither panic nor hang nor take memory without bound.
 //!
 //! The package `fuzz/` calls them under libFuzzer; the tests replay its corpus and mutations of it on stable Rust. A
-//! volume is too large to be the input: the input is a list of patches of a small volume that is made once. Records and
-//! index blocks are sealed again after they are patched, so that what is patched is read.
+//! volume is too large to be the input: the input is a list of patches of a small volume that is made once. The fixups
+//! of patched records and index blocks are applied again, so that the patched bytes are read and not refused before.
 
 use crate::layout::{
     Attribute, AttributeContent, BootSector, ExtendedAttribute, FileName, Geometry, Kind as Type, ListEntry,
@@ -18,15 +18,15 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes of a patch: which structure (2), where in it (2), how many bytes (1), and the bytes (8).
 const PATCH: usize = 13;
-/// Patches of one input that count.
+/// The number of patches of one input that are applied.
 const MOST: usize = 32;
 /// Bytes of the volume.
 const BYTES: u64 = 8 << 20;
 
-/// The volume that is patched.
+/// A device that is patched.
 struct Base {
     device: Arc<MemoryDevice>,
-    /// Where its structures are, and how long they are.
+    /// The offsets and lengths of the structures on it.
     places: Vec<(u64, usize)>,
 }
 
@@ -54,7 +54,7 @@ impl Base {
         base
     }
 
-    /// Finds records, index blocks and what else has metadata.
+    /// Finds records, index blocks and other metadata.
     fn find(&mut self, geometry: &Geometry) {
         let size = geometry.record as usize;
         let image = self.device.to_image();
@@ -73,7 +73,7 @@ impl Base {
         }
     }
 
-    /// Notes the first bytes of what a system file has outside its record.
+    /// Notes the first 512 bytes of each non-resident attribute of a system file.
     fn tables(&mut self, record: &Record, geometry: &Geometry) {
         for attribute in &record.attributes {
             let AttributeContent::NonResident(outside) = &attribute.content else { continue };
@@ -88,7 +88,7 @@ impl Base {
         }
     }
 
-    /// The volume with these patches.
+    /// The device with the patches of an input.
     fn patched(&self, input: &[u8]) -> platter_device::Result<Arc<OverlayDevice>> {
         let device = Arc::new(OverlayDevice::new(self.device.clone()));
         for patch in input.as_chunks::<PATCH>().0.iter().take(MOST) {
@@ -103,7 +103,7 @@ impl Base {
             let header = structure[4..8].to_vec();
             structure[at..at + length].copy_from_slice(&bytes[..length]);
             if is_sealed {
-                // Where the update sequence is cannot be patched: nothing behind it would be read.
+                // The place of the update sequence cannot be patched: nothing behind it would be read.
                 structure[4..8].copy_from_slice(&header);
                 fixup::apply(&mut structure);
             }
@@ -113,7 +113,7 @@ impl Base {
     }
 }
 
-/// A log with groups that no restart record covers, and where it stands.
+/// A log with groups that no restart record covers, and the log's place.
 fn logged() -> &'static (Base, LogPlace) {
     static LOGGED: OnceLock<(Base, LogPlace)> = OnceLock::new();
     LOGGED.get_or_init(|| {
@@ -141,7 +141,7 @@ fn logged() -> &'static (Base, LogPlace) {
             ];
             log.append(&*device, &changes[..number as usize % 2 + 1]).expect("there is room");
         }
-        // The pages that are in use, the restart pages more than once.
+        // The pages that are in use, the restart pages twice, so that they are patched more often.
         let pages = [0, 1, 0, 1].into_iter().chain(log_page::FIRST_PAGE..FIRST_UNUSED);
         (Base { device, places: pages.map(|number| (number * page as u64, page)).collect() }, place)
     })
@@ -150,7 +150,7 @@ fn logged() -> &'static (Base, LogPlace) {
 /// The first page that [`logged`] does not use.
 const FIRST_UNUSED: u64 = log_page::FIRST_PAGE + 1 + 30;
 
-/// Opens a patched log, replays it, and writes to it.
+/// Opens a patched log, replays it, and appends groups to it.
 pub fn log(input: &[u8]) {
     let (base, place) = logged();
     let Ok(device) = base.patched(input) else { return };
@@ -175,7 +175,7 @@ fn read_record(bytes: &[u8]) -> platter_vfs::Result<Record> {
     Record::from_bytes(&bytes, 0)
 }
 
-/// Something of everything.
+/// Fills a volume with files of all kinds.
 fn populate(volume: &NtfsVolume) -> platter_vfs::Result<()> {
     let make = |directory, name: &str, kind| volume.create(directory, &Name::from(name), kind);
     let below = make(Node::ROOT, "below", Kind::Directory)?;
@@ -203,20 +203,20 @@ fn populate(volume: &NtfsVolume) -> platter_vfs::Result<()> {
     volume.set_extended_attribute(large, "user.color", Some(b"green"))
 }
 
-/// Which of the two volumes an input is about, and its patches.
+/// The patched volume of an input, whose first byte chooses one of the two volumes and whose others are the patches.
 fn device(input: &[u8]) -> Option<Arc<OverlayDevice>> {
     let (first, patches) = input.split_first()?;
     bases()[usize::from(first % 2)].patched(patches).ok()
 }
 
-/// The open volume: everything is read, something is written; then a repair must end.
+/// Opens the volume, reads everything and writes something; then a repair must end.
 pub fn volume(input: &[u8]) {
     let Some(device) = device(input) else { return };
     fuzz::volume(&Ntfs, device);
 }
 
-/// The check: without repair, with it, and again; what a repair claims to have put right must be right. And recovery,
-/// which reads all it finds.
+/// Recovers files and reads them; then checks the volume without repair, with it, and again: all that a repair claims
+/// to have put right must be right.
 pub fn check(input: &[u8]) {
     let Some(device) = device(input) else { return };
     let mut buffer = vec![0; 65536];
@@ -249,7 +249,7 @@ pub fn lznt1(input: &[u8]) {
     }
 }
 
-/// Every structure of [`crate::layout`], as it is read.
+/// Reads the input as each of the structures of [`crate::layout`].
 pub fn layout(input: &[u8]) {
     if let Ok(boot) = BootSector::from_bytes(input) {
         assert_eq!(boot.to_bytes()[..], input[..512]);
@@ -261,7 +261,7 @@ pub fn layout(input: &[u8]) {
     if let Ok(record) = Record::from_bytes(&block, 0)
         && let Some(bytes) = record.to_bytes(65536)
     {
-        // What fills up mapping pairs is kept with them, so the bytes may be others.
+        // Padding behind mapping pairs is kept with them, so the bytes may be others.
         let again = Record::from_bytes(&bytes, 0).expect("it was just written");
         assert_eq!(again.attributes.len(), record.attributes.len());
     }
@@ -293,7 +293,7 @@ pub fn layout(input: &[u8]) {
 mod tests {
     use super::*;
 
-    /// A check that finds damage where nothing is patched looks no further.
+    /// Volumes without patches are undamaged; otherwise a check would stop at that damage, and not reach the patches.
     #[test]
     fn without_patches_nothing_is_found() {
         for number in 0..2 {

@@ -2,7 +2,7 @@
 //!
 //! * [`check`]: finds and repairs damage;
 //! * [`format`](mod@format): makes a volume;
-//! * [`layout`]: what stands on disk;
+//! * [`layout`]: the structures on disk;
 //! * [`lznt1`]: how the clusters of a compressed file are packed;
 //! * [`log`]: the log, written and replayed;
 //! * [`Ntfs`]: the format as a [`platter_vfs::Format`];

@@ -1,37 +1,37 @@
 //! LZNT1: how the clusters of a compressed file are packed.
 //!
-//! A stream is a row of chunks, each of which stands for 4,096 bytes and knows nothing of the others. A chunk begins with
-//! two bytes: how long it is, and whether it is compressed. Eight items follow each byte of flags: a byte as it is, or a
-//! copy of what the chunk gave before. The further a chunk has come, the more of a copy's 16 bits say how far back it
-//! lies, and the fewer how long it is.
+//! A stream is a row of chunks, each of which is unpacked to 4,096 bytes without the others. A chunk begins with two
+//! bytes: its length, and whether it is compressed. In a compressed chunk eight items follow each byte of flags: a
+//! literal byte, or a copy of bytes that the chunk gave before. The more bytes a chunk has given, the more of a copy's
+//! 16 bits say how far back the copied bytes are, and the fewer how many they are.
 //!
 //! Source: Microsoft, \[MS-XCA\] 2.5 (LZNT1 Algorithm Details); libfwnt, "Compression methods".
 
 use platter_vfs::{Error, Result};
 
-/// Bytes that a chunk stands for.
+/// Bytes that a chunk is unpacked to.
 pub const CHUNK: usize = 4096;
 
-/// Bytes before a chunk's own.
+/// Bytes of a chunk's header.
 const HEADER: usize = 2;
 
-/// What every header has: signature 3 in bits 12 to 14.
+/// The bits that every header has: signature 3 in bits 12 to 14.
 const SIGNATURE: u16 = 0x3000;
 
-/// The chunk is compressed.
+/// The bit of a header that says that the chunk is compressed.
 const COMPRESSED: u16 = 0x8000;
 
-/// The bits that say how long a chunk is, header included, less 3.
+/// The bits of a header that give the length of the chunk, header included, less 3.
 const LENGTH: u16 = 0x0FFF;
 
-/// The shortest copy.
+/// The length of the shortest copy in bytes.
 const SHORTEST: usize = 3;
 
-/// Unpacks a stream into `out`, whole: what the stream does not reach is zeroes. `offset` is where it stands on the
-/// device, in bytes.
+/// Unpacks a stream into the whole of `out`: bytes that the stream does not reach become zeroes. `offset` is the device
+/// offset of the stream in bytes, for errors.
 ///
 /// # Errors
-/// [`Error::Damaged`] if the stream is none. What `out` has is then in part its content.
+/// [`Error::Damaged`] if the stream is not valid. `out` then holds a part of its content.
 pub fn decompress(stream: &[u8], out: &mut [u8], offset: u64) -> Result<()> {
     let mut at = 0;
     let mut chunks = out.chunks_mut(CHUNK);
@@ -60,8 +60,8 @@ pub fn decompress(stream: &[u8], out: &mut [u8], offset: u64) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks a chunk: how many bytes it gave. What would go past the end of `out` is left out, since the last chunk of a
-/// file may have been packed with what lay behind it.
+/// Unpacks a chunk and returns how many bytes it gave. Bytes past the end of `out` are left out, since the last chunk
+/// of a file may have been packed with bytes that lay behind the file.
 fn unpack(body: &[u8], out: &mut [u8], offset: u64) -> Result<usize> {
     let (mut at, mut filled) = (0, 0);
     while at < body.len() && filled < out.len() {
@@ -98,7 +98,7 @@ fn unpack(body: &[u8], out: &mut [u8], offset: u64) -> Result<usize> {
     Ok(filled)
 }
 
-/// How many of a copy's bits say how long it is, in a chunk that gave so many bytes before.
+/// How many of a copy's bits give its length, in a chunk that gave `before` bytes before.
 fn length_bits(before: usize) -> u32 {
     let distance = usize::BITS - before.saturating_sub(1).leading_zeros();
     16 - distance.clamp(4, 12)
@@ -113,11 +113,11 @@ fn damaged(offset: u64, expected: impl std::fmt::Display, found: impl std::fmt::
     Error::damaged("compression unit", offset, expected, found)
 }
 
-/// What packing remembers, so that one can serve for many units.
+/// The hash tables for packing, kept so that one packer can serve for many units.
 pub struct Packer {
-    /// The last place where three bytes with this hash stood, plus one.
+    /// For each hash the last place of three bytes that have it, plus one; 0 if there is none.
     heads: Box<[u16; HASHES]>,
-    /// The place before, with the same hash.
+    /// For each place the last place before it whose three bytes have the same hash, plus one.
     before: Box<[u16; CHUNK]>,
 }
 
@@ -133,8 +133,8 @@ impl Default for Packer {
 }
 
 impl Packer {
-    /// Packs `data` into `out`: how many bytes that takes, or `None` if they are more than `out` has. Where there is
-    /// room, a header of zeroes ends the stream, which the length does not count.
+    /// Packs `data` into `out` and returns how many bytes that takes, or `None` if they are more than `out` has. Where
+    /// there is room, a header of zeroes ends the stream, which the length does not count.
     pub fn compress(&mut self, data: &[u8], out: &mut [u8]) -> Option<usize> {
         let mut at = 0;
         for chunk in data.chunks(CHUNK) {
@@ -152,7 +152,7 @@ impl Packer {
     /// Packs one chunk, header included, if that makes it smaller and `out` is large enough.
     fn pack(&mut self, chunk: &[u8], out: &mut [u8]) -> Option<usize> {
         self.heads.fill(0);
-        // As large as the chunk it is better kept.
+        // A chunk that does not become smaller is better kept as it is.
         let limit = out.len().min(HEADER + chunk.len().min(CHUNK - 1));
         let out = out.get_mut(..limit)?;
         let (mut at, mut done) = (HEADER, 0);
@@ -186,7 +186,7 @@ impl Packer {
         Some(at)
     }
 
-    /// The longest copy that the place can be: how far back, and how long.
+    /// The longest copy that can begin at a place: how far back its source is, and how long it is.
     fn longest(&self, chunk: &[u8], place: usize, lengths: u32) -> (usize, usize) {
         let here = &chunk[place..];
         let Some(hash) = hash(here) else { return (0, 0) };
@@ -215,7 +215,7 @@ impl Packer {
     }
 }
 
-/// Keeps a chunk as it is. Only a whole one can be: the rest of another is zeroes.
+/// Stores a chunk uncompressed. Such a chunk always has its full length: a shorter one is filled up with zeroes.
 fn keep(chunk: &[u8], out: &mut [u8]) -> Option<usize> {
     let out = out.get_mut(..HEADER + CHUNK)?;
     out[..HEADER].copy_from_slice(&(SIGNATURE | LENGTH).to_le_bytes());

@@ -1,4 +1,4 @@
-//! Nodes in use: what was handed out, and what each number means.
+//! Nodes in use: how often each was handed out, and which file it is.
 
 use crate::layout::{Reference, record_number};
 use crate::stream::Stream;
@@ -8,31 +8,32 @@ use std::sync::Arc;
 
 /// A node in use.
 pub struct Entity {
-    /// The file's base record, or its number among those that nothing on disk leads to.
+    /// The number of the file's base record, or the file's number in memory if nothing on disk leads to it.
     pub file: u64,
     /// For a named stream: the node it belongs to, and its name.
     pub part: Option<(u64, Box<[u16]>)>,
-    /// Hand-outs that were not given back.
+    /// How often the node was handed out and not given back.
     pub handed_out: u64,
-    /// The content, once it was asked for.
+    /// Its content, once that was asked for.
     pub stream: Option<Arc<Stream>>,
     /// Nodes of its named streams.
     pub parts: Vec<u64>,
 }
 
-/// All of them.
+/// All nodes in use.
 pub struct Nodes {
     entities: HashMap<u64, Entity>,
     by_file: HashMap<u64, u64>,
-    /// The next number of a node whose own would be taken, and of a named stream.
+    /// The next number for a named stream, or for a file whose own number is taken.
     next: u64,
     /// Nodes that nobody held when they were last looked at, the oldest first.
     idle: VecDeque<u64>,
 }
 
-/// Nodes that nobody holds and that stay known.
+/// How many nodes that nobody holds stay known.
 const MOST_IDLE: usize = 1024;
-/// Numbers from here on are no file's own: none is in its record's life 0, which matches every one, and so far behind.
+/// Numbers from here on are no file's own: as references they have sequence number 0, with which no file gets its own
+/// number.
 const OTHERS: u64 = 1 << 47;
 
 impl Default for Nodes {
@@ -45,7 +46,7 @@ impl Default for Nodes {
 }
 
 impl Nodes {
-    /// The node of a file, made if need be. Its number is the same each time the file is taken into use.
+    /// The node of a file, made if need be. A file has the same number each time it is taken into use.
     pub fn enter(&mut self, reference: Reference) -> u64 {
         let file = reference.number();
         if let Some(node) = self.by_file.get(&file) {
@@ -57,8 +58,8 @@ impl Nodes {
         node
     }
 
-    /// The number that a file has as a node whenever it is in use: its record's and which of the record's lives it is.
-    /// `None` if another file has it, which was removed and is still held.
+    /// The number that a file has as a node whenever it is in use: its reference, made of record number and sequence
+    /// number. `None` if it has no sequence number, or a removed file that is still held has the same reference.
     fn own_number(&self, reference: Reference) -> Option<u64> {
         let number = match reference.number() {
             record_number::ROOT => Node::ROOT.0,
@@ -106,7 +107,7 @@ impl Nodes {
         self.entities.get(&node).ok_or(Error::NotFound)
     }
 
-    /// The same, to be changed.
+    /// A node in use, to be changed.
     pub fn get_mut(&mut self, node: u64) -> Result<&mut Entity> {
         self.entities.get_mut(&node).ok_or(Error::NotFound)
     }
@@ -116,7 +117,8 @@ impl Nodes {
         self.by_file.get(&file).copied()
     }
 
-    /// Lets a node stand for the file of another number: its record has moved, or another file has taken its place.
+    /// Makes a node, with its named streams, that of a file with another number, as when a removed file stays in
+    /// memory.
     pub fn move_file(&mut self, node: u64, file: u64) {
         let Some(entity) = self.entities.get_mut(&node) else { return };
         let old = std::mem::replace(&mut entity.file, file);
@@ -134,7 +136,7 @@ impl Nodes {
         }
     }
 
-    /// A named stream that stands alone from now on.
+    /// Makes a named stream that was removed the node of file `file`, without its former owner.
     pub fn part_ways(&mut self, node: u64, file: u64) {
         let Some(entity) = self.entities.get_mut(&node) else { return };
         let owner = entity.part.take();
@@ -158,7 +160,7 @@ impl Nodes {
         }
     }
 
-    /// Notes that nobody holds a node, and returns one that may be forgotten for it.
+    /// Notes that nobody holds a node. Returns the oldest such node if there are too many: the caller may forget it.
     pub fn set_idle(&mut self, node: u64) -> Option<u64> {
         self.idle.push_back(node);
         if self.idle.len() > MOST_IDLE { self.idle.pop_front() } else { None }

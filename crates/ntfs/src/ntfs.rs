@@ -1,4 +1,4 @@
-//! What can be done with an NTFS volume from outside.
+//! The format's operations: recognising, making, opening, checking and recovering a volume.
 
 use crate::NtfsVolume;
 use crate::layout::{BootSector, Geometry, Kind, Record, VolumeInformation, fixup, record_number};
@@ -23,7 +23,7 @@ impl Format for Ntfs {
         if device.len() < sector {
             return Ok(None);
         }
-        // The last sector has a copy.
+        // The device's last sector has a copy of the boot sector.
         for place in [0, device.len() - sector] {
             let mut bytes = vec![0; sector as usize];
             device.read_at(place, &mut bytes)?;
@@ -33,7 +33,7 @@ impl Format for Ntfs {
                 Ok(geometry) => volume_record(device, &geometry)?,
                 Err(_) => None,
             };
-            // Its name is enough; what is wrong with the rest is for whoever opens or checks it.
+            // The name in the boot sector is enough; other damage is reported by opening or checking the volume.
             let unknown = || Recognised { format: "NTFS".into(), label: None, cut_off: None };
             return Ok(Some(Recognised { cut_off, ..volume.map_or_else(unknown, recognised) }));
         }
@@ -76,7 +76,7 @@ impl Format for Ntfs {
     }
 }
 
-/// The record of `$Volume`, if it is whole where it stands on nearly all volumes: in the table's first clusters.
+/// The record of `$Volume`, if it is whole in the place where nearly all volumes have it: the first clusters of `$MFT`.
 fn volume_record(device: &dyn Device, geometry: &Geometry) -> Result<Option<Record>> {
     let sector = u64::from(device.sectors().logical);
     let record = u64::from(geometry.record);

@@ -22,15 +22,15 @@ pub struct Opened {
     pub boot: BootSector,
     /// The metadata.
     pub core: Core,
-    /// The log; none if it is not used.
+    /// The log; `None` if it is not written to.
     pub log: Option<Log>,
-    /// Whether the volume was not closed.
+    /// Whether the volume had not been closed.
     pub was_open: bool,
-    /// Version and flags.
+    /// The volume's version and flags.
     pub information: VolumeInformation,
 }
 
-/// The boot sector, or its copy at the end if the first is none.
+/// The boot sector, or its copy at the end of the device if the first one is not valid.
 pub fn boot(device: &dyn Device) -> Result<(BootSector, Geometry)> {
     let mut first = vec![0; 512.min(device.len() as usize)];
     read_any(device, 0, &mut first)?;
@@ -52,7 +52,7 @@ pub fn boot(device: &dyn Device) -> Result<(BootSector, Geometry)> {
     Err(error)
 }
 
-/// A record of the first ones, from `$MFT` or, if it is damaged there, from `$MFTMirr`.
+/// One of the first records, from `$MFT` or, if it is damaged there, from `$MFTMirr`.
 fn first_record(device: &dyn Device, geometry: &Geometry, number: u64) -> Result<Record> {
     let read = |cluster: u64| -> Result<Record> {
         let at = cluster * geometry.cluster + number * u64::from(geometry.record);
@@ -66,7 +66,7 @@ fn first_record(device: &dyn Device, geometry: &Geometry, number: u64) -> Result
     read(geometry.mft).or_else(|error| read(geometry.mirror).map_err(|_| error))
 }
 
-/// After a replay: makes `$MFTMirr` what the first records are now. The log does not tell of it.
+/// After a replay: brings `$MFTMirr` up to date with the first records, as the log has no changes of it.
 pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result<()> {
     let base = first_record(device, geometry, record_number::MFT)?;
     let runs = base.attributes.iter().find_map(|attribute| match &attribute.content {
@@ -98,7 +98,7 @@ pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result
     Ok(())
 }
 
-/// The piece of `$MFT`'s own runs that a record has; from virtual cluster `first` on, if that is said.
+/// The piece of `$MFT`'s own runs in a record; if `first` is given, only a piece that begins at this virtual cluster.
 fn mft_piece(record: &Record, first: Option<u64>) -> Option<&NonResident> {
     record.attributes.iter().find_map(|attribute| match &attribute.content {
         AttributeContent::NonResident(outside)
@@ -112,8 +112,8 @@ fn mft_piece(record: &Record, first: Option<u64>) -> Option<&NonResident> {
     })
 }
 
-/// The runs of `$MFT`, found from its own record on: each further piece stands in a record that the pieces before it lead
-/// to.
+/// The runs of `$MFT`, found from its own record on: each further piece stands in a record that the pieces before it
+/// lead to.
 fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
     let base = first_record(&**device, &geometry, record_number::MFT)?;
     let at = geometry.mft * geometry.cluster;
@@ -144,14 +144,14 @@ fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
     };
     let mut waiting: Vec<u64> =
         entries.iter().filter(is_further).map(|entry| entry.record.number()).collect();
-    // What a record says of where its piece begins counts, whatever the entry says.
+    // The virtual cluster at which a piece begins according to its record counts, whatever the entry says.
     let mut known: BTreeMap<u64, (NonResident, u64)> = BTreeMap::new();
     loop {
         let end = all.last().map_or(0, Run::end);
         let records = end * geometry.cluster / u64::from(geometry.record);
         let (near, far): (Vec<u64>, Vec<u64>) = waiting.iter().partition(|number| **number < records);
         waiting = far;
-        // Each is read once, as soon as it can be found.
+        // Each record is read once, as soon as the known runs lead to it.
         let mut core =
             Core::new(device.clone(), geometry, if near.is_empty() { Vec::new() } else { all.clone() });
         for number in near {
@@ -183,7 +183,7 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     }
     let is_read_only = options.read_only || device.read_only();
     let mut device = device;
-    // What the volume itself has against it is worth more to who reads it than that it was opened so.
+    // An obstacle in the volume itself is a more useful reason than that the volume was opened read-only.
     let of_device = device.why_read_only();
     let mut reason = of_device.clone().filter(|_| device.end() < device.len());
     let (mut log, was_open) = match open_log(&device, geometry) {
@@ -217,7 +217,7 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
             loaded => loaded,
         }
     };
-    // Reading can do without all of this.
+    // Reading can do without the structures loaded from here on: damage in them makes the volume read-only.
     let upcase = load_upcase(&mut core);
     if upcase.is_err() {
         core.upcase = (0..=u16::MAX).map(windows_upper).collect();
@@ -308,10 +308,11 @@ pub fn label(core: &mut Core) -> Result<String> {
     Ok(String::from_utf16_lossy(&units))
 }
 
-/// Why nothing is written to a volume on which Windows sleeps.
+/// Why a volume on which Windows is hibernated is not written to.
 pub(crate) const ASLEEP: &str = "Windows is hibernated or was shut down for a fast start (hiberfil.sys)";
 
-/// Why the volume belongs to a sleeping Windows, if it does or may: `hiberfil.sys` begins with "hibr" then.
+/// Why the volume must not be written to, if Windows is hibernated on it or may be: `hiberfil.sys` begins with "hibr"
+/// then.
 fn hibernated(core: &mut Core) -> Option<String> {
     let name: Vec<u16> = "hiberfil.sys".encode_utf16().collect();
     let Ok(Some(entry)) = core.find_name(record_number::ROOT, &name) else { return None };
@@ -330,7 +331,7 @@ fn hibernated(core: &mut Core) -> Option<String> {
     is_asleep.then(|| ASLEEP.into())
 }
 
-/// Finds the indexes of `$Extend`, where they are, and the change journal.
+/// Finds the indexes in `$Extend`, if they are there, and the change journal.
 fn load_extend(core: &mut Core) {
     let mut find = |name: &str, index: crate::layout::Index| -> Option<u64> {
         let units: Vec<u16> = name.encode_utf16().collect();
@@ -348,7 +349,7 @@ fn load_extend(core: &mut Core) {
     core.has_journal = core.journal.is_some();
 }
 
-/// Where `$MFTMirr` stands, and how many records it has.
+/// The device offset of `$MFTMirr`, and how many records it has.
 pub fn mirrored(core: &mut Core) -> (u64, u64) {
     let size = core
         .file(record_number::MFT_MIRROR)
@@ -356,7 +357,7 @@ pub fn mirrored(core: &mut Core) -> (u64, u64) {
     (core.geometry.mirror * core.geometry.cluster, (size / u64::from(core.geometry.record)).max(4))
 }
 
-/// The greatest log sequence number of the system's records.
+/// The greatest log sequence number (LSN) in the system's records.
 pub fn greatest_lsn(core: &mut Core) -> u64 {
     (0..record_number::FIRST_FREE)
         .filter_map(|number| core.record(number).ok())
@@ -365,7 +366,7 @@ pub fn greatest_lsn(core: &mut Core) -> u64 {
         .unwrap_or(0)
 }
 
-/// How long a key is that begins at 0x10 of an entry.
+/// The key of an entry, which begins at 0x10.
 pub fn key_of(entry: &[u8]) -> &[u8] {
     let length = usize::from(u16_at(entry, 0x0A));
     entry.get(0x10..0x10 + length).unwrap_or(&[])

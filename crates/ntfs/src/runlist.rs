@@ -3,26 +3,26 @@
 use crate::layout::{Run, runs};
 use std::sync::Arc;
 
-/// Runs of a piece, at most; a piece that gets more is parted.
+/// The number of runs of a piece, at most; a piece that gets more is divided.
 const MOST: usize = 256;
 
-/// Runs of an attribute from virtual cluster 0 on, without a gap.
+/// The runs of an attribute from virtual cluster 0 on, without a gap.
 ///
 /// They are kept in pieces that copies of the list share until one of them changes: a change of a list of 100,000 runs
-/// touches two or three pieces, and so does telling it from the list before.
+/// touches two or three pieces, and so does a comparison with the list before the change.
 #[derive(Clone, Debug, Default)]
 pub struct RunList {
     pieces: Vec<Arc<Piece>>,
 }
 
-/// Runs that follow each other in a file, at least one: the list is kept in such pieces, so that a change copies one of them
-/// and not the whole list.
+/// Runs that follow each other in a file, at least one. The list is kept in such pieces, so that a change copies one
+/// piece and not the whole list.
 #[derive(Clone, Debug)]
 struct Piece {
     runs: Vec<Run>,
-    /// Clusters of them that are no hole.
+    /// The number of clusters in these runs that are not holes.
     taken: u64,
-    /// Bytes that they take when packed, at most.
+    /// Bytes that these runs take when packed, at most.
     packed: usize,
 }
 
@@ -36,7 +36,7 @@ impl Piece {
     fn count(&mut self) {
         let taken = self.runs.iter().filter(|run| run.lcn.is_some());
         self.taken = taken.map(|run| run.length).sum();
-        // The place of the first is a distance from a run that is not here: eight bytes at most.
+        // The place of the first run is packed as a distance from a run in another piece: eight bytes at most.
         self.packed = runs::packed_length(&self.runs, usize::MAX / 2) + 8;
     }
 
@@ -51,9 +51,9 @@ impl Piece {
 
 /// Runs that are looked up by virtual cluster.
 pub trait Runs {
-    /// Those from the one on that has a virtual cluster.
+    /// The runs from the one on that contains a virtual cluster.
     fn from(&self, vcn: u64) -> impl Iterator<Item = &Run>;
-    /// The virtual cluster after the last.
+    /// The virtual cluster after the last run.
     fn end(&self) -> u64;
 }
 
@@ -120,7 +120,7 @@ impl std::iter::FromIterator<Run> for RunList {
 }
 
 impl RunList {
-    /// None.
+    /// The empty list.
     pub const NONE: &'static RunList = &RunList { pieces: Vec::new() };
 
     /// All runs.
@@ -128,29 +128,30 @@ impl RunList {
         self.pieces.iter().flat_map(|piece| &piece.runs)
     }
 
-    /// All runs in a row.
+    /// All runs, copied into one vector.
     pub fn to_vec(&self) -> Vec<Run> {
         self.iter().copied().collect()
     }
 
-    /// The last one.
+    /// The last run.
     pub fn last(&self) -> Option<&Run> {
         self.pieces.last().and_then(|piece| piece.runs.last())
     }
 
-    /// Clusters that are no hole.
+    /// The number of clusters that are not holes.
     pub fn taken(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.taken).sum()
     }
 
-    /// Bytes that it takes when packed, at most.
+    /// Bytes that the list takes when packed, at most.
     pub fn most_packed(&self) -> usize {
         1 + self.pieces.iter().map(|piece| piece.packed).sum::<usize>()
     }
 
-    /// Bytes that it takes when packed with the 0 at the end, as far as that is at most about `most`.
+    /// Bytes that the list takes when packed, with the 0 at the end; if that is more than `most`, only a number above
+    /// `most`.
     pub fn packed_length(&self, most: usize) -> usize {
-        // Whether it is more is told by some pieces: less by the bytes that their first places may not take.
+        // If the list takes more, some pieces show it, even without the bytes that their first places may not take.
         let mut least = 0;
         for piece in &self.pieces {
             least += piece.packed.saturating_sub(16);
@@ -161,7 +162,7 @@ impl RunList {
         runs::packed_length(self.iter(), most)
     }
 
-    /// Appends a run, joined with the last one if both lie together.
+    /// Appends a run, joined with the last one if the two are adjacent.
     pub fn push(&mut self, run: Run) {
         match self.pieces.last_mut() {
             Some(last) if last.runs.len() < MOST => {
@@ -170,7 +171,7 @@ impl RunList {
                 last.count();
             }
             last => {
-                // It may belong to the last run there.
+                // The run may continue the last run of a full piece.
                 let mut both: Vec<Run> =
                     last.into_iter().filter_map(|last| last.runs.last().copied()).collect();
                 let before = both.len();
@@ -187,10 +188,10 @@ impl RunList {
         }
     }
 
-    /// Replaces virtual clusters `from..to`, all of which the list has, by `new` runs of as many, and returns what was
-    /// there.
+    /// Replaces virtual clusters `from..to`, all of which the list has, by `new` runs for the same clusters, and
+    /// returns the replaced runs.
     pub fn splice(&mut self, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
-        // What touches on either side may join with it.
+        // Pieces that only touch the range are included, as their runs may join with the new ones.
         let first = self.pieces.partition_point(|piece| piece.end() < from);
         let last = self.pieces.partition_point(|piece| piece.start() <= to).max(first);
         let mut all: Vec<Run> =
@@ -202,12 +203,12 @@ impl RunList {
         old
     }
 
-    /// The parts in `from..to`.
+    /// The parts of the runs in `from..to`.
     pub fn part(&self, from: u64, to: u64) -> Vec<Run> {
         part_of(Runs::from(self, from), from, to)
     }
 
-    /// Cuts it off, and returns what was behind.
+    /// Cuts the list off at virtual cluster `at`, and returns the runs behind it.
     pub fn cut(&mut self, at: u64) -> Vec<Run> {
         let old = self.part(at, u64::MAX);
         let index = self.pieces.partition_point(|piece| piece.end() <= at);
@@ -222,7 +223,8 @@ impl RunList {
     }
 }
 
-/// Replaces virtual clusters `from..to`, all of which the list has, by `new` runs of as many, and returns what was there.
+/// Replaces virtual clusters `from..to`, all of which the list has, by `new` runs for them, and returns the replaced
+/// runs.
 fn splice(list: &mut Vec<Run>, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
     let first = list.partition_point(|run| run.end() <= from);
     let last = list.partition_point(|run| run.vcn < to);
@@ -247,7 +249,7 @@ fn splice(list: &mut Vec<Run>, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
     {
         runs::push(&mut put, part(run, to, run.end()));
     }
-    // What touches on either side may join with it.
+    // The runs that touch on either side may join with the new ones.
     let before = first.saturating_sub(1);
     let after = (last + 1).min(list.len());
     let mut joined: Vec<Run> = list[before..first].to_vec();
@@ -273,7 +275,7 @@ fn part_of<'r>(runs: impl Iterator<Item = &'r Run>, from: u64, to: u64) -> Vec<R
         .collect()
 }
 
-/// Cuts a list off, and returns what was behind.
+/// Cuts a list off at virtual cluster `at`, and returns the runs behind it.
 pub fn cut(list: &mut Vec<Run>, at: u64) -> Vec<Run> {
     let old = part(list, at, u64::MAX);
     let mut kept = part(list, 0, at);
@@ -299,7 +301,8 @@ mod tests {
         assert_eq!(list.last().map(Run::end), Some(25));
     }
 
-    /// A list in many pieces says the same as a plain one, whatever is done to it; and copies stay as they were.
+    /// A list in many pieces has the same runs as a plain one after any change, and copies from before the change stay
+    /// as they were.
     #[test]
     fn a_list_in_pieces_is_like_a_plain_one() {
         let mut random = platter_testing::model::Random::new(3);

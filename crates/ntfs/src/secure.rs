@@ -1,4 +1,4 @@
-//! `$Secure`: descriptors are looked up by number, and kept once each.
+//! `$Secure`: security descriptors are looked up by number, and each is stored only once.
 
 use crate::core::{Core, Key, PAGE};
 use crate::file::{Attr, Outside};
@@ -6,18 +6,18 @@ use crate::layout::Index;
 use crate::layout::{DescriptorHeader, Kind, descriptor_hash, record_number};
 use platter_vfs::{Error, Result};
 
-/// The longest descriptor that is taken: what Windows takes.
+/// Bytes of the longest descriptor that is accepted, as in Windows.
 const LONGEST: usize = 0xFFFF;
 
-/// Where the next descriptor goes.
+/// The number of the next descriptor, and its place in `$SDS`.
 #[derive(Clone, Copy, Debug)]
 pub struct Secure {
     next_id: u32,
     next_offset: u64,
 }
 
-/// The descriptor of what is made where nothing else is to be had: owner and group are the administrators, everybody may
-/// do everything.
+/// The descriptor for new files where there is no other: owner and group are the administrators, everybody may do
+/// everything.
 pub fn open_to_all() -> Vec<u8> {
     let mut bytes = vec![1, 0, 0x04, 0x80, 0x14, 0, 0, 0, 0x24, 0, 0, 0, 0, 0, 0, 0, 0x34, 0, 0, 0];
     // S-1-5-32-544 twice.
@@ -66,7 +66,7 @@ impl Core {
         Ok(bytes)
     }
 
-    /// Whether there is a descriptor of a number.
+    /// Whether there is a descriptor with a number.
     pub fn has_descriptor(&mut self, id: u32) -> bool {
         if self.descriptors.contains(&id) {
             return true;
@@ -79,7 +79,7 @@ impl Core {
         is_there
     }
 
-    /// The descriptor of a number.
+    /// The descriptor with a number.
     pub fn security_descriptor(&mut self, id: u32) -> Result<Vec<u8>> {
         let entry = self.index_find(record_number::SECURE, Index::SecurityIds, &id.to_le_bytes())?;
         let Some(entry) = entry else {
@@ -95,7 +95,7 @@ impl Core {
         Ok(bytes[DescriptorHeader::LENGTH..].to_vec())
     }
 
-    /// The number of a descriptor, which is added if it is new.
+    /// Returns the number of a descriptor, and adds the descriptor if it is new.
     pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u32> {
         if !(20..=LONGEST).contains(&descriptor.len()) {
             return Err(Error::InvalidArgument("a security descriptor has 20 to 65,535 bytes"));
@@ -140,7 +140,7 @@ impl Core {
         let length = (DescriptorHeader::LENGTH + descriptor.len()) as u64;
         let block = DescriptorHeader::BLOCK;
         let mut offset = secure.next_offset;
-        // Every second block is the copy of the one before, into which no descriptor reaches.
+        // Every second block is the copy of the one before it, and no descriptor reaches into a copy.
         if offset / block % 2 == 1 || offset % block + length > block {
             offset = (offset / block / 2 + 1) * 2 * block;
         }
@@ -159,7 +159,7 @@ impl Core {
         }
         if end > sds.size {
             for at in [sds.valid / PAGE * PAGE, offset / PAGE * PAGE, (offset + block) / PAGE * PAGE] {
-                // While it is known what of it was written.
+                // Read before the valid length changes, by which it is known how much of the page was written.
                 if at < sds.clusters() * cluster {
                     self.page(Core::sds_key(at), &sds)?;
                 }

@@ -16,61 +16,61 @@ use std::ops::Range;
 /// Clusters that lie together: the first and how many.
 pub type Clusters = (u64, u64);
 
-/// Pages that are kept in memory, of those where free and taken clusters alternate: 64 MiB.
+/// The number of pages kept in memory, of those where free and taken clusters alternate: 64 MiB.
 const KEPT: u64 = 1 << 14;
 
-/// So many pages where free and taken clusters alternate are looked at for as many together as are wanted, once some were found.
-/// Looking at one takes 0.1 ms and more.
+/// How many pages where free and taken clusters alternate a search looks at for as many clusters together as are
+/// wanted, before it is content with fewer. Looking at one takes 0.1 ms and more.
 const PATIENCE: u64 = 16;
 
-/// After so many pages were read back into memory, others are looked for that need not stay there.
+/// After this many pages were read back into memory, a search first sends others away.
 const BROUGHT: u64 = 1 << 10;
 
-/// What clusters that are given up held.
+/// The former content of clusters that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Data, which nobody writes again.
+    /// Data, which no replay writes again.
     Data,
-    /// Metadata that the log may have.
+    /// Metadata of which the log may have images.
     Metadata,
 }
 
 /// A search for free clusters.
 struct Search {
-    /// How many are wanted.
+    /// How many clusters are wanted.
     most: u64,
-    /// The longest run that was found, the first of these.
+    /// The longest run that was found, the first of several.
     best: Option<Clusters>,
-    /// The page that is being looked at, and how many more will be.
+    /// The page that is being looked at; `left` says how many more will be.
     page: Option<u64>,
     left: u64,
 }
 
 /// The clusters of a volume.
 pub struct Space {
-    /// Those not to be handed out.
+    /// Clusters not to be handed out.
     used: Bits,
-    /// Those that `$Bitmap` says are taken.
+    /// Clusters that `$Bitmap` says are taken.
     disk: Bits,
     /// Pages of `$Bitmap` that changed since the last commit.
     changed: BTreeSet<u64>,
-    /// Pages that may not be on the device as they are here: the log has them.
+    /// Pages whose latest bits may not be in their place on the device, because the log still has them.
     in_log: BTreeSet<u64>,
-    /// Pages whose bits are not here: they stand as taken in `used` and `disk`.
+    /// Pages that are not in memory: all their bits are 1 in `used` and `disk`.
     away: Away,
     read: ReadBitmap,
     kept: u64,
     patience: u64,
-    /// Pages that were brought back since it was last looked for others to send away.
+    /// The number of pages that were read back since pages were last sent away.
     brought: u64,
     free: u64,
     parked: Vec<(Clusters, Held)>,
-    /// Given up by the commit that is being written.
+    /// Clusters of data given up by the commit that is being written.
     committing: Vec<Clusters>,
-    /// Given up by a commit that is on disk, still in the log.
+    /// Clusters of metadata given up by a commit, of which the log still has images.
     logged: Vec<Clusters>,
     waiting: u64,
-    /// Where `$MFT` is to grow: for others only when there is nothing else.
+    /// The zone where `$MFT` is to grow: other files get its clusters only when no others are free.
     pub zone: Range<u64>,
     next: u64,
 }
@@ -99,10 +99,10 @@ impl Default for Space {
 }
 
 impl Space {
-    /// The clusters of a volume that has so many, as `$Bitmap` has them, whose pages `read` reads.
+    /// The state of `total` clusters according to `$Bitmap`, whose bytes `read` reads.
     ///
     /// # Errors
-    /// What `read` says.
+    /// Errors of `read`.
     pub fn open(total: u64, read: ReadBitmap) -> Result<Space> {
         Space::keeping(total, read, KEPT)
     }
@@ -112,7 +112,7 @@ impl Space {
         let last = total / PAGE;
         let disk = Bits::read_some(total, &read, |page, words| {
             mixed += 1;
-            // The last one may end inside: it stays.
+            // The last page may reach past the last cluster: it stays in memory.
             let keeps = mixed <= kept || page == last;
             if !keeps {
                 away.send(page, words);
@@ -135,7 +135,7 @@ impl Space {
         Ok(())
     }
 
-    /// Sends pages away that are on the device as they are here, if too many are here.
+    /// Sends away pages whose bits are on the device too, if too many pages are in memory.
     fn send_away(&mut self) {
         let pages = self.used.len().div_ceil(PAGE);
         self.brought = 0;
@@ -143,9 +143,9 @@ impl Space {
             return;
         }
         let mixed = (0..pages).filter(|page| self.used.page(*page).is_some()).count() as u64;
-        // More than must be, so as not to do this again at once.
+        // More than necessary, so as not to do this again at once.
         let mut left = if mixed > self.kept { mixed - self.kept * 3 / 4 } else { 0 };
-        // The last one may end inside: it stays.
+        // The last page may reach past the last cluster: it stays in memory.
         for page in (0..self.used.len() / PAGE).rev() {
             if left == 0 {
                 break;
@@ -165,26 +165,26 @@ impl Space {
         }
     }
 
-    /// How many there are.
+    /// The number of clusters of the volume.
     pub fn total(&self) -> u64 {
         self.used.len()
     }
 
-    /// How many are free, or will be when what is given up is on disk.
+    /// How many clusters are free, or will be when those that were given up can be used again.
     pub fn free(&self) -> u64 {
         self.free + self.waiting
     }
 
-    /// How many can be handed out now.
+    /// How many clusters can be handed out now.
     pub fn at_hand(&self) -> u64 {
         self.free
     }
 
-    /// Finds free clusters, at most `most`: those at `near` if that one is free, otherwise together if that can be. They
-    /// are not taken yet.
+    /// Finds free clusters that lie together, at most `most`: from `near` on if that cluster is free, otherwise as many
+    /// as are wanted if there is such a run. They are not taken yet.
     ///
     /// # Errors
-    /// What reading `$Bitmap` gives.
+    /// Errors of reading `$Bitmap`.
     pub fn find(&mut self, near: Option<u64>, most: u64) -> Result<Option<Clusters>> {
         if self.free == 0 || most == 0 {
             return Ok(None);
@@ -211,7 +211,7 @@ impl Space {
             }
         }
         if search.best.is_none() {
-            // From the end of the zone, which `$MFT` reaches last.
+            // Last the zone, its second half first, which `$MFT` reaches last.
             let half = zone.start + (zone.end - zone.start) / 2;
             let _ =
                 self.search(half..zone.end, &mut search)? || self.search(zone.start..half, &mut search)?;
@@ -219,7 +219,7 @@ impl Space {
         Ok(search.best)
     }
 
-    /// Where clusters end that are free from `from` on, at most at `to`.
+    /// The end of the free clusters from `from` on, at most `to`.
     fn end_of_free(&mut self, from: u64, to: u64) -> Result<u64> {
         let mut at = from;
         loop {
@@ -233,8 +233,8 @@ impl Space {
         }
     }
 
-    /// Looks for clusters that lie together; whether that is over: as many were found as are wanted, or some after a long
-    /// search.
+    /// Looks for free clusters that lie together. Returns whether the search is over: as many were found as are wanted,
+    /// or some after a long search.
     fn search(&mut self, range: Range<u64>, search: &mut Search) -> Result<bool> {
         let mut at = range.start;
         while at < range.end {
@@ -270,8 +270,8 @@ impl Space {
         Ok(false)
     }
 
-    /// No more clusters than this lie together from the beginning of a page that is away to where those end that it ends
-    /// with.
+    /// An upper bound for the length of a free run that begins in a page which is away: the longest run in the page, or
+    /// the run at its end with the free clusters behind the page.
     fn longest_from(&self, page: u64) -> u64 {
         let summary = self.away.get(page).expect("a page that is away");
         let end = (page + 1) * PAGE;
@@ -284,13 +284,13 @@ impl Space {
         u64::from(summary.longest).max(joined)
     }
 
-    /// Where the next search begins.
+    /// Sets the cluster where the next search begins.
     #[cfg(test)]
     pub fn go_on_at(&mut self, cluster: u64) {
         self.next = cluster;
     }
 
-    /// Takes free clusters; `on_disk` unless nothing on disk will lead to them.
+    /// Takes free clusters, in `$Bitmap` too if `on_disk`: that is, unless nothing on disk will lead to them.
     pub fn take(&mut self, (start, length): Clusters, on_disk: bool) {
         self.used.put(start..start + length, true);
         self.free -= length;
@@ -309,7 +309,7 @@ impl Space {
         }
     }
 
-    /// Gives clusters up.
+    /// Gives clusters up, in `$Bitmap` too if `on_disk`.
     pub fn give(&mut self, clusters: Clusters, held: Held, on_disk: bool) {
         if on_disk {
             self.mark(clusters, false);
@@ -328,7 +328,7 @@ impl Space {
         }
     }
 
-    /// Stores what `$Bitmap` says of clusters.
+    /// Sets the bits of clusters in `$Bitmap`.
     pub fn mark(&mut self, (start, length): Clusters, taken: bool) {
         let mut at = start;
         while at < start + length {
@@ -341,10 +341,11 @@ impl Space {
         self.changed.extend(start / PAGE..=(start + length - 1) / PAGE);
     }
 
-    /// For a commit: the pages of `$Bitmap` that changed. What was given up so far becomes a part of that commit.
+    /// Returns the pages of `$Bitmap` that changed, for a commit. The clusters given up so far become a part of that
+    /// commit.
     ///
     /// # Errors
-    /// What reading `$Bitmap` gives; then nothing is done.
+    /// Errors of reading `$Bitmap`; then nothing is changed.
     pub fn gather(&mut self) -> Result<Vec<u64>> {
         let changed: Vec<u64> = self.changed.iter().copied().collect();
         changed.iter().try_for_each(|page| self.bring(*page))?;
@@ -359,7 +360,7 @@ impl Space {
         Ok(changed)
     }
 
-    /// How many pages of `$Bitmap` changed.
+    /// How many pages of `$Bitmap` changed since the last commit.
     pub fn changed(&self) -> usize {
         self.changed.len()
     }
@@ -369,13 +370,13 @@ impl Space {
         self.disk.bytes(from, length, true)
     }
 
-    /// The commit is on disk.
+    /// Called when a commit is on disk: frees the clusters of data that it gave up.
     pub fn committed(&mut self) {
         let clusters = std::mem::take(&mut self.committing);
         self.release(clusters);
     }
 
-    /// The log is empty.
+    /// Called when the log is empty: frees the clusters of metadata that were given up.
     pub fn checkpointed(&mut self) {
         let clusters = std::mem::take(&mut self.logged);
         self.release(clusters);
@@ -398,7 +399,7 @@ mod tests {
     use platter_testing::model::Random;
     use std::sync::{Arc, Mutex};
 
-    /// A space over a bitmap in memory, which keeps so many pages.
+    /// A space over a bitmap in memory, which keeps `kept` pages in memory.
     fn space(bitmap: &Arc<Mutex<Vec<u8>>>, total: u64, kept: u64) -> Space {
         let bitmap = bitmap.clone();
         let read = move |at: u64, bytes: &mut [u8]| {
@@ -408,7 +409,7 @@ mod tests {
         Space { patience: u64::MAX, ..Space::keeping(total, Box::new(read), kept).unwrap() }
     }
 
-    /// Gathers, and returns the pages that a checkpoint is to write.
+    /// Commits, and returns the pages that a checkpoint is to write.
     fn commit(space: &mut Space, bitmap: &Arc<Mutex<Vec<u8>>>) -> Vec<(u64, Vec<u8>)> {
         let length = bitmap.lock().unwrap().len() as u64;
         let pages = space.gather().unwrap().into_iter().map(|page| {
@@ -420,7 +421,7 @@ mod tests {
         pages
     }
 
-    /// With four pages in memory it does just what it does with all of them.
+    /// A space with four pages in memory does the same as one with all pages in memory.
     #[test]
     fn pages_that_are_away_make_no_difference() {
         let total = 24 * PAGE + 1000;

@@ -1,4 +1,4 @@
-//! The content of an open file or named stream: all that reading, and writing in place, needs.
+//! The content of an open file or named stream, with all that reading, and writing in place, needs.
 
 use crate::file::{Attr, Body};
 use crate::layout::{Run, attribute_flags};
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The largest file: NTFS itself ends at 2^63 bytes, what Windows makes at 8 PiB with clusters of 2 MiB.
+/// The largest file in bytes: NTFS itself allows sizes below 2^63, Windows makes 8 PiB with clusters of 2 MiB.
 pub const LARGEST: u64 = 1 << 53;
 
 /// An open stream.
@@ -17,23 +17,23 @@ pub struct Stream {
     /// Its node.
     pub node: u64,
     state: RwLock<StreamState, FILE>,
-    /// Plans under way, and what keeps them from a range.
+    /// Plans under way, and claims that keep plans from a range.
     ranges: RangeLock,
-    /// How often clusters were exchanged under plans of writes, which then have to write again.
+    /// How often clusters were exchanged while writes were planned, which then have to write again.
     pub exchanges: AtomicU64,
     /// Whether the file's read-only attribute is set.
     pub read_only: AtomicBool,
-    /// Whether it is a symbolic link, which has no content.
+    /// Whether the file is a symbolic link, which has no content.
     pub is_link: AtomicBool,
-    /// When it was last written, in units of 100 ns since 1601; 0 if no such change waits to be recorded.
+    /// When the stream was last written, in units of 100 ns since 1601; 0 if no such time waits to be recorded.
     pub written: AtomicU64,
-    /// Whether its node leads to it. A node that is forgotten and found again has the same number and may have another stream,
-    /// which a plan that was kept does not know.
+    /// Whether its node leads to this stream. A node that is forgotten and found again has the same number and may have
+    /// another stream, of which a plan that was kept knows nothing.
     pub is_listed: AtomicBool,
-    /// Whether it is on the list of nodes that the next commit looks at, or about to be looked at. Changed with that list
-    /// locked.
+    /// Whether its node is on the list of nodes that the next commit records, or was just taken off that list to be
+    /// recorded. Changed with the list locked.
     pub is_touched: AtomicBool,
-    /// When it last got other sizes or clusters.
+    /// When the stream last got other sizes or clusters, counted in commits.
     pub resized: Noted,
 }
 
@@ -46,29 +46,29 @@ pub enum StreamPlace {
     Runs(RunList),
 }
 
-/// What changes while a stream is open.
+/// The part of a stream that changes while the stream is open.
 #[derive(Debug)]
 pub struct StreamState {
     /// Where the content is.
     pub place: StreamPlace,
     /// Bytes of content.
     pub size: u64,
-    /// Bytes from the start that were written, or are holes; the rest reads as zeroes.
+    /// The valid length: bytes from the start that were written, or are holes; bytes after them read as zeroes.
     pub valid: u64,
-    /// Where what was planned or written ends: up to there the device holds what was written, or will when the plans
+    /// The end of all planned and finished writes: up to there the device holds written bytes, or will when the plans
     /// under way end.
     pub planned: u64,
-    /// Ranges past `valid` that were written.
+    /// Ranges past `valid` that were written, by writes that finished before an earlier one did.
     pub done: SmallVec<[Range<u64>; 4]>,
     /// Flags of the attribute.
     pub flags: u16,
-    /// Exponent of two of the clusters in a compression unit.
+    /// The base-2 logarithm of the number of clusters in a compression unit.
     pub unit: u8,
-    /// Clusters were taken ahead of the content.
+    /// Whether clusters were taken ahead of the content.
     pub is_ahead: bool,
-    /// Clusters that are its no more, and that plans under way still read or write. On disk they are free.
+    /// Clusters that the stream has lost, and that plans under way still read or write. On disk they are free.
     pub left: Vec<Run>,
-    /// Which bytes got other clusters under plans under way, and in which of the [`Stream::exchanges`].
+    /// Byte ranges that got other clusters while plans were under way, with the numbers of the [`Stream::exchanges`].
     pub exchanged: Vec<(u64, Range<u64>)>,
 }
 
@@ -101,13 +101,13 @@ impl StreamState {
         }
     }
 
-    /// Another one like it, for a change that may fail.
+    /// A copy, for a change that may fail.
     pub fn copy(&self) -> StreamState {
         let (place, done, left) = (self.place.clone(), self.done.clone(), self.left.clone());
         StreamState { place, done, left, exchanged: self.exchanged.clone(), ..*self }
     }
 
-    /// Which bytes of a range got other clusters after so many exchanges.
+    /// The parts of a range that got other clusters after exchange number `exchanges`.
     pub fn exchanged_since(&self, exchanges: u64, range: &Range<u64>) -> Vec<Range<u64>> {
         let since = self.exchanged.iter().filter(|(number, _)| *number > exchanges);
         let parts = since.map(|(_, one)| one.start.max(range.start)..one.end.min(range.end));
@@ -127,7 +127,7 @@ impl StreamState {
         Ok(())
     }
 
-    /// Clusters from the first to the last, holes included.
+    /// The number of clusters from the first to the last, holes included.
     pub fn clusters(&self) -> u64 {
         self.runs().end()
     }
@@ -140,15 +140,16 @@ impl StreamState {
         }
     }
 
-    /// Clusters that it takes.
+    /// The number of clusters that are allocated, holes not included.
     pub fn taken(&self) -> u64 {
         self.runs().taken()
     }
 
-    /// Notes that a range is written; what is in one piece from the start is valid.
+    /// Notes that a range is written. The valid length grows over all ranges that are written without a gap before
+    /// them.
     pub fn note_written(&mut self, mut range: Range<u64>) {
         self.planned = self.planned.max(range.end);
-        // Ranges that touch become one: a read begins at no other place inside a sector than the valid length.
+        // Ranges that touch become one, so that a read begins inside a sector only at the valid length.
         while let Some(index) =
             self.done.iter().position(|one| one.start <= range.end && range.start <= one.end)
         {
@@ -200,7 +201,7 @@ impl Stream {
         self.ranges.enter(range, access, within)
     }
 
-    /// Lets a plan out.
+    /// Ends the pass of a plan.
     pub fn leave(&self, pass: Pass) {
         self.ranges.leave(pass);
     }
@@ -210,7 +211,7 @@ impl Stream {
         self.ranges.is_quiet()
     }
 
-    /// Waits until nobody has a range for itself. Called without a lock, by who has no plan under way here.
+    /// Waits until no range is claimed. The caller must hold no lock and have no plan under way on this stream.
     pub fn wait_free(&self) {
         self.ranges.wait_free();
     }
@@ -220,17 +221,17 @@ impl Stream {
         self.ranges.claim(&self.state, range, waits_for)
     }
 
-    /// Notes when it was written.
+    /// Notes the time of a write.
     pub fn stamp(&self, now: u64) {
         self.written.store(now, Ordering::Release);
     }
 
-    /// When it was last written, which is forgotten with that: 0 if there is nothing to record.
+    /// Takes the time of the last write, so that it is recorded once; 0 if there is none to record.
     pub fn take_stamp(&self) -> u64 {
         self.written.swap(0, Ordering::SeqCst)
     }
 
-    /// Notes again what [`Stream::take_stamp`] took, unless it was written since.
+    /// Puts back a time from [`Stream::take_stamp`], unless the stream was written since.
     pub fn put_stamp_back(&self, stamp: u64) {
         let _ = self.written.compare_exchange(0, stamp, Ordering::SeqCst, Ordering::SeqCst);
     }

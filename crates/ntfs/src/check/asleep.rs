@@ -1,7 +1,7 @@
-//! Whether the volume belongs to a sleeping Windows.
+//! Whether Windows is hibernated on the volume.
 //!
-//! Windows has then in its memory what it did not write, and writes that when it wakes: a repair in between would be overwritten
-//! in part, and what is left of it would be damage.
+//! Such a Windows has in its memory changes that it did not write, and writes them when it wakes: a repair in between
+//! would be overwritten in part, and the rest of the repair would be damage.
 
 use super::file::Assembled;
 use super::{Check, Kind, READ, RecordState};
@@ -12,10 +12,10 @@ use platter_vfs::{Error, Progress, Result};
 
 const NAME: &str = "hiberfil.sys";
 
-/// Refuses a repair of such a volume. One of which the records cannot be looked at is none.
+/// Refuses a repair of a volume on which Windows is hibernated. A volume whose records cannot be read is not refused.
 ///
 /// # Errors
-/// [`Error::ReadOnly`].
+/// [`Error::ReadOnly`] for such a volume.
 pub fn refuse(device: &dyn Device, progress: &dyn Progress) -> Result<()> {
     let look = || {
         let mut check = Check::new(device, progress, false)?;
@@ -46,14 +46,14 @@ fn is_asleep(check: &Check<'_>) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a record has the name anywhere, in upper or lower case: most have not, and need not be taken apart.
+/// Whether a record contains the name anywhere, in upper or lower case: most do not, and need not be parsed.
 fn mentions(record: &[u8]) -> bool {
     let units = record.as_chunks::<2>().0;
     let is_unit = |(unit, letter): (&[u8; 2], u8)| unit[1] == 0 && unit[0].eq_ignore_ascii_case(&letter);
     units.windows(NAME.len()).any(|part| part.iter().zip(NAME.bytes()).all(is_unit))
 }
 
-/// Whether a file is `hiberfil.sys` of the root directory and begins as it does while Windows sleeps.
+/// Whether a file is `hiberfil.sys` of the root directory and begins as that file does while Windows is hibernated.
 fn sleeps(check: &Check<'_>, number: u64) -> bool {
     let Ok(file) = Assembled::read(check, number, &mut Vec::new()) else { return false };
     let is_it = |name: FileName| {

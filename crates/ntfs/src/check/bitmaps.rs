@@ -1,4 +1,5 @@
-//! `$Bitmap` and the bitmap of `$MFT`: compared with what was found, and free clusters by both.
+//! Compares `$Bitmap` and the bitmap of `$MFT` with the clusters and records in use, and finds free clusters for
+//! repairs.
 
 use super::clusters::{Clusters, PIECE};
 use super::file::{Assembled, key, outside};
@@ -7,10 +8,10 @@ use super::{Check, Severity};
 use crate::layout::{AttributeContent, Kind, Run, record_number as known};
 use platter_vfs::Result;
 
-/// Clusters at the beginning of the device that are never handed out: the boot sector's file has them.
+/// Bytes at the beginning of the device whose clusters are never handed out: they belong to `$Boot`.
 const BOOT_BYTES: u64 = 8192;
 
-/// Reads `$Bitmap`, for who hands out clusters.
+/// Reads `$Bitmap` for a repair, which hands out clusters that are free there too, as long as there are any.
 pub fn read_taken(check: &mut Check<'_>) -> Result<()> {
     let Some((runs, size)) = place(check, known::BITMAP, Kind::DATA)?.filter(|_| check.is_repairing) else {
         return Ok(());
@@ -35,7 +36,7 @@ pub fn read_taken(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where the bitmap of a system file is.
+/// The runs and the size of the bitmap of a system file.
 fn place(check: &Check<'_>, number: u64, kind: Kind) -> Result<Option<(Vec<Run>, u64)>> {
     if check.state(number) != RecordState::Base {
         return Ok(None);
@@ -65,7 +66,7 @@ pub fn compare(check: &mut Check<'_>) -> Result<()> {
         let bytes = bits.div_ceil(8) as usize;
         let mut expected = check.used.bytes(piece);
         expected.truncate(bytes);
-        // What the volume has no clusters for is taken.
+        // Bits behind the last cluster of the volume are set.
         (bits..bytes as u64 * 8).for_each(|bit| expected[(bit / 8) as usize] |= 1 << (bit % 8));
         let mut found = vec![0; bytes];
         check.disk.read_runs(&check.geometry, &runs, first / 8, &mut found)?;
@@ -96,7 +97,7 @@ pub fn compare(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Gives `$Bitmap` other clusters. The next round fills it.
+/// Gives `$Bitmap` other clusters. The next round of the repair fills it.
 fn renew(check: &mut Check<'_>) -> Result<()> {
     if !check.is_repairing || check.state(known::BITMAP) != RecordState::Base {
         return Ok(());
@@ -120,7 +121,7 @@ impl Tally {
     }
 }
 
-/// Frees records that cannot be read.
+/// Reports records that cannot be read. A repair frees them.
 pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
     let bits = record_bits(check)?;
     let repairing = check.is_repairing;
@@ -130,7 +131,8 @@ pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
         }
         let is_set = bits.get((number / 8) as usize).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
         let place = check.table.place(&check.geometry, number);
-        // Windows writes this mark over a record that it could not read whole; of one that nothing uses nothing is lost.
+        // Windows writes this mark over a record that it could not read whole. If the record is unused, nothing is
+        // lost.
         let mut signature = [0; 4];
         check.disk.read(place, &mut signature)?;
         if !is_set && signature == *b"BAAD" {
@@ -170,7 +172,7 @@ pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
         let (byte, bit) = ((number / 8) as usize, number % 8);
         let is_set = bits.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
         let in_use = matches!(check.states[number as usize], RecordState::Base | RecordState::Extension);
-        // The reserved ones may be set whatever they have.
+        // The reserved records may be marked as taken whether they are in use or not.
         if is_set == in_use || (known::UPCASE..known::FIRST_FREE).contains(&number) && is_set {
             continue;
         }
@@ -183,7 +185,7 @@ pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
             bits[byte] ^= 1 << bit;
         }
     }
-    // Those that `$MFT` has yet to grow to are free.
+    // Records that `$MFT` will have only when it grows must be free.
     for number in check.table.count..length as u64 * 8 {
         if bits[(number / 8) as usize] >> (number % 8) & 1 == 1 {
             set.add(number);
@@ -208,7 +210,7 @@ pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Gives the bitmap of `$MFT` other clusters. The next round fills it.
+/// Gives the bitmap of `$MFT` other clusters. The next round of the repair fills it.
 fn renew_record_bits(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let bytes = check.table.count.div_ceil(64) * 8;
     let Some(runs) = allocate(check, bytes.div_ceil(check.geometry.cluster)) else { return Ok(()) };
@@ -236,7 +238,8 @@ fn write_record_bits(check: &mut Check<'_>, file: &mut Assembled, bits: Vec<u8>)
     Ok(())
 }
 
-/// Free clusters: first those that are free by the volume's bitmap too, in one run if there is one.
+/// Finds free clusters, in one run if there is one: first those that are free in `$Bitmap` too, then any that nothing
+/// uses.
 pub fn allocate(check: &mut Check<'_>, count: u64) -> Option<Vec<Run>> {
     let nothing = Clusters::default();
     let first = BOOT_BYTES.div_ceil(check.geometry.cluster);

@@ -6,11 +6,11 @@ use super::{Pending, Severity};
 use crate::layout::{BootSector, Geometry};
 use platter_vfs::{Error, Result};
 
-/// How well a boot sector is borne out: by records, by `$MFT`'s own place, by its copy's, and by the place of its own
-/// copy.
+/// How well a boot sector is confirmed: by the number of records that it leads to, by `$MFT` in its place, by
+/// `$MFTMirr` in its place, and by the copy of the boot sector behind the volume.
 type Rank = ((u64, u64), bool, bool, bool);
 
-/// Finds the boot sector that leads to `$MFT`. What is wrong with it or its copy is told, and put right.
+/// Finds the boot sector that leads to `$MFT`. Damage in it or in its copy is reported, and repaired if `is_repairing`.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if neither is usable.
@@ -23,7 +23,7 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
         Ok(own) => found.push(own),
         Err(error) => fault = Some(error),
     }
-    // The copy is behind the volume; where that ends only a boot sector knows.
+    // The copy is behind the end of the volume, which only a boot sector says; so the usual places are tried too.
     let ends = [512, 1024, 2048, 4096].into_iter().filter_map(|sector| length.checked_sub(sector));
     let places: Vec<u64> = found.iter().map(|(_, geometry)| geometry.length).chain(ends).collect();
     for at in places {
@@ -34,7 +34,8 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
             found.push((boot, geometry));
         }
     }
-    // Some fields are zero in every boot sector. A sector where one is not is damaged, and comes last even if the rest is usable.
+    // Some fields are zero in every boot sector. A sector where one is not is damaged, and is tried last even if its
+    // other fields are usable.
     found.sort_by_key(|(boot, _)| !is_sound(boot));
     let mut best: Option<(usize, Rank, Table)> = None;
     for (index, (_, geometry)) in found.iter().enumerate() {
@@ -84,7 +85,7 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
     Ok((geometry, table))
 }
 
-/// Fields of older formats, which are zero.
+/// The offsets of fields of older formats, which are zero.
 const ZERO: [std::ops::Range<usize>; 3] = [0x0E..0x15, 0x16..0x18, 0x20..0x24];
 /// The last two bytes of a boot sector.
 const MARK: [u8; 2] = [0x55, 0xAA];

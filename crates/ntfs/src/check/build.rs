@@ -1,4 +1,4 @@
-//! Making an index anew: from its entries in their order, leaves first.
+//! Building an index anew: from its entries in order, leaves first.
 
 use super::Check;
 use super::file::{Assembled, Key, key, outside};
@@ -6,23 +6,24 @@ use crate::layout::index::{self, IndexBlock, IndexEntry, IndexNode, IndexRoot, v
 use crate::layout::{Attribute, Kind, Record, Run, fixup};
 use platter_vfs::Result;
 
-/// What kind of index it is.
+/// The properties of an index that is to be built.
 pub struct Shape<'n> {
     pub name: &'static str,
-    /// All indexes that the file has, this one too.
+    /// The names of all indexes that the file has, this one included.
     pub siblings: &'n [&'static str],
-    /// The attribute type that it is of.
+    /// The attribute type that the index is of.
     pub kind: Kind,
     pub collation: u32,
 }
 
-/// Bytes that the attributes of an index outside the record take: `$INDEX_ALLOCATION` with some runs, and `$BITMAP`.
+/// Bytes that the non-resident attributes of an index take in the record: `$INDEX_ALLOCATION` with some runs, and
+/// `$BITMAP`.
 const OUTSIDE: usize = 0x70 + 0x30;
 
-/// The longest bitmap that is kept in the record.
+/// Bytes of the longest bitmap that is kept in the record.
 const RESIDENT_BITMAP: usize = 64;
 
-/// Gives a file an index with these entries, which have no children. `false` if there is too little room.
+/// Gives a file an index with these entries, which have no children. Returns `false` if there is too little room.
 pub fn index(
     check: &mut Check<'_>,
     file: &mut Assembled,
@@ -38,7 +39,7 @@ pub fn index(
         file.remove(key);
     }
     drop_unknown(file, shape.siblings);
-    // The root goes into this record. How many bytes of the record are left for it?
+    // The root goes into this record, of which so many bytes are left.
     let size = check.geometry.record as usize;
     let header = 0x20 + IndexRoot::HEADER + index::NODE_HEADER + shape.name.len() * 2;
     let room = Record::room(size).saturating_sub(file.records[part].record.length() + header);
@@ -95,7 +96,8 @@ pub fn index(
     Ok(true)
 }
 
-/// What else calls itself an index is one of these under a damaged name, and takes the room that it needs.
+/// Removes all other index attributes: each is one of these indexes under a damaged name, and takes room that the index
+/// needs.
 fn drop_unknown(file: &mut Assembled, names: &[&str]) {
     let names: Vec<Box<[u16]>> = names.iter().map(|name| name.encode_utf16().collect()).collect();
     let is_unknown = |(kind, name): &Key| {
@@ -114,16 +116,16 @@ fn add(file: &mut Assembled, part: usize, attribute: Attribute) {
     file.records[part].is_changed = true;
 }
 
-/// Entries of one level with the children before them, and the child behind the last.
+/// The entries of one level of the tree, each with the child before it, and the child behind the last entry.
 struct Level {
     items: Vec<(Option<u64>, Vec<u8>)>,
     last: Option<u64>,
 }
 
-/// Fills blocks with a level's entries; those between two blocks are the next level's.
+/// Fills blocks with the entries of a level. Returns the next level, which has the entries between two blocks.
 fn pack(level: Level, room: usize, blocks: &mut Vec<IndexNode>, step: u64) -> Level {
     let tail = 16 + if level.last.is_some() { 8 } else { 0 };
-    // Some room is left for what comes later.
+    // An eighth of each block is left for later entries.
     let room = room - room / 8;
     let mut above = Level { items: Vec::new(), last: None };
     let mut here: Vec<(Option<u64>, Vec<u8>)> = Vec::new();
@@ -136,7 +138,7 @@ fn pack(level: Level, room: usize, blocks: &mut Vec<IndexNode>, step: u64) -> Le
             here.push((child, entry));
             continue;
         }
-        // No block is left without entries: the last one's comes from the block before.
+        // No block may be without entries: the last block gets one from the block before.
         let is_last = index + 1 == count;
         let (between, next) = match here.pop() {
             Some(before) if is_last => (before, Some((child, entry))),
@@ -175,7 +177,7 @@ mod tests {
     use super::*;
     use crate::layout::index::view_entry;
 
-    /// All entries in the order of a walk.
+    /// Collects all keys in the order of a walk.
     fn collect(node: &IndexNode, blocks: &[IndexNode], found: &mut Vec<Vec<u8>>) {
         for entry in node.iter() {
             if let Some(child) = entry.child() {

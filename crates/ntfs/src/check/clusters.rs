@@ -1,9 +1,9 @@
-//! Sets of clusters: which of them something leads to.
+//! Sets of clusters, such as those that are in use.
 
 use crate::layout::Run;
 use std::collections::BTreeMap;
 
-/// Clusters in a piece of the set.
+/// The number of clusters in a piece of the set.
 pub const PIECE: u64 = 1 << 20;
 
 /// A set of clusters, in pieces that take memory only once something is in them.
@@ -15,7 +15,7 @@ pub struct Clusters {
 const WORDS: usize = (PIECE / 64) as usize;
 
 impl Clusters {
-    /// Adds a run. Returns how many of it were there before.
+    /// Adds a run. Returns how many of its clusters were in the set before.
     pub fn add(&mut self, start: u64, count: u64) -> u64 {
         let mut before = 0;
         self.words(start, count, |word, mask| {
@@ -25,7 +25,7 @@ impl Clusters {
         before
     }
 
-    /// Adds a run, and to `again` what of it was there before. Returns how many those are.
+    /// Adds a run, and adds those of its clusters that were in the set before to `again`. Returns how many those are.
     pub fn add_and_note(&mut self, start: u64, count: u64, again: &mut Clusters) -> u64 {
         let mut twice = Vec::new();
         let mut at = start;
@@ -62,7 +62,7 @@ impl Clusters {
         bits.is_some_and(|bits| bits[(cluster % PIECE / 64) as usize] >> (cluster % 64) & 1 == 1)
     }
 
-    /// Whether one of a run is in the set.
+    /// Whether any cluster of a run is in the set.
     pub fn has_any(&self, start: u64, count: u64) -> bool {
         let end = start.saturating_add(count);
         self.pieces.range(start / PIECE..end.div_ceil(PIECE)).any(|(piece, bits)| {
@@ -77,7 +77,7 @@ impl Clusters {
         runs.iter().any(|run| run.lcn.is_some_and(|lcn| self.has_any(lcn, run.length)))
     }
 
-    /// How many there are.
+    /// The number of clusters in the set.
     pub fn count(&self) -> u64 {
         self.pieces.values().flat_map(|bits| bits.iter()).map(|word| u64::from(word.count_ones())).sum()
     }

@@ -10,10 +10,10 @@ use crate::layout::{Kind, Run};
 use platter_vfs::Result;
 use std::collections::BTreeMap;
 
-/// How many clusters' first owners are remembered, so that they can be named.
+/// The number of clusters whose first owners are remembered, so that messages can name them.
 const OWNERS: usize = 1 << 20;
 
-/// Finds who has the contested clusters, and separates them.
+/// Finds the files that have the same clusters, and separates them.
 pub fn resolve(check: &mut Check<'_>) -> Result<()> {
     if check.crossed.is_empty() {
         return Ok(());
@@ -49,7 +49,7 @@ fn separate(
 ) -> Result<()> {
     let mut separated: Vec<Run> = Vec::new();
     let (mut count, mut first, mut other) = (0u64, None, None);
-    // Indexes are made anew, elsewhere.
+    // Indexes are not copied: they are built anew in other clusters.
     let is_copied = check.is_repairing && key.0 != Kind::INDEX_ALLOCATION;
     let mut is_full = false;
     for run in runs {

@@ -1,4 +1,4 @@
-//! Directories: their indexes compared with the names of the records, and made anew from them.
+//! Directories: their indexes are compared with the names in file records, and built anew from those.
 
 use super::file::{Assembled, Key, key};
 use super::names::{self, KnownName};
@@ -12,13 +12,13 @@ use crate::layout::{
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many things wrong with one index are told.
+/// How many faults of one index are reported.
 const TOLD: usize = 8;
 
-/// The most bytes of an index's bitmap: a bit for each block of 2^32 bytes' worth of smallest blocks.
+/// The most bytes of an index's bitmap that are read: bits for 2^27 blocks.
 const MOST_BITMAP: u64 = 16 << 20;
 
-/// An index of a file; what is missing or damaged is the error.
+/// Opens an index of a file; the error says which part is missing or damaged.
 pub fn open(check: &Check<'_>, file: &Assembled, name: &str) -> std::result::Result<Tree, String> {
     let root = file.find(&key(Kind::INDEX_ROOT, name));
     let value = root.first().and_then(|place| file.attribute(*place).value());
@@ -34,7 +34,7 @@ pub fn open(check: &Check<'_>, file: &Assembled, name: &str) -> std::result::Res
     Ok(Tree { root, runs, size, bitmap: bitmap.unwrap_or_default(), at: file.at })
 }
 
-/// Walks all directories.
+/// Checks the indexes of all directories.
 pub fn walk_all(check: &mut Check<'_>) -> Result<()> {
     let directories: Vec<u64> =
         check.files.iter().filter(|(_, file)| file.is_directory).map(|(number, _)| *number).collect();
@@ -112,8 +112,9 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// A name that a directory has and its record has not: its record says another directory, which is not there, or has lost
-/// it. The file has it from then on; the answer is its record, the name, and what that was in the record.
+/// Handles a name that a directory has and the file's record has not: the record has the name in another directory,
+/// which does not exist, or has lost the name. From then on the file has the name. Returns the number of its record,
+/// the name, and the name as it was in the record.
 fn lead_back(
     check: &mut Check<'_>,
     directory: Reference,
@@ -193,7 +194,7 @@ fn name(
     Ok(())
 }
 
-/// Makes indexes anew from the names that the records have.
+/// Builds indexes anew from the names in file records.
 pub fn rebuild_all(check: &mut Check<'_>) -> Result<()> {
     if !check.is_repairing || check.rebuild.is_empty() {
         return Ok(());
@@ -223,7 +224,7 @@ fn rebuild(check: &mut Check<'_>, number: u64, children: Option<&BTreeSet<u64>>)
     }
     let upper = check.upper.clone();
     entries.sort_by(|left, right| order::names(&upper, &left.0.name, &right.0.name));
-    // Two files with one name: the second is put elsewhere.
+    // Two files with one name: the second gets another name.
     let mut twice = BTreeSet::new();
     entries.dedup_by(|right, left| {
         let is_same = order::names(&upper, &left.0.name, &right.0.name).is_eq();
@@ -259,7 +260,7 @@ fn rebuild(check: &mut Check<'_>, number: u64, children: Option<&BTreeSet<u64>>)
     Ok(())
 }
 
-/// A file's names in a directory, with times, sizes and flags as they are now.
+/// A file's names in a directory, with the present times, sizes and flags of the file.
 pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
     let standard = file
         .value(Kind::STANDARD_INFORMATION)
@@ -303,12 +304,12 @@ pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
     names
 }
 
-/// Gives a file another name in the directory where two have the same.
+/// Gives a file another name in a directory where a second file has the same.
 pub fn rename(check: &mut Check<'_>, number: u64, directory: Reference) -> Result<()> {
     give(check, number, directory, numbered(number))
 }
 
-/// The name of a file that has none.
+/// The name that a file gets if it has none, or if its name is taken: its record number.
 pub fn numbered(number: u64) -> Box<[u16]> {
     format!("FILE{number:08}").encode_utf16().collect()
 }
@@ -323,7 +324,7 @@ pub fn give(check: &mut Check<'_>, number: u64, directory: Reference, units: Box
     };
     check.edit(number, |file| {
         file.set_names(vec![name]);
-        // With times and sizes.
+        // Adds times, sizes and flags to the name.
         let names = names_in(file, directory);
         file.set_names(names);
         file.base_mut().links = 1;

@@ -1,4 +1,4 @@
-//! The device as a check sees it: with what the round under way has changed, which is written at its end.
+//! The device as a check sees it: with the changes of the current round, which are written at the end of the round.
 
 use crate::layout::{Geometry, Run};
 use platter_device::Device;
@@ -10,29 +10,29 @@ use std::time::Duration;
 /// Bytes of the longest record, and of an index's block as this check makes them.
 const STRUCTURE: u64 = 4096;
 
-/// See the module.
+/// The device with the changes of the current round.
 pub struct Disk<'d> {
     device: &'d dyn Device,
     sector: u64,
-    /// Sectors that changed, by number.
+    /// The changed sectors, by number.
     edits: BTreeMap<u64, Box<[u8]>>,
     /// Ranges that are to be filled with one byte, before the sectors are written.
     fills: Vec<(u64, u64, u8)>,
-    /// Ranges that nothing has which is on the device: where they begin, and where they end.
+    /// Ranges that nothing on the device leads to: where they begin, and where they end.
     fresh: BTreeMap<u64, u64>,
 }
 
-/// Sectors that follow one another, and where they begin.
+/// Adjacent sectors: the device offset of the first, and their bytes.
 pub type Piece = (u64, Vec<u8>);
 
-/// What is to be written, by what a power cut in between may do.
+/// Changed sectors, divided by what a power cut between the writes may do.
 #[derive(Default)]
 pub struct Edits {
-    /// To places that nothing leads to yet, or a sector that stands by itself.
+    /// Sectors that nothing leads to yet, or a sector that stands by itself: these are written first.
     pub before: Vec<Piece>,
-    /// To structures that are in use.
+    /// Sectors of structures that are in use: these go through the log.
     pub within: Vec<Piece>,
-    /// To the copy of the first records.
+    /// Sectors of the copy of the first records.
     pub mirror: Vec<Piece>,
 }
 
@@ -47,7 +47,7 @@ impl<'d> Disk<'d> {
         }
     }
 
-    /// The device, as it is without what is to change.
+    /// The device without the changes.
     pub fn device(&self) -> &'d dyn Device {
         self.device
     }
@@ -66,7 +66,7 @@ impl<'d> Disk<'d> {
         self.sector
     }
 
-    /// Reads any bytes of the device.
+    /// Reads any bytes of the device, with the changes in them.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         Ok(self.read_sectors(offset, buffer)?)
     }
@@ -76,7 +76,7 @@ impl<'d> Disk<'d> {
         Ok(self.write_sectors(offset, bytes)?)
     }
 
-    /// [`Disk::read`], with a device's errors.
+    /// [`Disk::read`] that returns the device's errors.
     pub fn read_sectors(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
         let end = offset + buffer.len() as u64;
         let (first, last) = (offset / self.sector, end.div_ceil(self.sector));
@@ -97,7 +97,7 @@ impl<'d> Disk<'d> {
         Ok(())
     }
 
-    /// [`Disk::write`], with a device's errors.
+    /// [`Disk::write`] that returns the device's errors.
     pub fn write_sectors(&mut self, offset: u64, bytes: &[u8]) -> platter_device::Result<()> {
         let end = offset + bytes.len() as u64;
         for number in offset / self.sector..end.div_ceil(self.sector) {
@@ -112,23 +112,23 @@ impl<'d> Disk<'d> {
         Ok(())
     }
 
-    /// Whether something is to change.
+    /// Whether any sector is to change.
     pub fn is_edited(&self) -> bool {
         !self.edits.is_empty()
     }
 
-    /// Notes that a range is to be filled, where no other change is.
+    /// Notes that a range, in which nothing else is to change, is to be filled with a byte.
     pub fn fill(&mut self, offset: u64, length: u64, byte: u8) {
         self.fills.push((offset, length, byte));
     }
 
-    /// Notes that nothing that is on the device leads to a range.
+    /// Notes that nothing on the device leads to a range, which so may be written before structures that are in use.
     pub fn give(&mut self, start: u64, length: u64) {
         self.fresh.insert(start, start + length);
     }
 
-    /// Takes what is to change out, in pieces of neighbours that are not longer than `most`. `volume` is where the
-    /// volume's clusters end, `mirror` where the copy of the first records is.
+    /// Takes the changed sectors out, in pieces of adjacent sectors that are about `most` bytes long at most. `volume`
+    /// is where the volume's clusters end, `mirror` where the copy of the first records is.
     pub fn take(&mut self, volume: u64, mirror: &Range<u64>, most: usize) -> Edits {
         let mut edits = Edits::default();
         for (number, bytes) in std::mem::take(&mut self.edits) {
@@ -143,7 +143,7 @@ impl<'d> Disk<'d> {
                 &mut edits.within
             };
             match pieces.last_mut() {
-                // Pieces end where structures do: those have at most so many bytes, and begin at multiples of them.
+                // Pieces end where structures do: those have at most `STRUCTURE` bytes, and begin at multiples of that.
                 Some((start, piece))
                     if *start + piece.len() as u64 == at
                         && (piece.len() < most || !at.is_multiple_of(STRUCTURE)) =>
@@ -167,7 +167,7 @@ impl<'d> Disk<'d> {
         Ok(self.device.flush()?)
     }
 
-    /// Writes what changed, in the order of the places.
+    /// Writes all changes in the order of their offsets, and flushes.
     pub fn commit(&mut self) -> Result<()> {
         for (offset, length, byte) in std::mem::take(&mut self.fills) {
             let piece = vec![byte; (1 << 20).min(length) as usize];
@@ -183,7 +183,7 @@ impl<'d> Disk<'d> {
         Ok(self.device.flush()?)
     }
 
-    /// Reads from runs, which begin at virtual cluster 0. Holes and what lies behind the runs are zeroes.
+    /// Reads from runs, which begin at virtual cluster 0. Holes, and bytes behind the runs, are zeroes.
     pub fn read_runs(&self, geometry: &Geometry, runs: &[Run], offset: u64, buffer: &mut [u8]) -> Result<()> {
         for (at, place, length) in pieces(geometry, runs, offset, buffer.len()) {
             let part = &mut buffer[at..at + length];
@@ -195,7 +195,7 @@ impl<'d> Disk<'d> {
         Ok(())
     }
 
-    /// Notes that bytes of runs are to change. Those in holes are left.
+    /// Notes that bytes of runs are to change. Bytes in holes are left out.
     pub fn write_runs(&mut self, geometry: &Geometry, runs: &[Run], offset: u64, bytes: &[u8]) -> Result<()> {
         for (at, place, length) in pieces(geometry, runs, offset, bytes.len()) {
             if let Some(place) = place {
@@ -206,7 +206,7 @@ impl<'d> Disk<'d> {
     }
 }
 
-/// The pieces of a range in runs: where in the range, where on the device, how long.
+/// The pieces of a byte range in runs: position in the range, device offset (`None` in a hole), and length.
 pub fn pieces(
     geometry: &Geometry,
     runs: &[Run],

@@ -1,12 +1,12 @@
-//! Looking at one file: its records, its attribute list, and then its attributes and names.
+//! Checking one file: its records, its attribute list, and then its attributes and names.
 
 use super::file::Assembled;
 use super::{Check, Severity, extended, names, record, streams};
 use crate::layout::{Attribute, Kind, ListEntry, definitions};
 use platter_vfs::Result;
 
-/// Looks at a file's records and attributes, claims its clusters, puts right what can be, and notes what directories and
-/// tables are compared with later.
+/// Checks a file's records and attributes, claims its clusters, repairs what can be repaired, and notes the facts that
+/// directories and tables are compared with later.
 pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
     let mut faults = Vec::new();
     let mut file = Assembled::read(check, number, &mut faults)?;
@@ -34,7 +34,7 @@ pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether volumes have attributes of this type: the last is one that Windows NT 4 knew.
+/// Whether NTFS has attributes of this type; the last one is a type of Windows NT 4.
 fn is_known(kind: Kind) -> bool {
     definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
 }
@@ -53,7 +53,7 @@ fn headers(check: &mut Check<'_>, file: &mut Assembled) {
         let part = &file.records[index];
         let at = check.table.place(&check.geometry, part.number);
         let mut wrong: Vec<String> = part.header.iter().cloned().collect();
-        // Linux' ntfs3 leaves it at 0.
+        // Linux' ntfs3 leaves the number at 0.
         if part.record.number != 0 && u64::from(part.record.number) != part.number & 0xFFFF_FFFF {
             wrong.push(format!("number: expected {}, found {}", part.number, part.record.number));
         }
@@ -105,7 +105,7 @@ fn headers(check: &mut Check<'_>, file: &mut Assembled) {
     }
 }
 
-/// Compares the attribute list with the attributes that are there.
+/// Compares the attribute list with the attributes in the records.
 fn list(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let repairing = check.is_repairing;
     let Some(place) = file.of(Kind::ATTRIBUTE_LIST).first().copied() else {

@@ -1,11 +1,11 @@
-//! Extended attributes: whether they are inside the value that has them.
+//! Extended attributes: whether they are all inside their value.
 
 use super::file::{Assembled, key};
 use super::{Check, Severity};
 use crate::layout::{Attribute, AttributeContent, ExtendedAttribute, Kind};
 use platter_vfs::{Error, Result};
 
-/// Looks at a file's extended attributes. A repair keeps those before the damage.
+/// Checks a file's extended attributes. A repair keeps those that can be read.
 pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let own = key(Kind::EA, "");
     let Some(place) = file.find(&own).first().copied() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! A file as its records say: the base record and those that extend it.
+//! A file, put together from its records: the base record and those that extend it.
 
 use super::Check;
 use super::record;
@@ -16,36 +16,36 @@ use std::collections::BTreeMap;
 pub struct Assembled {
     pub number: u64,
     pub records: Vec<Part>,
-    /// The place of the base record.
+    /// The device offset of the base record.
     pub at: u64,
 }
 
-/// One of them.
+/// One record of a file.
 #[derive(Clone)]
 pub struct Part {
     pub number: u64,
     pub record: Record,
     pub is_changed: bool,
-    /// What is wrong with the sizes in its header, which are computed anew when it is written.
+    /// The fault in the sizes in its header, if there is one; the sizes are computed anew when the record is written.
     pub header: Option<String>,
 }
 
-/// More than an attribute list can name, so that of a file with too long a list all is known.
+/// More attributes than an attribute list can name, so that a file with too long a list is read as a whole.
 const MOST_ATTRIBUTES: usize = 1 << 16;
 
 /// Type and name of an attribute.
 pub type Key = (Kind, Box<[u16]>);
 
-/// Where an attribute, or a piece of it, is: which part, and which of its attributes.
+/// The place of an attribute, or of a piece of one: the index of the part, and the index among the part's attributes.
 pub type AttributePlace = (usize, usize);
 
-/// The attribute names that matter to a directory.
+/// The key of the attribute with this type and name.
 pub fn key(kind: Kind, name: &str) -> Key {
     (kind, name.encode_utf16().collect())
 }
 
 impl Assembled {
-    /// Reads a file whose base record has this number. What is wrong with the records themselves is added to `faults`.
+    /// Reads the file whose base record has this number. Faults in the records themselves are added to `faults`.
     ///
     /// # Errors
     /// If the base record cannot be read.
@@ -91,7 +91,7 @@ impl Assembled {
         &mut self.records[place.0].record.attributes[place.1]
     }
 
-    /// All attributes but names, with their pieces in order.
+    /// All attributes but names, each with its pieces in order.
     pub fn streams(&self) -> BTreeMap<Key, Vec<AttributePlace>> {
         let mut streams: BTreeMap<Key, Vec<AttributePlace>> = BTreeMap::new();
         for place in self.places() {
@@ -140,7 +140,7 @@ impl Assembled {
         self.attribute(place).value()
     }
 
-    /// The runs of an attribute as far as they are right, and the header that has its sizes.
+    /// The runs of an attribute up to the first damage, and the header that has the attribute's sizes.
     pub fn runs(&self, clusters: u64, key: &Key) -> Option<(Vec<Run>, NonResident)> {
         let places = self.find(key);
         let mut found = Vec::new();
@@ -159,7 +159,7 @@ impl Assembled {
         header.map(|header| (found, header))
     }
 
-    /// The bytes of an attribute, wherever they are; at most `most`.
+    /// The bytes of an attribute, resident or not; of a non-resident one at most `most`.
     pub fn bytes(&self, check: &Check<'_>, key: &Key, most: u64) -> Result<Option<Vec<u8>>> {
         let Some(place) = self.find(key).first().copied() else { return Ok(None) };
         if let Some(value) = self.attribute(place).value() {
@@ -174,7 +174,7 @@ impl Assembled {
         Ok(Some(bytes))
     }
 
-    /// Takes an attribute out, all pieces of it.
+    /// Removes an attribute with all its pieces.
     pub fn remove(&mut self, key: &Key) {
         for part in &mut self.records {
             let before = part.record.attributes.len();
@@ -185,7 +185,7 @@ impl Assembled {
         }
     }
 
-    /// Puts an attribute in the place of one of the same type and name, or into the base record.
+    /// Replaces the attribute of the same type and name, in the same record, or adds this one to the base record.
     pub fn put(&mut self, attribute: Attribute) {
         let key = (attribute.kind, attribute.name.clone());
         let part = self.find(&key).first().map_or(0, |place| place.0);
@@ -228,7 +228,7 @@ impl Assembled {
         true
     }
 
-    /// What an attribute list of this file has to have.
+    /// The entries that this file's attribute list must have.
     pub fn entries(&self) -> Vec<ListEntry> {
         let mut entries = Vec::new();
         for part in &self.records {
@@ -274,7 +274,7 @@ pub fn outside(check: &Check<'_>, key: Key, runs: &[Run], size: u64) -> Attribut
     Attribute { kind: key.0, name: key.1, flags: 0, id: 0, content }
 }
 
-/// Clusters that runs really have.
+/// The number of clusters in runs, holes not included.
 pub fn taken(runs: &[Run]) -> u64 {
     runs.iter().filter(|run| run.lcn.is_some()).map(|run| run.length).sum()
 }

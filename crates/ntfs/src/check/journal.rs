@@ -1,11 +1,11 @@
-//! The change journal after a repair: it does not have what that changed, and says so.
+//! The change journal after a repair: it has no record of the repair's changes, and is marked as not complete.
 
 use super::file::{Assembled, key};
 use super::{Check, views};
 use crate::layout::{AttributeContent, Kind, journal, timestamp_to_file_time};
 use platter_vfs::Result;
 
-/// Gives the journal, if there is one, another identifier.
+/// Gives the change journal, if there is one, another identifier.
 pub fn stamp(check: &mut Check<'_>) -> Result<()> {
     let Some(number) = views::find(check, journal::NAME) else { return Ok(()) };
     let records = key(Kind::DATA, journal::RECORDS);

@@ -1,4 +1,5 @@
-//! The log: what it holds is carried out before a check looks at anything, and what a repair changes goes through it.
+//! The log: its changes are carried out before a check looks at anything, and changes of a repair are written through
+//! it.
 
 use super::disk::{Disk, Piece};
 use super::file::{Assembled, key};
@@ -11,18 +12,18 @@ use platter_vfs::{Error, Result};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// The log, as a check finds it.
+/// The log at the beginning of a round.
 #[derive(Default)]
 pub struct CheckedLog {
-    /// Where it is on the device, as whoever checks next will find it.
+    /// Its place on the device, where the next check will find it too.
     pub place: Option<LogPlace>,
-    /// It was carried out.
+    /// Whether its changes were carried out.
     pub is_replayed: bool,
-    /// Nobody knows what it holds: the reason.
+    /// The reason why its changes cannot be read, if they cannot.
     pub lost: Option<String>,
 }
 
-/// Carries out what the log holds, in memory if this is no repair.
+/// Carries out the changes in the log, only in memory if this is not a repair.
 pub fn replay(
     device: &dyn Device,
     disk: &mut Disk<'_>,
@@ -62,7 +63,7 @@ pub fn replay(
     Ok(found)
 }
 
-/// Where the log is after this round's repairs, if it is there already, and nothing else has its clusters.
+/// The place of the log after this round's repairs, if the log has not moved and nothing else has its clusters.
 fn place(check: &Check<'_>) -> Result<Option<LogPlace>> {
     let Some(known) =
         check.log.place.clone().filter(|_| check.state(known::LOG_FILE) == super::RecordState::Base)
@@ -78,11 +79,12 @@ fn place(check: &Check<'_>) -> Result<Option<LogPlace>> {
     Ok(is_usable.then_some(known))
 }
 
-/// The end of a round: what is to be known to write what it changed. A log that nobody can read is told.
+/// The end of a round: collects what [`commit`] needs to write the changes of the round, and reports a log that cannot
+/// be read.
 pub fn finish(check: &mut Check<'_>) -> Result<()> {
     let place = place(check)?;
     if let Some(reason) = check.log.lost.take() {
-        // What changes it held nobody will know: what the volume's other structures say is put right.
+        // The changes in the log are lost: the repair goes by the volume's other structures.
         let is_renewed = check.is_repairing && place.is_some();
         let outcome = if is_renewed { "; it is emptied, and what it held is not carried out" } else { "" };
         let message = format!("$LogFile: {reason}{outcome}");
@@ -98,35 +100,36 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How what a round changed gets to the device.
+/// How the changes of a round are written to the device.
 #[derive(Default)]
 pub struct Way {
-    /// The log, if it is known where it is.
+    /// The log, if its place is known.
     log: Option<LogPlace>,
-    /// It says nothing yet that can be read.
+    /// Whether the log cannot be read yet, and is made empty.
     pub is_log_new: bool,
-    /// Where the volume's clusters end.
+    /// The device offset where the volume's clusters end.
     volume: u64,
-    /// Where the copy of the first records is.
+    /// The device range of the copy of the first records.
     mirror: Range<u64>,
-    /// A log sequence number that the records of the system do not exceed.
+    /// A log sequence number that no record of the system exceeds.
     floor: u64,
 }
 
-/// Bytes of a piece that is logged, at most; it may be longer by part of a structure.
+/// Bytes of a piece that is logged, at most; a piece may be longer by part of a structure.
 const PIECE: usize = 32 << 10;
-/// Bytes that the log's record has beside those of a piece and its clusters' numbers.
+/// Bytes that a log record has besides the bytes of a piece and the numbers of its clusters.
 const HEADERS: usize = 0x80;
 
-/// Writes what a round changed so that a power cut at any moment loses nothing.
+/// Writes the changes of a round so that a power cut at any moment loses nothing.
 ///
-/// First goes what nothing leads to yet. What is overwritten goes into the log as a whole, which who opens or checks the
-/// volume next carries out, and then to its place; if the log has no room for all, in as many parts as it takes. Each is
-/// whole structures, and the names of files are in their records: a part that is missing is found and put right as before.
-/// Without a log that can be used it is written to its place only.
+/// First go sectors that nothing leads to yet. Changes of structures in use go into the log as one group, which whoever
+/// opens or checks the volume next carries out, and then to their places; if the log has no room for all, in several
+/// groups. Each group has whole structures only, and the names of files are in their records: if a group is missing
+/// after a power cut, the next repair finds its damage and repairs it as before. Without a usable log the changes are
+/// written to their places only.
 ///
 /// # Errors
-/// What the device gives.
+/// Errors of the device.
 pub fn commit(disk: &mut Disk<'_>, way: &Way) -> Result<()> {
     let edits = disk.take(way.volume, &way.mirror, PIECE);
     disk.put(&edits.before)?;
@@ -136,7 +139,7 @@ pub fn commit(disk: &mut Disk<'_>, way: &Way) -> Result<()> {
             let mut rest = &edits.within[..];
             while !rest.is_empty() {
                 let count = append(&mut log, disk.device(), cluster, rest)?;
-                // What is too long for the log is written without it.
+                // A piece that is too long for the log is written without it.
                 let (now, later) = rest.split_at(count.max(1));
                 disk.put(now)?;
                 log.checkpoint(disk.device())?;
@@ -152,7 +155,7 @@ pub fn commit(disk: &mut Disk<'_>, way: &Way) -> Result<()> {
     }
 }
 
-/// The log, begun; `None` if it cannot be written to.
+/// The log, begun, and its cluster size; `None` if the log cannot be written to.
 fn open(device: &dyn Device, place: &LogPlace, floor: u64) -> Result<Option<(Log, u64)>> {
     let (mut log, _) = Log::open(device, place.clone())?;
     match log.begin(device, floor) {
@@ -162,9 +165,10 @@ fn open(device: &dyn Device, place: &LogPlace, floor: u64) -> Result<Option<(Log
     }
 }
 
-/// Logs as many pieces as there is room for in one group, and says how many those are.
+/// Logs as many pieces as there is room for in one group, and returns how many those are.
 ///
-/// They are logged as parts of `$BadClus:$Bad`, the stream that has a place for each cluster of the volume, by its number.
+/// The pieces are logged as parts of `$BadClus:$Bad`, the stream in which each cluster of the volume has its own
+/// number.
 fn append(log: &mut Log, device: &dyn Device, cluster: u64, pieces: &[Piece]) -> Result<usize> {
     let target = Target::Value {
         file: Reference::new(known::BAD_CLUSTERS, known::BAD_CLUSTERS as u16),
@@ -197,7 +201,7 @@ fn append(log: &mut Log, device: &dyn Device, cluster: u64, pieces: &[Piece]) ->
     Ok(changes.len())
 }
 
-/// Where `$LogFile` is, by its record or the copy of that.
+/// The place of `$LogFile`, from its record or the copy of that.
 fn place_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<LogPlace> {
     let size = geometry.record as usize;
     let copy = geometry.mirror * geometry.cluster + known::LOG_FILE * size as u64;
@@ -214,12 +218,12 @@ fn place_of_log(disk: &Disk<'_>, geometry: &Geometry, table: &Table) -> Option<L
     })
 }
 
-/// Notes that a log is to be made empty: a log of ones is one.
+/// Notes that a log is to be made empty, by filling it with ones.
 fn empty(disk: &mut Disk<'_>, place: &LogPlace) {
     place.runs.iter().for_each(|&(start, length)| disk.fill(start, length, 0xFF));
 }
 
-/// A device that shows what a check is to change, and keeps what is written to it.
+/// A device over the changes of a check: reads see the changes, and writes become changes too.
 struct Shown<'a, 'd>(Mutex<&'a mut Disk<'d>>, &'a dyn Device);
 
 impl Device for Shown<'_, '_> {

@@ -1,5 +1,5 @@
-//! Attribute lists that are longer than any reader takes. Records with named streams go to a further file, which keeps
-//! them under their names; names that are too many are taken away.
+//! Attribute lists that are longer than any driver accepts. Records with named streams go to a new file, which keeps
+//! them under their names; names that are too many are removed.
 
 use super::file::{Assembled, Part};
 use super::record::RecordState;
@@ -18,7 +18,7 @@ fn told(check: &mut Check<'_>, code: &'static str, severity: Severity, record: u
     check.pending.push(Pending { code, severity, record: Some(record), message, repaired: true });
 }
 
-/// Makes the list of a file so short that it can be stored. `false` if that cannot be.
+/// Makes the attribute list of a file short enough to be stored. Returns `false` if that is not possible.
 pub fn shorten(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool> {
     if file.records.len() < 2 || length(file) <= ListEntry::LONGEST {
         return Ok(true);
@@ -34,7 +34,7 @@ pub fn shorten(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool> {
     Ok(true)
 }
 
-/// Gives records with nothing but named streams to a new file, as many as must go and it can have.
+/// Gives records with nothing but named streams to a new file, as many as must go and as the new file can have.
 fn part_with_streams(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool> {
     let mut pieces: BTreeMap<(Kind, Box<[u16]>), usize> = BTreeMap::new();
     for entry in file.entries() {
@@ -90,7 +90,7 @@ fn part_with_streams(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool
     let mut further = Assembled { number, records: [base].into_iter().chain(moved).collect(), at };
     file.records[0].is_changed = true;
     if !further.store(check)? {
-        // Nothing is written of either.
+        // Neither of the two files is written.
         check.states[number as usize] = RecordState::Free;
         let parts = further.records.split_off(1);
         let own = check.extensions.entry(file.number).or_default();
@@ -108,7 +108,7 @@ fn part_with_streams(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool
     Ok(true)
 }
 
-/// Takes names away, the last ones first, as many as must go; one stays.
+/// Removes names, the last ones first, as many as must go; one stays.
 fn drop_names(check: &mut Check<'_>, file: &mut Assembled) -> bool {
     let mut names = file.of(Kind::FILE_NAME);
     let excess = length(file) - ListEntry::LONGEST;

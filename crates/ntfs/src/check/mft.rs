@@ -1,8 +1,9 @@
-//! The runs of `$MFT` itself: found piece by piece, and each piece put where those before it lead to.
+//! The runs of `$MFT` itself: found piece by piece, and each piece moved to where the pieces before it lead to.
 //!
-//! A record that has a further piece must stand in clusters that the pieces before it have: whoever opens the volume could
-//! not find it otherwise. Where it stands elsewhere it is looked for on the whole device, as it says what it is: a record
-//! that extends `$MFT`, with the runs that are wanted next, at the place that its own number and these runs lead to.
+//! A record that has a further piece must stand in clusters that the pieces before it have: a driver that opens the
+//! volume could not find it otherwise. A record that stands elsewhere is looked for on the whole device, and known by
+//! its content: it extends `$MFT`, has the runs that are wanted next, and stands where its own number and these runs
+//! lead to.
 
 use super::disk::Disk;
 use super::record::{self, RecordState};
@@ -17,9 +18,9 @@ use std::collections::BTreeMap;
 
 /// Bytes of the device that are read at once.
 const READ: u64 = 1 << 20;
-/// The most records that are remembered of those that say that they extend `$MFT`.
+/// How many records that claim to extend `$MFT` are remembered, at most.
 const MOST: usize = 1 << 14;
-/// The most of them that are tried for one piece.
+/// How many of these records are tried for one piece, at most.
 const TRIED: usize = 64;
 
 /// A record that has a piece of `$MFT`'s runs.
@@ -27,17 +28,17 @@ const TRIED: usize = 64;
 pub struct Piece {
     /// Its number.
     pub number: u64,
-    /// The first virtual cluster that it leads to.
+    /// The first virtual cluster of the piece.
     pub first: u64,
-    /// Nothing before it leads to the record.
+    /// Whether no piece before it leads to the record.
     pub is_lost: bool,
 }
 
-/// A record found somewhere on the device, as far as it stands in one cluster.
+/// A record that was found by a search of the device, up to the end of its first cluster.
 pub struct Stray {
     place: u64,
     number: u64,
-    /// The first virtual cluster that it leads to.
+    /// The first virtual cluster of its piece.
     first: u64,
     head: Vec<u8>,
 }
@@ -52,7 +53,7 @@ fn piece_of(record: &Record) -> Option<&NonResident> {
     })
 }
 
-/// A record that extends `$MFT`.
+/// The record in `bytes`, if it is one that extends `$MFT`.
 fn extension(bytes: &mut [u8], at: u64) -> Option<Record> {
     if !bytes.starts_with(Record::SIGNATURE) || fixup::remove(bytes, "file record", at).is_err() {
         return None;
@@ -62,8 +63,8 @@ fn extension(bytes: &mut [u8], at: u64) -> Option<Record> {
     is_one.then_some(record)
 }
 
-/// What is behind the first piece, for which there are `whole` clusters altogether. `listed` are the records that the
-/// attribute list names.
+/// Follows the pieces behind the first one, which says that there are `whole` clusters altogether: adds their runs to
+/// `found`, and returns the pieces. `listed` are the records that the attribute list names.
 pub fn follow(
     disk: &Disk,
     geometry: &Geometry,
@@ -75,7 +76,7 @@ pub fn follow(
     let size = u64::from(geometry.record);
     let mut pieces: Vec<Piece> = Vec::new();
     let mut looked_at = 0;
-    // By where they begin: each record is read once, as soon as it can be found.
+    // Pieces by their first virtual cluster. Each record is read once, as soon as it can be found.
     let mut own: BTreeMap<u64, (u64, NonResident)> = BTreeMap::new();
     let mut waiting = listed.to_vec();
     loop {
@@ -95,7 +96,7 @@ pub fn follow(
         }
         let mut next = own.get(&end).map(|(number, piece)| (*number, piece.clone(), false));
         if next.is_none() {
-            // A list that is lost or wrong: all records that are known so far.
+            // The list is lost or wrong: all records that the known runs lead to are looked at.
             let per_read = (READ / size).max(1);
             let count = end * geometry.cluster / size;
             while looked_at < count {
@@ -140,8 +141,8 @@ fn unpacked(geometry: &Geometry, piece: &NonResident, end: u64, at: u64) -> Opti
 }
 
 impl Stray {
-    /// The piece that goes on where `found` ends, if the record has that and stands where its own number and these runs
-    /// lead to. One in several clusters is put together by the runs that its beginning has.
+    /// The piece that goes on where `found` ends, if the record has that piece and stands where its own number and
+    /// these runs lead to. A record in several clusters is put together by the runs in its first cluster.
     fn piece(&self, disk: &Disk, geometry: &Geometry, found: &[Run]) -> Result<Option<NonResident>> {
         let (size, end) = (geometry.record as usize, found.last().map_or(0, Run::end));
         let start = self.number.saturating_mul(size as u64);
@@ -170,7 +171,8 @@ impl Stray {
     }
 }
 
-/// The piece of `$MFT`'s runs in the first sectors of a record, as far as it is in these: where it begins, and its runs.
+/// The piece of `$MFT`'s runs in the first sectors of a record: its first virtual cluster, and the runs that are in
+/// these sectors.
 fn beginning(sectors: &[u8], clusters: u64) -> Option<(u64, Vec<Run>)> {
     let mut bytes = sectors.to_vec();
     let at = usize::from(u16_at(&bytes, 4));
@@ -191,7 +193,7 @@ fn beginning(sectors: &[u8], clusters: u64) -> Option<(u64, Vec<Run>)> {
             let from = position + usize::from(u16_at(&bytes, position + 0x20));
             let pairs = bytes.get(from..position.saturating_add(length).min(bytes.len()))?;
             let mut found = Vec::new();
-            // They end with what is there of the record.
+            // The pairs may be cut off where these sectors end.
             let _ = runs::unpack_into(&mut found, pairs, first, end, clusters, 0);
             return Some((first, found));
         }
@@ -203,7 +205,7 @@ fn beginning(sectors: &[u8], clusters: u64) -> Option<(u64, Vec<Run>)> {
     None
 }
 
-/// All records on the device that say that they extend `$MFT`.
+/// All records on the device that claim to extend `$MFT`.
 fn search(disk: &Disk, geometry: &Geometry) -> Result<Vec<Stray>> {
     let head = u64::from(geometry.record).min(geometry.cluster);
     let end = (geometry.clusters * geometry.cluster).min(disk.len());
@@ -211,7 +213,7 @@ fn search(disk: &Disk, geometry: &Geometry) -> Result<Vec<Stray>> {
     while at < end {
         let length = READ.max(head).min(end - at);
         let mut bytes = vec![0; length as usize];
-        // What cannot be read has none that could be used.
+        // A range that cannot be read has no usable record.
         if disk.read(at, &mut bytes).is_ok() {
             for (place, bytes) in (at..).step_by(head as usize).zip(bytes.chunks_exact(head as usize)) {
                 let base = Reference(u64_at(bytes, 0x20));
@@ -233,8 +235,9 @@ fn search(disk: &Disk, geometry: &Geometry) -> Result<Vec<Stray>> {
     Ok(found)
 }
 
-/// Puts the pieces that nothing leads to into records that the ones before lead to. Where none of those is free, a file
-/// changes places with the piece; its directory is made anew then, as its record has another number.
+/// Moves the pieces that nothing leads to into records that the pieces before them lead to. Where none of those is
+/// free, the piece changes places with a file's record; the file's directory is built anew then, as the record has
+/// another number.
 pub fn settle(check: &mut Check<'_>) -> Result<()> {
     let size = u64::from(check.geometry.record);
     let mut next = known::FIRST_FREE - 8;
@@ -283,7 +286,7 @@ fn read(check: &Check<'_>, number: u64) -> Result<Option<Record>> {
     })
 }
 
-/// The record of this number, if its place can be had: it is free, or has a file that only directories lead to.
+/// The record with this number, if it can be moved: it is free, or has a file that only directories refer to.
 fn movable(check: &Check<'_>, number: u64) -> Result<Option<Record>> {
     let mut bytes = vec![0; check.geometry.record as usize];
     check.table.read(&check.disk, &check.geometry, number, &mut bytes)?;
@@ -309,7 +312,7 @@ fn movable(check: &Check<'_>, number: u64) -> Result<Option<Record>> {
     Ok(may_move.then_some(record))
 }
 
-/// Whether a record is known to extend `$MFT`, whatever its list says.
+/// Whether a record is known to extend `$MFT`, whatever the attribute list says.
 pub fn is_own(check: &Check<'_>, base: Reference, number: u64) -> bool {
     base.number() == known::MFT && check.table.pieces.iter().any(|piece| piece.number == number)
 }

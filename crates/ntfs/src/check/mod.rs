@@ -9,7 +9,7 @@
 //! an index or a bitmap; it makes it anew from the records. Only a record that is gone is lost, with its file.
 //!
 //! A check works in rounds. Each reads the whole volume, reports, and notes repairs in memory (`disk`), which are
-//! written through the log at its end (`log`). When a round finds nothing more to repair, that is the outcome.
+//! written through the log at the end of the round (`log`). A round that has nothing more to repair is the last.
 //!
 //! Memory: some hundred bytes for each file, a bit for each cluster in use, and what a round changes. Nothing recurses.
 
@@ -56,7 +56,7 @@ use surface::Surface;
 
 pub use platter_vfs::Severity;
 
-/// The most rounds of a repair. What one puts right shows the next more: three or four are usual.
+/// The most rounds of a repair. A repair may let the next round see more damage: three or four rounds are usual.
 const ROUNDS: u32 = 12;
 
 /// Bytes of records that are read at once.
@@ -70,12 +70,13 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     rounds(device, options, false, progress)
 }
 
-/// The same, and reads every cluster: those that cannot be read, and the files on them, are found. A repair puts them
-/// into `$BadClus`, and gives the files others.
+/// [`check`] that also reads every cluster: it finds those that cannot be read, and the files on them. A repair puts
+/// these clusters into `$BadClus`, and gives the files others.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if there is no usable boot sector, or no way to `$MFT`;
-/// [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written, or of a volume on which Windows sleeps.
+/// [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written, or of a volume on which
+/// Windows is hibernated.
 pub fn check_surface(
     device: &dyn Device,
     options: CheckOptions,
@@ -109,7 +110,7 @@ fn rounds(
         let mut disk = std::mem::replace(&mut round.disk, Disk::new(device));
         let way = std::mem::take(&mut round.way);
         let mut found = round.into_report();
-        // What took several rounds is told once.
+        // A finding that several rounds repaired is reported once.
         let before = found.findings.len();
         found.findings.retain(|finding| {
             !finding.repaired || told.insert((finding.code, finding.path.clone(), finding.message.clone()))
@@ -127,7 +128,7 @@ fn rounds(
     Ok(report)
 }
 
-/// Something found, before its path is known.
+/// A finding before the path of its file is known.
 pub(crate) struct Pending {
     code: &'static str,
     severity: Severity,
@@ -136,7 +137,7 @@ pub(crate) struct Pending {
     repaired: bool,
 }
 
-/// One round.
+/// One round of a check.
 pub struct Check<'d> {
     disk: Disk<'d>,
     progress: &'d dyn Progress,
@@ -144,38 +145,38 @@ pub struct Check<'d> {
     table: Table,
     is_repairing: bool,
     log: log::CheckedLog,
-    /// How what this round changes is written.
+    /// How the changes of this round are written.
     way: log::Way,
     /// The greatest log sequence number of the system's records.
     greatest: u64,
-    /// Files are read a second time: nothing is reported or claimed.
+    /// Whether files are read a second time: then nothing is reported or claimed.
     is_again: bool,
     report: CheckReport,
     pending: Vec<Pending>,
-    /// More was found than is kept.
+    /// How many findings there were beyond those that are kept.
     dropped: u64,
     states: Vec<RecordState>,
     sequences: Vec<u16>,
     /// The records that extend each base record.
     extensions: BTreeMap<u64, Vec<u64>>,
     files: BTreeMap<u64, File>,
-    /// Clusters that something has, and those that several have.
+    /// Clusters that any attribute has; in `crossed` those that several attributes have.
     used: Clusters,
     crossed: Clusters,
     /// How many clusters were claimed that were claimed before.
     claimed_again: u64,
-    /// All claims are known: clusters may be handed out.
+    /// Whether all claims are known, so that clusters may be handed out.
     is_used_known: bool,
-    /// Clusters that the volume's own bitmap says are taken, so that what is handed out is neither.
+    /// Clusters that `$Bitmap` has as taken: a repair avoids these too, as long as it can.
     taken: Clusters,
     search: u64,
     /// Files whose repair needs clusters.
     retry: BTreeSet<u64>,
-    /// Directories whose index is made anew.
+    /// Directories whose index is built anew.
     rebuild: BTreeSet<u64>,
-    /// Those of them of which only entries are missing.
+    /// The directories in `rebuild` whose index only lacks entries.
     missing: BTreeSet<u64>,
-    /// Files that no directory has.
+    /// Files that no directory leads to.
     orphans: BTreeSet<u64>,
     upper: Box<[u16]>,
     surface: Surface,
@@ -249,7 +250,7 @@ impl<'d> Check<'d> {
         system::finish(self)
     }
 
-    /// Looks at all records: what they are, and which extend which.
+    /// Looks at all records: the state of each, and which extend which.
     fn look(&mut self) -> Result<()> {
         let size = u64::from(self.geometry.record);
         let per_read = (READ / size).max(1);
@@ -277,7 +278,7 @@ impl<'d> Check<'d> {
         self.lone_extensions()
     }
 
-    /// Records that say that they extend another one, which knows nothing of them.
+    /// Finds records that claim to extend a base record which does not name them.
     fn lone_extensions(&mut self) -> Result<()> {
         let size = self.geometry.record as usize;
         for (base, parts) in std::mem::take(&mut self.extensions) {
@@ -307,7 +308,7 @@ impl<'d> Check<'d> {
                 self.find("extension-lone", Severity::Inconsistent, Some(part), message, self.is_repairing);
                 self.states[part as usize] = if is_file { RecordState::Base } else { RecordState::Free };
                 if is_file {
-                    // Only the base record has this: so it is one.
+                    // Only base records have this attribute, so the record becomes one.
                     record.base = Reference::default();
                 }
                 if self.is_repairing && is_file {
@@ -320,7 +321,7 @@ impl<'d> Check<'d> {
         Ok(())
     }
 
-    /// The records that a file's attribute list names; `None` if what it should name is not known.
+    /// The records that a file's attribute list names; `None` if the list, or whether there is one, cannot be read.
     fn listed(&self, base: u64) -> Result<Option<BTreeSet<u64>>> {
         let mut faults = Vec::new();
         if self.state(base) != RecordState::Base {
@@ -334,7 +335,7 @@ impl<'d> Check<'d> {
         Ok(entries.ok().map(|entries| entries.iter().map(|entry| entry.record.number()).collect()))
     }
 
-    /// Repairs that need clusters, now that it is known which are free.
+    /// Makes the repairs that need clusters, now that it is known which are free.
     fn again(&mut self) -> Result<()> {
         self.is_again = true;
         for number in std::mem::take(&mut self.retry) {
@@ -363,7 +364,7 @@ impl<'d> Check<'d> {
         })
     }
 
-    /// Reports something.
+    /// Reports a finding.
     fn find(
         &mut self,
         code: &'static str,
@@ -382,7 +383,7 @@ impl<'d> Check<'d> {
         self.pending.push(Pending { code, severity, record, message, repaired });
     }
 
-    /// What could not be put right after all.
+    /// Reports damage that could not be repaired after all.
     fn cannot(&mut self, code: &'static str, record: Option<u64>, message: String) {
         let severity = Severity::Inconsistent;
         self.pending.push(Pending { code, severity, record, message, repaired: false });
@@ -414,7 +415,7 @@ impl<'d> Check<'d> {
         self.disk.write_runs(&self.geometry, &runs, offset, &bytes)
     }
 
-    /// Notes that a record is to have nothing any more.
+    /// Notes that a record is to become unused.
     fn free_record(&mut self, number: u64) -> Result<()> {
         let sequence = match self.sequence(number).wrapping_add(1) {
             0 => 1,
@@ -426,12 +427,12 @@ impl<'d> Check<'d> {
         self.put_record(number, &Record { sequence, ..Record::new(number) })
     }
 
-    /// Whether nothing else has any of these clusters.
+    /// Whether no other attribute has any of these clusters.
     fn is_own(&self, runs: &[Run]) -> bool {
         runs.iter().all(|run| run.lcn.is_some_and(|lcn| !self.crossed.has_any(lcn, run.length)))
     }
 
-    /// Free clusters, in few runs. They are taken from then on.
+    /// Takes free clusters, in few runs; `None` if there are too few, or the used ones are not known yet.
     fn allocate(&mut self, count: u64) -> Option<Vec<Run>> {
         if !self.is_used_known {
             return None;

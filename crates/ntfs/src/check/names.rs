@@ -1,4 +1,4 @@
-//! Names: what a file's record says they are, and what directories and links make of them.
+//! Names: those in a file's records, compared with directories and the count of links.
 
 use super::file::{Assembled, Key, key};
 use super::streams::told;
@@ -16,7 +16,7 @@ pub const NAMES: [&str; 12] = [
     "$UpCase", "$Extend",
 ];
 
-/// What is remembered of a file.
+/// The facts that a round remembers of a file.
 #[derive(Debug, Default)]
 pub struct File {
     pub sequence: u16,
@@ -30,13 +30,13 @@ pub struct File {
     pub links: u16,
 }
 
-/// One of its names.
+/// One name of a file.
 #[derive(Clone, Debug)]
 pub struct KnownName {
     pub parent: Reference,
     pub units: Box<[u16]>,
     pub space: u8,
-    /// The directory has it.
+    /// Whether its directory has an entry for it.
     pub is_entered: bool,
 }
 
@@ -47,12 +47,13 @@ impl KnownName {
     }
 }
 
-/// Records without a name that every volume has: 12 to 15 are reserved, and so are those up to 23.
+/// Whether a record is one of those without a name that every volume has: 12 to 15 are reserved, and so are those up to
+/// 23.
 pub fn is_nameless(number: u64) -> bool {
     (12..known::FIRST_FREE).contains(&number)
 }
 
-/// Notes what a file's records say of it.
+/// Checks the names and flags in a file's records, and notes them.
 pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
     let repairing = check.is_repairing;
     let number = file.number;
@@ -121,7 +122,7 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
         let expected = if is_directory { "an index of names" } else { "no index of names" };
         let message = format!("file record at offset {}: expected {expected}, found {found}", file.at);
         check.find("directory-flag", Severity::Inconsistent, Some(number), message, repairing);
-        // What has data is no directory.
+        // A file that has data is no directory.
         is_directory = has_index || file.find(&key(Kind::DATA, "")).is_empty();
         let flags = &mut file.base_mut().flags;
         *flags = *flags & !record_flags::DIRECTORY | if is_directory { record_flags::DIRECTORY } else { 0 };
@@ -158,14 +159,14 @@ fn key_of_names() -> Key {
 }
 
 fn is_index(key: &Key) -> bool {
-    // $BITMAP is that of $MFT too, which has no name.
+    // `$MFT` has a `$BITMAP` too, which has no name and is not of an index.
     matches!(key.0, Kind::INDEX_ROOT | Kind::INDEX_ALLOCATION) || key.0 == Kind::BITMAP && !key.1.is_empty()
 }
 
-/// No record of 64 KiB has more.
+/// The most names of a file that are kept: no record of 64 KiB has more.
 const MOST_NAMES: usize = 100_000;
 
-/// Whether the file of this record may have this name.
+/// Whether the file with this record number may have this name.
 pub fn is_possible(name: &FileName, number: u64) -> bool {
     let units = &name.name;
     let is_dot = **units == [u16::from(b'.')];
@@ -176,7 +177,7 @@ pub fn is_possible(name: &FileName, number: u64) -> bool {
         && **units != [u16::from(b'.'); 2]
 }
 
-/// A short name without its long one: others do not show it, so it becomes both.
+/// Finds short names without a long one: other drivers do not show them, so such a name becomes both.
 fn lone_short_names(check: &mut Check<'_>, file: &mut Assembled, names: &mut [KnownName]) {
     for index in 0..names.len() {
         let parent = names[index].parent;
@@ -198,7 +199,7 @@ fn lone_short_names(check: &mut Check<'_>, file: &mut Assembled, names: &mut [Kn
     }
 }
 
-/// `$STANDARD_INFORMATION` from what a name says.
+/// Makes `$STANDARD_INFORMATION` from the times and flags in a name.
 fn restore_standard(file: &mut Assembled) {
     let name = file
         .of(Kind::FILE_NAME)
@@ -216,8 +217,8 @@ fn restore_standard(file: &mut Assembled) {
     file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
 }
 
-/// After all directories were walked: names that no directory has, files without any, directories in circles, and how
-/// many links there are.
+/// After all directories were walked: finds names that no directory has, files without names, and directories in
+/// circles, and counts links.
 pub fn finish(check: &mut Check<'_>) -> Result<()> {
     let numbers: Vec<u64> = check.files.keys().copied().collect();
     let mut dead: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -234,7 +235,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
             }
         }
         for parent in missing {
-            // What a damaged index does not show any more is told once, for the directory.
+            // Entries that a damaged index does not show any more are reported once, as damage of the directory.
             if !check.rebuild.contains(&parent) || check.missing.contains(&parent) {
                 check.missing.insert(parent);
                 let message = format!("directory {parent}: expected an entry for file {number}, found none");
@@ -256,7 +257,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
     links(check, &numbers)
 }
 
-/// Names whose directory is not there: the file loses them, and is put elsewhere if they were all.
+/// Names whose directory does not exist: the file loses them, and is put elsewhere if it has no others.
 fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> {
     let Some(file) = check.files.get(&number) else { return Ok(()) };
     let dead: Vec<KnownName> = names.iter().map(|&index| file.names[index].clone()).collect();
@@ -277,7 +278,7 @@ fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> 
         check.find("name-dead", Severity::Inconsistent, Some(number), message, check.is_repairing);
     }
     if lives {
-        // Others lead to the file: these are taken out.
+        // Other names lead to the file: those without a directory are removed.
         return check.edit(number, |file| remove_names(file, &dead));
     }
     check.orphans.insert(number);
@@ -319,7 +320,7 @@ pub fn remove_names(file: &mut Assembled, names: &[KnownName]) {
     }
 }
 
-/// The name of a system file, which is always the same.
+/// Gives a system file its name, which is the same on every volume.
 fn system_name(check: &mut Check<'_>, number: u64) -> Result<()> {
     let Some(name) = NAMES.get(number as usize) else { return Ok(()) };
     let message = format!("system file: expected the name \"{name}\" in the root, found another");
@@ -349,7 +350,7 @@ fn has_system_name(check: &Check<'_>, number: u64, names: &[KnownName]) -> bool 
     }
 }
 
-/// Directories from which no way leads to the root.
+/// Finds directories from which no way leads to the root.
 fn circles(check: &mut Check<'_>) -> Result<()> {
     let mut good: BTreeSet<u64> = BTreeSet::from([known::ROOT]);
     let directories: Vec<u64> =
@@ -378,7 +379,7 @@ fn circles(check: &mut Check<'_>) -> Result<()> {
             match parent {
                 Some(parent) => at = parent,
                 None => {
-                    // Without a name: that is told below.
+                    // A directory without a name, which is reported below.
                     good.extend(way);
                     break;
                 }

@@ -6,17 +6,17 @@ use crate::file::Body;
 use crate::layout::Record;
 use crate::space::Held;
 
-/// Bytes of an index that are not worth giving back.
+/// Bytes of unused blocks at the end of an index that are not worth giving back.
 const KEPT: u64 = 64 << 10;
 
-/// How many bits there are up to the last that is set.
+/// The number of bits up to the last one that is set.
 fn last_bit(bytes: &[u8]) -> u64 {
     let last = bytes.iter().rposition(|byte| *byte != 0);
     last.map_or(0, |last| last as u64 * 8 + 8 - u64::from(bytes[last].leading_zeros()))
 }
 
 impl Core {
-    /// Forgets what is in memory of a removed file's index blocks and of their bitmaps.
+    /// Forgets the images of a removed file's index blocks and of their bitmaps.
     pub fn drop_index(&mut self, number: u64) {
         let is_its =
             |key: &&Key| matches!(key, Key::Block(file, ..) | Key::Value(file, ..) if *file == number);
@@ -25,7 +25,7 @@ impl Core {
         keys.into_iter().for_each(|key| self.drop_image(key));
     }
 
-    /// Stores a file whose index has its last entries in the root from now on, and gives its blocks back.
+    /// Stores a file whose index has all its entries in the root from now on, and gives the index's blocks back.
     pub(super) fn drop_blocks(&mut self, mut file: File, index: Index, block: u32) -> Result<()> {
         let (units, number) = (index.units(), file.reference.number());
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(Kind::INDEX_ALLOCATION, units) {
@@ -41,7 +41,7 @@ impl Core {
         self.store(file)
     }
 
-    /// Gives the blocks at the end of an index back if they are free and more than those before them.
+    /// Gives the blocks at the end of an index back if they are free and take more than the blocks before them.
     pub(super) fn cut_blocks(&mut self, number: u64, index: Index) -> Result<()> {
         let (units, tree, cluster) = (index.units(), self.tree(number, index)?, self.geometry.cluster);
         let Some(outside) = tree.allocation() else { return Ok(()) };
@@ -81,7 +81,7 @@ impl Core {
         self.store(file)
     }
 
-    /// Takes a free block of the index, and says where it is in bytes.
+    /// Takes a free block of the index, and returns its byte offset in the index.
     pub(super) fn take_block(&mut self, tree: &mut Tree) -> Result<u64> {
         let (units, cluster, block) = (tree.index.units(), self.geometry.cluster, u64::from(tree.block));
         let mut file = (*tree.file).clone();
@@ -169,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Moves the bitmap of an index with many blocks out of the record.
+    /// Moves the bitmap of an index with many blocks out of the record into clusters.
     fn move_bitmap_out(&mut self, file: &mut File, tree: &Tree) -> Result<()> {
         let units = tree.index.units();
         let Some(value) = file.find(Kind::BITMAP, units).and_then(Attr::value).map(<[u8]>::to_vec) else {
@@ -220,11 +220,11 @@ impl Core {
                 return Err(Error::damaged("$BITMAP", 0, expected, "none"));
             }
         }
-        // Not every reader asks the bitmap: dissect.ntfs shows what blocks have that nothing leads to.
+        // Not every reader asks the bitmap: dissect.ntfs also shows the entries of blocks that nothing leads to.
         self.store_block(tree, at, IndexNode::empty())
     }
 
-    /// Forgets what is in memory of an index's blocks between two places.
+    /// Forgets the images of an index's blocks between two byte offsets.
     fn drop_images(&mut self, number: u64, index: Index, block: u32, from: u64, to: u64) {
         for at in (from..to).step_by(block as usize) {
             self.drop_image(Key::Block(number, index, at));

@@ -1,6 +1,6 @@
-//! Entries put in, changed and taken out.
+//! Inserting, changing and removing entries.
 //!
-//! What fits into a block is changed in place. Everything else takes a node apart and stores it anew.
+//! A change that fits into its block is made in place. For any other change a node is taken apart and stored anew.
 
 use super::join::{is_bare, is_sparse};
 use super::*;
@@ -12,7 +12,7 @@ impl Core {
     /// Adds an entry.
     ///
     /// # Errors
-    /// [`Error::Exists`] if there is one of this key.
+    /// [`Error::Exists`] if there is an entry with the same key.
     pub fn index_insert(&mut self, file: u64, index: Index, entry: &[u8]) -> Result<()> {
         let tree = self.tree(file, index)?;
         let key = IndexEntry { bytes: entry, offset: 0 }.key();
@@ -32,7 +32,7 @@ impl Core {
         self.store_node(tree, &path, node)
     }
 
-    /// Changes the bytes of an entry's key, not what orders it.
+    /// Changes the bytes of the entry with a key, but none that determine its order.
     pub fn index_update(
         &mut self,
         file: u64,
@@ -65,14 +65,14 @@ impl Core {
         self.store_node(tree, &path, node)
     }
 
-    /// Stores a node at the end of a path, split if need be.
+    /// Stores the node at the end of a path, and splits it if it does not fit into its block.
     pub(super) fn store_node(&mut self, tree: Tree, path: &[Step], node: IndexNode) -> Result<()> {
         let step = path[path.len() - 1];
         let Some(at) = step.at else { return self.store_root(tree, node, step.offset) };
         if node.entries.len() <= IndexBlock::room(tree.block) {
             return self.store_block(&tree, at, node);
         }
-        // In the middle; or, where names come in order, at the end, so that the blocks stay full.
+        // Split in the middle; or, where names are added in order, near the end, so that the blocks stay full.
         let offsets: Vec<usize> = node.iter().map(|entry| entry.offset).collect();
         let last = offsets.len() - 1;
         let half = node.entries.len() / 2;
@@ -114,7 +114,7 @@ impl Core {
         Ok(())
     }
 
-    /// Stores the root, or moves it down into a block if it does not fit into its record.
+    /// Stores the root in its record, or moves its entries down into a block if they do not fit there.
     fn store_root(&mut self, mut tree: Tree, node: IndexNode, offset: usize) -> Result<()> {
         let units = tree.index.units();
         let mut file = (*tree.file).clone();
@@ -122,8 +122,8 @@ impl Core {
         let mut root = IndexRoot::from_bytes(tree.root(), 0)?;
         let others = file.length().saturating_sub(root.node.entries.len());
         let limit = room.saturating_sub(others).max(room / 2);
-        // What is no longer than it was stays where it is, also where other attributes came beside it since: sizes and times
-        // of files are recorded when there may be no cluster left for a block.
+        // A root that is no longer than it was stays in its record, even if other attributes were added there since:
+        // sizes and times of files are recorded when there may be no cluster left for a block.
         let is_no_longer = node.entries.len() <= root.node.entries.len();
         if is_no_longer || node.entries.len() <= limit && node.entries.len() <= IndexBlock::room(tree.block) {
             root.node = node;
@@ -165,7 +165,7 @@ impl Core {
             return Ok(removed);
         };
         let mut node = self.node(&tree, step.at)?;
-        // The greatest entry below takes its place.
+        // The greatest entry below takes the place of the removed one.
         let mut at = self.child_at(&tree, child);
         let (leaf, last) = loop {
             let below = self.node(&tree, Some(at))?;
@@ -196,7 +196,8 @@ impl Core {
         Ok(removed)
     }
 
-    /// After an entry went from a leaf that the key leads to: joins it with a neighbour if hardly anything is left in it.
+    /// After an entry was removed from the leaf that `key` leads to: joins the leaf with a neighbour if hardly anything
+    /// is left in it.
     fn tidy_after(&mut self, tree: Tree, leaf: u64, key: &[u8]) -> Result<()> {
         let bytes = self.bytes(&tree, Some(leaf))?;
         let entries = entry_bytes(bytes.node());
@@ -205,7 +206,7 @@ impl Core {
         }
         let is_bare = is_bare(entries);
         let tidied = self.transact(|core| core.tidy(tree.number, tree.index, key));
-        // What cannot be joined, because a neighbour cannot be read, stays as it is, unless it is empty.
+        // A leaf that cannot be joined because a neighbour cannot be read stays as it is, unless it is empty.
         if is_bare { tidied } else { Ok(()) }
     }
 }

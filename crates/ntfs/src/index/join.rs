@@ -1,9 +1,10 @@
-//! Nodes joined with their neighbours when entries went, and trees that become lower.
+//! Joining nodes with their neighbours after entries were removed, and making trees lower.
 //!
 //! A node that is less than a quarter full is joined with a neighbour if both together leave a quarter of a block free;
-//! so a name that comes and goes does not split and join blocks each time. One without any entry must not stay: it is
-//! joined with a neighbour in any case, or gets half of its entries. A root that leads to one block only takes over what
-//! is in it, as soon as there is room in the record; then the index has no blocks any more.
+//! so a name that is added and removed again and again does not split and join blocks each time. A node without any
+//! entry must not stay: it is joined with a neighbour in any case, or gets half of the neighbour's entries. A root that
+//! leads to one block only takes over the entries of that block, as soon as the record has room for them; if the block
+//! was a leaf, the index has no blocks any more.
 
 use super::*;
 use crate::layout::Record;
@@ -14,7 +15,7 @@ fn end_of(node: &IndexNode) -> IndexEntry<'_> {
     entry_in(&node.entries, node.entries.len() - last_length(node))
 }
 
-/// One node of all entries of two neighbours and of the entry between them.
+/// Makes one node of two neighbours and the entry between them.
 fn joined(low: &IndexNode, lead: &IndexEntry<'_>, high: &IndexNode) -> IndexNode {
     let mut entries = low.entries[..low.entries.len() - last_length(low)].to_vec();
     entries.extend(lead.with_child(end_of(low).child()));
@@ -22,7 +23,7 @@ fn joined(low: &IndexNode, lead: &IndexEntry<'_>, high: &IndexNode) -> IndexNode
     IndexNode { entries }
 }
 
-/// The two halves of a node, and the entry between them, without a child: the caller moves it to the parent.
+/// Divides a node into two halves and the entry between them, which has no child: the caller moves it to the parent.
 fn parted(node: &IndexNode) -> Option<(IndexNode, Vec<u8>, IndexNode)> {
     let half = node.entries.len() / 2;
     let middle = node.iter().find(|entry| entry.end() > half)?;
@@ -35,7 +36,7 @@ fn parted(node: &IndexNode) -> Option<(IndexNode, Vec<u8>, IndexNode)> {
     Some((IndexNode { entries: low }, middle.with_child(None), IndexNode { entries: high }))
 }
 
-/// Whether a node has nothing but its end.
+/// Whether a node has no entry but the one that ends it.
 pub(super) fn is_bare(entries: &[u8]) -> bool {
     entry_in(entries, 0).is_last()
 }
@@ -46,7 +47,7 @@ pub(super) fn is_sparse(entries: &[u8], block: u32) -> bool {
 }
 
 impl Core {
-    /// Joins the leaf where a key would stand, and what is above it, with neighbours, as far as that makes sense.
+    /// Joins the leaf where a key would stand, and the nodes above it, with neighbours if they are too empty.
     pub(super) fn tidy(&mut self, file: u64, index: Index, key: &[u8]) -> Result<()> {
         for _ in 0..2 * DEEPEST {
             let tree = self.tree(file, index)?;
@@ -58,7 +59,7 @@ impl Core {
         self.cut_blocks(file, index)
     }
 
-    /// The way to the leaf with the greatest key up to this one, or where that would stand.
+    /// The way to the leaf that has the greatest key up to `key`, or in which that key would stand.
     fn way_to_leaf(&mut self, tree: &Tree, key: &[u8]) -> Result<Way> {
         let sought = Sought::new(tree.index.collation(), &self.upcase, key);
         let (mut path, _) = self.descend(tree, |other| sought.order(other))?;
@@ -78,7 +79,7 @@ impl Core {
         Ok(path)
     }
 
-    /// Joins the lowest node of a path for which that is to be and can be done; whether there was one.
+    /// Joins the lowest node of a path that is sparse and can be joined. Returns whether there was one.
     fn join_once(&mut self, tree: Tree, path: &[Step]) -> Result<bool> {
         let room = IndexBlock::room(tree.block);
         for level in (1..path.len()).rev() {
@@ -95,7 +96,7 @@ impl Core {
             let is_bare = is_bare(&node.entries);
             let most = if is_bare { room } else { room / 4 * 3 };
             let mut tight = None;
-            // With the next one, or with the one before.
+            // With the neighbour behind it, or with the one before.
             for low in [Some(here), here.checked_sub(1)].into_iter().flatten() {
                 let (Some(lead), Some(next)) = (entries.get(low), entries.get(low + 1)) else { continue };
                 let (Some(low), Some(high)) = (lead.child(), next.child()) else { continue };
@@ -108,7 +109,7 @@ impl Core {
                 let mut parent = parent.clone();
                 if whole.entries.len() <= most {
                     let mut tree = tree;
-                    // The first of both stays, so that those at the end can be given back.
+                    // Of the two blocks the first in the index stays, so that those at the end can be given back.
                     let (kept, gone) = (low.min(high), low.max(high));
                     parent.replace(next.offset, &next.with_child(Some(self.vcn_of(&tree, kept))));
                     parent.replace(lead.offset, &[]);
@@ -135,8 +136,8 @@ impl Core {
         Ok(false)
     }
 
-    /// Makes the tree lower by a level if its root leads to one block only, and the record has room for what is in that;
-    /// whether that was so.
+    /// Makes the tree lower by a level if its root leads to one block only, and the record has room for the entries of
+    /// that block. Returns whether it did.
     fn lower(&mut self, number: u64, index: Index) -> Result<bool> {
         let mut tree = self.tree(number, index)?;
         let mut root = IndexRoot::from_bytes(tree.root(), 0)?;
@@ -152,7 +153,7 @@ impl Core {
             lower.take(Kind::INDEX_ALLOCATION, index.units());
             lower.take(Kind::BITMAP, index.units());
         }
-        // An eighth is left for the next entries, which would otherwise bring the block back.
+        // An eighth of the record is left for the next entries, which would otherwise bring the block back.
         let room = Record::room(self.geometry.record as usize);
         if !is_bare && lower.length() > room / 8 * 7 {
             return Ok(false);
@@ -179,7 +180,7 @@ mod tests {
     use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
     use std::collections::BTreeMap;
 
-    /// What an index looks like.
+    /// The shape and the names of an index.
     #[derive(Debug, Default, PartialEq)]
     struct Shape {
         /// Levels of blocks below the root.
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// The index of the root directory, whose bitmap says what is in use.
+    /// The shape of the root directory's index. Its bitmap must have as many bits set as there are blocks.
     fn shape(core: &mut Core) -> Shape {
         let tree = core.tree(ROOT, Index::Names).unwrap();
         let mut shape = Shape::default();
@@ -247,7 +248,7 @@ mod tests {
         crate::open::open(device, OpenOptions::default()).unwrap().core
     }
 
-    /// Names of very different lengths are added, and removed in another order; on the way down some come back.
+    /// Adds names of very different lengths, and removes them in another order; if `is_mixed`, adds some in between.
     fn grow_and_shrink(cluster: u64, names: usize, seed: u64, is_mixed: bool) {
         let mut core = core(cluster);
         let (empty, free) = (shape(&mut core), core.space.free());
@@ -291,7 +292,7 @@ mod tests {
         }
         let end = shape(&mut core);
         assert_eq!((end.depth, end.blocks, end.names), (empty.depth, empty.blocks, empty.names));
-        // The root directory of a new volume has a block already.
+        // The index keeps blocks, as the root directory of a new volume has one already.
         let left = free - core.space.free();
         assert!(left * cluster <= 256 << 10, "{left} clusters are not given back");
     }
@@ -304,7 +305,8 @@ mod tests {
         grow_and_shrink(4096, 2_000, 4, false);
     }
 
-    /// A name at the border that comes and goes does not split and join blocks each time.
+    /// A name at the border of a block that is added and removed again and again does not split and join blocks each
+    /// time.
     #[test]
     fn a_name_that_comes_and_goes_changes_one_block() {
         let mut core = core(4096);
@@ -316,7 +318,7 @@ mod tests {
             let name = key(&format!("name {number:05}"));
             let entry = core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();
             let plain = IndexEntry { bytes: &entry, offset: 0 }.with_child(None);
-            // The first time may join; then nothing more is made anew.
+            // The first removal may join blocks; after that, nothing more is built anew.
             core.transact(|core| core.index_insert(ROOT, Index::Names, &plain)).unwrap();
             core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();
             core.transact(|core| core.index_insert(ROOT, Index::Names, &plain)).unwrap();
@@ -325,7 +327,7 @@ mod tests {
                 core.transact(|core| core.index_remove(ROOT, Index::Names, &name)).unwrap();
                 core.transact(|core| core.index_insert(ROOT, Index::Names, &plain)).unwrap();
             }
-            // An entry above the leaves is exchanged for one of them: two blocks each time.
+            // A removed entry above the leaves is replaced by one from a leaf, so two blocks change each time.
             assert!(core.made - before <= 10 * 3, "name {number}: {} images", core.made - before);
         }
     }

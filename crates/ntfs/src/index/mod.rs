@@ -1,8 +1,8 @@
-//! Indexes: found in, gone through, and changed.
+//! Indexes: looking up, scanning, and changing entries.
 //!
 //! A node that gets too full is split: its lower half goes to a new block, and the entry in the middle goes up. A root
-//! that does not fit into its record any more is moved down into a block. When entries go, nodes are joined again, and the
-//! tree becomes lower.
+//! that does not fit into its record any more is moved down into a block. When entries are removed, nodes are joined
+//! again, and the tree becomes lower.
 
 mod blocks;
 mod change;
@@ -22,10 +22,10 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Deeper than any tree that fits on a volume.
+/// More levels than any tree has that fits on a volume.
 const DEEPEST: usize = 32;
 
-/// A `$FILE_NAME` that has nothing but a name: what is looked for.
+/// The bytes of a `$FILE_NAME` with nothing but a name, as the key for a lookup of that name.
 pub fn name_key(units: &[u16]) -> Vec<u8> {
     FileName { name: units.into(), ..FileName::default() }.to_bytes()
 }
@@ -33,7 +33,7 @@ pub fn name_key(units: &[u16]) -> Vec<u8> {
 /// An index of a file as it was when an operation began, or last changed its shape.
 struct Tree {
     file: Arc<File>,
-    /// Which of its attributes is the root.
+    /// The position of the index root among the file's attributes.
     root: usize,
     number: u64,
     index: Index,
@@ -47,7 +47,7 @@ enum Bytes {
 }
 
 impl Bytes {
-    /// From its header on.
+    /// The bytes of the node, from its header on.
     fn node(&self) -> &[u8] {
         match self {
             Bytes::Root(file, root) => root_node(file.attributes[*root].value().unwrap_or(&[])),
@@ -56,10 +56,10 @@ impl Bytes {
     }
 }
 
-/// The way down to an entry.
+/// The nodes from the root down to an entry.
 type Way = SmallVec<[Step; 4]>;
 
-/// A node on the way down and where in it: `None` is the root.
+/// A node on the way down, by its byte offset in the index (`None` is the root), and the offset of an entry in it.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     at: Option<u64>,
@@ -81,7 +81,7 @@ impl Core {
         let file = self.file(number)?;
         let root = file.position(Kind::INDEX_ROOT, index.units()).ok_or(Error::NotADirectory)?;
         let value = file.attributes[root].value().ok_or(Error::NotADirectory)?;
-        // What a damaged root holds is found here, and not in the middle of a change.
+        // Damage in the root is found here, and not in the middle of a change.
         let block = IndexRoot::block_of(value, 0)?;
         Ok(Tree { file, root, number, index, block })
     }
@@ -114,7 +114,7 @@ impl Core {
         at / vcn_unit(tree.block, self.geometry.cluster)
     }
 
-    /// The way down to the first entry that is not before what is looked for, and whether it is equal.
+    /// The way down to the first entry that is not before the sought key, and whether that entry has the key itself.
     fn descend(&mut self, tree: &Tree, order: impl Fn(&[u8]) -> Ordering) -> Result<(Way, bool)> {
         let mut path = Way::new();
         let mut at = None;
@@ -191,7 +191,7 @@ impl Core {
         Err(Error::damaged("index", at.unwrap_or(0), "a leaf", "more than 32 levels"))
     }
 
-    /// Goes through the entries after a key in order, until `visit` has enough.
+    /// Goes through the entries after a key in order, until `visit` returns false.
     pub fn index_scan(
         &mut self,
         file: u64,
@@ -205,8 +205,8 @@ impl Core {
         }
     }
 
-    /// [`Core::index_scan`] that leaves out what cannot be read, and returns the first reason: a block with all below it
-    /// that is found through it, an entry that is not in its order.
+    /// [`Core::index_scan`] that leaves out damaged parts, and returns the first damage: a block that cannot be read,
+    /// with all blocks below it; an entry that is not in its order.
     pub fn index_scan_past_damage(
         &mut self,
         file: u64,
@@ -225,7 +225,7 @@ impl Core {
         };
         let mut damage = None;
         let mut path = self.way_past_damage(&tree, beyond, &mut damage)?;
-        // A damaged tree could lead in circles.
+        // A damaged tree could lead in circles, so the blocks on the way are counted.
         let blocks = tree.allocation().map_or(0, |outside| outside.size / u64::from(tree.block));
         let mut left = blocks + 2;
         let mut before = after.map(<[u8]>::to_vec);
@@ -249,8 +249,8 @@ impl Core {
                 |one: &[u8], other: &[u8]| Sought::new(index.collation(), &self.upcase, one).order(other);
             let comes_behind =
                 |other: Option<&[u8]>| other.is_none_or(|other| order(other, entry.key()).is_gt());
-            // Whoever goes on behind the last key that was seen would come by the same ones for ever. So of two that are in
-            // the wrong order one is left out: the first, if the second is in order without it.
+            // A listing that goes on behind the last key that it returned would return the same entries for ever. So of
+            // two entries in the wrong order one is left out: the first, if the second is in order without it.
             if comes_behind(waiting.as_ref().map(key_in).or(before.as_deref())) {
                 if let Some(next) = waiting.replace(entry.bytes.to_vec()) {
                     if !visit(&IndexEntry { bytes: &next, offset: 0 }) {
@@ -267,7 +267,7 @@ impl Core {
                     waiting = Some(entry.bytes.to_vec());
                 }
             }
-            // Then what is below the next entry, from its first leaf.
+            // The entries below the following entry come next, from the first leaf there.
             path.push(Step { at: step.at, offset: entry.end() });
             let mut next = following.and_then(|entry| entry.child());
             while let Some(vcn) = next {
@@ -297,7 +297,7 @@ impl Core {
         Ok(damage)
     }
 
-    /// [`Core::descend`] that ends above what cannot be read, with the entry behind it.
+    /// [`Core::descend`] that ends above a block that cannot be read, at the entry whose child that block is.
     fn way_past_damage(
         &mut self,
         tree: &Tree,
@@ -349,7 +349,7 @@ fn entry_at(node: &[u8], offset: usize) -> Option<IndexEntry<'_>> {
     entries_of(node).find(|entry| entry.offset == offset)
 }
 
-/// The entry at an offset where there is one.
+/// The entry that begins at an offset.
 fn entry_in(entries: &[u8], offset: usize) -> IndexEntry<'_> {
     IndexEntry { bytes: &entries[offset..offset + entry_length(entries, offset)], offset }
 }

@@ -6,17 +6,17 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A key that others are compared with.
+/// A key that other keys are compared with.
 pub struct Sought<'a> {
     order: u32,
     upcase: Arc<[u16]>,
     key: &'a [u8],
-    /// Of a file name: its units in upper case.
+    /// The units of a file name in upper case.
     folded: SmallVec<[u16; 64]>,
 }
 
 impl<'a> Sought<'a> {
-    /// `upcase` is for file names only.
+    /// Prepares a key for comparisons. `upcase` is used for file names only.
     pub fn new(order: u32, upcase: &Arc<[u16]>, key: &'a [u8]) -> Sought<'a> {
         let mut folded = SmallVec::new();
         if order == collation::FILE_NAME {
@@ -25,7 +25,7 @@ impl<'a> Sought<'a> {
         Sought { order, upcase: upcase.clone(), key, folded }
     }
 
-    /// How another key is ordered before or behind it.
+    /// Whether another key is ordered before or behind this one.
     pub fn order(&self, other: &[u8]) -> Ordering {
         let key = self.key;
         match self.order {
@@ -40,7 +40,7 @@ impl<'a> Sought<'a> {
         }
     }
 
-    /// The same of file names, without regard to case.
+    /// [`Sought::order`] of file names without regard to case.
     pub fn folded(&self, other: &[u8]) -> Ordering {
         let (own, other) = (units(self.key), units(other));
         // Names in a directory often begin alike: four units at a time, then one.

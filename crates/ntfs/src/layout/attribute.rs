@@ -1,4 +1,4 @@
-//! Attributes: what a record is made of.
+//! Attributes, of which file records are made.
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use platter_vfs::{Error, Result};
@@ -27,7 +27,7 @@ impl Kind {
     pub const EA_INFORMATION: Kind = Kind(0xD0);
     pub const EA: Kind = Kind(0xE0);
     pub const LOGGED_UTILITY_STREAM: Kind = Kind(0x100);
-    /// What ends a record's attributes.
+    /// The mark that ends a record's attributes.
     pub const END: Kind = Kind(0xFFFF_FFFF);
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Kind {
 pub mod attribute_flags {
     /// Compressed by LZNT1; the method's number is in the low byte.
     pub const COMPRESSED: u16 = 0x0001;
-    /// All bits that say how it is compressed.
+    /// All bits that give the method of compression.
     pub const COMPRESSION_MASK: u16 = 0x00FF;
     /// Encrypted by EFS.
     pub const ENCRYPTED: u16 = 0x4000;
@@ -77,7 +77,7 @@ pub struct Attribute {
     pub flags: u16,
     /// Its number within the record.
     pub id: u16,
-    /// What it holds.
+    /// Its value, or its clusters and sizes.
     pub content: AttributeContent,
 }
 
@@ -88,21 +88,21 @@ pub enum AttributeContent {
     Resident {
         /// The bytes.
         value: Vec<u8>,
-        /// Whether an index has them as a key (of file names).
+        /// Whether an index has the value as a key (of file names).
         indexed: bool,
     },
     /// In clusters.
     NonResident(NonResident),
 }
 
-/// What a non-resident attribute's header says.
+/// The fields of a non-resident attribute's header, and its mapping pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NonResident {
     /// First virtual cluster of this piece.
     pub first: u64,
     /// Virtual cluster after the piece's last one.
     pub end: u64,
-    /// Exponent of two of the clusters in a compression unit; 0 without compression.
+    /// The base-2 logarithm of the number of clusters in a compression unit; 0 without compression.
     pub unit: u8,
     /// Bytes of whole clusters from the first to the last, holes included. Like the other sizes it counts only in the
     /// first piece.
@@ -111,7 +111,7 @@ pub struct NonResident {
     pub size: u64,
     /// Bytes from the start that were ever written; those after it read as zeroes.
     pub valid: u64,
-    /// For compressed and sparse attributes: bytes of clusters that are really taken.
+    /// For compressed and sparse attributes: bytes of the clusters that are allocated, holes not included.
     pub taken: Option<u64>,
     /// Mapping pairs with the 0 that ends them: see [`super::runs`].
     pub pairs: Vec<u8>,
@@ -124,7 +124,7 @@ impl Attribute {
         Attribute { kind, name: Box::default(), flags: 0, id: 0, content }
     }
 
-    /// The same with a name.
+    /// The attribute with this name.
     pub fn named(mut self, name: &str) -> Attribute {
         self.name = name.encode_utf16().collect();
         self
@@ -162,11 +162,11 @@ impl Attribute {
         (self.header_length() + self.name.len() * 2).next_multiple_of(8)
     }
 
-    /// Reads the attribute at the start of `bytes`, which reach to the end of the record's used part, and says how long
-    /// it is there.
+    /// Reads the attribute at the start of `bytes`, which reach to the end of the record's used part, and returns it
+    /// with its length there.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if anything of it lies outside.
+    /// [`Error::Damaged`] if a part of it lies outside `bytes`.
     pub fn from_bytes(bytes: &[u8], at: u64) -> Result<(Attribute, usize)> {
         let length = u32_at(bytes, 4) as usize;
         if length < 0x18 || length > bytes.len() || !length.is_multiple_of(8) {
@@ -255,7 +255,7 @@ impl NonResident {
         }
         let first = u64_at(bytes, 0x10);
         let end = u64_at(bytes, 0x18).wrapping_add(1);
-        // No clusters at all is an end of 0.
+        // Without any clusters the end is 0.
         if end < first || end > i64::MAX as u64 {
             let expected = format!("a last virtual cluster from {} on", first.wrapping_sub(1) as i64);
             return Err(Error::damaged(STRUCTURE, at + 0x18, expected, end.wrapping_sub(1)));

@@ -26,12 +26,12 @@ impl ListEntry {
     /// Bytes before the name.
     const HEADER: usize = 0x1A;
 
-    /// Bytes of an entry with a name of so many units.
+    /// Bytes of an entry with a name of `units` units.
     pub fn length_of(units: usize) -> usize {
         (ListEntry::HEADER + units * 2).next_multiple_of(8)
     }
 
-    /// What entries are ordered by, and told apart.
+    /// The key by which entries are ordered and told apart.
     pub fn order(&self) -> (Kind, &[u16], u64, Reference, u16) {
         (self.kind, &self.name, self.first, self.record, self.id)
     }
@@ -39,7 +39,7 @@ impl ListEntry {
     /// Reads a whole list.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if an entry or its name is not inside.
+    /// [`Error::Damaged`] if an entry or its name is not inside `bytes`.
     pub fn read_all(bytes: &[u8], at: u64) -> Result<Vec<ListEntry>> {
         let mut entries = Vec::new();
         let mut position = 0;

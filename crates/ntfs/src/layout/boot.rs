@@ -12,7 +12,7 @@ pub struct BootSector {
     pub raw: Box<[u8; 512]>,
     /// Bytes per sector, at 0x0B.
     pub sector: u16,
-    /// Sectors per cluster at 0x0D: up to 0x80 as they are, above as the negative of an exponent of two.
+    /// Sectors per cluster at 0x0D: up to 0x80 the number itself, above that the negative of its base-2 logarithm.
     pub sectors_per_cluster: u8,
     /// Sectors of the volume without the last one, which has the copy, at 0x28.
     pub sectors: u64,
@@ -20,7 +20,8 @@ pub struct BootSector {
     pub mft: u64,
     /// First cluster of `$MFTMirr`, at 0x38.
     pub mirror: u64,
-    /// Size of a record at 0x40: clusters, or if negative the negative of an exponent of two in bytes.
+    /// Size of a record at 0x40: in clusters or, if negative, the negative of the base-2 logarithm of the size in
+    /// bytes.
     pub record_size: i8,
     /// Size of an index block at 0x44, coded like the record's.
     pub index_size: i8,
@@ -50,10 +51,10 @@ pub struct Geometry {
 }
 
 impl BootSector {
-    /// What stands at 3.
+    /// The name of the format, which stands at 3.
     pub const NAME: &'static [u8; 8] = b"NTFS    ";
 
-    /// A boot sector with these fields' defaults and no boot code.
+    /// A boot sector with default values of these fields and no boot code.
     pub fn new() -> BootSector {
         let mut raw = Box::new([0; 512]);
         raw[..3].copy_from_slice(&[0xEB, 0x52, 0x90]);
@@ -79,7 +80,7 @@ impl BootSector {
     /// Reads the first 512 bytes of a boot sector.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] if it does not bear the name of NTFS.
+    /// [`Error::NotThisFormat`] if its name is not that of NTFS.
     pub fn from_bytes(bytes: &[u8]) -> Result<BootSector> {
         let raw: &[u8; 512] = bytes.get(..512).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
             Error::NotThisFormat { format: "NTFS", reason: "the device is shorter than a boot sector".into() }
@@ -115,7 +116,7 @@ impl BootSector {
         raw
     }
 
-    /// Stores the cluster's size. `sector` must be stored before.
+    /// Stores the cluster's size. [`BootSector::sector`] must be stored before.
     pub fn set_cluster(&mut self, cluster: u64) {
         let sectors = cluster / u64::from(self.sector);
         self.sectors_per_cluster =
@@ -130,15 +131,15 @@ impl BootSector {
         }
     }
 
-    /// The length of a volume of which all but the last clusters is on a device of so many bytes, if the fields can be
-    /// true. `$MFT` begins on what is there.
+    /// The length in bytes of a volume whose end is missing on a device of `device` bytes, if the fields are valid for
+    /// that length and `$MFT` begins on the device.
     pub fn cut_off(&self, device: u64) -> Option<u64> {
         let length = self.sectors.checked_mul(u64::from(self.sector)).filter(|length| *length > device)?;
         let geometry = self.geometry(length).ok()?;
         (geometry.mft.checked_mul(geometry.cluster)? < device).then_some(length)
     }
 
-    /// What follows for a device of `device` bytes.
+    /// The sizes and places that follow from the fields, on a device of `device` bytes.
     ///
     /// # Errors
     /// [`Error::Damaged`] for any field that no volume can have.

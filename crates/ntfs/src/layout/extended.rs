@@ -6,7 +6,7 @@ use platter_vfs::{Error, Result};
 /// One extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtendedAttribute {
-    /// 0x80 if who does not know it must not touch the file.
+    /// 0x80 if a program that does not know the attribute must not touch the file.
     pub flags: u8,
     /// Its name, at most 255 bytes, in the form that Windows keeps: upper case ASCII.
     pub name: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct ExtendedAttribute {
 }
 
 impl ExtendedAttribute {
-    /// Flag: who does not know it must not touch the file.
+    /// Flag: a program that does not know the attribute must not touch the file.
     pub const NEEDED: u8 = 0x80;
     /// The most bytes of `$EA`: Windows gives all extended attributes of a file together 64 KiB
     /// (<https://learn.microsoft.com/windows/win32/fileio/file-attributes-and-extended-attributes>, `EaSize` and the
@@ -27,15 +27,15 @@ impl ExtendedAttribute {
     /// Reads the whole value of `$EA`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if an attribute is not inside, or one leads back.
+    /// [`Error::Damaged`] if an attribute is not inside `bytes`, or an offset leads back.
     pub fn read_all(bytes: &[u8], at: u64) -> Result<Vec<ExtendedAttribute>> {
         let mut attributes = Vec::new();
         ExtendedAttribute::read_into(&mut attributes, bytes, at)?;
         Ok(attributes)
     }
 
-    /// The same for what is wanted as far as it is right: the attributes before the damage are in `attributes`, and those
-    /// after it where all that is damaged is the way to them.
+    /// [`ExtendedAttribute::read_all`] that keeps what is readable: `attributes` gets the attributes before the damage,
+    /// and those after it if only the offset that leads to them is damaged.
     ///
     /// # Errors
     /// As [`ExtendedAttribute::read_all`].
@@ -59,8 +59,8 @@ impl ExtendedAttribute {
                 name: rest[ExtendedAttribute::HEADER..value_at - 1].to_vec(),
                 value: rest[value_at..end].to_vec(),
             });
-            // Zero says that this is the last one. Where more than padding follows, that is damage: the next begins where
-            // this one ends, at a multiple of four bytes.
+            // An offset of zero says that this attribute is the last. Where more than padding follows, that is damage:
+            // the next one begins where this one ends, at a multiple of four bytes.
             let padded = end.next_multiple_of(4).min(rest.len());
             if next == 0 && rest[padded..].iter().all(|&byte| byte == 0) {
                 break;
@@ -77,7 +77,7 @@ impl ExtendedAttribute {
         cut_short.map_or(Ok(()), Err)
     }
 
-    /// The value of `$EA` for these.
+    /// The value of `$EA` for these attributes.
     pub fn write_all(attributes: &[ExtendedAttribute]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for attribute in attributes {
@@ -95,7 +95,7 @@ impl ExtendedAttribute {
         bytes
     }
 
-    /// The value of `$EA_INFORMATION` for these.
+    /// The value of `$EA_INFORMATION` for these attributes.
     pub fn information(attributes: &[ExtendedAttribute]) -> Vec<u8> {
         let packed: usize = attributes.iter().map(|one| 5 + one.name.len() + one.value.len()).sum();
         let needed = attributes.iter().filter(|one| one.flags & ExtendedAttribute::NEEDED != 0).count();

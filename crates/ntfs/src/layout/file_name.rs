@@ -6,7 +6,7 @@ use platter_vfs::{Error, Result};
 
 /// Flags of a file, in `$STANDARD_INFORMATION` and `$FILE_NAME` ([MS-FSCC] 2.6).
 pub mod file_flags {
-    /// Read-only, hidden, system, archive: what all Windows formats share.
+    /// Read-only, hidden, system, archive: the flags that all Windows formats share.
     pub const DOS: u32 = 0x27;
     /// Read-only.
     pub const READ_ONLY: u32 = 0x01;
@@ -20,9 +20,9 @@ pub mod file_flags {
     pub const SPARSE: u32 = 0x200;
     /// Has a reparse point.
     pub const REPARSE: u32 = 0x400;
-    /// Compressed; for a directory: what is made in it will be.
+    /// Compressed; for a directory: new files in it will be compressed.
     pub const COMPRESSED: u32 = 0x800;
-    /// Encrypted; for a directory: what is made in it will be.
+    /// Encrypted; for a directory: new files in it will be encrypted.
     pub const ENCRYPTED: u32 = 0x4000;
     /// Only in `$FILE_NAME`: a directory.
     pub const DIRECTORY: u32 = 0x1000_0000;
@@ -32,7 +32,8 @@ pub mod file_flags {
 
 /// The four kinds of names.
 pub mod namespace {
-    /// Any units but NUL and `/`: the only name there is, if Windows was not asked for short ones, and those of WSL.
+    /// Any units but NUL and `/`: a name without a short one, as Windows makes it where short names are off, and as WSL
+    /// does.
     pub const POSIX: u8 = 0;
     /// A long name.
     pub const WIN32: u8 = 1;
@@ -55,15 +56,15 @@ pub struct FileName {
     pub modified: FileTime,
     /// When its record changed, at 0x18.
     pub changed: FileTime,
-    /// When it was read, at 0x20.
+    /// When it was last read, at 0x20.
     pub accessed: FileTime,
-    /// Bytes allocated to its unnamed `$DATA`, at 0x28; for compressed and sparse files those really taken.
+    /// Bytes allocated to its unnamed `$DATA`, at 0x28; for compressed and sparse files without holes.
     pub allocated: u64,
     /// Size of its unnamed `$DATA`, at 0x30.
     pub size: u64,
     /// Its [`file_flags`], at 0x38.
     pub flags: u32,
-    /// Size of its packed extended attributes or, if it has a reparse point, that one's tag, at 0x3C.
+    /// Size of its packed extended attributes or, if it has a reparse point, the tag of that point, at 0x3C.
     pub tag: u32,
     /// The [`namespace`] of the name, at 0x41.
     pub namespace: u8,
@@ -74,15 +75,15 @@ pub struct FileName {
 impl FileName {
     /// Bytes before the name.
     pub const HEADER: usize = 0x42;
-    /// The most names that a file gets, short ones not counted: Windows makes 1,023 besides the first (`CreateHardLink`,
-    /// <https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-createhardlinkw>). A file that has more already
-    /// is no damage.
+    /// The most names that a file gets, short ones not counted: Windows makes 1,023 besides the first
+    /// (`CreateHardLink`, <https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-createhardlinkw>). A file
+    /// that has more already is no damage.
     pub const MOST: usize = 1024;
 
     /// Reads a value.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the name is not inside.
+    /// [`Error::Damaged`] if the name is not inside the value.
     pub fn from_bytes(bytes: &[u8], at: u64) -> Result<FileName> {
         let Some(name) = FileName::units_of(bytes) else {
             let expected = "a name of 1 to 255 units inside the value";

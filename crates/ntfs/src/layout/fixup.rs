@@ -1,13 +1,13 @@
 //! Update sequences: how a block of several sectors shows that it was written whole.
 //!
 //! The last two bytes of every 512 are replaced by one number, the same in the whole block and another one at every
-//! write; what stood there is kept in an array in the block's header. That is so whatever size the device's sectors
-//! have. FILE, INDX, RSTR and RCRD blocks are protected so.
+//! write; the replaced bytes are kept in an array in the block's header. The 512 bytes do not depend on the size of the
+//! device's sectors. FILE, INDX, RSTR and RCRD blocks are protected so.
 
 use super::bytes::{put, u16_at};
 use platter_vfs::{Error, Result};
 
-/// What one number of the sequence protects, in bytes.
+/// Bytes that one copy of the sequence's number protects.
 pub const STRIDE: usize = 512;
 
 /// How many 2-byte fields the array of a block of `length` bytes has: the number itself and one for each stride.

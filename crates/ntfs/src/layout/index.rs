@@ -42,7 +42,7 @@ const BLOCK_SEQUENCE: usize = 0x28;
 pub struct IndexEntry<'a> {
     /// All its bytes.
     pub bytes: &'a [u8],
-    /// Where it stands among the node's entries.
+    /// Its byte offset among the node's entries.
     pub offset: usize,
 }
 
@@ -67,7 +67,7 @@ impl<'a> IndexEntry<'a> {
         self.bytes.get(ENTRY_HEADER..ENTRY_HEADER + length).unwrap_or(&[])
     }
 
-    /// What an index of something other than file names has with the key.
+    /// The data of the key, in an index of something other than file names.
     pub fn data(&self) -> &'a [u8] {
         let (at, length) = (usize::from(u16_at(self.bytes, 0)), usize::from(u16_at(self.bytes, 2)));
         self.bytes.get(at..at + length).unwrap_or(&[])
@@ -78,7 +78,7 @@ impl<'a> IndexEntry<'a> {
         (self.flags() & HAS_CHILD != 0).then(|| u64_at(self.bytes, self.bytes.len() - 8))
     }
 
-    /// The entry after it.
+    /// The offset of the entry after it.
     pub fn end(&self) -> usize {
         self.offset + self.bytes.len()
     }
@@ -106,7 +106,7 @@ pub fn name_entry(reference: super::Reference, file_name: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of an entry of another index: a key and what belongs to it.
+/// The bytes of an entry of another index: a key and its data.
 pub fn view_entry(key: &[u8], data: &[u8]) -> Vec<u8> {
     let data_at = ENTRY_HEADER + key.len();
     let mut bytes = vec![0; (data_at + data.len()).next_multiple_of(8)];
@@ -131,10 +131,10 @@ pub fn last_entry(child: Option<u64>) -> Vec<u8> {
     plain.with_child(child)
 }
 
-/// A node's entries, the last one included, which were checked.
+/// A checked node's entries, the last one included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexNode {
-    /// Their bytes.
+    /// The bytes of the entries.
     pub entries: Vec<u8>,
 }
 
@@ -157,12 +157,12 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
-/// The entries of a checked node whose header begins the bytes, without copying.
+/// The entries of a checked node, without copying; `node` begins with the node's header.
 pub fn entries_of(node: &[u8]) -> Entries<'_> {
     Entries { bytes: entry_bytes(node), offset: 0 }
 }
 
-/// Their bytes.
+/// The bytes of the entries of a checked node, which begins with its header.
 pub fn entry_bytes(node: &[u8]) -> &[u8] {
     let (from, to) = (u32_at(node, 0) as usize, u32_at(node, 4) as usize);
     node.get(from..to).unwrap_or(&[])
@@ -173,8 +173,8 @@ pub fn block_node(block: &[u8]) -> &[u8] {
     block.get(BLOCK_NODE..).unwrap_or(&[])
 }
 
-/// Replaces bytes among the entries of a checked index block, and returns what stood there; `None`, with nothing changed,
-/// if there is no room for what comes.
+/// Replaces `length` bytes among the entries of a checked index block, and returns the replaced bytes; `None`, with
+/// nothing changed, if there is no room for `with`.
 pub fn splice(block: &mut [u8], offset: usize, length: usize, with: &[u8]) -> Option<Box<[u8]>> {
     let node = block.get_mut(BLOCK_NODE..)?;
     let (from, to, allocated) =
@@ -208,12 +208,13 @@ impl IndexNode {
     /// Reads a node from its header to the end of its attribute or block.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if an entry is not inside, the last one is missing or in the middle, or some lead to children and some not.
+    /// [`Error::Damaged`] if an entry is not inside, the last one is missing or in the middle, or some entries lead to
+    /// children and others do not.
     pub fn from_bytes(bytes: &[u8], structure: &'static str, at: u64) -> Result<IndexNode> {
         Ok(IndexNode { entries: IndexNode::checked(bytes, structure, at)?.to_vec() })
     }
 
-    /// The entries of a node, of which all that [`IndexNode::from_bytes`] would find fault with is in order.
+    /// The entries of a node, after the checks of [`IndexNode::from_bytes`].
     fn checked<'a>(bytes: &'a [u8], structure: &'static str, at: u64) -> Result<&'a [u8]> {
         let (from, to) = (u32_at(bytes, 0) as usize, u32_at(bytes, 4) as usize);
         let allocated = u32_at(bytes, 8) as usize;
@@ -244,7 +245,7 @@ impl IndexNode {
             }
             position += length;
             if flags & LAST != 0 && position < entries.len() {
-                // What stands behind would be left out without a word.
+                // Entries behind the last one would be left out without a word.
                 let expected = format!("the last entry at the end of {} bytes", entries.len());
                 return Err(Error::damaged(structure, place + 0x0C, expected, format!("one at {position}")));
             }
@@ -264,12 +265,12 @@ impl IndexNode {
         self.iter().next().is_some_and(|entry| entry.child().is_some())
     }
 
-    /// Puts an entry at this place.
+    /// Inserts an entry at an offset.
     pub fn insert(&mut self, offset: usize, entry: &[u8]) {
         self.entries.splice(offset..offset, entry.iter().copied());
     }
 
-    /// Replaces the entry at this place by any number of others.
+    /// Replaces the entry at an offset by any number of others.
     pub fn replace(&mut self, offset: usize, with: &[u8]) {
         let length = usize::from(u16_at(&self.entries, offset + 8));
         self.entries.splice(offset..offset + length, with.iter().copied());
@@ -291,7 +292,7 @@ impl IndexNode {
 pub struct IndexRoot {
     /// The attribute type that the index is of, at 0x00: `$FILE_NAME`, or 0.
     pub kind: Kind,
-    /// How it is ordered, at 0x04.
+    /// How its keys are ordered, at 0x04: see [`collation`].
     pub collation: u32,
     /// Bytes per block, at 0x08.
     pub block: u32,
@@ -340,7 +341,7 @@ impl IndexRoot {
         Ok((block, IndexNode::checked(&bytes[IndexRoot::HEADER..], "$INDEX_ROOT", node_at)?))
     }
 
-    /// Bytes per block of a value, which is checked whole.
+    /// Bytes per block in a value of `$INDEX_ROOT`, which is checked as a whole.
     ///
     /// # Errors
     /// As [`IndexRoot::from_bytes`].
@@ -395,7 +396,7 @@ impl IndexBlock {
     /// Reads a block whose update sequence was removed.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it is no index block, is another one than the one at `vcn`, or its node is damaged.
+    /// [`Error::Damaged`] if it is no index block or not the one at `vcn`, or if its node is damaged.
     pub fn from_bytes(bytes: &[u8], vcn: u64, at: u64) -> Result<IndexBlock> {
         let entries = IndexBlock::checked(bytes, vcn, at)?;
         Ok(IndexBlock {
@@ -422,7 +423,7 @@ impl IndexBlock {
         IndexNode::checked(block_node(bytes), "index block", at + BLOCK_NODE as u64)
     }
 
-    /// Finds fault with a block as [`IndexBlock::from_bytes`] does.
+    /// Checks a block as [`IndexBlock::from_bytes`] does.
     ///
     /// # Errors
     /// As [`IndexBlock::from_bytes`].

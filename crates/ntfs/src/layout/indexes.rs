@@ -1,8 +1,8 @@
-//! The indexes of NTFS that have a name of their own.
+//! The indexes of NTFS that this crate keeps up to date.
 
 use super::index::collation;
 
-/// The indexes that are kept.
+/// An index that is kept up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Index {
     /// `$I30`: the names in a directory.
@@ -29,7 +29,7 @@ impl Index {
         }
     }
 
-    /// The same in UTF-16.
+    /// The name of its attributes in UTF-16.
     pub fn units(self) -> &'static [u16] {
         const fn wide<const N: usize>(name: &[u8; N]) -> [u16; N] {
             let mut units = [0; N];
@@ -49,7 +49,7 @@ impl Index {
         }
     }
 
-    /// How its entries are ordered.
+    /// How its keys are ordered: see [`collation`].
     pub fn collation(self) -> u32 {
         match self {
             Index::Names => collation::FILE_NAME,

@@ -4,14 +4,14 @@ use platter_vfs::{Error, NameRule, Result};
 
 /// The most units of a label that is set: Windows takes no longer ones
 /// (<https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-setvolumelabelw>), though `$AttrDef` has room for
-/// 128, and others make such.
+/// 128, and other programs make such labels.
 pub const LONGEST_LABEL: usize = 32;
 
-/// A label as it is kept.
+/// A label in UTF-16 units, as it is stored.
 ///
 /// # Errors
-/// [`Error::InvalidName`] if it is too long, or has a character that names cannot have either: what reads a label may use
-/// it as the name of a folder.
+/// [`Error::InvalidName`] if it is too long, or has a character that names cannot have either: programs that read a
+/// label may use it as the name of a folder.
 pub fn label_units(label: &str) -> Result<Vec<u16>> {
     let units: Vec<u16> = label.encode_utf16().collect();
     let wrong = |rule, reason| Err(Error::InvalidName { name: label.into(), rule, reason });

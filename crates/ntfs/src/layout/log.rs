@@ -1,9 +1,10 @@
-//! The log, `$LogFile`: its pages, its records, and what NTFS writes into them.
+//! The log, `$LogFile`: its pages, its records, and the operations that NTFS writes into them.
 //!
-//! The log file service (LFS) keeps two restart pages, two *tail pages*, which hold copies of record pages that are about
-//! to be written anew, and a ring of record pages. A log sequence number (LSN) is a place in the ring, in units of 8 bytes, below a number that grows
-//! each time the ring begins anew; so it only ever grows. NTFS writes *redo* and *undo* operations, chained into
-//! transactions, and *restart records*, which say where recovery begins.
+//! The log file service (LFS) keeps two restart pages, two *tail pages*, which hold copies of record pages that are
+//! about to be written anew, and a ring of record pages. A log sequence number (LSN) has in its lower bits a place in
+//! the ring, in units of 8 bytes, and in its upper bits a number that grows each time the ring begins anew; so LSNs
+//! only ever grow. NTFS writes *redo* and *undo* operations, chained into transactions, and *restart records*, which
+//! say where recovery begins.
 //!
 //! Sources: the Linux-NTFS documentation of `$LogFile`
 //! (<https://flatcap.github.io/linux-ntfs/ntfs/files/logfile.html>), M. Suhanov, "How the $LogFile works?"
@@ -14,7 +15,7 @@ use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::{Reference, fixup};
 use platter_vfs::{Error, Result};
 
-/// Bytes of a page. Others are possible; nothing writes them.
+/// Bytes of a page. Other sizes are possible; nothing writes them.
 pub const PAGE: usize = 4096;
 /// Where the records of a page begin.
 pub const PAGE_DATA: usize = 0x40;
@@ -26,9 +27,10 @@ pub const FIRST_PAGE: u64 = 4;
 /// offset of the page that it stands for in the field where that page has its last LSN. Source: the Linux-NTFS
 /// documentation, "tail copies".
 pub const TAIL_PAGES: std::ops::Range<u64> = 2..FIRST_PAGE;
-/// The fewest pages that NTFS takes for a log.
+/// The fewest pages of a log that NTFS accepts.
 pub const LEAST_PAGES: u64 = FIRST_PAGE + 0x30;
-/// Where the first entry stands in NTFS's tables of attributes and transactions: entries are named by their offset.
+/// The offset of the first entry in NTFS's tables of attributes and transactions: entries are referred to by their
+/// offset.
 pub const FIRST_ENTRY: u32 = 0x18;
 /// Bytes of an entry of the open attribute table.
 pub const OPEN_ATTRIBUTE: usize = 0x28;
@@ -39,20 +41,20 @@ const CLIENTS: usize = 0x40;
 const CLIENT_SIZE: usize = 0xA0;
 const CLIENT: usize = RESTART_AREA + CLIENTS;
 
-/// What a restart page says.
+/// The fields of a restart page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestartPage {
     /// Version of the log file service: 1 and 1 here; 2 and 0 while Windows 8 or later has the volume open.
     pub version: (i16, i16),
     /// The greatest LSN there was when the page was written.
     pub current: u64,
-    /// Whether NTFS is a client of the log at all. If not, it holds nothing to recover.
+    /// Whether NTFS is a client of the log at all. If not, the log holds nothing to recover.
     pub in_use: bool,
     /// Flags: [`RestartPage::CLEAN`].
     pub flags: u16,
     /// Bytes of the log.
     pub file_size: u64,
-    /// Bytes of what the client gave with the current record.
+    /// Bytes of the client's data in the record of the LSN `current`.
     pub last_length: u32,
     /// A number that is new each time the log is opened.
     pub opened: u32,
@@ -65,14 +67,14 @@ pub struct RestartPage {
 impl RestartPage {
     /// What a restart page begins with.
     pub const SIGNATURE: &'static [u8; 4] = b"RSTR";
-    /// What it begins with after chkdsk changed the volume.
+    /// What a restart page begins with after chkdsk changed the volume.
     pub const CHKDSK: &'static [u8; 4] = b"CHKD";
-    /// The volume was closed cleanly.
+    /// Flag: the volume was closed cleanly.
     pub const CLEAN: u16 = 0x0002;
 
     const NAME: &str = "log restart page";
 
-    /// Bits of an LSN that number the ring's turns, for a log of this size.
+    /// How many bits of an LSN count the times that the ring began anew, for a log of `file_size` bytes.
     pub fn sequence_bits(file_size: u64) -> u32 {
         // All but the bits of an offset, which is a multiple of 8.
         67 - (u64::BITS - file_size.leading_zeros())
@@ -170,11 +172,11 @@ impl RestartPage {
 /// The header of a page of the ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordPage {
-    /// The last record that has bytes in the page.
+    /// The LSN of the last record that has bytes in the page.
     pub last: u64,
-    /// The last record that ends in it, or 0.
+    /// The LSN of the last record that ends in the page, or 0.
     pub last_end: u64,
-    /// Where the next record can stand, behind what ends in the page.
+    /// The offset where the next record can stand, behind the records that end in the page.
     pub next: u16,
 }
 
@@ -182,7 +184,7 @@ impl RecordPage {
     /// What a page of the ring begins with.
     pub const SIGNATURE: &'static [u8; 4] = b"RCRD";
     const NAME: &str = "log record page";
-    /// A record ends in the page.
+    /// Flag: a record ends in the page.
     const RECORD_END: u32 = 1;
 
     /// Reads the header and takes the page's update sequence away.
@@ -198,8 +200,8 @@ impl RecordPage {
         Ok(RecordPage { last: u64_at(page, 8), last_end: u64_at(page, 0x20), next: u16_at(page, 0x18) })
     }
 
-    /// What a tail page with this header is a copy of: the number of the page, and the header that it has there. A
-    /// copy is made of a page that is written last, so that a record ends in it.
+    /// The page that a tail page with this header is a copy of: its number, and the header that it has in its own
+    /// place. A copy is made of a page that is written last, so that a record ends in it.
     pub fn copied(self) -> Option<(u64, RecordPage)> {
         let number = self.last / PAGE as u64;
         let is_copy = self.last.is_multiple_of(PAGE as u64) && number >= FIRST_PAGE && self.last_end != 0;
@@ -213,7 +215,7 @@ impl RecordPage {
         put(page, 6, fixup::fields(PAGE) as u16);
         put(page, 8, self.last);
         put(page, 0x10, if self.last_end == 0 { 0 } else { RecordPage::RECORD_END });
-        // One page of one: every page is written by itself.
+        // Page 1 of 1: every page is written by itself.
         put(page, 0x14, 1u16);
         put(page, 0x16, 1u16);
         put(page, 0x18, self.next);
@@ -228,15 +230,15 @@ impl RecordPage {
 pub struct RecordHeader {
     /// Its own LSN.
     pub lsn: u64,
-    /// The record before it in its transaction, or 0.
+    /// The LSN of the record before it in its transaction, or 0.
     pub previous: u64,
-    /// The record that undoing goes on with, or 0.
+    /// The LSN of the record with which undoing goes on, or 0.
     pub undo_next: u64,
-    /// Bytes of what follows the header.
+    /// Bytes of data behind the header.
     pub length: u32,
     /// [`RecordHeader::OPERATION`] or [`RecordHeader::RESTART`].
     pub kind: u32,
-    /// The transaction it belongs to.
+    /// The transaction that the record belongs to.
     pub transaction: u32,
     /// Its flags.
     pub flags: u16,
@@ -267,7 +269,7 @@ impl RecordHeader {
         }
     }
 
-    /// The header as it is written; the client is the log's only one.
+    /// The header as it is written, for the log's only client.
     pub fn to_bytes(&self) -> [u8; RECORD_HEADER] {
         let mut bytes = [0; RECORD_HEADER];
         put(&mut bytes, 0, self.lsn);
@@ -281,12 +283,12 @@ impl RecordHeader {
     }
 }
 
-/// Where recovery begins, and how many bytes of tables it begins with.
+/// The data of a restart record: where recovery begins, and the sizes of the tables that it begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartRecord {
-    /// Version of what NTFS writes: 1 with entries of [`OPEN_ATTRIBUTE`] bytes, 0 with others.
+    /// Version of NTFS's records: 1 with entries of [`OPEN_ATTRIBUTE`] bytes, 0 with others.
     pub major: u32,
-    /// The record after which reading begins.
+    /// The LSN of the record after which reading begins.
     pub start: u64,
     /// Bytes of the tables of open attributes, their names, dirty pages, and transactions.
     pub tables: [u32; 4],
@@ -298,7 +300,7 @@ impl RestartRecord {
     /// Bytes of the record.
     pub const SIZE: usize = 0x70;
 
-    /// Reads what follows the header; `None` if it is too short.
+    /// Reads the data behind a record's header; `None` if it is too short.
     pub fn from_bytes(bytes: &[u8]) -> Option<RestartRecord> {
         (bytes.len() >= 0x40).then(|| RestartRecord {
             major: u32_at(bytes, 0),
@@ -308,7 +310,7 @@ impl RestartRecord {
         })
     }
 
-    /// A record that needs no tables: all that came before stands in its place.
+    /// The data of a record that needs no tables: all changes before it are in their places.
     pub fn to_bytes(&self) -> [u8; RestartRecord::SIZE] {
         let mut bytes = [0; RestartRecord::SIZE];
         put(&mut bytes, 0, self.major);
@@ -319,19 +321,19 @@ impl RestartRecord {
     }
 }
 
-/// What operations are called; only those that are written or replayed here.
+/// The numbers of operations; only those that are written or replayed here.
 pub mod operation {
-    /// Nothing.
+    /// Does nothing.
     pub const NOOP: u16 = 0x00;
-    /// Says that undoing is undone.
+    /// As an undo operation: there is nothing to undo, as the record itself ends an undo or a transaction.
     pub const COMPENSATION: u16 = 0x01;
-    /// A file record is as follows.
+    /// Writes a file record.
     pub const INITIALIZE_RECORD: u16 = 0x02;
-    /// Bytes of a non-resident attribute are as follows.
+    /// Writes bytes of a non-resident attribute.
     pub const UPDATE_VALUE: u16 = 0x08;
-    /// The transaction is over.
+    /// Ends the transaction.
     pub const FORGET: u16 = 0x1B;
-    /// An entry of the open attribute table is as follows.
+    /// Writes an entry of the open attribute table.
     pub const OPEN_ATTRIBUTE: u16 = 0x1C;
 
     const NAMES: [&str; 35] = [
@@ -372,7 +374,7 @@ pub mod operation {
         "UpdateRecordDataAllocation",
     ];
 
-    /// The field's own word for an operation.
+    /// The name of an operation as the documentation of NTFS has it.
     pub fn name(operation: u16) -> &'static str {
         NAMES.get(usize::from(operation)).copied().unwrap_or("an operation without a known name")
     }
@@ -381,13 +383,13 @@ pub mod operation {
 /// One step of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// What redoing does, of [`operation`].
+    /// What redoing does: one of [`operation`].
     pub redo: u16,
-    /// What undoing does.
+    /// What undoing does: one of [`operation`].
     pub undo: u16,
-    /// Entry of the open attribute table that it is about.
+    /// The entry of the open attribute table for the attribute that is changed.
     pub target: u32,
-    /// The cluster of the attribute that it is about.
+    /// The virtual cluster of the attribute where the changed structure begins.
     pub vcn: u64,
     /// Where in that cluster the structure begins, in units of 512 bytes.
     pub block: u16,
@@ -395,9 +397,9 @@ pub struct Operation {
     pub blocks: u16,
     /// Where in the structure the change begins, in bytes.
     pub record_offset: u16,
-    /// Where in an attribute or entry at `record_offset` it begins, in bytes.
+    /// Where in an attribute or entry at `record_offset` the change begins, in bytes.
     pub attribute_offset: u16,
-    /// The clusters on the volume that hold it.
+    /// The clusters on the volume that hold the changed structure.
     pub lcns: Vec<u64>,
     /// The bytes that redoing the change writes.
     pub redo_data: Vec<u8>,
@@ -408,7 +410,7 @@ pub struct Operation {
 impl Operation {
     const FIXED: usize = 0x20;
 
-    /// Reads what follows the header; `None` if something lies outside.
+    /// Reads the data behind a record's header; `None` if a part of the operation lies outside.
     pub fn from_bytes(bytes: &[u8]) -> Option<Operation> {
         let field = |at| u16_at(bytes, at);
         let piece = |at: usize| {
@@ -442,7 +444,7 @@ impl Operation {
             + self.undo_data.len().next_multiple_of(8)
     }
 
-    /// There is always room for one cluster.
+    /// Bytes before the data. There is always room for one cluster.
     fn header_size(&self) -> usize {
         Operation::FIXED + 8 * self.lcns.len().max(1)
     }
@@ -473,7 +475,7 @@ impl Operation {
         bytes
     }
 
-    /// What the record's header says of it.
+    /// The flags of the operation in its record's header.
     pub fn flags(&self) -> u16 {
         let none = |operation, flag| if operation <= operation::COMPENSATION { flag } else { 0 };
         let redo = if self.redo == operation::FORGET {
@@ -486,12 +488,12 @@ impl Operation {
     }
 }
 
-/// Bytes of a file record that are used, its header included; `None` if it does not hold as many.
+/// Bytes of a file record that are used, its header included; `None` if the record is shorter than that.
 pub fn used_of_record(record: &[u8]) -> Option<usize> {
     Some(u32_at(record, 0x18) as usize).filter(|used| (0x18..=record.len()).contains(used))
 }
 
-/// Bytes of an index block that are used, its header included; `None` if it does not hold as many.
+/// Bytes of an index block that are used, its header included; `None` if the block is shorter than that.
 pub fn used_of_block(block: &[u8]) -> Option<usize> {
     (u32_at(block, 0x1C) as usize).checked_add(0x18).filter(|used| (0x28..=block.len()).contains(used))
 }
@@ -505,7 +507,7 @@ pub struct OpenAttribute {
     pub kind: u32,
     /// Bytes of a block if it is an index, or 0.
     pub index_block: u32,
-    /// An LSN from before it was opened.
+    /// An LSN from before the attribute was opened.
     pub lsn: u64,
 }
 

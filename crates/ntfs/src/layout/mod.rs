@@ -1,4 +1,4 @@
-//! What stands on disk: one type for each structure, read through checked code and written back byte for byte.
+//! The structures on disk: one type for each, read through checked code and written back byte for byte.
 //!
 //! All numbers are little-endian. `at` in a reader's parameters is the device offset of the bytes, which errors name.
 //!

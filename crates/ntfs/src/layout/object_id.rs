@@ -3,7 +3,7 @@
 use super::Reference;
 use super::bytes::u64_at;
 
-/// The value of `$OBJECT_ID`: 16 bytes, or 64 with where the file was born.
+/// The value of `$OBJECT_ID`: 16 bytes, or 64 with the identifiers of the file's birth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectId {
     /// The identifier.

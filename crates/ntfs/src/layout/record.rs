@@ -10,7 +10,7 @@ const SEQUENCE_AT: usize = 0x30;
 
 /// Flags of a record.
 pub mod record_flags {
-    /// Has a file.
+    /// The record is in use.
     pub const IN_USE: u16 = 0x0001;
     /// Has an index of file names.
     pub const DIRECTORY: u16 = 0x0002;
@@ -25,13 +25,13 @@ pub mod record_flags {
 pub struct Record {
     /// Log sequence number of its last change, at 0x08.
     pub lsn: u64,
-    /// Which life of the record this is, at 0x10.
+    /// The record's sequence number, which changes when the record is given up, at 0x10.
     pub sequence: u16,
     /// How many names lead to it, at 0x12.
     pub links: u16,
     /// Its [`record_flags`], at 0x16.
     pub flags: u16,
-    /// The record that it extends, or 0, at 0x20.
+    /// The base record that it extends, or 0, at 0x20.
     pub base: Reference,
     /// The number that the next new attribute gets, at 0x28.
     pub next_id: u16,
@@ -85,7 +85,7 @@ impl Record {
     /// Reads a record whose update sequence was removed.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it is no record, or an attribute is not inside, or they are not ended.
+    /// [`Error::Damaged`] if it is no record, an attribute is not inside it, or the mark at the end is missing.
     pub fn from_bytes(bytes: &[u8], at: u64) -> Result<Record> {
         if bytes.get(..4) != Some(Record::SIGNATURE) {
             let found = String::from_utf8_lossy(bytes.get(..4).unwrap_or(bytes)).into_owned();
@@ -127,7 +127,7 @@ impl Record {
             flags: u16_at(bytes, 0x16),
             base: Reference(u64_at(bytes, 0x20)),
             next_id: u16_at(bytes, 0x28),
-            // Before 3.1 the number was not there, and the update sequence stood in its place.
+            // Before 3.1 the number was not there, and the update sequence stood in the number's place.
             number: if sequence_at >= SEQUENCE_AT { u32_at(bytes, 0x2C) } else { 0 },
             update: u16_at(bytes, sequence_at),
             attributes,
@@ -167,7 +167,7 @@ impl Record {
     }
 
     /// Adds an attribute in its place among the others (by type, then name as units, then first virtual cluster), gives
-    /// it a number and returns that.
+    /// it a number and returns that number.
     pub fn add(&mut self, mut attribute: Attribute) -> u16 {
         let id = self.next_id;
         attribute.id = id;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Which record of `$MFT` is meant, and which of its lives: 48 bits record number, 16 bits sequence number.
+/// A record of `$MFT`, and the sequence number that it must have: 48 bits record number, 16 bits sequence number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference(pub u64);
 
 impl Reference {
-    /// A reference to a record (below 2^48) in its life `sequence`.
+    /// A reference to a record (with a number below 2^48) that has the sequence number `sequence`.
     pub fn new(number: u64, sequence: u16) -> Reference {
         Reference(number & 0xFFFF_FFFF_FFFF | u64::from(sequence) << 48)
     }
@@ -17,7 +17,7 @@ impl Reference {
         self.0 & 0xFFFF_FFFF_FFFF
     }
 
-    /// Which life of the record; 0 matches every one.
+    /// The record's sequence number; 0 matches every one.
     pub fn sequence(self) -> u16 {
         (self.0 >> 48) as u16
     }

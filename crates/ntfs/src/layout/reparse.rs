@@ -4,7 +4,7 @@ use super::Reference;
 use super::bytes::{put, u16_at, u32_at};
 use platter_vfs::{Error, Reparse, Result};
 
-/// The value of `$REPARSE_POINT` of this point: tag, length, data.
+/// The value of `$REPARSE_POINT` for a reparse point: tag, length, data.
 pub fn reparse_to_bytes(point: &Reparse) -> Vec<u8> {
     let mut bytes = vec![0; 8];
     put(&mut bytes, 0, point.tag);

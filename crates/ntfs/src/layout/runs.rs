@@ -1,8 +1,8 @@
 //! Mapping pairs: how a run list is packed.
 //!
-//! A byte whose low half says how many bytes of length follow, and whose high half how many of place; a length in
-//! clusters; a place as a signed distance from the place of the run before. A run without a place is a hole. A byte 0
-//! ends the list.
+//! For each run there is a byte whose low half says how many bytes of length follow, and whose high half how many bytes
+//! of place; then the length in clusters; then the place as a signed distance in clusters from the place of the run
+//! before. A run without a place is a hole. A byte 0 ends the list.
 
 use platter_vfs::{Error, Result};
 
@@ -13,28 +13,30 @@ pub struct Run {
     pub vcn: u64,
     /// First logical cluster, on the volume; `None` for a hole.
     pub lcn: Option<u64>,
-    /// Clusters, at least 1.
+    /// The number of clusters, at least 1.
     pub length: u64,
 }
 
 impl Run {
-    /// The virtual cluster after it.
+    /// The virtual cluster after the run's last one.
     pub fn end(&self) -> u64 {
         self.vcn + self.length
     }
 }
 
-/// Unpacks mapping pairs of a piece of virtual clusters from `first` to before `end` on a volume of `clusters`.
+/// Unpacks the mapping pairs of a piece with virtual clusters from `first` to before `end`, on a volume of `clusters`
+/// clusters.
 ///
 /// # Errors
-/// [`Error::Damaged`] if the pairs end early, lead outside the volume, or come to other clusters than the piece has.
+/// [`Error::Damaged`] if the pairs end early, lead outside the volume, or give other virtual clusters than the piece
+/// has.
 pub fn unpack(pairs: &[u8], first: u64, end: u64, clusters: u64, at: u64) -> Result<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     unpack_into(&mut runs, pairs, first, end, clusters, at)?;
     Ok(runs)
 }
 
-/// The same for runs that are wanted as far as they are right: those before the damage are in `runs`.
+/// [`unpack`] that keeps what is readable: `runs` gets the runs before the damage.
 ///
 /// # Errors
 /// As [`unpack`].
@@ -92,7 +94,7 @@ pub fn unpack_into(
     Ok(())
 }
 
-/// Appends a run, joined with the last one if both lie together.
+/// Appends a run, joined with the last one if the two are adjacent.
 pub fn push(runs: &mut Vec<Run>, run: Run) {
     if let Some(last) = runs.last_mut()
         && last.end() == run.vcn
@@ -108,7 +110,7 @@ pub fn push(runs: &mut Vec<Run>, run: Run) {
     runs.push(run);
 }
 
-/// Bytes that runs take when packed, with the 0 at the end, as far as that is at most about `most`.
+/// Bytes that runs take when packed, with the 0 at the end; if that is more than `most`, only a number above `most`.
 pub fn packed_length<'r>(runs: impl IntoIterator<Item = &'r Run>, most: usize) -> usize {
     let (mut length, mut place) = (1, 0i64);
     for run in runs {
@@ -124,7 +126,7 @@ pub fn packed_length<'r>(runs: impl IntoIterator<Item = &'r Run>, most: usize) -
     length
 }
 
-/// Packs runs into at most `most` bytes with the 0 at the end, and says how many of them fitted.
+/// Packs runs into at most `most` bytes, with the 0 at the end, and returns how many of the runs fitted.
 pub fn pack(runs: &[Run], most: usize) -> (Vec<u8>, usize) {
     let mut pairs = Vec::with_capacity(runs.len().min(64) * 4 + 1);
     let mut place = 0i64;

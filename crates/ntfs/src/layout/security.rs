@@ -4,7 +4,7 @@
 
 use super::bytes::{put, u32_at, u64_at};
 
-/// What stands before each descriptor in `$SDS`, and is the data of `$SII` and `$SDH`.
+/// The header before each descriptor in `$SDS`, which is also the data of the entries in `$SII` and `$SDH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorHeader {
     /// [`descriptor_hash`] of the descriptor.
@@ -22,12 +22,12 @@ impl DescriptorHeader {
     pub const LENGTH: usize = 20;
     /// Headers begin at a multiple of this.
     pub const ALIGN: u64 = 16;
-    /// Bytes of descriptors that are followed by their copy.
+    /// Bytes of `$SDS` that are followed by their copy.
     pub const BLOCK: u64 = 0x40000;
     /// The first number that is given to a descriptor.
     pub const FIRST_ID: u32 = 0x100;
 
-    /// Reads a header; `None` if there are too few bytes or its length is less than its own.
+    /// Reads a header; `None` if `bytes` is too short or the length in it is less than a header's.
     pub fn from_bytes(bytes: &[u8]) -> Option<DescriptorHeader> {
         let header = DescriptorHeader {
             hash: u32_at(bytes, 0),

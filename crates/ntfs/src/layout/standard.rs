@@ -4,8 +4,8 @@ use super::FileTime;
 use super::bytes::{put, u32_at, u64_at};
 use platter_vfs::{Error, Result};
 
-/// Of a directory, at 0x28: its names are told apart by case (`FILE_CS_FLAG_CASE_SENSITIVE_DIR` of Windows 10). Microsoft
-/// documents the flag and what it does, not its place on disk, which is the one that MFTECmd shows it from.
+/// Flag of a directory, at 0x28: its names are case-sensitive (`FILE_CS_FLAG_CASE_SENSITIVE_DIR` of Windows 10).
+/// Microsoft documents the flag and what it does, not its place on disk; this is the place from which MFTECmd shows it.
 pub const CASE_SENSITIVE: u32 = 1;
 
 /// The value of `$STANDARD_INFORMATION`: 72 bytes since NTFS 3.0, 48 before.
@@ -17,7 +17,7 @@ pub struct StandardInformation {
     pub modified: FileTime,
     /// When its record changed, at 0x10.
     pub changed: FileTime,
-    /// When it was read, at 0x18.
+    /// When it was last read, at 0x18.
     pub accessed: FileTime,
     /// Its [`super::file_flags`], at 0x20.
     pub flags: u32,
@@ -27,25 +27,25 @@ pub struct StandardInformation {
     pub version: u32,
     /// Its class, at 0x2C.
     pub class: u32,
-    /// What is not in the 48 bytes of volumes before 3.0.
+    /// The fields that are not in the 48 bytes of volumes before 3.0.
     pub extended: Option<StandardExtended>,
 }
 
 /// The part of `$STANDARD_INFORMATION` that came with NTFS 3.0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StandardExtended {
-    /// Whom a quota is charged to, at 0x30.
+    /// The number of the owner whose quota is charged, at 0x30.
     pub owner: u32,
     /// Number of its security descriptor in `$Secure`, at 0x34; 0 for none.
     pub security: u32,
     /// Bytes charged to the quota, at 0x38.
     pub charged: u64,
-    /// Its last place in the change journal, at 0x40.
+    /// The number of its last record in the change journal, at 0x40.
     pub usn: u64,
 }
 
 impl StandardInformation {
-    /// Whether a value is that of a directory whose names are told apart by case.
+    /// Whether a value is that of a directory whose names are case-sensitive.
     pub fn is_case_sensitive(bytes: &[u8]) -> bool {
         bytes.get(0x28..0x2C).is_some_and(|field| u32_at(field, 0) & CASE_SENSITIVE != 0)
     }

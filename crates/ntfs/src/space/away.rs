@@ -1,18 +1,18 @@
 //! Pages of `$Bitmap` that are not kept in memory.
 //!
-//! A page that is all free or all taken needs none. Of those where free and taken clusters alternate a volume of 2^32
-//! clusters can have 131,072, half a gigabyte: so beyond a number of them only a summary is kept, from which a search knows
-//! whether to read the page.
+//! A page of which all clusters are free or all are taken needs no memory. Of pages where both alternate a volume of
+//! 2^32 clusters can have 131,072, half a gigabyte: so beyond a number of them only a summary of each is kept, from
+//! which a search can tell whether to read the page.
 
 use crate::bits::{PAGE, Words, whole_page};
 use platter_vfs::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Reads bytes of `$Bitmap` from one of them on, from their places on the device.
+/// Reads bytes of `$Bitmap`, from a byte offset on, from their places on the device.
 pub type ReadBitmap = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send + Sync>;
 
-/// What a search must know of a page.
+/// The numbers by which a search decides whether to read a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Free clusters.
@@ -26,7 +26,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a page that is neither all free nor all taken.
+    /// The summary of a page that is neither all free nor all taken.
     pub fn of(words: &Words) -> Summary {
         let (mut free, mut longest, mut first, mut run) = (0, 0, None, 0);
         for word in words.iter() {
@@ -47,46 +47,46 @@ impl Summary {
     }
 }
 
-/// Ranges that changed, and whether they are taken now, in order.
+/// Ranges of clusters that changed, in the order of the changes, and whether they became taken.
 pub type Changes = Vec<(Range<u64>, bool)>;
 
-/// The pages that are away.
+/// The pages of `$Bitmap` that are not in memory.
 #[derive(Default)]
 pub struct Away {
     pages: BTreeMap<u64, Summary>,
-    /// What changed of them meanwhile.
+    /// The changes of each page since it was sent away.
     changes: BTreeMap<u64, Changes>,
 }
 
 impl Away {
-    /// Whether there are none.
+    /// Whether no page is away.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// Clusters that are free in all of them.
+    /// The number of free clusters in all these pages when they were sent away.
     pub fn free(&self) -> u64 {
         self.pages.values().map(|summary| u64::from(summary.free)).sum()
     }
 
-    /// What is known of a page, if it is away.
+    /// The summary of a page, if it is away.
     pub fn get(&self, page: u64) -> Option<Summary> {
         self.pages.get(&page).copied()
     }
 
-    /// The first cluster of a range that is in such a page; the range's end if none is.
+    /// The first cluster of a range that is in a page which is away; the range's end if there is none.
     pub fn next(&self, range: Range<u64>) -> u64 {
         let page = self.pages.range(range.start / PAGE..).next();
         page.map_or(range.end, |(page, _)| (page * PAGE).clamp(range.start, range.end))
     }
 
-    /// Sends a page away, which is as `$Bitmap` on the device has it.
+    /// Sends a page away whose bits are as `$Bitmap` on the device has them.
     pub fn send(&mut self, page: u64, words: &Words) {
         self.pages.insert(page, Summary::of(words));
     }
 
-    /// Notes a change of bits of one page. `false` if that is not away.
+    /// Notes a change of bits of one page. Returns `false` if that page is not away.
     pub fn change(&mut self, range: &Range<u64>, taken: bool) -> bool {
         let page = range.start / PAGE;
         if !self.pages.contains_key(&page) {
@@ -96,10 +96,11 @@ impl Away {
         true
     }
 
-    /// Brings a page back: its bits as the device has them, and what has changed since then. Nothing if it is not away.
+    /// Brings a page back: its bits as the device has them, and the changes since it was sent away. `None` if it is not
+    /// away.
     ///
     /// # Errors
-    /// What reading it gives; the page stays away.
+    /// Errors of `read`; the page stays away.
     pub fn bring(&mut self, page: u64, read: &ReadBitmap) -> Result<Option<(Words, Changes)>> {
         if !self.pages.contains_key(&page) {
             return Ok(None);
