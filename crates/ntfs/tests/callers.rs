@@ -1,4 +1,4 @@
-//! Many callers at once: who waits for whom, what they share, and what none of them may lose.
+//! Many callers at once: which calls wait for which others, what they share, and that none loses its data.
 
 mod common;
 
@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// For what must not have happened yet.
+/// How long to wait for an event that must not happen yet.
 const SHORTLY: Duration = Duration::from_millis(50);
-/// For what must happen.
+/// How long to wait for an event that must happen.
 const AT_LAST: Duration = Duration::from_secs(60);
 
 fn file(volume: &NtfsVolume, name: &str, content: &[u8]) -> Node {
@@ -38,8 +38,8 @@ fn content(volume: &NtfsVolume, node: Node, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A write of a part of a sector reads the sector, changes it and writes it. It waits for a write of that sector that is
-/// under way, and others wait for it.
+/// A write of a part of a sector reads the sector, changes it and writes it. It waits for a planned write of that
+/// sector, and later plans for the sector wait for it.
 #[test]
 fn writes_of_parts_of_a_sector_lose_nothing_beside_planned_ones() {
     let volume = open(USUAL.make());
@@ -90,7 +90,7 @@ fn many_writers_of_the_same_sectors_lose_nothing() {
         }
         let volume = &volume;
         scope.spawn(move || {
-            // Behind all the others.
+            // Behind the ranges of all the others.
             let (data, mut plan) = (Buffer::from(&[99; 512][..]), Plan::default());
             for round in 0..100 {
                 volume.plan_write(node, (128 + round) * 512, &data, &mut plan).unwrap();
@@ -113,7 +113,7 @@ fn readers_do_not_wait_for_a_writer_s_device() {
     let device = Arc::new(Faults::new(USUAL.make(), 8664));
     let volume = open(device.clone());
     let node = file(&volume, "file", &[1; 65536]);
-    // In place, and behind the end.
+    // A write in place, and one behind the end.
     for offset in [0, 65536] {
         let is_written = AtomicBool::new(false);
         let write = When::nth(Operation::Write, device.count(Operation::Write));
@@ -132,7 +132,7 @@ fn readers_do_not_wait_for_a_writer_s_device() {
     }
 }
 
-/// What was planned before the volume is unmounted ends first, and is there afterwards.
+/// A write that was planned before the volume is unmounted ends first, and its data is there afterwards.
 #[test]
 fn unmounting_waits_for_plans() {
     let device = USUAL.make();
@@ -171,7 +171,7 @@ fn unmounting_closes_the_log_after_an_open_that_only_read() {
     check_clean(&*device).unwrap();
 }
 
-/// After a flush failed nobody knows what it lost: no later sync says that all is well.
+/// After a flush failed nobody knows which writes it lost: no later sync says that all is well.
 #[test]
 fn a_failed_flush_is_final() {
     let device = Arc::new(Faults::new(USUAL.make(), 8664));
@@ -188,7 +188,7 @@ fn a_failed_flush_is_final() {
     check_clean(&OverlayDevice::new(device)).unwrap();
 }
 
-/// 32 callers that each sync what they wrote share commits, and each finds its own after a power cut.
+/// 32 callers that each sync their writes share commits, and the data of each is there after a power cut.
 #[test]
 fn syncs_of_many_callers_share_flushes() {
     const CALLERS: usize = 32;
@@ -197,7 +197,7 @@ fn syncs_of_many_callers_share_flushes() {
     let volume = open(device.clone());
     let nodes: Vec<Node> =
         (0..CALLERS).map(|number| file(&volume, &format!("file {number}"), &[0; 8192])).collect();
-    // What a flush takes on a disk, so that callers meet.
+    // The time that a flush takes on a disk, so that syncs of several callers meet.
     device.inject(When::from(Operation::Flush, 0), Fault::Delay(Duration::from_millis(2)));
     let before = device.count(Operation::Flush);
     std::thread::scope(|scope| {
@@ -212,7 +212,7 @@ fn syncs_of_many_callers_share_flushes() {
     });
     let flushes = device.count(Operation::Flush) - before;
     device.heal();
-    // Alone, each takes three: its data, the log's pages, and the page that makes them count.
+    // A sync alone takes three: for its data, for the log's pages, and for the page that makes them count.
     assert!(flushes * 8 < (3 * CALLERS * ROUNDS) as u64, "{flushes} flushes");
     let after = open(Arc::new(OverlayDevice::new(device)));
     for number in 0..CALLERS {
@@ -221,7 +221,7 @@ fn syncs_of_many_callers_share_flushes() {
     }
 }
 
-/// So many files are open and were written in place that a sync records more than the log has room for.
+/// Files that are open and were written in place are so many that the log has no room to record all at once.
 #[test]
 fn a_sync_records_more_open_files_than_the_log_has_room_for() {
     const FILES: u64 = 12_000;

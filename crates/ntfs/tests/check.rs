@@ -1,4 +1,4 @@
-//! The check: volumes that others wrote are clean to it; what it repairs is accepted by them.
+//! The check finds nothing on volumes that Windows and ntfs-3g wrote.
 
 mod filled;
 mod judges;

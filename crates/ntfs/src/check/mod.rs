@@ -4,9 +4,9 @@
 //! own reading of records (`records`, [`file`]), its own walk through indexes (`tree`) and its own set of used
 //! clusters (`clusters`).
 //!
-//! Nearly everything on an NTFS volume is there twice: an index of names is the names that the records have; an
-//! attribute list is what the records that extend a file say; bitmaps are the sum of all runs. So a repair does not mend
-//! an index or a bitmap; it makes it anew from the records. Only a record that is gone is lost, with its file.
+//! Nearly everything on an NTFS volume is there twice: an index of names has the names that the records have; an
+//! attribute list follows from the records that extend a file; bitmaps are the sum of all runs. So a repair does not
+//! mend an index or a bitmap; it builds it anew from the records. Only a record that is gone is lost, with its file.
 //!
 //! A check works in rounds. Each reads the whole volume, reports, and notes repairs in memory (`disk`), which are
 //! written through the log at the end of the round (`log`). A round that has nothing more to repair is the last.

@@ -8,15 +8,15 @@ use crate::layout::index::{IndexBlock, IndexEntry, IndexNode, IndexRoot, vcn_uni
 use crate::layout::{Run, fixup};
 use std::cmp::Ordering;
 
-/// An index as its attributes say.
+/// An index, read from its attributes.
 pub struct Tree {
     pub root: IndexRoot,
-    /// The runs of `$INDEX_ALLOCATION`, and how many bytes it has.
+    /// The runs of `$INDEX_ALLOCATION`; `size` is its length in bytes.
     pub runs: Vec<Run>,
     pub size: u64,
-    /// `$BITMAP`.
+    /// The value of `$BITMAP`.
     pub bitmap: Vec<u8>,
-    /// Where the root stands.
+    /// The device offset of the root's record.
     pub at: u64,
 }
 
@@ -30,7 +30,7 @@ struct Level {
     node: IndexNode,
     at: u64,
     offset: usize,
-    /// The child before the entry at `offset` was walked.
+    /// Whether the child before the entry at `offset` was walked.
     is_below_done: bool,
 }
 
@@ -40,8 +40,8 @@ impl Level {
     }
 }
 
-/// Walks an index in the order of its keys and shows every entry with its place. What is wrong with the tree is the
-/// answer: a sentence for each thing, `most` at most.
+/// Walks an index in the order of its keys, and calls `visit` with every entry and its place. Returns the faults of the
+/// tree, a sentence for each, at most `most`.
 pub fn walk(
     check: &mut Check<'_>,
     tree: &Tree,

@@ -7,7 +7,7 @@ use crate::layout::{Kind, ObjectId, Reference, record_number as known, reparse_e
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Compares both with what files have.
+/// Compares both indexes with the reparse points and identifiers of files.
 pub fn examine(check: &mut Check<'_>) -> Result<()> {
     let mut points: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut objects: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
@@ -39,7 +39,7 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The record of a file in `$Extend`.
+/// The number of the file with a name in `$Extend`.
 pub fn find(check: &Check<'_>, name: &str) -> Option<u64> {
     let units: Vec<u16> = name.encode_utf16().collect();
     let has = |file: &super::names::File| {

@@ -1,11 +1,11 @@
-//! The measures of a new volume: what is how large, and where it stands.
+//! The measures of a new volume: how large its structures are, and where they stand.
 
-/// A row of clusters.
+/// A range of clusters for a structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     /// Its first cluster.
     pub start: u64,
-    /// Clusters.
+    /// The number of clusters.
     pub length: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// All pieces.
+    /// The pieces of all structures.
     pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
         [
             &self.boot,
@@ -61,12 +61,12 @@ impl Measures {
         (piece.start * self.cluster, (piece.start + piece.length) * self.cluster)
     }
 
-    /// Records that `$MFT` has.
+    /// The number of records in `$MFT`.
     pub fn record_count(&self) -> u64 {
         self.mft.length * self.cluster / u64::from(self.record)
     }
 
-    /// Records that `$MFTMirr` has: four, or as many as a cluster holds.
+    /// The number of records in `$MFTMirr`: four, or as many as a cluster holds.
     pub fn mirrored(&self) -> u64 {
         (self.cluster / u64::from(self.record)).max(4)
     }

@@ -8,15 +8,15 @@ use platter_vfs::{Error, FormatOptions, Result};
 
 /// Cluster sizes that can be chosen: 512 bytes to 2 MiB.
 const CLUSTERS: std::ops::RangeInclusive<u64> = 512..=2 << 20;
-/// Windows counts clusters with 32 bits.
+/// The most clusters of a volume: Windows counts them with 32 bits.
 const MOST_CLUSTERS: u64 = u32::MAX as u64;
-/// The smallest volume.
+/// Bytes of the smallest volume.
 const LEAST: u64 = 1 << 20;
 /// Bytes of `$Boot`.
 const BOOT: u64 = 8192;
 /// Bytes of `$UpCase`.
 const UPCASE: u64 = 2 << 16;
-/// Bytes of records that a new volume has at least.
+/// Bytes of `$MFT` on a new volume, at least.
 const TABLE: u64 = 64 << 10;
 /// Bytes of an index block.
 const INDEX: u32 = 4096;
@@ -25,7 +25,7 @@ fn cannot<T>(reason: String) -> Result<T> {
     Err(Error::CannotMake { format: "NTFS", reason })
 }
 
-/// Chooses the measures.
+/// Chooses the measures of a new volume on a device.
 pub fn plan(device: &dyn Device, options: &FormatOptions) -> Result<Measures> {
     let sector = device.sectors().logical;
     if !matches!(sector, 512 | 1024 | 2048 | 4096) {
@@ -82,12 +82,12 @@ fn usual_cluster(length: u64) -> u64 {
     cluster
 }
 
-/// Bytes of the log: a 64th of the volume, from what NTFS takes at least to 64 MiB.
+/// Bytes of the log: a 64th of the volume, but not less than NTFS accepts and not more than 64 MiB.
 fn log_bytes(length: u64) -> u64 {
     (length / 64).clamp(LEAST_PAGES * PAGE as u64, 64 << 20)
 }
 
-/// Lays the pieces; `None` if there is no room for them.
+/// Places the structures one after the other; `None` if there is no room for them.
 fn lay(sector: u32, sectors: u64, cluster: u64, record: u32) -> Option<Measures> {
     let length = sectors * u64::from(sector);
     let clusters = length / cluster;
@@ -100,7 +100,7 @@ fn lay(sector: u32, sectors: u64, cluster: u64, record: u32) -> Option<Measures>
     let boot = take(BOOT, 0);
     let least_table = (record_number::FIRST_FREE + 3) * u64::from(record);
     let table = if length < 16 << 20 { least_table } else { TABLE.max(least_table) };
-    // So many bytes of bits come to hand when the table grows.
+    // This is one cluster, which has bits for 4,096 records or more.
     let records = take(8, 0);
     let mft = take(table.next_multiple_of(cluster.max(u64::from(record))), 0);
     // An eighth of the volume is kept for the table.
@@ -128,6 +128,6 @@ fn lay(sector: u32, sectors: u64, cluster: u64, record: u32) -> Option<Measures>
     let mirror = measures.mirrored() * u64::from(record);
     measures.mirror = take(mirror, clusters / 2);
     let end = measures.mirror.start + measures.mirror.length;
-    // What is left must be worth it.
+    // At least 8 clusters must be left for files.
     (end + 8 <= clusters).then_some(measures)
 }

@@ -1,4 +1,4 @@
-//! The system's files of a new volume.
+//! The system files of a new volume.
 
 use super::measures::{Measures, Piece};
 use crate::layout::index::{IndexBlock, collation, last_entry, name_entry, vcn_unit, view_entry};
@@ -11,11 +11,11 @@ use crate::layout::{
 use platter_vfs::security::{Ace, Sid, descriptor, directory_descriptor, file_descriptor};
 use platter_vfs::windows_upper;
 
-/// Numbers of security descriptors on a new volume.
+/// The numbers of the security descriptors on a new volume.
 pub mod security {
     /// Of system files that nobody changes: reading for the system and Administrators.
     pub const SYSTEM: u32 = 0x100;
-    /// Of other system files: reading and writing for them.
+    /// Of other system files: reading and writing for the system and Administrators.
     pub const SYSTEM_WRITABLE: u32 = 0x101;
     /// Of the root and new directories.
     pub const DIRECTORY: u32 = 0x102;
@@ -23,15 +23,15 @@ pub mod security {
     pub const FILE: u32 = 0x103;
 }
 
-/// Where the root directory's name stands in itself.
+/// The name of the root directory in its own index.
 const ROOT_NAME: &str = ".";
 
-/// A new volume's content.
+/// The content of a new volume.
 pub struct New<'a> {
     pub measures: &'a Measures,
     pub label: &'a [u16],
     pub time: FileTime,
-    /// Whether what is made in the root is compressed.
+    /// Whether new files in the root are compressed.
     pub compress: bool,
 }
 
@@ -52,7 +52,7 @@ fn descriptor_list() -> [Vec<u8>; 4] {
             [Sid::SYSTEM, Sid::ADMINISTRATORS].map(|trustee| Ace { flags: Ace::HERE, mask, trustee });
         descriptor(Sid::SYSTEM, Sid::ADMINISTRATORS, &entries)
     };
-    // Reading; and writing without changing the rights.
+    // Access masks: reading; and reading and writing without changing the rights.
     [system(0x0012_0089), system(0x0012_019F), directory_descriptor(), file_descriptor()]
 }
 
@@ -61,7 +61,7 @@ pub fn definitions_bytes() -> u64 {
     ((definitions().len() + 1) * Definition::LENGTH) as u64
 }
 
-/// Headers of the descriptors.
+/// The headers of these descriptors.
 fn headers() -> Vec<DescriptorHeader> {
     let mut offset = 0u64;
     descriptor_list()
@@ -90,7 +90,7 @@ pub fn descriptors() -> Vec<u8> {
     stream
 }
 
-/// An attribute with one run of clusters, all of it written.
+/// An attribute with one run of clusters, valid as a whole.
 fn placed(kind: Kind, name: &str, piece: &Piece, size: u64, cluster: u64) -> Attribute {
     let run = Run { vcn: 0, lcn: Some(piece.start), length: piece.length };
     non_resident(kind, name, &run, size, size, cluster)
@@ -132,11 +132,11 @@ impl New<'_> {
         records
     }
 
-    /// What stands in clusters, but for records, `$Bitmap` and the log.
+    /// The content of all structures in clusters, except records, `$Bitmap` and the log.
     pub fn contents(&self) -> Vec<(&Piece, Vec<u8>)> {
         let measures = self.measures;
         let mut taken = vec![0u8; measures.records_bytes() as usize];
-        // Unlike `$Bitmap`'s the bits behind the last record are free: `$MFT` grows into them.
+        // Unlike in `$Bitmap`, the bits behind the last one in use are clear: `$MFT` grows into them.
         for number in (0..measures.record_count()).filter(|&number| is_taken(number)) {
             taken[(number / 8) as usize] |= 1 << (number % 8);
         }
@@ -152,10 +152,10 @@ impl New<'_> {
         ]
     }
 
-    /// A record without a file. The reserved ones are taken, so that nobody uses them.
+    /// A record without a file. The reserved ones are marked as in use, so that nobody takes them.
     fn unused(&self, number: u64) -> Record {
         let mut record = Record::new(number);
-        // Reserved records are in a life of their number, as the system's files are.
+        // Reserved records have their number as sequence number, as the system files have.
         record.sequence = if number < record_number::FIRST_FREE { number.max(1) as u16 } else { 1 };
         if (record_number::EXTEND + 1..16).contains(&number) {
             record.flags = record_flags::IN_USE;
@@ -223,7 +223,7 @@ impl New<'_> {
         if system.parent == record_number::EXTEND {
             record.flags |= record_flags::EXTEND;
         }
-        // A directory's own flag stands in its name only.
+        // The flag of a directory stands in its name only.
         let mut flags = system.flags & !file_flags::DIRECTORY;
         if system.number == record_number::ROOT && self.compress {
             flags |= file_flags::COMPRESSED;
@@ -360,7 +360,7 @@ impl New<'_> {
         ]
     }
 
-    /// A row of `$Quota`: nothing is limited.
+    /// An entry of `$Quota` that limits nothing.
     fn quota(&self, owner: &[u8]) -> Vec<u8> {
         let mut row = Vec::from(2u32.to_le_bytes()); // version
         row.extend(1u32.to_le_bytes()); // the default limits hold
@@ -426,7 +426,7 @@ fn is_taken(number: u64) -> bool {
     !(16..record_number::FIRST_FREE).contains(&number) && number < record_number::FIRST_FREE + 3
 }
 
-/// The reference to a system file: those with fixed records are in the life of their number.
+/// The reference to a system file: its sequence number is its record number if that is reserved, else 1.
 fn life(number: u64) -> Reference {
     let sequence = if number < record_number::FIRST_FREE { number.max(1) } else { 1 };
     Reference::new(number, sequence as u16)

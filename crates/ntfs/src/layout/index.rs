@@ -361,8 +361,8 @@ impl IndexRoot {
     }
 }
 
-/// Bytes per virtual cluster as an index with blocks of `block` bytes counts them: clusters, or units of 512 bytes where
-/// a block is smaller than a cluster.
+/// Bytes per virtual cluster as an index with blocks of `block` bytes counts them: clusters, or units of 512 bytes
+/// where a block is smaller than a cluster.
 pub fn vcn_unit(block: u32, cluster: u64) -> u64 {
     if u64::from(block) < cluster { 512 } else { cluster }
 }

@@ -1,4 +1,4 @@
-//! The content of what was found.
+//! The content of recovered files.
 
 use super::source::Source;
 use crate::check::clusters::Clusters;
@@ -6,22 +6,22 @@ use crate::layout::{Attribute, AttributeContent, Geometry, Run, attribute_flags,
 use crate::lznt1;
 use platter_vfs::{Error, RecoveredData, Result};
 
-/// The content of a stream: where it is.
+/// Where the content of a stream is.
 pub struct Stream {
     resident: Option<Vec<u8>>,
     runs: Vec<Run>,
     size: u64,
-    /// Bytes that were ever written.
+    /// The valid length: bytes from the start that were ever written.
     valid: u64,
     /// Clusters of a compression unit, if it is compressed.
     unit: Option<u64>,
 }
 
 impl Stream {
-    /// The stream that these pieces are, in their order.
+    /// The stream that these pieces, in order, make up.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if a piece is missing, or its runs lead nowhere.
+    /// [`Error::Damaged`] if a piece is missing, or its runs are damaged.
     pub fn open(pieces: &[Attribute], geometry: &Geometry) -> Result<Stream> {
         let mut found = Vec::new();
         let mut stream = Stream { resident: None, runs: Vec::new(), size: 0, valid: 0, unit: None };
@@ -75,7 +75,7 @@ impl Stream {
         self.size
     }
 
-    /// Whether some of its clusters are in a set.
+    /// Whether any of its clusters is in a set.
     pub fn is_in(&self, set: &Clusters) -> bool {
         set.has_any_of(&self.runs)
     }
@@ -90,7 +90,7 @@ impl Stream {
     }
 }
 
-/// The content of a stream, for who reads it.
+/// Reads the content of a stream for the visitor.
 pub struct Data<'s, 'd> {
     source: &'s Source<'d>,
     stream: Option<&'s Stream>,
@@ -103,17 +103,17 @@ impl<'s, 'd> Data<'s, 'd> {
         Data { source, stream: Some(stream), unpacked: None }
     }
 
-    /// What has no content.
+    /// The content of a directory or link, which is empty.
     pub fn empty(source: &'s Source<'d>) -> Data<'s, 'd> {
         Data { source, stream: None, unpacked: None }
     }
 
-    /// A unit of a compressed stream.
+    /// A compression unit, unpacked.
     fn unit(&mut self, stream: &Stream, clusters: u64, number: u64) -> Result<&[u8]> {
         if self.unpacked.as_ref().is_none_or(|(other, _)| *other != number) {
             let geometry = self.source.geometry();
             let (first, length) = (number * clusters, (clusters * geometry.cluster) as usize);
-            // Those of its clusters that are there hold the packed bytes; all of them, and they are not packed.
+            // The allocated clusters of the unit hold the packed bytes; if all are allocated, the bytes are not packed.
             let there: u64 = stream
                 .runs
                 .iter()
@@ -162,7 +162,7 @@ impl RecoveredData for Data<'_, '_> {
                 }
             }
         }
-        // What was never written reads as zeroes.
+        // Bytes that were never written read as zeroes.
         let valid = stream.valid.saturating_sub(offset).min(length as u64) as usize;
         buffer[valid..].fill(0);
         Ok(length)

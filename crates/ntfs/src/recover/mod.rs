@@ -1,9 +1,8 @@
-//! Copying out what is left of a volume: files that are there, and files that were deleted, as long as nothing lies over
-//! them.
+//! Copying out what is left of a volume: existing files, and deleted files as long as nothing was written over them.
 //!
-//! A deleted file's record stays as it was, but for the mark that it is used, until another file gets it. So all records
-//! are looked at: those of `$MFT` where it is found, or else every record on the device ([`source`]). A file that was
-//! deleted is whole if no file that is there has its clusters.
+//! A deleted file's record stays as it was, except for the mark that it is in use, until another file gets the record.
+//! So all records are looked at: those of `$MFT` if it is found, or else every record on the device ([`source`]). A
+//! deleted file is taken for whole if no existing file has any of its clusters.
 
 mod data;
 mod source;
@@ -20,22 +19,22 @@ use source::Source;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// More directories inside each other than any volume has.
+/// More levels of directories than any volume has.
 const DEEPEST: usize = 1024;
 
-/// Finds what is left on a device and tells `visit` of it.
+/// Finds what is left on a device, and calls `visit` for each file, stream and directory.
 ///
 /// # Errors
-/// [`platter_vfs::Error::NotThisFormat`] if there is no record of NTFS on the device; what `visit` gives.
+/// [`platter_vfs::Error::NotThisFormat`] if there is no record of NTFS on the device; errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
     let source = Source::find(&*device, progress)?;
     let files = Files::collect(&source, progress)?;
     let mut recovery =
         Recovery { source, files, used: Clusters::default(), report: RecoverReport::default(), visit };
     let mut numbers: Vec<u64> = recovery.files.files.keys().copied().collect();
-    // Directories before what is in them.
+    // Directories before the files in them.
     numbers.sort_by_cached_key(|&number| recovery.files.depth(number));
-    // Files that are there first: what was deleted may lie where one of them is by now.
+    // Existing files first: a deleted file may lie in clusters that one of them has by now.
     for is_deleted in [false, true] {
         let what = if is_deleted { "deleted files" } else { "files" };
         for (done, &number) in numbers.iter().enumerate() {
@@ -48,22 +47,23 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
     Ok(recovery.report)
 }
 
-/// What is known of a file before its content is read.
+/// The facts about a file that are known before its content is read.
 struct File {
     sequence: u16,
     is_deleted: bool,
     is_directory: bool,
-    /// Directories and names; the first counts, the others are links.
+    /// Its names, each with its directory; the first counts, the others are links.
     names: Vec<(Reference, Box<[u16]>)>,
 }
 
 impl File {
-    /// Whether a record is a part of it: of the same life, and deleted with it.
+    /// Whether a record is a part of this file: its base reference means this file, and it was deleted if the file was.
     fn has(&self, part: &Record) -> bool {
         part.in_use() != self.is_deleted && self.is_of(part.base)
     }
 
-    /// Whether a reference means this life of the record. Deleting a file takes it to the next.
+    /// Whether a reference means this file: it has the record's sequence number or, for a deleted file, the one before,
+    /// as deletion adds one.
     fn is_of(&self, reference: Reference) -> bool {
         let lives = self.sequence.wrapping_sub(reference.sequence());
         lives == 0 || self.is_deleted && lives == 1
@@ -95,7 +95,8 @@ impl Files {
                 is_directory: record.flags & record_flags::DIRECTORY != 0,
                 names: names(&record),
             };
-            // The names may have been in records that are overwritten by now.
+            // A file without a name counts if it has data: its names may have been in records that are overwritten by
+            // now.
             let has_data = record.attributes.iter().any(|attribute| attribute.kind == Type::DATA);
             if !file.names.is_empty() || has_data || !file.is_deleted && !record.attributes.is_empty() {
                 found.files.insert(number, file);
@@ -113,13 +114,13 @@ impl Files {
         Ok(found)
     }
 
-    /// The directory that a reference means.
+    /// The directory that a reference leads to.
     fn directory(&self, reference: Reference) -> Option<&File> {
         let file = self.files.get(&reference.number())?;
         (file.is_directory && (file.is_of(reference) || reference.sequence() == 0)).then_some(file)
     }
 
-    /// The names that lead to a file by one of its names.
+    /// The path from the root to a file, by one of the file's names.
     fn path(&self, above: Reference, name: &[u16]) -> Vec<Name> {
         let mut path = vec![Name::from_units(name)];
         let mut at = above;
@@ -146,7 +147,7 @@ impl Files {
     }
 }
 
-/// The long names in a record.
+/// The names in a record, short ones left out.
 fn names(record: &Record) -> Vec<(Reference, Box<[u16]>)> {
     let named = record.attributes.iter().filter(|attribute| attribute.kind == Type::FILE_NAME);
     let names = named.filter_map(|attribute| FileName::from_bytes(attribute.value()?, 0).ok());
@@ -157,7 +158,7 @@ fn names(record: &Record) -> Vec<(Reference, Box<[u16]>)> {
 struct Recovery<'v, 'd> {
     source: Source<'d>,
     files: Files,
-    /// Clusters of the files that are there.
+    /// The clusters of existing files.
     used: Clusters,
     report: RecoverReport,
     visit: Visit<'v>,
@@ -256,7 +257,7 @@ impl Recovery<'_, '_> {
     }
 }
 
-/// The data of a file by stream, the unnamed first, pieces in order.
+/// The data of a file by stream, the unnamed stream first, each with its pieces in order.
 fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
     let mut streams: BTreeMap<Box<[u16]>, Vec<Attribute>> = BTreeMap::new();
     for attribute in attributes.iter().filter(|attribute| attribute.kind == Type::DATA) {
@@ -271,7 +272,7 @@ fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
     streams
 }
 
-/// Where a symbolic link leads.
+/// The target of a symbolic link.
 fn link(attributes: &[Attribute]) -> Option<String> {
     let attribute = attributes.iter().find(|attribute| attribute.kind == Type::REPARSE_POINT)?;
     let point = reparse_from_bytes(attribute.value()?, 0).ok()?;

@@ -1,4 +1,4 @@
-//! Where records are found: in `$MFT`, or, if nothing leads to it, anywhere on the device.
+//! Where records are found: in `$MFT`, or, if no boot sector leads to it, anywhere on the device.
 
 use crate::check::disk::Disk;
 use crate::check::{boot, record, records::Table};
@@ -19,7 +19,7 @@ const SIZES: [u32; 2] = [1024, 4096];
 /// The most records whose places are kept.
 const MOST: usize = 64 << 20;
 
-/// See the module.
+/// The records of a volume, and where they are.
 pub struct Source<'d> {
     disk: Disk<'d>,
     geometry: Geometry,
@@ -28,15 +28,15 @@ pub struct Source<'d> {
 
 enum Places {
     Table(Table),
-    /// Where each record is, by its number.
+    /// The device offset of each record, by its number.
     Found(BTreeMap<u64, u64>),
 }
 
 impl<'d> Source<'d> {
-    /// Finds the records.
+    /// Finds the records on a device.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] if there are none, or nothing tells the size of a cluster.
+    /// [`Error::NotThisFormat`] if there are none, or if the size of a cluster cannot be found.
     pub fn find(device: &'d dyn Device, progress: &dyn Progress) -> Result<Source<'d>> {
         let mut disk = Disk::new(device);
         if let Ok((geometry, table)) = boot::find(&mut disk, &mut Vec::new(), false) {
@@ -76,13 +76,13 @@ impl<'d> Source<'d> {
         }
     }
 
-    /// A record, as far as it can be read.
+    /// A record without its damaged parts; `None` if it cannot be read at all.
     pub fn record(&self, number: u64) -> Option<Record> {
         self.record_and_faults(number).map(|(record, _)| record)
     }
 
-    /// The same, and whether something in it was wrong and is left out. A record has no checksum: what is wrong in it
-    /// shows only where it makes no sense.
+    /// [`Source::record`], and whether damaged parts are left out. A record has no checksum: damage shows only where
+    /// the record makes no sense.
     pub fn record_and_faults(&self, number: u64) -> Option<(Record, bool)> {
         let mut bytes = vec![0; self.geometry.record as usize];
         let at = match &self.places {
@@ -101,7 +101,8 @@ impl<'d> Source<'d> {
     }
 }
 
-/// Looks through the device for records. Of several with one number one that is used counts, and the last to change.
+/// Looks through the device for records. Of several with one number, one that is in use is taken first, then the last
+/// to change.
 fn scan(
     disk: &Disk<'_>,
     device: &dyn Device,
@@ -119,7 +120,7 @@ fn scan(
         if length == 0 {
             break;
         }
-        // What cannot be read has no records.
+        // A range that cannot be read has no records.
         if disk.read(at, &mut bytes).is_ok() {
             for start in (0..bytes.len()).step_by(step) {
                 let Some(record) = bytes.get_mut(start..start + size as usize) else { continue };
@@ -139,14 +140,15 @@ fn scan(
                 }
             }
         }
-        // A record may lie across the end.
+        // A record may lie across the end of the range.
         let is_last = at + length == device.len();
         at += if is_last { length } else { length - u64::from(size) };
     }
     Ok(found.into_iter().map(|(number, (place, _))| (number, place)).collect())
 }
 
-/// The size of a cluster: `$MFT` says in clusters where its records are, and that is where most of them were found.
+/// Finds the size of a cluster: `$MFT` gives the place of its records in clusters, and with the right size most records
+/// are at that place.
 fn measure(disk: &Disk<'_>, found: &BTreeMap<u64, u64>, size: u32) -> Option<Geometry> {
     let at = *found.get(&known::MFT)?;
     let mut bytes = vec![0; size as usize];
@@ -158,7 +160,7 @@ fn measure(disk: &Disk<'_>, found: &BTreeMap<u64, u64>, size: u32) -> Option<Geo
     runs::unpack_into(&mut runs_of_table, &outside.pairs, 0, outside.end, u64::MAX >> 8, at).ok();
     let first = *runs_of_table.first()?;
     let lcn = first.lcn.filter(|lcn| *lcn > 0)?;
-    // How many records are where they are with clusters of this size.
+    // How many records are at their places, if clusters have this size.
     let matches = |cluster: u64| {
         let count = first.length.saturating_mul(cluster) / u64::from(size);
         let expected = |number: u64| lcn.checked_mul(cluster)?.checked_add(number * u64::from(size));

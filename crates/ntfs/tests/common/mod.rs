@@ -1,4 +1,4 @@
-//! What the tests of NTFS volumes share.
+//! Code that the tests of NTFS volumes share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::{Device, MemoryDevice, Sectors};
@@ -21,7 +21,7 @@ pub struct Volume {
     pub bytes: u64,
 }
 
-/// As mkfs makes them by default.
+/// A volume as mkfs makes it by default.
 pub const USUAL: Volume =
     Volume { cluster: 4096, sector: 512, record: 1024, compress: false, bytes: 32 << 20 };
 
@@ -50,7 +50,7 @@ impl Volume {
         device
     }
 
-    /// What streams of operations for it look like.
+    /// The shape of random operations that fit this volume.
     pub fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
@@ -61,7 +61,7 @@ pub fn open(device: Arc<dyn Device>) -> NtfsVolume {
     NtfsVolume::open(device, OpenOptions::default()).unwrap()
 }
 
-/// What the reference must be like to agree with NTFS.
+/// The options with which the reference file system agrees with NTFS.
 fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "NTFS",
@@ -77,12 +77,12 @@ pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
     checked_by(device, clock, |device| check_clean(&**device))
 }
 
-/// The same with another check.
+/// [`tested`] with another check.
 pub fn checked_by(device: Arc<dyn Device>, clock: &Clock, check: Check) -> Box<dyn Subject> {
     Box::new(Tested::new(&Ntfs, device, clock, reference, check))
 }
 
-/// Fails unless the check finds nothing.
+/// Fails unless the check of a volume finds nothing.
 pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report = Ntfs.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
