@@ -1,4 +1,5 @@
-//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock, but for the measurement.
+//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock, except the ignored
+//! measurement.
 
 use platter_device::Buffer;
 use platter_ntfs::Ntfs;
@@ -56,8 +57,8 @@ fn small_files_take_few_allocations() {
     assert!(made < 75 && removed < 48, "{made} to make, {removed} to remove");
 }
 
-/// What a planned read or overwrite costs in time:
-/// `cargo test --release -p platter-ntfs --test cost -- --ignored --nocapture`.
+/// Measures the time that a planned read or overwrite takes: `cargo test --release -p platter-ntfs --test cost --
+/// --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]
 fn nanoseconds_of_a_plan() {
@@ -67,7 +68,7 @@ fn nanoseconds_of_a_plan() {
     }
 }
 
-/// Which clusters are free takes memory where free and taken ones alternate, not for each that there is.
+/// The memory for the free clusters grows with the places where free and taken ones alternate, not with their number.
 #[test]
 fn an_open_volume_of_a_thousand_million_clusters_takes_little_memory() {
     use platter_device::{MemoryDevice, Sectors};
@@ -89,14 +90,14 @@ fn an_open_volume_of_a_thousand_million_clusters_takes_little_memory() {
     assert!(checked.bytes_max < 24 << 20, "check: {} bytes", checked.bytes_max);
 }
 
-/// A hole in a file of many runs copies a few pieces of its run list, and not the whole.
+/// Punching a hole in a file of many runs copies a few pieces of its run list, and not the whole list.
 #[test]
 fn an_operation_on_a_scattered_file_does_not_take_more_with_each_run() {
     let bytes = [5_000u64, 40_000].map(|holes| {
         let counted = Counted::new(&Ntfs);
         let file = counted.file(4096);
         let punch = |at: u64| counted.volume.punch(file, at * 131_072..at * 131_072 + 65_536).unwrap();
-        // Nothing but holes and single clusters, which take no room on the device.
+        // The file has nothing but holes and single clusters, so it takes little room on the device.
         for number in 0..holes {
             counted.volume.write(file, number * 131_072 + 65_536, &[1]).unwrap();
         }
@@ -105,7 +106,7 @@ fn an_operation_on_a_scattered_file_does_not_take_more_with_each_run() {
         used.bytes_total / 50
     });
     println!("{} bytes with 5,000 runs, {} with 40,000", bytes[0], bytes[1]);
-    // A commit among them, which makes all records of the file anew, is in it.
+    // The bytes include those of a commit, which makes all records of the file anew.
     assert!(bytes[1] < 4 * bytes[0] && bytes[1] < 1 << 20, "{bytes:?}");
 }
 

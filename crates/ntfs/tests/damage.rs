@@ -24,9 +24,9 @@ fn told(report: &CheckReport) -> String {
 #[derive(Default)]
 struct Tally {
     images: u32,
-    /// What is found, and how often.
+    /// In how many images each code was found.
     codes: BTreeMap<&'static str, u32>,
-    /// Volumes of which no way to `$MFT` was left.
+    /// Volumes that had no way to `$MFT` left, by kind of damage.
     hopeless: BTreeMap<&'static str, u32>,
     failures: Vec<String>,
 }
@@ -77,7 +77,7 @@ fn one(tally: &mut Tally, base: &Base, seed: u64) {
         Ok(mount) => mount.tree(),
         Err(error) => return fail(error),
     };
-    // Compressed data that was led elsewhere cannot be unpacked any more.
+    // Compressed data whose runs were changed cannot be unpacked any more.
     let is_told = |path: &str| {
         let mut files = base.volume.files.values();
         files.any(|file| {
@@ -95,7 +95,7 @@ fn one(tally: &mut Tally, base: &Base, seed: u64) {
             continue;
         }
         for path in &file.paths {
-            // What is below a directory that was hit may be elsewhere.
+            // Files below a directory that was hit may be elsewhere.
             if let Some(content) = base.before.get(path)
                 && !contents.contains(content)
             {
@@ -111,7 +111,7 @@ fn one(tally: &mut Tally, base: &Base, seed: u64) {
     }
 }
 
-/// What the check must call some damage, whatever else it finds.
+/// Kinds of damage, and how a code that the check must report for each begins, whatever else it finds.
 const NAMED: [(&str, &str); 9] = [
     ("record-zero", "records-taken"),
     ("record-garbage", "record-lost"),
@@ -128,7 +128,7 @@ const NAMED: [(&str, &str); 9] = [
 fn damage_has_a_name() {
     let bytes = std::fs::read(filled(16 << 20, 4096, 150).path()).unwrap();
     for (kind, code) in NAMED {
-        // Some hits are where nothing is.
+        // Some hits are in places that nothing uses.
         let mut hits = 0;
         for seed in 0..12 {
             let mut volume = Volume::new(bytes.clone());
@@ -177,8 +177,8 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for others and
-/// `PLATTER_COUNT=n` for another number of them.
+/// Run with `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for
+/// other volumes and `PLATTER_COUNT=n` for another number of them.
 #[test]
 #[ignore = "two thousand images: run by name"]
 fn the_campaign() {
@@ -191,7 +191,7 @@ fn the_campaign() {
     judge(&campaign(seed..seed + count));
 }
 
-/// Where the index entries of a name of three letters are in an image.
+/// The offsets in an image of the index entries with a name of three letters.
 fn entries_of(image: &[u8], name: &str) -> Vec<usize> {
     let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let is_entry = |&at: &usize| {
@@ -201,7 +201,7 @@ fn entries_of(image: &[u8], name: &str) -> Vec<usize> {
     (0x52..image.len() - units.len()).step_by(2).filter(is_entry).map(|at| at - 0x52).collect()
 }
 
-/// An entry that leads to the record of another file gives out no bytes of that file under its own name.
+/// Reading a name whose entry leads to the record of another file fails, and gives no bytes of that other file.
 #[test]
 fn an_entry_that_leads_to_another_file_is_not_read_as_its_own() {
     let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));

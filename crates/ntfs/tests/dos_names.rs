@@ -1,4 +1,4 @@
-//! Short names, which others made: kept as long as the long name is, and gone with it.
+//! Short names, made by other drivers: each is kept as long as its long name is, and removed with it.
 
 mod common;
 mod judges;
@@ -49,30 +49,31 @@ fn short_names_stay_with_their_long_names() {
     let system = open(device.clone());
     let directory = system.lookup(Node::ROOT, &"d".into()).unwrap();
     let other = system.lookup(Node::ROOT, &"other".into()).unwrap();
-    // A short name leads to the same file, is listed nowhere, counts as no link, and is taken.
+    // A short name leads to the same file, is not listed, does not count as a link, and cannot be given to another
+    // file.
     let long = system.lookup(directory, &"A Long File Name 1".into()).unwrap();
     assert_eq!(system.lookup(directory, &"alongf~1".into()).unwrap(), long);
     assert_eq!(system.attributes(long).unwrap().links, 1);
     assert_eq!(listed(&system, directory).len(), 10);
     assert!(matches!(system.create(directory, &"ALONGF~1".into(), Kind::File), Err(Error::Exists)));
-    // 1 is written, 2 goes by its long name, 3 by its short one.
+    // File 1 is written, file 2 is removed by its long name, file 3 by its short one.
     system.write(long, 0, &[b'x'; 9_000]).unwrap();
     system.unlink(directory, &"a long file name 2".into()).unwrap();
     system.unlink(directory, &"ALONGF~3".into()).unwrap();
     for gone in ["ALONGF~2", "ALONGF~3", "a long file name 2", "a long file name 3"] {
         assert!(matches!(system.lookup(directory, &gone.into()), Err(Error::NotFound)), "{gone}");
     }
-    // 4 gets another name, by its short one, which frees that.
+    // File 4 gets another name in place of its short one, which is free then.
     let rename = |from: &str, to: Node, name: &str, flags| {
         system.rename(directory, &from.into(), to, &name.into(), flags).unwrap();
     };
     rename("ALONGF~4", directory, "another name", RenameFlags::NoReplace);
     assert!(matches!(system.lookup(directory, &"ALONGF~4".into()), Err(Error::NotFound)));
     system.create(directory, &"ALONGF~4".into(), Kind::File).unwrap();
-    // 5 is replaced by 6, and 7 gets its short name as its only one.
+    // File 5 is replaced by file 6, and file 7 gets its short name as its only one.
     rename("a long file name 6", directory, "a long file name 5", RenameFlags::Replace);
     rename("a long file name 7", directory, "alongf~7", RenameFlags::NoReplace);
-    // 8 gets further names, in this directory too, which come and go.
+    // File 8 gets two further names in the same directory, of which one is removed again.
     let eight = system.lookup(directory, &"a long file name 8".into()).unwrap();
     for name in ["a further name", "one more"] {
         system.link(eight, directory, &name.into()).unwrap();
@@ -80,7 +81,7 @@ fn short_names_stay_with_their_long_names() {
     system.unlink(directory, &"one more".into()).unwrap();
     assert_eq!(system.attributes(eight).unwrap().links, 2);
     assert_eq!(system.lookup(directory, &"ALONGF~8".into()).unwrap(), eight);
-    // What changes places with another loses its short name, and so does what moves.
+    // A file that moves to another directory loses its short name; a directory is removed by its short name.
     rename("BOTH.TXT", other, "moved", RenameFlags::NoReplace);
     system.rmdir(directory, &"ALONGD~1".into()).unwrap();
     let names = listed(&system, directory);
@@ -107,7 +108,7 @@ fn short_names_stay_with_their_long_names() {
     ];
     assert_eq!(ours, expected);
     assert_eq!(short(&mount, "d/a long file name 1"), "ALONGF~1");
-    // ntfs-3g shows it only of a file without further names.
+    // ntfs-3g shows the short name only of a file without further names.
     assert!(mount.path().join("d/ALONGF~8").exists());
     for none in ["d/a long file name 5", "d/another name", "other/moved"] {
         assert_eq!(short(&mount, none), "", "{none}");

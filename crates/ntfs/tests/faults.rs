@@ -11,7 +11,7 @@ fn name(number: u64) -> Name {
     Name::from(&*format!("a name of some length, number {number}"))
 }
 
-/// What a file's content is after a power cut now.
+/// The content of a file after a power cut at this moment.
 fn after_a_cut(device: &Arc<dyn Device>, file: &str) -> Vec<u8> {
     let system = open(Arc::new(OverlayDevice::new(device.clone())));
     let file = system.lookup(Node::ROOT, &file.into()).unwrap();
@@ -21,8 +21,8 @@ fn after_a_cut(device: &Arc<dyn Device>, file: &str) -> Vec<u8> {
     content
 }
 
-/// A volume with two files, of which the first has a further name in a directory of many blocks; both were written, and
-/// that directory cannot be read.
+/// Makes a volume with two files that were written and not synced. The first has a further name in a directory of many
+/// blocks, which cannot be read.
 fn with_a_directory_that_cannot_be_read(with: impl FnOnce(Arc<Faults>, &dyn FileSystem, Node, Node)) {
     let memory: Arc<dyn Device> = USUAL.make();
     {
@@ -49,7 +49,7 @@ fn with_a_directory_that_cannot_be_read(with: impl FnOnce(Arc<Faults>, &dyn File
     check_clean(&*memory).unwrap();
 }
 
-/// A commit that cannot record one file records the others, tells of that one, and does not forget it.
+/// A commit that cannot record one file records the others, fails for that one, and leaves it for a later commit.
 #[test]
 fn what_a_commit_cannot_record_waits_for_the_next() {
     with_a_directory_that_cannot_be_read(|device, system, first, second| {
@@ -69,7 +69,7 @@ fn what_a_commit_cannot_record_waits_for_the_next() {
     });
 }
 
-/// A volume is closed even so, and says what is missing.
+/// A volume is closed even if a file cannot be recorded, and the unmount reports the failure.
 #[test]
 fn what_cannot_be_recorded_at_the_end_is_told() {
     with_a_directory_that_cannot_be_read(|device, system, _, _| {
@@ -82,8 +82,8 @@ fn what_cannot_be_recorded_at_the_end_is_told() {
     });
 }
 
-/// After a failed write of the log or of places, nothing more is written, and every change and sync says so. What was
-/// synced before is there at the next mount.
+/// After a failed write or flush nothing more is written, and every change and sync fails. Data that was synced before
+/// is there at the next mount.
 #[test]
 fn after_a_failed_write_the_volume_refuses_changes() {
     for operation in [Operation::Write, Operation::Flush] {
@@ -114,8 +114,8 @@ fn after_a_failed_write_the_volume_refuses_changes() {
     }
 }
 
-/// A `hiberfil.sys` of which the beginning cannot be read does not keep the rest of the volume from being read. Whether a
-/// Windows sleeps on it is not known then, so nothing is written.
+/// A `hiberfil.sys` whose beginning cannot be read does not keep the volume from being read. Whether Windows is
+/// hibernated on it is not known then, so nothing is written.
 #[test]
 fn a_volume_of_which_nobody_knows_whether_windows_sleeps_is_only_read() {
     let memory: Arc<dyn Device> = USUAL.make();

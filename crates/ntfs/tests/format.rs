@@ -1,4 +1,4 @@
-//! New volumes, judged by others.
+//! New volumes, judged by other implementations.
 
 mod judges;
 
@@ -52,7 +52,7 @@ fn a_matrix_of_sizes_sectors_clusters_and_records_is_accepted() {
             );
             assert!(run("ntfsinfo", &["-m", image.path()]).contains("Büro 1"), "{what}");
             assert_eq!(readers::ntfs_3g(&image, &Tree::new()), Tree::new(), "{what}");
-            // The others know no clusters of more than 64 KiB, or take the sector of the image file to be 512.
+            // fsstat knows no clusters of more than 64 KiB, and takes the sector of an image file to be 512 bytes.
             if cluster <= 65536 && sector == 512 {
                 assert!(run("fsstat", &["-f", "ntfs", image.path()]).contains("Büro 1"), "{what}");
             }
@@ -90,7 +90,7 @@ fn linux_writes_to_a_new_volume_and_ntfs_3g_too() {
     write_by_others(65536, 4096);
 }
 
-/// Clusters and records of other sizes.
+/// Volumes with clusters and records of other sizes.
 #[test]
 #[ignore = "a campaign: starts Linux twice"]
 fn linux_writes_to_other_new_volumes_and_ntfs_3g_too() {

@@ -1,4 +1,4 @@
-//! Volumes as former versions left them, which knew fewer limits: whatever has its record is found again.
+//! Volumes as former versions, which had fewer limits, left them: every file that has its record is found again.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn image(name: &str) -> Arc<MemoryDevice> {
     Arc::new(MemoryDevice::from_image(&output.stdout, Sectors::SMALL))
 }
 
-/// Repairs a volume, and says what was found.
+/// Repairs a volume, and returns the codes of what was found.
 fn repaired(device: &MemoryDevice) -> BTreeSet<&'static str> {
     let before = Ntfs.check(device, CheckOptions::default(), &Silent).unwrap();
     assert!(before.found > 0);
@@ -31,7 +31,7 @@ fn long(number: u64) -> Name {
     Name::from(&*format!("{number:05}{}", "n".repeat(250)))
 }
 
-/// Which of a file's streams with long names are there, with their content.
+/// The numbers of a file's streams with long names, each of which must have its content.
 fn streams(volume: &NtfsVolume, file: Node) -> BTreeSet<u64> {
     let known = volume.streams(file).unwrap().into_iter();
     known
@@ -47,7 +47,7 @@ fn streams(volume: &NtfsVolume, file: Node) -> BTreeSet<u64> {
         .collect()
 }
 
-/// Pieces of `$MFT`'s runs stand in records that only they themselves lead to, and records lie in two clusters each.
+/// Pieces of `$MFT`'s runs stand in records that only these pieces lead to, and records lie in two clusters each.
 #[test]
 fn a_table_of_records_that_only_it_leads_to_is_found() {
     let device = image("former-mft-512");
@@ -56,7 +56,7 @@ fn a_table_of_records_that_only_it_leads_to_is_found() {
     let directory = volume.lookup(Node::ROOT, &"many".into()).unwrap();
     let expected: BTreeSet<String> = (0..1800).map(|number| format!("{number:05}")).collect();
     assert_eq!(names(&volume, directory), expected);
-    // It can grow further.
+    // `$MFT` can grow further.
     for number in 0..300 {
         match volume.create(directory, &Name::from(&*format!("new {number}")), platter_vfs::Kind::File) {
             Ok(file) => volume.forget(file, 1),
@@ -68,7 +68,7 @@ fn a_table_of_records_that_only_it_leads_to_is_found() {
     assert!(names(&open(device), Node::ROOT).contains("many"));
 }
 
-/// Of an attribute list only the first clusters are there.
+/// Only the first clusters of an attribute list are there.
 #[test]
 fn an_attribute_list_that_was_cut_off_is_made_anew() {
     let device = image("former-scattered");
@@ -78,7 +78,7 @@ fn an_attribute_list_that_was_cut_off_is_made_anew() {
     assert_eq!(streams(&volume, file), (0..60).collect());
 }
 
-/// More streams than a list of 256 KiB names: those that are too many are with another file.
+/// A file has more streams than an attribute list of 256 KiB can name: the repair puts the others into another file.
 #[test]
 fn streams_beyond_the_longest_list_get_a_file_of_their_own() {
     let device = image("former-long");
@@ -94,7 +94,8 @@ fn streams_beyond_the_longest_list_get_a_file_of_their_own() {
     assert_eq!(found, (0..495).collect());
 }
 
-/// A file with 300 long names on a volume with the smallest log: they go one by one, which no mount could do before.
+/// A file with 300 long names on a volume with the smallest log: its names can be removed one by one, which former
+/// versions could not do.
 #[test]
 fn many_names_are_removed_with_a_small_log() {
     let device = image("former-links");

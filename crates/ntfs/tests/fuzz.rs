@@ -1,4 +1,4 @@
-//! The fuzzers' corpus and mutations of it, on stable Rust.
+//! Runs the fuzzers' corpus and mutations of it, on stable Rust.
 
 use platter_ntfs::fuzzing;
 use platter_testing::model::replay_corpus;

@@ -1,5 +1,6 @@
-//! Files that grow in everything they have, on volumes that are full or whose free space lies in single clusters: what is
-//! accepted is there after the volume is closed, and what has no room is refused and changes nothing.
+//! Files that get more names, streams, attributes and content, on volumes that are full or whose free space lies in
+//! single clusters: changes that are accepted are there after the volume is closed, and those that have no room are
+//! refused and change nothing.
 
 mod common;
 mod judges;
@@ -11,7 +12,7 @@ use platter_testing::model::Random;
 use platter_vfs::{Change, FileSystem, Kind, Name, Node, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a file is to have.
+/// The names, streams and extended attributes that a file must have.
 #[derive(Default)]
 struct Expected {
     names: BTreeSet<String>,
@@ -31,7 +32,7 @@ struct Run {
     refused: u64,
 }
 
-/// The name of a stream that means the file's own content.
+/// Stands for the file's unnamed stream among the names of streams.
 const OWN: &str = "";
 
 impl Run {
@@ -63,7 +64,7 @@ impl Run {
         let known: Vec<String> = self.files[file].1.streams.keys().cloned().collect();
         let some = known[self.random.below(known.len() as u64) as usize].clone();
         match self.random.below(100) {
-            // Streams come, are written, are cut off, and go.
+            // From here on streams are made, written, punched, cut off, and removed.
             0..25 => {
                 let name = self.name();
                 let node = self.node(file, &name, true)?;
@@ -173,7 +174,7 @@ impl Run {
     }
 }
 
-/// Takes all clusters but about `left`; in single clusters, if that is wanted.
+/// Takes all clusters but about `left`; if `is_scattered`, leaves free space in single clusters.
 fn fill(system: &NtfsVolume, is_scattered: bool, left: u64) {
     let space = system.space().unwrap();
     let directory = system.create(Node::ROOT, &"fill".into(), Kind::Directory).unwrap();
@@ -269,7 +270,7 @@ fn what_grows_on_full_and_scattered_volumes_stays_whole() {
     runs(1..2, 400);
 }
 
-/// `cargo test --release -p platter-ntfs --test grown -- --ignored --nocapture`.
+/// Run with `cargo test --release -p platter-ntfs --test grown -- --ignored --nocapture`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_grows_stays_whole_after_many_operations() {

@@ -1,4 +1,4 @@
-//! Everything grows on a small, full and fragmented volume.
+//! Everything that can grow grows on a small, full and fragmented volume.
 
 mod common;
 mod judges;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| checked_by(volume.make(), clock, judge);
-    // With room enough for some of it, and with hardly any.
+    // Half of the seeds leave room enough for some of the operations, the others hardly any.
     let leave = if part.seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
     grow(part.seed, part.count, leave, part.attempts, platter_testing::scale!(), make);
 }
 
-/// Fails unless our check finds nothing, ntfsfix neither, and ntfs-3g reads what we read.
+/// Fails unless this crate's check and ntfsfix find nothing, and ntfs-3g reads the same as this crate.
 fn judge(device: &Arc<dyn Device>) -> Result<(), String> {
     check_clean(&**device)?;
     let image = ImageFile::of(&**device);
@@ -33,21 +33,21 @@ fn judge(device: &Arc<dyn Device>) -> Result<(), String> {
     Ok(())
 }
 
-/// 5,000 operations.
+/// 5,000 operations altogether.
 #[test]
 fn what_grows_is_refused_or_kept() {
     grow_all(&VOLUMES, RUN / 5, run);
 }
 
-/// A stream that once found a time for which there was no room: an index in a crowded record wanted a block to itself on a
-/// full volume, although the entry in it grew no longer.
+/// This stream of operations once changed a time for which there was no room: an index in a crowded record was moved to
+/// a block on a full volume, although the entry in it became no longer.
 #[test]
 fn a_time_has_room_in_a_crowded_record() {
     run(Volume { cluster: 16384, bytes: 24 << 20, ..USUAL }, Part { seed: 9032, count: RUN, attempts: 250 });
 }
 
-/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-ntfs --test growth --
-/// --ignored --nocapture`, with `PLATTER_SEED=n` for others, and a part of them with `PLATTER_PART=i/n`.
+/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-ntfs --test growth
+/// -- --ignored --nocapture`, with `PLATTER_SEED=n` for other operations, and a part of them with `PLATTER_PART=i/n`.
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {

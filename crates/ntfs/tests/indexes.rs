@@ -1,4 +1,4 @@
-//! Directories that grow and shrink, as others and our check see them.
+//! Directories that grow and shrink, as other implementations and this crate's check see them.
 
 mod common;
 mod judges;
@@ -23,7 +23,7 @@ fn run(volume: Volume, seed: u64) {
     let free = |device: &Arc<dyn Device>| open(device.clone()).space().unwrap().free;
     let shared: Arc<dyn Device> = device.clone();
     let mut after_first = None;
-    // The second time finds the space that the first gave back; `$MFT` stays as long as it became.
+    // The second round finds the space that the first gave back; `$MFT` keeps the length that it got in the first.
     for round in 0..2 {
         let system = open(shared.clone());
         if round == 0 {
@@ -62,7 +62,7 @@ fn run(volume: Volume, seed: u64) {
         let now = free(&shared);
         assert_eq!(*after_first.get_or_insert(now), now, "{volume:?}");
     }
-    // And an empty directory has nothing but its record.
+    // An empty directory takes nothing but its record.
     let system = open(shared);
     let directory = system.lookup(Node::ROOT, &"directory".into()).unwrap();
     let before = system.space().unwrap().free;

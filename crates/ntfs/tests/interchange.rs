@@ -1,4 +1,4 @@
-//! What Platter writes, others read and change, and the other way round.
+//! Other implementations read and change volumes that Platter writes, and the other way round.
 
 mod common;
 mod judges;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Fails unless our check and ntfsfix find nothing.
+/// Fails unless Platter's check and ntfsfix find nothing.
 fn assert_clean(what: &str, image: &ImageFile) {
     let device = MemoryDevice::from_image(&image.bytes(), Sectors::SMALL);
     let report = platter_ntfs::check::check(&device, CheckOptions::default(), &Silent).unwrap();
@@ -23,7 +23,7 @@ fn assert_clean(what: &str, image: &ImageFile) {
     assert!(verdict.clean, "{what}: {}", verdict.output);
 }
 
-/// The tree of an image, as we read it.
+/// The tree of an image, as Platter reads it.
 fn read(image: &ImageFile) -> Tree {
     let device = FileDevice::open(Path::new(image.path()), FileOptions::default()).unwrap();
     let system = open(Arc::new(device));
@@ -32,13 +32,13 @@ fn read(image: &ImageFile) -> Tree {
     tree
 }
 
-/// Changes by a shell script, in the root of a volume that others have mounted.
+/// A shell script that changes files in the root of a volume that another implementation has mounted.
 const CHANGES: &str = "mkdir others && for n in $(seq 100); do echo text $n > others/$n; done && rm others/5* && \
     mkdir others/below && mv others/1 others/below/ && dd if=/dev/zero of=others/large bs=64k count=30 2> /dev/null && \
     for file in *; do [ -f \"$file\" ] && echo more >> \"$file\"; done; echo done";
 
-/// Carries out random operations; every `step` of them, and at the end, the judges read the volume; at the end ntfs-3g
-/// changes it and, if asked, Linux' ntfs3, which takes long to start.
+/// Carries out random operations. After every `step` of them, and at the end, other implementations read the volume; at
+/// the end ntfs-3g changes it and, if `with_linux`, Linux' ntfs3, which takes long to start.
 fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
@@ -50,12 +50,12 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool)
         let tree = ours(&**runner.system());
         files += tree.values().flatten().count();
         let image = ImageFile::of(&*device);
-        // The volume is open, and unchanged: ntfsfix would see that, the readers do not care.
+        // The volume is open, of which ntfsfix would complain; the readers do not care.
         // libfsntfs finds nothing in indexes of many blocks that are smaller than clusters, as long runs make them.
         if volume.cluster <= 4096 || count <= 1_000 {
             assert_same(&format!("{what}, libfsntfs"), &tree, &readers::libfsntfs(&image));
         }
-        // dissect.ntfs reads what was never written from the clusters.
+        // dissect.ntfs reads ranges that were never written from the clusters, not as zeroes.
         let mut partly = partly_written(&**runner.system());
         if volume.compress {
             partly.append(&mut readers::ending_without_hole(&**runner.system(), 16 * volume.cluster));
@@ -66,8 +66,8 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize, with_linux: bool)
         };
         let theirs = written(readers::dissect(&image));
         assert_same(&format!("{what}, dissect.ntfs"), &written(tree.clone()), &theirs);
-        // tsk_recover gives a file's streams and its content one name. Of a file without content that has clusters for it
-        // it shows these.
+        // tsk_recover gives a file's streams and its content one name. Of an empty file that has clusters it shows the
+        // clusters.
         let streams = readers::with_streams(&**runner.system());
         let is_empty = |path: &String| matches!(tree.get(path), Some(Some((0, _))));
         let single = |mut tree: Tree| {
@@ -111,7 +111,7 @@ fn others_agree_after_random_operations() {
 }
 
 /// 200,000 operations for each kind of volume: `cargo test --release -p platter-ntfs --test interchange -- --ignored`,
-/// with `PLATTER_SEED=n` for others.
+/// with `PLATTER_SEED=n` for other operations.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations() {
@@ -121,7 +121,8 @@ fn others_agree_after_200_000_operations() {
     }
 }
 
-/// Packed files whose runs fill several records, and such that were made longer, are read and appended to by others.
+/// Compressed files whose runs fill several records, and compressed files that were extended, are read and appended to
+/// by other implementations.
 #[test]
 fn packed_files_are_read_and_appended_to_by_others() {
     let device = Volume { compress: true, ..USUAL }.make();
@@ -166,8 +167,8 @@ fn packed_files_are_read_and_appended_to_by_others() {
     assert_clean("at the end", &image);
 }
 
-/// A million names that we made in one directory are read and changed by others: `cargo test --release -p platter-ntfs
-/// --test interchange -- --ignored --nocapture million`.
+/// A million names that Platter made in one directory are read and changed by other implementations: `cargo test
+/// --release -p platter-ntfs --test interchange -- --ignored --nocapture million`.
 #[test]
 #[ignore = "a campaign: takes many minutes and gigabytes of memory"]
 fn others_read_a_million_names_in_one_directory() {
@@ -175,7 +176,7 @@ fn others_read_a_million_names_in_one_directory() {
     let device = Volume { bytes: 3 << 30, ..USUAL }.make();
     let system = open(device.clone());
     let directory = system.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
-    // An order that says nothing of the names'.
+    // The names are made in another order than the one in which they sort.
     let name = |number: u64| format!("{:016x} {number}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut names: Vec<String> = (0..NAMES).map(name).collect();
     for name in &names {
@@ -205,7 +206,7 @@ fn others_read_a_million_names_in_one_directory() {
         }
     }
     assert_clean("changed by ntfs-3g", &image);
-    // Each look at a million names takes the emulated machine minutes.
+    // Each pass over a million names takes the emulated machine minutes.
     let script = "cd many && find . -type f > /list && wc -l < /list && \
         grep '^./0' /list | sort | tr '\\n' '\\0' | xargs -0 cat | sha256sum && \
         grep '^./1' /list | tr '\\n' '\\0' | xargs -0 rm && for n in $(seq 3000); do echo $n > linux$n; done; \
@@ -232,7 +233,7 @@ fn what_others_write_reads_back_and_can_be_changed() {
         let mut random = Random::new(8664);
         {
             let mount = Mount::writing(&image).unwrap();
-            // Larger clusters are never compressed.
+            // Files in larger clusters are never compressed.
             if cluster <= 4096 {
                 mount.script("mkdir packed && setfattr -n system.ntfs_attrib_be -v 0x00000810 packed");
             }
@@ -253,11 +254,11 @@ fn what_others_write_reads_back_and_can_be_changed() {
         assert_same(&format!("{what}, ntfs-3g"), &tree, &readers::ntfs_3g(&image, &tree));
         assert_same(&format!("{what}, dissect.ntfs"), &tree, &readers::dissect(&image));
         if cluster <= 4096 {
-            // It finds nothing in indexes of many blocks that are smaller than clusters.
+            // libfsntfs finds nothing in indexes of many blocks that are smaller than clusters.
             assert_same(&format!("{what}, libfsntfs"), &tree, &readers::libfsntfs(&image));
         }
         assert!(tree.len() > 700, "{what}");
-        // And what we then change, they accept.
+        // The other implementations accept the changes that Platter then makes.
         let device: Arc<dyn Device> =
             Arc::new(FileDevice::open(Path::new(image.path()), FileOptions::default()).unwrap());
         let system = open(device);

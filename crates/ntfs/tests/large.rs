@@ -1,4 +1,4 @@
-//! Many files, many names in one directory, a file in many pieces: the trees and lists that small tests never grow.
+//! Many files, many names in one directory, a file in many pieces: trees and lists that are larger than in other tests.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{USUAL, Volume, check_clean, open};
 use platter_vfs::{Cursor, FileSystem, Kind, Name, Node};
 use std::time::Instant;
 
-/// A name that says nothing of the order in which it is made.
+/// A name that sorts in another place than the order of creation would give it.
 fn name(number: u64) -> Name {
     let scattered = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     Name::from(&*format!("{scattered:016x} file {number}"))
@@ -23,7 +23,7 @@ fn count(volume: &dyn FileSystem, directory: Node) -> u64 {
     }
 }
 
-/// Makes, lists and removes so many files in one directory, every other one first.
+/// Makes and lists `files` files in one directory, and removes them, every other one first.
 fn many(volume: Volume, files: u64) {
     let device = volume.make();
     let system = open(device.clone());
@@ -72,7 +72,7 @@ fn many_files_in_one_directory() {
     many(Volume { cluster: 65536, record: 4096, bytes: 128 << 20, ..USUAL }, 3_000);
 }
 
-/// `cargo test --release -p platter-ntfs --test large -- --ignored --nocapture`.
+/// Run with `cargo test --release -p platter-ntfs --test large -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes and gigabytes of memory"]
 fn a_million_names_in_one_directory() {
@@ -80,7 +80,7 @@ fn a_million_names_in_one_directory() {
     many(Volume { bytes: 3 << 30, ..USUAL }, 1_000_000);
 }
 
-/// A file so scattered that its runs fill many records, and `$MFT` likewise.
+/// A file so scattered that its runs fill many records, and `$MFT` as scattered.
 #[test]
 fn a_file_in_thousands_of_pieces() {
     for volume in [USUAL, Volume { cluster: 512, ..USUAL }] {
@@ -90,7 +90,7 @@ fn a_file_in_thousands_of_pieces() {
             ["one", "two"].map(|name| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap());
         let step = volume.cluster.max(512);
         let pieces = 1_500u64;
-        // Holes between all clusters.
+        // There is a hole between any two clusters.
         for number in 0..pieces {
             for file in files {
                 system.write(file, number * 2 * step + (64 << 10), &number.to_le_bytes()).unwrap();
@@ -123,7 +123,7 @@ fn a_full_volume_can_be_emptied() {
         for _ in 0..3 {
             let system = open(device.clone());
             let mut made = Vec::new();
-            // One large file takes most, many small ones the rest.
+            // Large files take most of the room, many small ones the rest.
             for (number, length) in (0u64..).zip([300_000usize, 5_000, 10].into_iter().cycle()) {
                 let name = name(number);
                 let outcome = system.create(Node::ROOT, &name, Kind::File).and_then(|file| {

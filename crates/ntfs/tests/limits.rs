@@ -1,5 +1,6 @@
-//! Limits: volumes that are full, or whose free space lies in single clusters, and files that have as much of everything
-//! as can be. Whatever ends there ends with an error that says so, and the volume stays whole.
+//! Limits: volumes that are full, or whose free space lies in single clusters, and files that have as much of
+//! everything as can be. An operation that reaches a limit fails with an error that says so, and the volume stays
+//! whole.
 
 mod common;
 mod judges;
@@ -11,10 +12,10 @@ use platter_ntfs::NtfsVolume;
 use platter_vfs::{Cursor, Error, FileSystem, Kind, Name, Node};
 use std::collections::BTreeSet;
 
-/// Clusters of each file that holds every other cluster of a part of the volume.
+/// The clusters of the volume over which one file extends that holds every other one of them.
 const COMB: u64 = 128;
 
-/// Leaves free space in single clusters only, except `kept` of them.
+/// Leaves free space in single clusters only, except for `kept` clusters.
 fn scatter(volume: &NtfsVolume, kept: u64) {
     let cluster = volume.space().unwrap().cluster;
     let directory = volume.create(Node::ROOT, &"combs".into(), Kind::Directory).unwrap();
@@ -55,7 +56,8 @@ fn scatter(volume: &NtfsVolume, kept: u64) {
     volume.sync_all().unwrap();
 }
 
-/// Keeps a volume as it is now, if a variable of the environment says where: so volumes of older versions were made.
+/// Keeps an image of a volume if the environment variable `PLATTER_KEEP` names a folder for it: so volumes of older
+/// versions were made.
 fn keep(device: &MemoryDevice, name: &str) {
     if let Ok(place) = std::env::var("PLATTER_KEEP") {
         std::fs::write(format!("{place}/{name}"), device.to_image()).unwrap();
@@ -98,7 +100,8 @@ fn a_table_of_records_in_single_clusters_can_be_opened() {
     }
 }
 
-/// Files are made until the volume or `$MFT` has no room, removed in part, and made again; others read them.
+/// Files are made until the volume or `$MFT` has no room, removed in part, and made again; ntfsfix and ntfs-3g read the
+/// volume.
 #[test]
 fn a_table_of_records_grows_to_the_end() {
     for (cluster, bytes) in [(512, 6 << 20), (1024, 8 << 20), (4096, 16 << 20), (65536, 24 << 20)] {
@@ -144,7 +147,8 @@ fn a_table_of_records_grows_to_the_end() {
     }
 }
 
-/// Streams of one file until there is no room for more; then the volume is closed and opened again.
+/// Makes streams of one file until there is no room for more, then opens the volume again and reads them. Returns how
+/// many there are.
 fn streams(volume: Volume, is_scattered: bool, most: u64, name: impl Fn(u64) -> Name, image: &str) -> u64 {
     let device = volume.make();
     let system = open(device.clone());
@@ -192,7 +196,7 @@ fn an_attribute_list_lies_in_single_clusters() {
     assert_eq!(made, 100);
 }
 
-/// 256 KiB of attribute list, as in Windows: a list has 32 bytes for an attribute without a name.
+/// An attribute list has at most 256 KiB, as in Windows; its entry for an attribute without a name takes 32 bytes.
 #[test]
 fn streams_end_where_the_attribute_list_does() {
     let volume = Volume { bytes: 64 << 20, ..USUAL };
@@ -203,7 +207,7 @@ fn streams_end_where_the_attribute_list_does() {
     assert!((2_300..=2_340).contains(&made), "{made} streams with names of 40 units");
 }
 
-/// Names of one file until there are enough.
+/// Makes up to `most` names of one file, and removes them one by one. Returns how many there were.
 fn links(volume: Volume, most: u64, name: impl Fn(u64) -> Name, image: &str) -> u64 {
     let device = volume.make();
     let system = open(device.clone());
@@ -243,14 +247,14 @@ fn links(volume: Volume, most: u64, name: impl Fn(u64) -> Name, image: &str) -> 
     made
 }
 
-/// As in Windows; and the smallest log holds what changes with them.
+/// A file has as many names as in Windows, and the smallest log has room for a change of all of them.
 #[test]
 fn a_file_has_1024_names() {
     assert_eq!(links(Volume { bytes: 8 << 20, ..USUAL }, 300, long, "links-300.img"), 300);
     assert_eq!(links(Volume { bytes: 20 << 20, ..USUAL }, 2_000, long, "links-1023.img"), 1_023);
 }
 
-/// Many open streams of one file: each commit can record them all, as it takes one new list for them.
+/// Many open streams of one file: each commit can record them all, as it takes only one new attribute list.
 #[test]
 fn open_streams_of_one_file_are_recorded_in_little_space() {
     let device = Volume { bytes: 60 << 20, ..USUAL }.make();
@@ -284,7 +288,7 @@ fn open_streams_of_one_file_are_recorded_in_little_space() {
     }
 }
 
-/// Everything is taken; then links and streams are refused, and what was made before stays.
+/// All clusters are taken; then links and streams are refused, and those that were made before stay.
 #[test]
 fn a_full_volume_refuses_links_and_streams_and_stays_whole() {
     for volume in [
@@ -339,7 +343,7 @@ fn a_full_volume_refuses_links_and_streams_and_stays_whole() {
     }
 }
 
-/// What is cut off takes no room, even where the rest would have to be packed anew.
+/// Cutting a file off takes no room, even where the rest of a compression unit would have to be packed anew.
 #[test]
 fn a_compressed_file_on_a_full_volume_can_be_cut_off() {
     let device = Volume { compress: true, bytes: 8 << 20, ..USUAL }.make();
@@ -366,7 +370,7 @@ fn a_compressed_file_on_a_full_volume_can_be_cut_off() {
     check_clean(&*device).unwrap();
 }
 
-/// A directory is moved below as many others as there may be.
+/// A directory is moved below 6,000 directories that lie inside each other.
 #[test]
 fn a_directory_is_moved_deep_down() {
     let device = Volume { bytes: 64 << 20, ..USUAL }.make();
@@ -387,7 +391,7 @@ fn a_directory_is_moved_deep_down() {
     check_clean(&*device).unwrap();
 }
 
-/// A label is what can be read back, and shown as a folder's name.
+/// A label can be read back, and be shown as a folder's name.
 #[test]
 fn labels_have_characters_that_names_have() {
     let system = open(USUAL.make());
@@ -411,7 +415,7 @@ fn damaged_extended_attributes_are_found() {
     assert!(system.set_extended_attribute(file, "THREE", Some(&[0; 65_530])).unwrap_err().is_full());
     system.unmount().unwrap();
     let mut image = device.to_image();
-    // The length of the second's value.
+    // The length of the second attribute's value.
     let at = image.windows(12).position(|bytes| bytes == b"TWO\0second\0\0").unwrap();
     image[at - 2..at].copy_from_slice(&[0xFF, 0xFF]);
     let device = std::sync::Arc::new(MemoryDevice::from_image(&image, platter_device::Sectors::SMALL));
@@ -426,8 +430,8 @@ fn damaged_extended_attributes_are_found() {
     assert_eq!(system.extended_attribute(file, "ONE").unwrap(), b"first");
 }
 
-/// A directory whose names are not in their order is damaged: who lists it goes on behind the last name that was seen,
-/// and could come by the same ones for ever.
+/// A directory whose names are not in their order is damaged: a listing that goes on behind the last name that it
+/// returned could return the same names for ever.
 #[test]
 fn names_out_of_order_are_passed_over_and_told_at_the_end() {
     let device = USUAL.make();
@@ -458,7 +462,7 @@ fn names_out_of_order_are_passed_over_and_told_at_the_end() {
         }
     };
     assert!(matches!(&error, Error::Damaged(damage) if damage.structure == "index"), "{error}");
-    // All others are listed, each once, and found.
+    // All other names are listed, each once, and found.
     let listed: Vec<String> = entries.iter().map(|entry| entry.name.to_string()).collect();
     let whole = (0..200).filter(|number| *number != 150).map(|number| format!("name {number:03}"));
     assert_eq!(listed, whole.collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! The log, as others read it and replay it.
+//! The log, as Linux reads and replays it, and as power cuts leave it.
 
 use platter_device::{
     Device, Faults, FileDevice, FileOptions, Grain, MemoryDevice, OverlayDevice, Sectors, Survivors,
@@ -24,7 +24,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
     text
 }
 
-/// A volume by mkntfs.
+/// A volume made by mkntfs, with one file.
 struct Volume {
     image: ImageFile,
     device: FileDevice,
@@ -44,7 +44,7 @@ impl Volume {
         Volume { image, device, geometry }
     }
 
-    /// A record, and where it stands in `$MFT`, whose first run is long enough for these.
+    /// A record, and its offset in `$MFT`, whose first run is long enough for the records used here.
     fn record(&self, number: u64) -> (Record, u64) {
         let offset = number * u64::from(self.geometry.record);
         let at = self.geometry.mft * self.geometry.cluster + offset;
@@ -67,7 +67,7 @@ impl Volume {
         }
     }
 
-    /// Every cluster of an attribute.
+    /// The numbers of all clusters of an attribute.
     fn clusters(&self, record: &Record, kind: Kind, name: &str) -> Vec<u64> {
         let cluster = self.geometry.cluster;
         let each = |(start, bytes): (u64, u64)| start / cluster..(start + bytes) / cluster;
@@ -83,7 +83,7 @@ impl Volume {
         }
     }
 
-    /// The record of the file that mkntfs did not make.
+    /// The record of the file that ntfscp made.
     fn file(&self) -> (Record, u64) {
         (27..80)
             .map(|number| self.record(number))
@@ -91,7 +91,7 @@ impl Volume {
             .expect("ntfscp made a file")
     }
 
-    /// The clusters that a piece of `$MFT` touches.
+    /// The clusters of the volume that a range of `$MFT` touches.
     fn lcns(&self, offset: u64, length: u64) -> Vec<u64> {
         let cluster = self.geometry.cluster;
         (offset / cluster..(offset + length).div_ceil(cluster)).map(|vcn| self.geometry.mft + vcn).collect()
@@ -101,7 +101,7 @@ impl Volume {
         self.file().0.find(Kind::DATA, "").unwrap().value().unwrap().to_vec()
     }
 
-    /// Writes a group that gives the file this text, and nothing in place.
+    /// Writes a group that gives the file this text to the log, and nothing to the file's place.
     fn log_text(&self, log: &mut Log, text: &str) {
         let (mut record, offset) = self.file();
         for attribute in &mut record.attributes {
@@ -137,7 +137,8 @@ fn linux_replays_what_was_logged() {
     replay_texts(4096);
 }
 
-/// Renames the file from "file" to "gile" by a group of several pages, which goes round the ring, and lets Linux replay it.
+/// Renames the file from "file" to "gile" by a group of several pages, after the log went round the ring, and lets
+/// Linux replay the log.
 fn replay_long_groups(cluster: u32) {
     let volume = Volume::new(64 << 20, cluster);
     let (mut log, _) = Log::open(&volume.device, volume.place()).unwrap();
@@ -174,7 +175,7 @@ fn replay_long_groups(cluster: u32) {
         Change { target: &index, offset: 0, lcns, bytes: &bytes },
         plain,
     ];
-    // Once round the ring and into its middle.
+    // The log goes once round the ring, and on to its middle.
     while log.used() < log.capacity() * 3 / 4 {
         log.append(&volume.device, &[plain; 3]).unwrap();
     }
@@ -195,7 +196,7 @@ fn linux_replays_groups_of_many_pages_and_of_index_blocks() {
     replay_long_groups(512);
 }
 
-/// A repair that is cut off once it stands in the log, and nothing of it in its place, is carried out by Linux.
+/// A repair that is cut off when it stands in the log, and nothing of it in its place, is carried out by Linux.
 fn carry_out_a_repair(cluster: u32) {
     let volume = Volume::new(64 << 20, cluster);
     let (root, _) = volume.record(record_number::ROOT);
@@ -227,7 +228,7 @@ fn linux_carries_out_a_repair_that_was_cut_off() {
     carry_out_a_repair(4096);
 }
 
-/// A block of an index with entries that bear a text.
+/// A block of an index with entries that contain a text.
 fn block(number: u64, text: &str) -> Vec<u8> {
     let mut node = IndexNode::empty();
     for part in 0..40u64 {
@@ -250,7 +251,7 @@ const CLUSTER: u32 = 4096;
 impl Bench {
     fn new() -> Bench {
         let device = MemoryDevice::new(8 << 20, Sectors::SMALL);
-        // In two parts.
+        // The log is in two runs.
         let runs = vec![(64 << 12, 30 << 12), (400 << 12, 34 << 12)];
         let place = LogPlace { runs, cluster: CLUSTER, record: 1024 };
         Log::create(&device, place.clone()).unwrap();
@@ -261,12 +262,12 @@ impl Bench {
         Log::open(&self.device, self.place.clone()).unwrap()
     }
 
-    /// Where a page of the log stands.
+    /// The device offset of a page of the log.
     fn page_at(number: u64) -> u64 {
         if number < 30 { (64 + number) << 12 } else { (370 + number) << 12 }
     }
 
-    /// What the blocks' group has, and where.
+    /// Writes a group to the log that gives these blocks, by number, these texts.
     fn append(log: &mut Log, device: &dyn Device, blocks: &[(u64, &str)]) -> Result<u64> {
         let target =
             Target::Index { file: Reference::new(5, 5), name: "$I30".encode_utf16().collect(), block: 4096 };
@@ -279,7 +280,7 @@ impl Bench {
         log.append(device, &changes)
     }
 
-    /// The text of a block in place.
+    /// The text of a block in its place on the device.
     fn text(device: &dyn Device, number: u64) -> Option<String> {
         let at = (1000 + number) * u64::from(CLUSTER);
         let mut bytes = vec![0; 4096];
@@ -302,7 +303,7 @@ fn a_log_is_replayed_whatever_its_length_and_however_often_it_went_round() {
         let text = format!("text{number}");
         let blocks: Vec<(u64, &str)> = (0..number % 7 + 1).map(|at| (at, &text[..])).collect();
         if Bench::append(&mut log, &bench.device, &blocks).is_err() {
-            // Full: everything is put in its place, and the log is empty again.
+            // The log is full: all changes are put in their places, and the log is emptied.
             assert!(log.used() * 2 > log.capacity(), "{} of {}", log.used(), log.capacity());
             let (_, LogState::Unclean(replay)) = bench.open() else { panic!("group {number}") };
             replay.apply(&bench.device).unwrap();
@@ -351,7 +352,7 @@ fn a_copy_in_a_tail_page_stands_for_its_page_if_it_is_newer() {
         Bench::text(&over, 0)
     };
     assert_eq!(replayed().as_deref(), Some("second"));
-    // The page is not written as a whole.
+    // Now the page is not whole.
     bench.device.write_at(Bench::page_at(number), &[0; 512]).unwrap();
     assert_eq!(replayed().as_deref(), Some("first"));
     for tail in TAIL_PAGES {
@@ -359,13 +360,13 @@ fn a_copy_in_a_tail_page_stands_for_its_page_if_it_is_newer() {
         RecordPage { last: at, ..header }.seal(&mut page, 7);
         bench.device.write_at(Bench::page_at(tail), &page).unwrap();
         assert_eq!(replayed().as_deref(), Some("second"));
-        // An older copy, of a page that is whole, says nothing.
+        // An older copy, of a page that is whole, is ignored.
         let (number, header, mut old) = earlier;
         old[PAGE_DATA..].fill(0);
         RecordPage { last: number * PAGE as u64, last_end: header.last_end - 1, ..header }.seal(&mut old, 9);
         bench.device.write_at(Bench::page_at(5 - tail), &old).unwrap();
         assert_eq!(replayed().as_deref(), Some("second"));
-        // Nor does what is no copy of any page.
+        // So is a tail page that is no copy of any page of the ring.
         fixup::remove(&mut page, "page", 0).unwrap();
         for last in [0, 3 * PAGE as u64, at + 8, bench.place.bytes(), u64::MAX] {
             RecordPage { last, ..header }.seal(&mut page, 8);
@@ -377,7 +378,7 @@ fn a_copy_in_a_tail_page_stands_for_its_page_if_it_is_newer() {
     }
 }
 
-/// What blocks hold in place once the log was replayed.
+/// The texts of all blocks in their places on the device.
 fn texts(device: &dyn Device) -> Vec<Option<String>> {
     (0..6).map(|number| Bench::text(device, number)).collect()
 }
@@ -388,7 +389,7 @@ fn a_group_is_there_or_not_wherever_the_power_is_cut() {
     let device = Arc::new(MemoryDevice::from_image(&bench.device.to_image(), Sectors::SMALL));
     let faults = Faults::recording(device, 8664, Grain::Logical);
     let mut random = Random::new(8664);
-    // Writes to the device so far, and what blocks hold, after each group.
+    // After each group, the number of writes to the device so far, and the text of each block.
     let mut states = vec![(0, vec![None; 6])];
     for session in 0..3 {
         let (mut log, state) = Log::open(&faults, bench.place.clone()).unwrap();
@@ -441,7 +442,7 @@ fn a_group_is_there_or_not_wherever_the_power_is_cut() {
     assert!(cuts > 1_000, "{cuts}");
 }
 
-/// Clusters of other sizes.
+/// Volumes with clusters of other sizes.
 #[test]
 #[ignore = "a campaign: starts Linux three times"]
 fn linux_replays_logs_of_other_volumes() {

@@ -1,4 +1,4 @@
-//! Long random streams of operations, against the reference.
+//! Long random streams of operations, compared with the reference file system.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn run(volume: Volume, seed: u64, count: usize) {
     verify(seed, count, 500, &volume.shape(300_000), make);
 }
 
-/// 20,000 operations.
+/// 20,000 operations altogether.
 #[test]
 fn every_kind_agrees_with_the_reference() {
     for (number, volume) in VOLUMES.into_iter().enumerate() {
@@ -21,14 +21,14 @@ fn every_kind_agrees_with_the_reference() {
 }
 
 /// A million operations: `cargo test --release -p platter-ntfs --test model -- --ignored`, with `PLATTER_SEED=n` for
-/// others.
+/// other operations.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {
     million(&VOLUMES, run);
 }
 
-/// A change of a directory comes after what was written to its named streams.
+/// A change of a directory, which comes after a write to its named stream, determines the directory's time.
 #[test]
 fn a_directory_with_a_stream_has_the_time_of_the_last_change() {
     use platter_testing::model::Operation::*;

@@ -1,5 +1,5 @@
 //! The power fails at every write of a run. The log is replayed, and the volume is as it was at the last commit: no
-//! repair is needed, and what was synced and not changed since is there.
+//! repair is needed, and data that was synced and not changed since is there.
 
 mod common;
 
@@ -10,7 +10,7 @@ use platter_testing::model::seed;
 use platter_vfs::{FileSystem, Kind, Node, Plan, SyncScope};
 use std::sync::Arc;
 
-/// Calls `with` with how cuts of this kind of volume are judged. The check replays the log on its own.
+/// Calls `with` with the judge of power cuts on this kind of volume. The check replays the log on its own.
 fn judged<T>(volume: Volume, with: impl FnOnce(Judge<'_>) -> T) -> T {
     with(Judge {
         make: &|| volume.make(),
@@ -27,12 +27,12 @@ fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
     judged(volume, |judge| judge.run(&format!("{volume:?}"), seed, count, step))
 }
 
-/// Fails the power at random writes of a long run, on average at one of `gap`.
+/// Fails the power at random writes of a long run, on average at one of every `gap` writes.
 fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
     judged(volume, |judge| judge.long_run(&format!("{volume:?}"), seed, count, gap))
 }
 
-/// Two writes are under way, the second ends, and the file is synced.
+/// Two writes are under way, the one behind finishes, and the file is synced.
 #[test]
 fn a_sync_covers_what_was_written_behind_a_write_under_way() {
     let device = USUAL.make();
@@ -75,7 +75,7 @@ fn a_sync_covers_what_was_written_behind_a_write_under_way() {
     assert!(content(&open(device)) == expected);
 }
 
-/// 150 operations on each kind of volume.
+/// 150 operations on each kind of volume, cut at every write.
 #[test]
 fn what_was_synced_survives_a_power_cut() {
     let mut cuts = 0;
@@ -94,7 +94,7 @@ fn a_long_run_survives_power_cuts_at_random() {
 }
 
 /// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-ntfs --test power --
-/// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for others.
+/// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for other operations.
 #[test]
 #[ignore = "a campaign: takes half an hour"]
 fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {

@@ -1,4 +1,4 @@
-//! Volumes that Windows or ntfs-3g filled: others and we read the same of them.
+//! Volumes that Windows or ntfs-3g filled: Platter reads the same from them as other implementations.
 
 mod common;
 mod filled;
@@ -14,10 +14,10 @@ use platter_vfs::FileSystem;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A link as ntfs-3g makes them: a system file with the target in it, which is a file to everyone else.
+/// A link as ntfs-3g makes it: a system file with the target in it, which is a file to every other implementation.
 const LINK: &str = "/links/symlink";
 
-/// Fails unless all read the same: names, content, and what else is known of each file.
+/// Fails unless all implementations read the same: names, content, and the other facts of each file.
 fn judge(what: &str, image: &ImageFile) {
     let device = FileDevice::open(Path::new(image.path()), FileOptions::default()).unwrap();
     let system = open(Arc::new(device));
@@ -27,7 +27,7 @@ fn judge(what: &str, image: &ImageFile) {
     drop(system);
 
     readers::assert_same(&format!("{what}, libfsntfs"), &tree, &readers::libfsntfs(image));
-    // It knows nothing of links, and does not find the descriptors of Windows' volume, which ntfs-3g does.
+    // libfsntfs does not count links, and does not find the descriptors of Windows' volume, which ntfs-3g does.
     let theirs = facts::libfsntfs(image);
     let mut comparable = known.clone();
     for (path, facts) in &mut comparable {
@@ -64,7 +64,7 @@ fn assert_sleuth_kit(what: &str, tree: &Tree, known: &All, image: &ImageFile) {
     assert!(files.count() > 0, "{what}: nothing to compare");
 }
 
-/// The volume of the disk of `tests/data`, by itself.
+/// The volume on the disk of `tests/data`, without the rest of the disk.
 #[test]
 fn what_windows_made_is_read_as_others_read_it() {
     judge("Windows 10", &ImageFile::of(&judges::windows()));

@@ -1,4 +1,4 @@
-//! Copying out what is left: files that were deleted, volumes without boot sectors or without `$MFT`'s first records.
+//! Copying out what is left: deleted files, and volumes without boot sectors or without `$MFT`'s first records.
 
 mod common;
 mod filled;
@@ -13,7 +13,7 @@ use platter_vfs::{FileSystem, Kind, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What was recovered: for each path, whether it was deleted, and its content.
+/// The recovered files: for each path, whether the file was deleted, and its content.
 type Harvest = BTreeMap<String, (bool, AttributeContent)>;
 
 fn recover(device: Arc<dyn Device>) -> (RecoverReport, Harvest) {
@@ -28,14 +28,14 @@ fn recover(device: Arc<dyn Device>) -> (RecoverReport, Harvest) {
         }
         let mut bytes = vec![0; found.size as usize];
         let content = data.read(0, &mut bytes).map(|length| sum(&bytes[..length]));
-        // What was deleted may have the name of something that is there.
+        // A deleted file may have the path of an existing one.
         harvest.entry(path).or_insert((found.deleted, content.map_err(|error| error.to_string())));
         Ok(())
     });
     (report.expect("something is found"), harvest)
 }
 
-/// Files, by path, that are there in both with the same content; those that are not there are the answer.
+/// The files in `before` that were not recovered with the same content under their path.
 fn missing(before: &BTreeMap<String, AttributeContent>, harvest: &Harvest) -> Vec<String> {
     let is_lost = |(path, content): (&String, &AttributeContent)| {
         let found = harvest.get(path).map(|(_, content)| content);
@@ -54,7 +54,8 @@ fn files_that_are_there_and_files_that_were_deleted() {
         drop(mount);
         let bytes = std::fs::read(image.path()).unwrap();
         let (report, harvest) = recover(Arc::new(MemoryDevice::from_image(&bytes, Sectors::SMALL)));
-        // Names in records that extend a file are gone with these.
+        // Names in records that extend a file are gone with these records, so only the content of such files is
+        // compared.
         let all: BTreeSet<&AttributeContent> = harvest.values().map(|(_, content)| content).collect();
         let is_link =
             |path: &String| path.starts_with("/links/") || ["/large", "/deep/level 1/f"].contains(&&**path);
@@ -73,8 +74,8 @@ fn files_that_are_there_and_files_that_were_deleted() {
     }
 }
 
-/// What Platter itself deletes: small and large files, in one record and in several, streams, links, directories, and a
-/// file that another took the name of.
+/// Files that Platter itself deletes: small and large ones, in one record and in several, with streams, in directories,
+/// and a file whose name was taken by another.
 #[test]
 fn files_that_were_deleted_here() {
     for volume in [USUAL, Volume { cluster: 512, ..USUAL }, Volume { compress: true, ..USUAL }] {
@@ -103,7 +104,7 @@ fn files_that_were_deleted_here() {
             system.forget(file, 1);
             names.push(name);
         }
-        // Two files that grow in turns, piece by piece, need several records for their runs.
+        // Two files that grow alternately, piece by piece, need several records for their runs.
         let pieces: Vec<[Vec<u8>; 2]> = (0..150).map(|_| [content(4096), content(4096)]).collect();
         let both = ["one", "two"].map(|name| system.create(inner, &name.into(), Kind::File).unwrap());
         for (number, pieces) in pieces.iter().enumerate() {
@@ -139,7 +140,7 @@ fn files_that_were_deleted_here() {
         let verdict = ntfsfix(&image);
         assert!(verdict.clean, "{}", verdict.output);
         let (report, mut harvest) = recover(device);
-        // The file that is there now has the name of one that was deleted, which the harvest has room for once.
+        // The existing file has the name of a deleted one, and the harvest keeps one file of each path.
         assert_eq!(harvest.remove("/replaced"), Some((false, Ok(sum(&[7; 9_000])))));
         assert!(harvest.values().all(|(is_deleted, _)| *is_deleted));
         let gone = missing(&expected, &harvest);
@@ -177,7 +178,7 @@ fn volumes_that_cannot_be_opened() {
     }
 }
 
-/// A record of which a part makes no sense gives what the rest says, marked.
+/// A record of which a part makes no sense gives what its other parts say, marked as damaged.
 #[test]
 fn what_stands_in_a_record_that_makes_no_sense_is_marked() {
     let device = USUAL.make();
@@ -193,7 +194,7 @@ fn what_stands_in_a_record_that_makes_no_sense_is_marked() {
     for at in (0..device.len()).step_by(1024) {
         device.read_at(at, &mut record).unwrap();
         if record.starts_with(b"FILE") && record.windows(6).any(|part| part == name) {
-            // Where the value of its first attribute stands.
+            // The offset of the value of its first attribute becomes nonsense.
             let first = usize::from(u16::from_le_bytes([record[0x14], record[0x15]]));
             record[first + 0x14..first + 0x16].fill(0xF0);
             device.write_at(at, &record).unwrap();

@@ -1,4 +1,4 @@
-//! Clusters that cannot be read: found with the files on them, and kept from use.
+//! Clusters that cannot be read: reported with the files on them, and kept from use.
 
 mod common;
 mod judges;
@@ -38,7 +38,7 @@ fn bad_clusters_are_taken_out_of_use() {
         let (hit, _) = (place("hit"), place("whole"));
         let free = system.space().unwrap().free;
         system.unmount().unwrap();
-        // Two sectors of different clusters of a file, far from its start, and one that nothing has.
+        // Two sectors in different clusters of a file, far from its start, and one that no file has.
         let sector = u64::from(volume.sector);
         let last = memory.len() - 300 * volume.cluster;
         let places = [hit + 70_000 / sector * sector, hit + 200_000 / sector * sector, last];
@@ -46,7 +46,7 @@ fn bad_clusters_are_taken_out_of_use() {
         for at in places {
             device.inject(When::within(Operation::Read, at..at + sector), Fault::Fail);
         }
-        // Whoever only looks at structures finds nothing.
+        // A check that only looks at structures finds nothing.
         assert!(Ntfs.check(&device, CheckOptions::default(), &Silent).unwrap().is_clean());
         let before = memory_bytes(&memory);
         let report = check(&device, false);
@@ -56,12 +56,12 @@ fn bad_clusters_are_taken_out_of_use() {
         assert!(memory_bytes(&memory) == before, "a check wrote something");
         let report = check(&device, true);
         assert_eq!(codes(&report)[..2], expected.map(|(code, path, _)| (code, path, true)));
-        // The bitmap has to know of it, and `$MFTMirr` where it has the record of `$BadClus`.
+        // The bitmap must show the change, and so must `$MFTMirr` if it has the record of `$BadClus`.
         let follows = |found: &&str| ["bitmap-free", "mirror"].contains(found);
         assert!(report.findings[2..].iter().all(|found| found.repaired && follows(&found.code)));
         assert_eq!(report.exit_code(), 1);
         assert_eq!(check(&device, false).found, 0);
-        // The file has what can be read of it, zeroes for the rest, and can be read from the worn device.
+        // The file has the bytes that can be read, zeroes for the others, and can be read from the worn device.
         let device: Arc<dyn Device> = Arc::new(device);
         let system = open(device.clone());
         assert_eq!(system.space().unwrap().free, free - 3, "{volume:?}");
@@ -77,7 +77,7 @@ fn bad_clusters_are_taken_out_of_use() {
             }
             assert!(found == expected, "{volume:?}: {name}");
         }
-        // Nothing gets the bad ones, not even when the volume is full.
+        // No file gets the bad clusters, not even when the volume is full.
         let file = system.create(Node::ROOT, &"fill".into(), Kind::File).unwrap();
         let piece = vec![1; 1 << 20];
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! Writes that were planned past the end and failed: what lies there reads as zeroes, and what others write after it stays.
+//! Planned writes past the end that failed: their range reads as zeroes, and data that is written behind it stays.
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
@@ -40,7 +40,7 @@ fn what_is_written_behind_a_failed_write_stays() {
     assert!(content(&*system, node) == expected, "after it was opened anew");
 }
 
-/// The clusters that a failed write leaves behind are free when nothing on disk leads to them.
+/// The clusters of a failed write are free again, as nothing on disk leads to them.
 #[test]
 fn a_failed_write_takes_no_clusters_along() {
     let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));

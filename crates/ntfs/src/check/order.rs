@@ -1,4 +1,4 @@
-//! How the keys of indexes are ordered, written anew: the other implementation is the open volume's.
+//! The order of keys in indexes, implemented a second time: the first implementation is that of the open volume.
 
 use crate::layout::FileName;
 use crate::layout::bytes::u32_at;
@@ -31,7 +31,7 @@ pub fn compare(rule: u32, upper: &[u16], left: &[u8], right: &[u8]) -> Option<Or
     }
 }
 
-/// Compares two names: by their letters in upper case, and where those are the same, as they are.
+/// Compares two names: by their letters in upper case and, where those are the same, by the letters themselves.
 pub fn names(upper: &[u16], left: &[u16], right: &[u16]) -> Ordering {
     let fold = |unit: &u16| upper.get(usize::from(*unit)).copied().unwrap_or(*unit);
     left.iter().map(fold).cmp(right.iter().map(fold)).then_with(|| left.cmp(right))

@@ -1,4 +1,4 @@
-//! Files that no directory has: they are put into `found.000` in the root.
+//! Files that no directory leads to: they are put into `found.000` in the root.
 
 use super::file::{Assembled, key};
 use super::names::{File, KnownName};
@@ -12,10 +12,10 @@ use crate::layout::{
 use platter_vfs::Result;
 use std::collections::BTreeSet;
 
-/// What the directory is called.
+/// The name of the directory for such files.
 const FOUND: &str = "found.000";
 
-/// Gives every file that no directory has a name in [`FOUND`].
+/// Gives every file that no directory leads to a name in the directory [`FOUND`].
 pub fn connect(check: &mut Check<'_>) -> Result<()> {
     let orphans = std::mem::take(&mut check.orphans);
     if orphans.is_empty() {
@@ -56,7 +56,7 @@ pub fn connect(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The name in `$Extend` of a system file that has lost its own, by the indexes that it has.
+/// The name in `$Extend` of a system file that has lost its own, which its indexes and streams tell.
 fn system_name(check: &Check<'_>, number: u64) -> Result<Option<Box<[u16]>>> {
     let file = Assembled::read(check, number, &mut Vec::new())?;
     let has = |kind, name| !file.find(&key(kind, name)).is_empty();
@@ -80,7 +80,7 @@ fn system_name(check: &Check<'_>, number: u64) -> Result<Option<Box<[u16]>>> {
     Ok((is_directory && !is_there).then_some(units))
 }
 
-/// The directory, made if it is not there; the root if there is no room for it.
+/// The directory [`FOUND`], made if it does not exist; the root if there is no record for it.
 fn found(check: &mut Check<'_>) -> Result<Reference> {
     let root = Reference::new(known::ROOT, check.sequence(known::ROOT));
     let units: Box<[u16]> = FOUND.encode_utf16().collect();

@@ -1,4 +1,4 @@
-//! One record of `$MFT` as it stands on the device: what it is at first sight, and what can be read of it.
+//! One record of `$MFT` as it stands on the device: its state according to its header, and the parts that can be read.
 
 use super::disk::Disk;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
@@ -7,20 +7,20 @@ use crate::layout::{
 };
 use platter_vfs::{Error, Result};
 
-/// What a record is.
+/// The state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordState {
-    /// It has nothing.
+    /// It is unused.
     Free,
-    /// It has a file.
+    /// It is the base record of a file.
     Base,
-    /// It has a part of a file's attributes.
+    /// It extends a file: it has a part of the file's attributes.
     Extension,
     /// It cannot be read.
     Bad,
 }
 
-/// Reads what can be read of a record whose update sequence was removed: what is wrong is told, and left out.
+/// Reads the undamaged parts of a record whose update sequence was removed, and returns them with a list of the faults.
 ///
 /// # Errors
 /// [`Error::Damaged`] if it is no record at all.
@@ -42,7 +42,7 @@ pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
         faults.push(format!("first attribute: expected at {usual}, found {position}"));
         position = usual;
     }
-    // The header alone, as a record without attributes.
+    // The header is read by itself, as that of a record without attributes.
     let mut header = bytes.to_vec();
     put(&mut header, 0x14, usual as u16);
     put(&mut header, 0x18, bytes.len() as u32);
@@ -73,7 +73,7 @@ pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
 /// The entries of an attribute list.
 ///
 /// # Errors
-/// [`Error::Damaged`] if it is not one as a whole; [`Error::Device`].
+/// [`Error::Damaged`] if the list cannot be read as a whole; [`Error::Device`].
 pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u64) -> Result<Vec<ListEntry>> {
     let bytes = match &attribute.content {
         AttributeContent::Resident { value, .. } => value.clone(),
@@ -96,7 +96,7 @@ pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u6
     ListEntry::read_all(&bytes, at)
 }
 
-/// What a record is at first sight: its state, its sequence number and the record that it extends.
+/// The state of a record according to its header, its sequence number, and the record that it extends.
 pub fn look(bytes: &mut [u8], at: u64) -> (RecordState, u16, Reference) {
     let sequence = u16_at(bytes, 0x10);
     let none = Reference::default();

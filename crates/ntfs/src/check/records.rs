@@ -1,4 +1,4 @@
-//! `$MFT` as the check reads it: where its records are.
+//! `$MFT` as the check reads it: the places of its records.
 
 use super::disk::Disk;
 use super::mft;
@@ -7,30 +7,31 @@ use crate::layout::bytes::u32_at;
 use crate::layout::{AttributeContent, Geometry, Kind, Record, Run, fixup, runs};
 use platter_vfs::{Error, Result};
 
-/// Where the records are.
+/// The places of the records.
 pub struct Table {
     /// The runs of `$MFT`'s data.
     pub runs: Vec<Run>,
-    /// How many records were ever written.
+    /// How many records were ever written, by the valid length.
     pub count: u64,
-    /// The records that have these runs, except the first.
+    /// The records that have further pieces of these runs, besides the first record.
     pub pieces: Vec<mft::Piece>,
-    /// The first record could not be used: its copy in `$MFTMirr` was.
+    /// Whether the copy of the first record in `$MFTMirr` was used, as the record itself cannot be or leads to fewer
+    /// records.
     pub is_from_mirror: bool,
-    /// Both could be.
+    /// Whether both the first record and its copy can be used.
     pub has_mirror: bool,
-    /// How many of some records are where they are expected, and how many there are.
+    /// How many records of a sample are where they are expected, and how many records there are.
     pub score: (u64, u64),
 }
 
-/// The most records that are looked at to see whether runs of `$MFT` are right.
+/// How many records spread over `$MFT` are looked at to see whether its runs are right.
 const SAMPLES: u64 = 64;
 
 impl Table {
     /// Finds `$MFT` by its own first record, or by the copy of it.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if neither leads to it.
+    /// [`Error::Damaged`] if neither leads to `$MFT`.
     pub fn find(disk: &Disk, geometry: &Geometry) -> Result<Table> {
         let mut strays = None;
         let [own, mirror] = [geometry.mft, geometry.mirror]
@@ -78,11 +79,11 @@ impl Table {
             .filter(|entry| entry.kind == Kind::DATA && entry.name.is_empty() && entry.record.number() > 0)
             .map(|entry| entry.record.number())
             .collect();
-        // Without a list there are no further pieces, whatever a size says.
+        // Without an attribute list there are no further pieces, whatever the allocated size says.
         let has_list = record.attributes.iter().any(|other| other.kind == Kind::ATTRIBUTE_LIST);
         let whole = if has_list { first.allocated / geometry.cluster } else { 0 };
         let pieces = mft::follow(disk, geometry, &mut found, whole, &listed, strays)?;
-        // Holes have no records.
+        // The table ends at a hole, which has no records.
         let whole = found.iter().take_while(|run| run.lcn.is_some()).last().map_or(0, Run::end);
         let bytes = first.size.min(first.valid).min(whole * geometry.cluster);
         let count = bytes / u64::from(geometry.record);
@@ -95,8 +96,8 @@ impl Table {
         Ok(table)
     }
 
-    /// How many records of a sample, read through these runs, are file records with the right number in them: the more, the
-    /// likelier the runs are those of the table.
+    /// How many records of a sample, read through these runs, are file records with the right number in them: the more,
+    /// the likelier the runs are those of the table.
     fn measure(&self, disk: &Disk, geometry: &Geometry) -> u64 {
         let is_right = |number: u64| {
             let mut bytes = vec![0; geometry.record as usize];
@@ -111,7 +112,7 @@ impl Table {
         few + spread.filter(|&number| is_right(number)).count() as u64
     }
 
-    /// Where a record begins, in bytes on the device.
+    /// The device offset of a record in bytes.
     pub fn place(&self, geometry: &Geometry, number: u64) -> u64 {
         let offset = number * u64::from(geometry.record);
         super::disk::pieces(geometry, &self.runs, offset, 1).first().and_then(|piece| piece.1).unwrap_or(0)

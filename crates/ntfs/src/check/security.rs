@@ -1,4 +1,4 @@
-//! `$Secure`: descriptors, their two indexes, and the numbers by which files name them.
+//! `$Secure`: descriptors, their two indexes, and the numbers by which files refer to them.
 
 use super::file::{Assembled, key, outside};
 use super::record::RecordState;
@@ -11,7 +11,7 @@ use crate::layout::{
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Its indexes: by number and by hash.
+/// The indexes of `$Secure`: by number and by hash.
 const INDEXES: [&str; 2] = ["$SII", "$SDH"];
 
 /// The most bytes of `$SDS` that are read.
@@ -29,7 +29,7 @@ const EVERYTHING: [u8; 0x68] = [
     1, 2, 0, 0, 0, 0, 0, 5, 0x20, 0, 0, 0, 0x20, 2, 0, 0,
 ];
 
-/// Compares the descriptors with their indexes and with what files name.
+/// Compares the descriptors with their indexes and with the numbers in files.
 pub fn examine(check: &mut Check<'_>) -> Result<()> {
     if check.state(known::SECURE) != RecordState::Base {
         return Ok(());
@@ -37,7 +37,7 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     let mut file = Assembled::read(check, known::SECURE, &mut Vec::new())?;
     let sds = key(Kind::DATA, "$SDS");
     let Some((runs, header)) = file.runs(check.geometry.clusters, &sds) else {
-        // Volumes before 3.0 have none.
+        // Volumes before 3.0 have no `$SDS`.
         return remake(check, &mut file);
     };
     let mut bytes = vec![0; header.size.min(header.allocated).min(MOST) as usize];
@@ -66,7 +66,8 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     numbers(check, &found)
 }
 
-/// The descriptors by number. A copy that is damaged is replaced by the other one: how many were, and the first.
+/// The descriptors by number. A damaged copy is replaced by the other one; also returns how many were, and the offset
+/// of the first.
 fn descriptors(bytes: &mut [u8]) -> (BTreeMap<u32, DescriptorHeader>, Option<(u64, u64)>) {
     let mut found = BTreeMap::new();
     let mut mended: Option<(u64, u64)> = None;
@@ -101,7 +102,7 @@ fn descriptors(bytes: &mut [u8]) -> (BTreeMap<u32, DescriptorHeader>, Option<(u6
     (found, mended)
 }
 
-/// The descriptor at a place, if its header says that it is at `offset`, and its hash is right.
+/// The descriptor at `at`, if its header says that it is at `offset`, and its hash is right.
 fn descriptor(bytes: &[u8], at: u64, offset: u64, end: u64) -> Option<DescriptorHeader> {
     let rest = bytes.get(usize::try_from(at).ok()?..usize::try_from(end).ok()?)?;
     let header = DescriptorHeader::from_bytes(rest)?;
@@ -111,7 +112,8 @@ fn descriptor(bytes: &[u8], at: u64, offset: u64, end: u64) -> Option<Descriptor
     is_right.then_some(header)
 }
 
-/// Compares one of the two indexes with the descriptors, and makes it anew. Whether it was is the answer.
+/// Compares one of the two indexes with the descriptors; a repair builds it anew if they differ. Returns whether it
+/// did.
 fn index(
     check: &mut Check<'_>,
     file: &mut Assembled,
@@ -168,7 +170,7 @@ fn index(
     let is_made = build::index(check, file, &shape, &entries)?;
     if !is_made {
         no_room(check);
-        // What was taken out to make room is still there.
+        // The attributes that were removed to make room are still on the device: the file is read again.
         *file = Assembled::read(check, known::SECURE, &mut Vec::new())?;
     }
     Ok(is_made)
@@ -178,7 +180,8 @@ fn no_room(check: &mut Check<'_>) {
     check.cannot("index-full", Some(known::SECURE), "$Secure: no room for its indexes".into());
 }
 
-/// Files name descriptors that are there.
+/// Compares the numbers in files with the descriptors. A repair gives the first descriptor to files whose own is
+/// missing.
 fn numbers(check: &mut Check<'_>, descriptors: &BTreeMap<u32, DescriptorHeader>) -> Result<()> {
     let Some(&first) = descriptors.keys().next() else { return Ok(()) };
     let unknown: Vec<(u64, u32)> = check
@@ -207,7 +210,7 @@ fn numbers(check: &mut Check<'_>, descriptors: &BTreeMap<u32, DescriptorHeader>)
     Ok(())
 }
 
-/// `$Secure` without any descriptor gets one.
+/// Gives `$Secure` one descriptor if it has none at all.
 fn remake(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let message = "$Secure: $SDS: expected security descriptors, found none".to_owned();
     check.find("security-lost", Severity::DataLoss, Some(known::SECURE), message, check.is_repairing);
@@ -228,7 +231,7 @@ fn remake(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     Ok(())
 }
 
-/// Gives a record what `$Secure` has, with one descriptor.
+/// Gives a record the attributes of `$Secure`, with one descriptor.
 pub fn fill(check: &mut Check<'_>, record: &mut Record) -> Result<()> {
     let header = DescriptorHeader {
         hash: descriptor_hash(&EVERYTHING),

@@ -1,4 +1,5 @@
-//! Writing a file back: its attributes into as many records as they take, with a list of them if it is more than one.
+//! Writing a file back: its attributes into as many records as they take, with an attribute list if that is more than
+//! one.
 
 use super::Check;
 use super::file::{Assembled, Part, key, outside};
@@ -10,8 +11,8 @@ use crate::layout::{Attribute, AttributeContent, Kind, ListEntry, NonResident, R
 use platter_vfs::Result;
 
 impl Assembled {
-    /// Writes the records that changed, after the attribute list was made anew if there is one. `false` if something
-    /// does not fit; then nothing is written.
+    /// Writes the records that changed, with a new attribute list if there are several. Returns `false`, and writes
+    /// nothing, if something does not fit.
     pub fn store(&mut self, check: &mut Check<'_>) -> Result<bool> {
         if !self.records.iter().any(|part| part.is_changed) {
             return Ok(true);
@@ -50,20 +51,20 @@ impl Assembled {
         Ok(true)
     }
 
-    /// Puts attributes in their order, with different numbers.
+    /// Puts attributes in the order of their types, each with its own number in its record.
     fn arrange(&mut self, check: &Check<'_>) {
         let room = Record::room(check.geometry.record as usize);
         for part in &mut self.records {
             if may_have_list(self.number) {
                 part_long_runs(part, check.geometry.clusters, room);
             }
-            // Drivers stop looking where a type comes that is behind the one they want.
+            // Drivers stop searching a record at the first attribute whose type is behind the one they want.
             part.record.attributes.sort_by_key(|attribute| attribute.kind);
             renumber(part);
         }
     }
 
-    /// Leaves out extension records that have nothing any more.
+    /// Leaves out extension records that have no attributes any more.
     fn drop_empty(&mut self) -> bool {
         let mut is_base = true;
         self.records.retain(|part| std::mem::take(&mut is_base) || !part.record.attributes.is_empty());
@@ -153,14 +154,14 @@ impl Assembled {
     }
 }
 
-/// Whether a repair may put attributes of a file into records of their own: those that lead to all others, or that are
-/// read before any other, stay whole.
+/// Whether a repair may put attributes of a file into extension records. Files that lead to all others, or that are
+/// read before any other, keep their attributes in the base record.
 fn may_have_list(number: u64) -> bool {
     number >= known::FIRST_FREE
         || [known::ROOT, known::BITMAP, known::SECURE, known::EXTEND].contains(&number)
 }
 
-/// Parts attributes whose runs do not fit into any record.
+/// Divides attributes whose runs do not fit into any record.
 fn part_long_runs(part: &mut Part, clusters: u64, room: usize) {
     while let Some(index) = part.record.attributes.iter().position(|other| other.length() > room) {
         let attribute = &mut part.record.attributes[index];
@@ -168,7 +169,7 @@ fn part_long_runs(part: &mut Part, clusters: u64, room: usize) {
         let AttributeContent::NonResident(piece) = &mut attribute.content else { return };
         let fixed = fixed - piece.pairs.len().next_multiple_of(8);
         let mut all = Vec::new();
-        // As far as they are right: what is not is told elsewhere.
+        // Only the runs before the first damage, which is reported elsewhere.
         let _ = runs::unpack_into(&mut all, &piece.pairs, piece.first, piece.end, clusters, 0);
         let (pairs, fitted) = runs::pack(&all, (room - fixed) & !7);
         if fitted == 0 || fitted >= all.len() {
@@ -192,14 +193,14 @@ fn part_long_runs(part: &mut Part, clusters: u64, room: usize) {
     }
 }
 
-/// Gives attributes that have the same number in their record others.
+/// Gives new numbers to attributes that have the same number as another one in their record.
 fn renumber(part: &mut Part) {
     let record = &mut part.record;
     let mut next =
         record.attributes.iter().map(|attribute| attribute.id).max().map_or(0, |id| id.saturating_add(1));
     let mut seen = std::collections::BTreeSet::new();
     if next == u16::MAX {
-        // The numbers are used up: all anew.
+        // The numbers are used up: all attributes are numbered anew.
         next = 0;
         record.attributes.iter_mut().for_each(|attribute| {
             attribute.id = next;

@@ -1,4 +1,4 @@
-//! Attributes and their clusters: runs, sizes, and who else has them.
+//! Attributes and their clusters: runs, sizes, and other attributes that have the same clusters.
 
 use super::file::{Assembled, AttributePlace, Key, taken};
 use super::{Check, Severity};
@@ -10,12 +10,12 @@ use crate::layout::{
 };
 use platter_vfs::Result;
 
-/// How often all clusters of a volume may be claimed again before what claims more is taken for garbage.
+/// How often all clusters of a volume may be claimed again before further claims are taken for garbage.
 const CLAIMS: u64 = 16;
 
-/// Looks at all attributes of a file, and claims their clusters.
+/// Checks all attributes of a file, and claims their clusters.
 pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
-    // Taking one out moves the others, so the places are looked up again for each.
+    // Removing an attribute moves the others, so the places are looked up again for each.
     for key in file.streams().into_keys() {
         let places = file.find(&key);
         let resident = places.iter().filter(|place| file.attribute(**place).value().is_some()).count();
@@ -40,7 +40,7 @@ pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     Ok(())
 }
 
-/// What a file's data is, the file says too.
+/// Compares the flags in `$STANDARD_INFORMATION` with those of the file's data.
 fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
     let standard = file
         .value(Kind::STANDARD_INFORMATION)
@@ -51,7 +51,8 @@ fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
     let own = data.iter().map(|place| file.attribute(*place)).find(|data| data.name.is_empty());
     let own = own.map_or(0, |data| data.flags);
     let has_reparse = !file.of(Kind::REPARSE_POINT).is_empty();
-    // What the attributes say, as far as they do: a directory that is encrypted says so for what is made in it.
+    // The flag that the attributes require; `None` if both are right: a directory, which has no data, may have the flag
+    // for new files in it.
     let told = |flag: u16| match (own & flag != 0, any & flag != 0 || data.is_empty()) {
         (true, _) => Some(true),
         (false, true) => None,
@@ -93,7 +94,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         is_wrong = true;
         check.find("runs", Severity::DataLoss, Some(file.number), format!("{name}: {fault}"), repairing);
         if is_packed && header.unit < 32 {
-            // A unit of which a part is gone cannot be unpacked.
+            // A compression unit of which a part is missing cannot be unpacked.
             cut(&mut runs, header.unit);
         }
     }
@@ -143,7 +144,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
     }
 }
 
-/// The runs of all pieces as far as they are right, and what is not.
+/// The runs of all pieces up to the first fault, and that fault.
 fn unpack(
     check: &Check<'_>,
     file: &Assembled,
@@ -169,7 +170,7 @@ fn unpack(
     Some((found, None))
 }
 
-/// Takes the last clusters away that are not a whole unit.
+/// Removes the clusters at the end that are not a whole compression unit.
 fn cut(runs: &mut Vec<Run>, unit: u8) {
     let end = runs.last().map_or(0, Run::end);
     let whole = end >> unit << unit;
@@ -199,7 +200,7 @@ fn claim(check: &mut Check<'_>, file: &Assembled, key: &Key, runs: &mut Vec<Run>
     }
 }
 
-/// Compares the sizes with the runs. Whether something is to be written anew is the answer.
+/// Compares the sizes with the runs. Returns whether the attribute must be written anew.
 fn sizes(
     check: &mut Check<'_>,
     file: &Assembled,
@@ -237,7 +238,7 @@ fn sizes(
     !wrong.is_empty()
 }
 
-/// An attribute as a message names it.
+/// The name of an attribute in messages.
 pub fn told(key: &Key) -> String {
     match key.1.is_empty() {
         true => key.0.to_string(),

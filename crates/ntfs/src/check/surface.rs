@@ -1,7 +1,7 @@
-//! The surface: every cluster is read, whether something has it or not.
+//! The surface: every cluster is read, whether an attribute has it or not.
 //!
-//! One that cannot be read goes to `$BadClus`, so that nothing gets it. A file on it gets another cluster in its place,
-//! with those of its sectors that can be read; that file is named, for a part of its content is lost.
+//! A cluster that cannot be read goes to `$BadClus`, so that no file gets it. A file that has it gets another cluster
+//! in its place, with those of its sectors that can be read; the file is reported, as a part of its content is lost.
 
 use super::clusters::Clusters;
 use super::file::{Assembled, Key, key};
@@ -15,22 +15,22 @@ use platter_vfs::Result;
 /// Bytes that are read at once.
 const READ: u64 = 1 << 20;
 
-/// What is known of the surface, from round to round.
+/// The result of reading the surface, kept from round to round.
 #[derive(Default)]
 pub struct Surface {
     is_wanted: bool,
-    /// The clusters that cannot be read, once it was.
+    /// The clusters that cannot be read, once the surface was read.
     bad: Option<Clusters>,
 }
 
 impl Surface {
-    /// Nothing yet.
+    /// A surface that was not read yet.
     pub fn new(is_wanted: bool) -> Surface {
         Surface { is_wanted, bad: None }
     }
 }
 
-/// Reads the surface in the first round, and puts right what it can in each.
+/// Reads the surface in the first round, and repairs what it can in each round.
 pub fn examine(check: &mut Check<'_>) -> Result<()> {
     if !check.surface.is_wanted || check.state(known::BAD_CLUSTERS) != RecordState::Base {
         return Ok(());
@@ -53,7 +53,7 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     outcome
 }
 
-/// Reads all clusters that are not known to be bad; those that cannot be read are the answer.
+/// Reads all clusters that are not known to be bad, and returns those that cannot be read.
 fn scan(check: &Check<'_>, noted: &Clusters) -> Clusters {
     let (cluster, clusters) = (check.geometry.cluster, check.geometry.clusters);
     let per_read = (READ / cluster).max(1);
@@ -78,7 +78,7 @@ fn scan(check: &Check<'_>, noted: &Clusters) -> Clusters {
 
 fn resolve(check: &mut Check<'_>, bad: &Clusters, noted: &Clusters) -> Result<()> {
     if check.is_repairing {
-        // Nothing gets them from here on.
+        // No file gets these clusters from here on.
         for cluster in all(bad, check.geometry.clusters) {
             check.used.add(cluster, 1);
         }
@@ -103,13 +103,13 @@ fn resolve(check: &mut Check<'_>, bad: &Clusters, noted: &Clusters) -> Result<()
     note(check, bad, noted, &stuck)
 }
 
-/// The clusters of a set, which are few.
+/// The clusters of a set that has few.
 fn all(set: &Clusters, clusters: u64) -> impl Iterator<Item = u64> + '_ {
     let pieces = (0..clusters).step_by(READ as usize).filter(|start| set.has_any(*start, READ));
     pieces.flat_map(move |start| (start..(start + READ).min(clusters)).filter(|cluster| set.has(*cluster)))
 }
 
-/// Tells that clusters of an attribute cannot be read, and gives it others.
+/// Reports the clusters of an attribute that cannot be read. A repair gives the attribute others in their place.
 fn replace(
     check: &mut Check<'_>,
     file: &mut Assembled,
@@ -118,7 +118,7 @@ fn replace(
     bad: &Clusters,
     stuck: &mut Clusters,
 ) -> Result<()> {
-    // What the system has stands where it must.
+    // The system's files must stay where they are.
     let is_moved = check.is_repairing && file.number >= known::FIRST_FREE;
     let (mut count, mut first, mut is_whole) = (0u64, None, is_moved);
     let mut replaced: Vec<Run> = Vec::new();
@@ -171,7 +171,7 @@ fn rescue(check: &mut Check<'_>, from: u64, to: u64) -> Result<()> {
     check.disk.write(to * cluster, &bytes)
 }
 
-/// Puts bad clusters into `$BadClus`, but for those that something could not be taken from.
+/// Puts bad clusters into `$BadClus`, except those that are still part of a file.
 fn note(check: &mut Check<'_>, bad: &Clusters, noted: &Clusters, stuck: &Clusters) -> Result<()> {
     let clusters = check.geometry.clusters;
     let is_new = |cluster: &u64| !noted.has(*cluster) && !stuck.has(*cluster);

@@ -1,4 +1,5 @@
-//! The volume's own files: made anew where their records are lost, and their content where it can only be one thing.
+//! The volume's own files: built anew if their records are lost, or if content that is the same on every volume is
+//! damaged.
 
 use super::file::{Assembled, key, outside};
 use super::names::{File, KnownName, NAMES};
@@ -13,20 +14,21 @@ use crate::layout::{
 };
 use platter_vfs::Result;
 
-/// Records that `$MFTMirr` has, if a cluster has no more.
+/// The number of records in `$MFTMirr`, if a cluster has no more.
 const MIRRORED: u64 = 4;
 
-/// Bytes of `$MFTMirr` that Windows keeps in step with `$MFT`, where a cluster has more: on a volume that it made with
-/// clusters of 2 MiB, the 24 records of 1 KiB in front are those of `$MFT`, and the others stand as they were formatted.
+/// Bytes of `$MFTMirr` that Windows keeps in step with `$MFT`, where a cluster has more: on a volume that Windows made
+/// with clusters of 2 MiB, the first 24 records of 1 KiB are those of `$MFT`, and the others are as they were
+/// formatted.
 const IN_STEP: u64 = 24 << 10;
 
 /// Bytes of `$UpCase`.
 const UPCASE: usize = 2 << 16;
 
-/// Bytes at the beginning that `$Boot` has.
+/// Bytes at the beginning of the volume that belong to `$Boot`.
 const BOOT: u64 = 8192;
 
-/// The first records have a copy in `$MFTMirr`: it is used where they are lost.
+/// Restores the first records from their copies in `$MFTMirr`, where the records are lost.
 pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
     for number in 0..MIRRORED.min(check.table.count) {
         let must = number == 0 && check.table.is_from_mirror;
@@ -46,7 +48,7 @@ pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
             NAMES[number as usize]
         );
         if !is_whole && check.state(number) == RecordState::Base {
-            // What is left of it is examined.
+            // The readable parts of the record are examined.
             continue;
         }
         if !is_whole {
@@ -65,7 +67,7 @@ pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether one of the first records is as a whole what it should be.
+/// Whether one of the first records is whole and has the attributes that it must have.
 fn is_sound(check: &Check<'_>, number: u64) -> bool {
     let mut faults = Vec::new();
     let file =
@@ -78,7 +80,7 @@ fn is_sound(check: &Check<'_>, number: u64) -> bool {
         && !file.find(&key(Kind::STANDARD_INFORMATION, "")).is_empty()
 }
 
-/// Looks at what the system files have, now that all claims are known.
+/// Checks the system files, now that all claims are known.
 pub fn examine(check: &mut Check<'_>) -> Result<()> {
     for number in MIRRORED..known::FIRST_FREE.min(check.table.count) {
         let is_needed = number <= known::EXTEND || check.state(number) == RecordState::Bad;
@@ -97,7 +99,7 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     volume(check)
 }
 
-/// The content of a system file: what stands there if it is right, and what it is made otherwise.
+/// Checks the content of a system file, and returns it if it is right. A repair replaces other content by `usual`.
 fn content(
     check: &mut Check<'_>,
     number: u64,
@@ -123,7 +125,7 @@ fn content(
     Ok(None)
 }
 
-/// Gives a file this content, in its own clusters if they are enough.
+/// Gives a file this content, in its own clusters if they are enough, else in others.
 fn put_content(check: &mut Check<'_>, file: &mut Assembled, bytes: &[u8]) -> Result<()> {
     let data = key(Kind::DATA, "");
     let clusters = (bytes.len() as u64).div_ceil(check.geometry.cluster);
@@ -146,7 +148,7 @@ fn is_definitions(bytes: &[u8]) -> bool {
     let rows = bytes.chunks_exact(Definition::LENGTH).take_while(|row| u32_at(row, 0x80) != 0);
     let mut found = 0;
     for row in rows {
-        // What differs between versions are the rows of types that nobody uses, and some largest sizes.
+        // Versions differ in the rows of types that nobody uses, and in some largest sizes.
         let same = usual
             .iter()
             .any(|usual| usual.kind.0 == u32_at(row, 0x80) && row[..0x80] == usual.to_bytes()[..0x80]);
@@ -165,7 +167,8 @@ fn is_upcase(bytes: &[u8]) -> bool {
         && (0..=u16::MAX).all(|unit| upper(upper(unit)) == upper(unit))
 }
 
-/// `$Boot` has the beginning of the volume, and `$BadClus` knows all clusters.
+/// Checks that `$MFTMirr` is where the boot sector says, that `$Boot` has the beginning of the volume, and that
+/// `$BadClus` has a place for every cluster.
 fn boot(check: &mut Check<'_>) -> Result<()> {
     let data = key(Kind::DATA, "");
     if check.state(known::MFT_MIRROR) == RecordState::Base {
@@ -225,7 +228,7 @@ fn boot(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `$Bad` without any bad cluster.
+/// The stream `$Bad` of `$BadClus` without any bad cluster.
 fn bad_clusters(check: &Check<'_>) -> Attribute {
     let clusters = check.geometry.clusters;
     let size = clusters * check.geometry.cluster;
@@ -244,7 +247,7 @@ fn bad_clusters(check: &Check<'_>) -> Attribute {
     Attribute { kind: Kind::DATA, name, flags: 0, id: 0, content }
 }
 
-/// `$Volume`: version and flags.
+/// Checks the version in `$Volume`.
 fn volume(check: &mut Check<'_>) -> Result<()> {
     if check.state(known::VOLUME) != RecordState::Base {
         return Ok(());
@@ -272,7 +275,7 @@ fn volume(check: &mut Check<'_>) -> Result<()> {
     check.edit(known::VOLUME, |file| file.put(Attribute::resident(Kind::VOLUME_INFORMATION, value)))
 }
 
-/// Makes the record of a system file anew.
+/// Builds the record of a system file anew.
 fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
     let name = NAMES.get(number as usize).copied();
     let told = name.map_or("reserved".to_owned(), str::to_owned);
@@ -343,11 +346,12 @@ fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
         let known = File { sequence: record.sequence, is_directory, names, links: 1, ..File::default() };
         check.files.insert(number, known);
     }
-    // The next round walks it, and fills what has content.
+    // The next round examines the record, and restores the content that it should have.
     check.put_record(number, &record)
 }
 
-/// The end of a round: the copy of the first records, the log, and the mark that the volume is to be checked.
+/// The end of a round: checks the copy of the first records and the mark that the volume is to be checked, and prepares
+/// the log.
 pub fn finish(check: &mut Check<'_>) -> Result<()> {
     mirror(check)?;
     dirty(check)?;
@@ -372,7 +376,7 @@ fn mirror(check: &mut Check<'_>) -> Result<()> {
     if let Some(number) = unlike {
         let message =
             format!("$MFTMirr at offset {at}: expected record {number} as it is in $MFT, found another");
-        // A log has nothing about the copy: who replays renews it.
+        // The log has no changes of the copy: whoever replays it renews the copy.
         if !check.log.is_replayed {
             check.find("mirror", Severity::Inconsistent, None, message, check.is_repairing);
         }
@@ -383,7 +387,7 @@ fn mirror(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How many records `$MFTMirr` says that it has.
+/// The number of records in `$MFTMirr` according to its size.
 fn mirrored(check: &Check<'_>) -> Result<u64> {
     if check.state(known::MFT_MIRROR) != RecordState::Base {
         return Ok(MIRRORED);
@@ -393,7 +397,7 @@ fn mirrored(check: &Check<'_>) -> Result<u64> {
     Ok((size / u64::from(check.geometry.record)).max(MIRRORED))
 }
 
-/// The mark is taken away once nothing else is left.
+/// Removes the mark that the volume is to be checked, once nothing else is left to repair.
 fn dirty(check: &mut Check<'_>) -> Result<()> {
     if check.state(known::VOLUME) != RecordState::Base {
         return Ok(());

@@ -8,7 +8,7 @@ use platter_ntfs::layout::{
 use platter_testing::model::Random;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A volume as its records tell it, before it is damaged.
+/// A volume as its records describe it, before it is damaged.
 #[derive(Clone)]
 pub struct Volume {
     pub image: Vec<u8>,
@@ -17,17 +17,17 @@ pub struct Volume {
     pub files: BTreeMap<u64, File>,
 }
 
-/// One file of it.
+/// One file of a volume.
 #[derive(Clone, Default)]
 pub struct File {
     pub records: Vec<u64>,
     pub runs: Vec<Run>,
-    /// Runs of an index.
+    /// The runs of its index blocks.
     pub index: Vec<Run>,
     names: Vec<(u64, String)>,
     pub paths: Vec<String>,
     pub is_directory: bool,
-    /// Has compressed data.
+    /// Whether it has compressed data.
     pub is_packed: bool,
 }
 
@@ -89,7 +89,7 @@ impl Volume {
             .collect()
     }
 
-    /// Where bytes of runs are.
+    /// The image offset of each byte of a range in runs.
     fn places(&self, runs: &[Run], offset: u64, length: usize) -> Vec<usize> {
         (offset..offset + length as u64)
             .map(|at| {
@@ -153,13 +153,13 @@ pub const KINDS: &[&str] = &[
     "everything",
 ];
 
-/// What was hit.
+/// The records that were hit.
 #[derive(Debug, Default)]
 pub struct Hit {
     pub records: BTreeSet<u64>,
 }
 
-/// Damages a volume: the files' records that are hit are the answer. Clusters of files' data never are.
+/// Damages a volume, and returns the files' records that were hit. Clusters of files' data are never hit.
 pub fn damage(volume: &mut Volume, kind: &str, random: &mut Random) -> Hit {
     let mut hit = Hit::default();
     one(volume, kind, random, &mut hit);
@@ -226,7 +226,7 @@ fn one(volume: &mut Volume, kind: &str, random: &mut Random, hit: &mut Hit) {
             let other = *random.pick(&users);
             let copy = volume.block(&mft, other * size as u64, size);
             one_record(volume, user, hit, |bytes| bytes.copy_from_slice(&copy));
-            // One of two records that say the same may be taken for the other.
+            // Of two records with the same content, either may be taken for the other.
             hit.records.insert(other);
         }
         "system-sealed" => record(volume, random.below(12), random, hit, 3, 0..size),
@@ -310,7 +310,7 @@ fn sealed(bytes: &mut [u8], random: &mut Random, most: u64, range: std::ops::Ran
     }
 }
 
-/// Lets the runs of a file lead elsewhere, into clusters of others for example.
+/// Moves a run of each attribute of a file to another place, such as clusters of other files.
 fn runs_of(volume: &mut Volume, number: u64, random: &mut Random, hit: &mut Hit) {
     let clusters = volume.geometry.clusters;
     let size = volume.geometry.record as usize;
@@ -366,7 +366,7 @@ fn content(volume: &mut Volume, number: u64, name: &str, kind: Kind, random: &mu
     let AttributeContent::NonResident(piece) = &attribute.content else { return };
     let Ok(runs) = runs::unpack(&piece.pairs, 0, piece.end, volume.geometry.clusters, 0) else { return };
     for _ in 0..1 + random.below(4) {
-        // Where something stands is more interesting.
+        // Half of the changes are near the beginning, where the content is.
         let near = if random.chance(50) { piece.size.min(2048) } else { piece.size };
         let at = random.below(near);
         let length = (1 + random.below(40)).min(piece.size - at) as usize;

@@ -4,7 +4,7 @@ use crate::judges::{ImageFile, Mount, made};
 use platter_testing::model::Random;
 
 /// A tree with everything that ntfs-3g writes: directories deep and wide, files that are resident, in clusters,
-/// fragmented, sparse and compressed, names and streams that need several records, links of both kinds.
+/// fragmented, sparse and compressed, names and streams that need several records, hard links and symbolic links.
 const FILL: &str = r#"
 noise() { tail -c +$1 NOISE | head -c $2; }
 mkdir deep many z links Ünï gone
@@ -27,14 +27,15 @@ for i in 1 2 3 4 5 6 7 8 9; do seq $i 3000 > gone/$i; done
 for i in 2 4 6 8; do rm gone/$i; done
 "#;
 
-/// A volume of mkntfs with clusters of `cluster` bytes and some `files` small files.
+/// A volume made by mkntfs with clusters of `cluster` bytes, filled with some `files` small files and the rest of the
+/// tree.
 pub fn filled(length: u64, cluster: u64, files: u32) -> ImageFile {
     let image = made(length, cluster);
     fill(&image, cluster, files);
     image
 }
 
-/// Fills a new volume.
+/// Fills a new volume with the tree.
 pub fn fill(image: &ImageFile, cluster: u64, files: u32) {
     let mount = Mount::writing(image).expect("a new volume can be mounted");
     let packed = if cluster <= 4096 { "setfattr -h -v 0x00000810 -n system.ntfs_attrib_be z" } else { ":" };

@@ -1,4 +1,5 @@
-//! What others read of files besides their content: flags, times, security descriptors, named streams, links.
+//! Facts that other implementations read of files besides their content: flags, times, security descriptors, named
+//! streams, links.
 
 use super::readers::sum;
 use super::{ImageFile, Mount, run};
@@ -6,7 +7,7 @@ use platter_testing::model::judge::each_name;
 use platter_vfs::{DosFlags, FileSystem, Kind, Timestamp};
 use std::collections::BTreeMap;
 
-/// What is known of a file or directory.
+/// The facts of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Flags that a user can set.
@@ -21,10 +22,10 @@ pub struct Facts {
     pub links: u32,
 }
 
-/// In place of the sum of a descriptor: it was not found.
+/// Stands in place of the sum of a descriptor that was not found.
 pub const UNREAD: &str = "unread";
 
-/// By path. System files are left out.
+/// The facts of all files by path. System files are left out.
 pub type All = BTreeMap<String, Facts>;
 
 /// Units of 100 ns between 1601 and 1970.
@@ -34,12 +35,12 @@ fn units(time: Timestamp) -> u64 {
     (time.seconds * 10_000_000 + i64::from(time.nanoseconds / 100) + EPOCH) as u64
 }
 
-/// As we read them.
+/// The facts as Platter reads them.
 pub fn ours(system: &dyn FileSystem) -> All {
     let mut all = All::new();
     each_name(system, &mut |path, node, attributes| {
         let known = |time: Option<Timestamp>| units(time.expect("a time that NTFS keeps"));
-        // The content of a link is not asked for by its name.
+        // A link has no streams that can be read by its name.
         let streams = if attributes.kind == Kind::SymbolicLink { Vec::new() } else { streams(system, node) };
         let facts = Facts {
             flags: attributes.flags.0 & DosFlags::SETTABLE.0,
@@ -92,18 +93,19 @@ fn script(name: &str, argument: &str) -> String {
     run("python3", &[&format!("{}/tests/judges/{name}", env!("CARGO_MANIFEST_DIR")), argument])
 }
 
-/// As libfsntfs reads them; it does not count links, and what descriptors it does not find are [`UNREAD`].
+/// The facts as libfsntfs reads them. It does not count links, and descriptors that it does not find are [`UNREAD`].
 pub fn libfsntfs(image: &ImageFile) -> All {
     parse(&script("fsntfs_facts.py", image.path()).replace('\n', "\t0\n"))
 }
 
-/// As ntfs-3g shows them.
+/// The facts as ntfs-3g shows them.
 pub fn ntfs_3g(image: &ImageFile) -> All {
     let mount = Mount::reading(image).unwrap_or_else(|reason| panic!("{reason}"));
     parse(&script("mounted_facts.py", mount.path().to_str().expect("a path in UTF-8")))
 }
 
-/// Size and times in seconds since 1970 (modification, access, change, creation) of every file, as The Sleuth Kit lists them.
+/// Size and times in seconds since 1970 (modification, access, change, creation) of every file, as The Sleuth Kit lists
+/// them.
 pub fn sleuth_kit(image: &ImageFile) -> BTreeMap<String, (u64, [i64; 4])> {
     let listed = run("fls", &["-f", "ntfs", "-r", "-p", "-u", "-m", "/", image.path()]);
     let one = |line: &str| {
@@ -112,7 +114,7 @@ pub fn sleuth_kit(image: &ImageFile) -> BTreeMap<String, (u64, [i64; 4])> {
         let [_, name, place, mode, _, _, size, accessed, modified, changed, created] = fields[..] else {
             panic!("fls printed {line:?}");
         };
-        // "r/r": by its name and by its record. Type 128 is content, which has no name of its own here.
+        // "r/r": a file by its name and by its record. Type 128 is `$DATA`, which has no attribute name here.
         let number: u64 = place.split('-').next().unwrap().parse().unwrap();
         let is_file = mode.starts_with("r/r") && place.split('-').nth(1) == Some("128");
         if !is_file || number < super::readers::FIRST || name.ends_with(" ($FILE_NAME)") {
@@ -125,14 +127,14 @@ pub fn sleuth_kit(image: &ImageFile) -> BTreeMap<String, (u64, [i64; 4])> {
     listed.lines().filter_map(one).collect()
 }
 
-/// [`Facts::times`] as [`sleuth_kit`] has them.
+/// [`Facts::times`] in the form of [`sleuth_kit`].
 pub fn in_seconds(times: [u64; 4]) -> [i64; 4] {
     let [created, modified, accessed, changed] =
         times.map(|time| (time as i64 - EPOCH).div_euclid(10_000_000));
     [modified, accessed, changed, created]
 }
 
-/// Fails unless both are the same, with the first differences.
+/// Fails, with the first differences, unless the facts of both are the same.
 pub fn assert_same(what: &str, ours: &All, theirs: &All) {
     let lost: Vec<&String> = ours.keys().filter(|path| !theirs.contains_key(*path)).take(10).collect();
     let new: Vec<&String> = theirs.keys().filter(|path| !ours.contains_key(*path)).take(10).collect();

@@ -1,4 +1,4 @@
-//! The other implementations that judge ours. A missing one fails the test.
+//! The other implementations that judge Platter's. A missing one fails the test.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 pub mod facts;
@@ -36,17 +36,17 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The volume of Windows in `tests/data`.
+/// The volume that Windows made, in `tests/data`.
 pub fn windows() -> Partition {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/windows-10.raw.gz");
     let output = output("gzip", &["-dc", path]);
     assert!(output.status.success(), "{}", text(&output));
     let disk: Arc<dyn Device> = Arc::new(MemoryDevice::from_image(&output.stdout, Sectors::SMALL));
-    // As its partition table says.
+    // The place of the volume, as the disk's partition table has it.
     Partition::new(disk, 128 * 512, 518_144 * 512, "windows-10".into()).unwrap()
 }
 
-/// A new volume of mkntfs.
+/// A new volume made by mkntfs.
 pub fn made(length: u64, cluster: u64) -> ImageFile {
     let image = ImageFile::empty(length);
     let cluster = cluster.to_string();
@@ -54,11 +54,11 @@ pub fn made(length: u64, cluster: u64) -> ImageFile {
     image
 }
 
-/// What a tool says of an image.
+/// The verdict of a tool about an image.
 pub struct Verdict {
-    /// Whether it found nothing to complain of.
+    /// Whether the tool found nothing to complain of.
     pub clean: bool,
-    /// What it printed.
+    /// The output of the tool.
     pub output: String,
 }
 
@@ -70,10 +70,10 @@ pub fn ntfsfix(image: &ImageFile) -> Verdict {
     Verdict { clean, output: told }
 }
 
-/// A file: its length and a sum of its content, or why it cannot be read.
+/// The content of a file: its length and a sum, or why it cannot be read.
 pub type AttributeContent = Result<(u64, u64), String>;
 
-/// Sums up content.
+/// The length and a sum of content.
 pub fn sum(bytes: &[u8]) -> (u64, u64) {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
@@ -87,12 +87,12 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// For reading only.
+    /// Mounts an image for reading only.
     pub fn reading(image: &ImageFile) -> Result<Mount, String> {
         Mount::new(image, "ro")
     }
 
-    /// For writing.
+    /// Mounts an image for writing.
     pub fn writing(image: &ImageFile) -> Result<Mount, String> {
         Mount::new(image, "rw,compression")
     }
@@ -124,7 +124,7 @@ impl Mount {
         }
     }
 
-    /// Where it is mounted.
+    /// The folder where the volume is mounted.
     pub fn path(&self) -> &Path {
         &self.folder
     }
@@ -140,7 +140,7 @@ impl Mount {
         assert!(output.status.success(), "{script}\n{}", text(&output));
     }
 
-    /// All files, by path from the root on. What cannot be read says why.
+    /// All files, by path from the root on; the reason for each that cannot be read.
     pub fn tree(&self) -> BTreeMap<String, AttributeContent> {
         let mut found = BTreeMap::new();
         let mut folders = vec![String::new()];
@@ -178,7 +178,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Whatever looks at every mount may keep it busy for a moment.
+        // A program that looks at every mount may keep this one busy for a moment.
         let folder = self.folder.to_str().expect("a path in UTF-8");
         let is_ended = (0..200).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -187,7 +187,7 @@ impl Drop for Mount {
         if !is_ended {
             self.program.kill().ok();
         }
-        // It has written everything when it ends.
+        // ntfs-3g has written everything when it ends.
         self.program.wait().ok();
         std::fs::remove_dir(&self.folder).ok();
     }

@@ -1,4 +1,5 @@
-//! How others read a whole volume: libfsntfs, dissect.ntfs, The Sleuth Kit, the crate `ntfs`, Linux' ntfs3, ntfs-3g.
+//! How other implementations read a whole volume: libfsntfs, dissect.ntfs, The Sleuth Kit, the crate `ntfs`, Linux'
+//! ntfs3, ntfs-3g.
 
 use super::{ImageFile, Mount, run};
 use ntfs::structured_values::NtfsFileNamespace;
@@ -10,14 +11,14 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Paths of a volume: directories, and files with size and SHA-256. System files and what is behind reparse points are
-/// left out.
+/// The paths on a volume: directories, and files with size and SHA-256. System files, and files behind reparse points,
+/// are left out.
 pub type Tree = Listed;
 
-/// Records before this are the system's.
+/// Records with a lower number are the system's.
 pub const FIRST: u64 = 24;
 
-/// In place of a sum: neither a file nor a directory of the host.
+/// Stands in place of a sum if the path is neither a file nor a directory of the host.
 const SPECIAL: &str = "special";
 
 pub fn sum(bytes: &[u8]) -> String {
@@ -36,20 +37,20 @@ pub fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
     }
 }
 
-/// What stands for content in a tree.
+/// Computes the sum that stands for content in a tree.
 pub type Sum = fn(&[u8]) -> String;
 
-/// Weaker than [`sum`] and ten times as fast, for campaigns whose time goes into sums.
+/// A weaker sum than [`sum`] and ten times as fast, for campaigns that spend their time on sums.
 pub fn quick_sum(bytes: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(bytes))
 }
 
-/// Everything on an open volume, as we read it.
+/// Everything on an open volume, as Platter reads it.
 pub fn ours(system: &dyn FileSystem) -> Tree {
     ours_by(system, sum)
 }
 
-/// The same with another sum.
+/// [`ours`] with another sum.
 pub fn ours_by(system: &dyn FileSystem, sum: Sum) -> Tree {
     let mut tree = Tree::new();
     each_name(system, &mut |path, node, attributes| match attributes.kind {
@@ -76,7 +77,7 @@ pub fn with_streams(system: &dyn FileSystem) -> BTreeSet<String> {
     found
 }
 
-/// Files and directories of lines that our Python scripts print.
+/// The files and directories in the lines that a Python script of these tests prints.
 fn listed(script: &str, image: &ImageFile) -> Tree {
     let path = format!("{}/tests/judges/{script}", env!("CARGO_MANIFEST_DIR"));
     let text = run("python3", &[&path, image.path()]);
@@ -89,12 +90,12 @@ fn listed(script: &str, image: &ImageFile) -> Tree {
         .collect()
 }
 
-/// As libfsntfs reads it.
+/// The tree as libfsntfs reads it.
 pub fn libfsntfs(image: &ImageFile) -> Tree {
     listed("fsntfs_tree.py", image)
 }
 
-/// Paths of files whose last compression unit, of so many bytes, may have as many clusters as what is left of the content
+/// Paths of files whose last compression unit, of `unit` bytes, may have as many clusters as the end of the content
 /// would need without compression: dissect.ntfs takes packed clusters for content then.
 pub fn ending_without_hole(system: &dyn FileSystem, unit: u64) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
@@ -111,12 +112,12 @@ pub fn ending_without_hole(system: &dyn FileSystem, unit: u64) -> BTreeSet<Strin
     found
 }
 
-/// As dissect.ntfs reads it.
+/// The tree as dissect.ntfs reads it.
 pub fn dissect(image: &ImageFile) -> Tree {
     listed("dissect_tree.py", image)
 }
 
-/// A directory of the host, with what is in it.
+/// The tree of a directory of the host.
 fn folder(root: &Path, sum: Sum) -> Tree {
     let mut tree = Tree::new();
     let mut todo = vec![(String::new(), root.to_owned())];
@@ -139,19 +140,19 @@ fn folder(root: &Path, sum: Sum) -> Tree {
     tree
 }
 
-/// As The Sleuth Kit copies it out: without empty directories and empty files.
+/// The tree as The Sleuth Kit copies it out: without empty directories and empty files.
 pub fn sleuth_kit(image: &ImageFile) -> Tree {
     let path = format!("{}.recovered", image.path());
     std::fs::create_dir(&path).unwrap();
     run("tsk_recover", &["-a", "-f", "ntfs", image.path(), &path]);
     let mut tree = folder(Path::new(&path), sum);
     std::fs::remove_dir_all(&path).unwrap();
-    // System files; Windows keeps what is thrown away under such a name too.
+    // System files are left out, but not the folder in which Windows keeps deleted files.
     tree.retain(|path, _| !path.starts_with("/$") || path.starts_with("/$RECYCLE.BIN"));
     tree
 }
 
-/// A tree as [`sleuth_kit`] shows it.
+/// A tree without empty directories and empty files, as [`sleuth_kit`] shows it.
 pub fn without_empty(tree: &Tree) -> Tree {
     let is_full = |file: &Option<(u64, String)>| file.as_ref().is_some_and(|file| file.0 > 0);
     let files: Vec<&String> = tree.iter().filter(|(_, file)| is_full(file)).map(|(path, _)| path).collect();
@@ -162,13 +163,13 @@ pub fn without_empty(tree: &Tree) -> Tree {
         .collect()
 }
 
-/// As ntfs-3g reads it. It shows links, and files with the system flag and at most a byte as pipes and sockets: these are
-/// taken to be as we read them.
+/// The tree as ntfs-3g reads it. It shows links, and files with the system flag and at most a byte, as pipes and
+/// sockets: these are taken from `ours`.
 pub fn ntfs_3g(image: &ImageFile, ours: &Tree) -> Tree {
     ntfs_3g_by(image, ours, sum)
 }
 
-/// The same with another sum.
+/// [`ntfs_3g`] with another sum.
 pub fn ntfs_3g_by(image: &ImageFile, ours: &Tree, sum: Sum) -> Tree {
     let mount = Mount::reading(image).unwrap_or_else(|reason| panic!("{reason}"));
     let mut tree = folder(mount.path(), sum);
@@ -185,7 +186,7 @@ pub fn ntfs_3g_by(image: &ImageFile, ours: &Tree, sum: Sum) -> Tree {
     tree
 }
 
-/// As the crate `ntfs` reads it.
+/// The tree as the crate `ntfs` reads it.
 pub fn ntfs_crate(image: &ImageFile) -> Tree {
     fn show(volume: &Ntfs, directory: &NtfsFile, path: &str, file: &mut std::fs::File, tree: &mut Tree) {
         let index = directory.directory_index(file).unwrap();
@@ -221,14 +222,14 @@ pub fn ntfs_crate(image: &ImageFile) -> Tree {
     tree
 }
 
-/// As Linux' ntfs3 reads it, which must not complain.
+/// The tree as Linux' ntfs3 reads it, which must not complain.
 pub fn ntfs3(image: &ImageFile) -> Tree {
     let (listed, messages) = listed_by_linux("ntfs3", "ro", image);
     assert_silent(&messages);
     listed
 }
 
-/// Fails if the kernel said anything of ntfs3.
+/// Fails if a message of the kernel is about ntfs3.
 pub fn assert_silent(messages: &str) {
     let complaints: Vec<&str> = messages.lines().filter(|line| line.contains("ntfs3")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
