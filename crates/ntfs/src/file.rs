@@ -250,7 +250,7 @@ impl File {
         self.find(kind, &[])?.value()
     }
 
-    /// Adds an attribute where the order of types and names wants it.
+    /// Adds an attribute at its place in the order of types and names.
     pub fn add(&mut self, attr: Attr) {
         let place =
             self.attributes.partition_point(|other| (other.kind, &other.name) <= (attr.kind, &attr.name));

@@ -7,8 +7,8 @@
 //!
 //! # What is written, and in which order
 //! First the boot sectors are cleared, so that a power cut leaves no volume rather than half of one; then everything
-//! else; the first boot sector last. What reads as zeroes already is not written again, so that formatting a sparse
-//! image of terabytes is quick and keeps it sparse.
+//! else is written; the first boot sector last. Ranges that read as zeroes already are not written again, so that
+//! formatting a sparse image of terabytes is quick and keeps it sparse.
 
 mod measures;
 mod plan;

@@ -103,7 +103,7 @@ pub enum LogState {
 pub struct Log {
     place: LogPlace,
     ring: Ring,
-    /// An LSN that none in the log exceeds.
+    /// No LSN in the log is greater than this one.
     greatest: u64,
     session: Option<Session>,
 }
@@ -200,7 +200,7 @@ impl Log {
 
     /// Bytes of the log that a group takes, at most, if its changes and their headers have `bytes` bytes.
     pub fn group(bytes: u64) -> u64 {
-        // Each page has a header, and may have at its end fewer unused bytes than the header of a log record has.
+        // Each page has a header, and may end with unused bytes, fewer than the header of a log record has.
         ((bytes + 0x58).div_ceil((PAGE - 0x40 - 0x30) as u64) + 1) * PAGE as u64
     }
 

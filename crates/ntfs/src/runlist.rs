@@ -151,7 +151,8 @@ impl RunList {
     /// Bytes that the list takes when packed, with the 0 at the end; if that is more than `most`, only a number above
     /// `most`.
     pub fn packed_length(&self, most: usize) -> usize {
-        // If the list takes more, some pieces show it, even without the bytes that their first places may not take.
+        // A few pieces may show that the list takes more than `most`. Their bytes count without those that the places
+        // of their first runs may not take.
         let mut least = 0;
         for piece in &self.pieces {
             least += piece.packed.saturating_sub(16);

@@ -19,8 +19,8 @@ pub type Clusters = (u64, u64);
 /// The number of pages kept in memory, of those where free and taken clusters alternate: 64 MiB.
 const KEPT: u64 = 1 << 14;
 
-/// How many pages where free and taken clusters alternate a search looks at for as many clusters together as are
-/// wanted, before it is content with fewer. Looking at one takes 0.1 ms and more.
+/// The number of pages where free and taken clusters alternate that a search looks at before it accepts fewer clusters
+/// together than are wanted. Looking at one page takes 0.1 ms and more.
 const PATIENCE: u64 = 16;
 
 /// After this many pages were read back into memory, a search first sends others away.
@@ -39,16 +39,16 @@ pub enum Held {
 struct Search {
     /// How many clusters are wanted.
     most: u64,
-    /// The longest run that was found, the first of several.
+    /// The longest run that was found; the first, if several are as long.
     best: Option<Clusters>,
     /// The page that is being looked at; `left` says how many more will be.
     page: Option<u64>,
     left: u64,
 }
 
-/// The clusters of a volume.
+/// Which clusters of a volume are free.
 pub struct Space {
-    /// Clusters not to be handed out.
+    /// Clusters that must not be handed out: those in use, and those that were given up and are not free yet.
     used: Bits,
     /// Clusters that `$Bitmap` says are taken.
     disk: Bits,
@@ -180,8 +180,8 @@ impl Space {
         self.free
     }
 
-    /// Finds free clusters that lie together, at most `most`: from `near` on if that cluster is free, otherwise as many
-    /// as are wanted if there is such a run. They are not taken yet.
+    /// Finds free clusters that lie together, at most `most`: those from `near` on if that cluster is free, otherwise
+    /// the first `most` in a row, or the longest run if none is so long. They are not taken yet.
     ///
     /// # Errors
     /// Errors of reading `$Bitmap`.
@@ -290,7 +290,8 @@ impl Space {
         self.next = cluster;
     }
 
-    /// Takes free clusters, in `$Bitmap` too if `on_disk`: that is, unless nothing on disk will lead to them.
+    /// Takes free clusters. `on_disk` sets their bits in `$Bitmap` too; it is false if nothing on disk will lead to
+    /// them.
     pub fn take(&mut self, (start, length): Clusters, on_disk: bool) {
         self.used.put(start..start + length, true);
         self.free -= length;
@@ -309,7 +310,7 @@ impl Space {
         }
     }
 
-    /// Gives clusters up, in `$Bitmap` too if `on_disk`.
+    /// Gives clusters up. `on_disk` clears their bits in `$Bitmap` too.
     pub fn give(&mut self, clusters: Clusters, held: Held, on_disk: bool) {
         if on_disk {
             self.mark(clusters, false);

@@ -1,4 +1,4 @@
-//! The content of an open file or named stream, with all that reading, and writing in place, needs.
+//! An open file or named stream: everything that reading, and writing in place, needs to find the content.
 
 use crate::file::{Attr, Body};
 use crate::layout::{Run, attribute_flags};
@@ -28,12 +28,13 @@ pub struct Stream {
     /// When the stream was last written, in units of 100 ns since 1601; 0 if no such time waits to be recorded.
     pub written: AtomicU64,
     /// Whether its node leads to this stream. A node that is forgotten and found again has the same number and may have
-    /// another stream, of which a plan that was kept knows nothing.
+    /// another stream; a plan that was kept from before still has the old one.
     pub is_listed: AtomicBool,
     /// Whether its node is on the list of nodes that the next commit records, or was just taken off that list to be
     /// recorded. Changed with the list locked.
     pub is_touched: AtomicBool,
-    /// When the stream last got other sizes or clusters, counted in commits.
+    /// Notes when the stream last got other sizes or clusters, so that writes in place need a sync until a commit
+    /// covers that.
     pub resized: Noted,
 }
 
@@ -68,7 +69,8 @@ pub struct StreamState {
     pub is_ahead: bool,
     /// Clusters that the stream has lost, and that plans under way still read or write. On disk they are free.
     pub left: Vec<Run>,
-    /// Byte ranges that got other clusters while plans were under way, with the numbers of the [`Stream::exchanges`].
+    /// Byte ranges that got other clusters while plans were under way, each with the number of its exchange, as
+    /// [`Stream::exchanges`] counts them.
     pub exchanged: Vec<(u64, Range<u64>)>,
 }
 

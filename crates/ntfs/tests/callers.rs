@@ -221,7 +221,7 @@ fn syncs_of_many_callers_share_flushes() {
     }
 }
 
-/// Files that are open and were written in place are so many that the log has no room to record all at once.
+/// So many files are open and were written in place that the log has no room to record all of them at once.
 #[test]
 fn a_sync_records_more_open_files_than_the_log_has_room_for() {
     const FILES: u64 = 12_000;

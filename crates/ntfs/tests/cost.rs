@@ -68,7 +68,8 @@ fn nanoseconds_of_a_plan() {
     }
 }
 
-/// The memory for the free clusters grows with the places where free and taken ones alternate, not with their number.
+/// The memory for the free clusters grows with the places where free and taken ones alternate, not with the number of
+/// clusters.
 #[test]
 fn an_open_volume_of_a_thousand_million_clusters_takes_little_memory() {
     use platter_device::{MemoryDevice, Sectors};

@@ -111,7 +111,7 @@ fn one(tally: &mut Tally, base: &Base, seed: u64) {
     }
 }
 
-/// Kinds of damage, and how a code that the check must report for each begins, whatever else it finds.
+/// Kinds of damage, each with the beginning of a code that the check must report for it, whatever else it finds.
 const NAMED: [(&str, &str); 9] = [
     ("record-zero", "records-taken"),
     ("record-garbage", "record-lost"),

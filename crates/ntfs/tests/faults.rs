@@ -22,7 +22,7 @@ fn after_a_cut(device: &Arc<dyn Device>, file: &str) -> Vec<u8> {
 }
 
 /// Makes a volume with two files that were written and not synced. The first has a further name in a directory of many
-/// blocks, which cannot be read.
+/// blocks, and that directory cannot be read.
 fn with_a_directory_that_cannot_be_read(with: impl FnOnce(Arc<Faults>, &dyn FileSystem, Node, Node)) {
     let memory: Arc<dyn Device> = USUAL.make();
     {

@@ -12,7 +12,7 @@ use platter_ntfs::NtfsVolume;
 use platter_vfs::{Cursor, Error, FileSystem, Kind, Name, Node};
 use std::collections::BTreeSet;
 
-/// The clusters of the volume over which one file extends that holds every other one of them.
+/// The number of clusters that a file gets before every other one of them is punched out.
 const COMB: u64 = 128;
 
 /// Leaves free space in single clusters only, except for `kept` clusters.

@@ -101,7 +101,7 @@ impl Volume {
         self.file().0.find(Kind::DATA, "").unwrap().value().unwrap().to_vec()
     }
 
-    /// Writes a group that gives the file this text to the log, and nothing to the file's place.
+    /// Writes a group to the log that gives the file this text, and writes nothing to the file's place.
     fn log_text(&self, log: &mut Log, text: &str) {
         let (mut record, offset) = self.file();
         for attribute in &mut record.attributes {
@@ -267,7 +267,7 @@ impl Bench {
         if number < 30 { (64 + number) << 12 } else { (370 + number) << 12 }
     }
 
-    /// Writes a group to the log that gives these blocks, by number, these texts.
+    /// Writes a group to the log that gives each of these blocks, by number, its text.
     fn append(log: &mut Log, device: &dyn Device, blocks: &[(u64, &str)]) -> Result<u64> {
         let target =
             Target::Index { file: Reference::new(5, 5), name: "$I30".encode_utf16().collect(), block: 4096 };

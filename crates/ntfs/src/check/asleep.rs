@@ -1,7 +1,7 @@
 //! Whether Windows is hibernated on the volume.
 //!
-//! Such a Windows has in its memory changes that it did not write, and writes them when it wakes: a repair in between
-//! would be overwritten in part, and the rest of the repair would be damage.
+//! A hibernated Windows has in its memory changes that it did not write, and writes them when it wakes: a repair in
+//! between would be overwritten in part, and the rest of the repair would be damage.
 
 use super::file::Assembled;
 use super::{Check, Kind, READ, RecordState};

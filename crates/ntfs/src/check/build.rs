@@ -39,7 +39,7 @@ pub fn index(
         file.remove(key);
     }
     drop_unknown(file, shape.siblings);
-    // The root goes into this record, of which so many bytes are left.
+    // The root goes into record `part`; `room` is the number of bytes that are left in it.
     let size = check.geometry.record as usize;
     let header = 0x20 + IndexRoot::HEADER + index::NODE_HEADER + shape.name.len() * 2;
     let room = Record::room(size).saturating_sub(file.records[part].record.length() + header);

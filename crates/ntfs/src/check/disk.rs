@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Bytes of the longest record, and of an index's block as this check makes them.
+/// Bytes of the longest record, and of an index block as a check makes it.
 const STRUCTURE: u64 = 4096;
 
 /// The device with the changes of the current round.
@@ -25,7 +25,7 @@ pub struct Disk<'d> {
 /// Adjacent sectors: the device offset of the first, and their bytes.
 pub type Piece = (u64, Vec<u8>);
 
-/// Changed sectors, divided by what a power cut between the writes may do.
+/// Changed sectors, grouped by the way in which they must be written to survive a power cut.
 #[derive(Default)]
 pub struct Edits {
     /// Sectors that nothing leads to yet, or a sector that stands by itself: these are written first.

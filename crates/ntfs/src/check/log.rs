@@ -105,7 +105,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
 pub struct Way {
     /// The log, if its place is known.
     log: Option<LogPlace>,
-    /// Whether the log cannot be read yet, and is made empty.
+    /// Whether the log could not be read, and is made empty and usable by [`commit`].
     pub is_log_new: bool,
     /// The device offset where the volume's clusters end.
     volume: u64,
@@ -167,8 +167,8 @@ fn open(device: &dyn Device, place: &LogPlace, floor: u64) -> Result<Option<(Log
 
 /// Logs as many pieces as there is room for in one group, and returns how many those are.
 ///
-/// The pieces are logged as parts of `$BadClus:$Bad`, the stream in which each cluster of the volume has its own
-/// number.
+/// The pieces are logged as parts of `$BadClus:$Bad`, the stream in which each cluster of the volume has its own number
+/// as virtual cluster.
 fn append(log: &mut Log, device: &dyn Device, cluster: u64, pieces: &[Piece]) -> Result<usize> {
     let target = Target::Value {
         file: Reference::new(known::BAD_CLUSTERS, known::BAD_CLUSTERS as u16),

@@ -26,7 +26,7 @@ const TRIED: usize = 64;
 /// A record that has a piece of `$MFT`'s runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// Its number.
+    /// The number of the record.
     pub number: u64,
     /// The first virtual cluster of the piece.
     pub first: u64,

@@ -56,7 +56,7 @@ pub fn connect(check: &mut Check<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The name in `$Extend` of a system file that has lost its own, which its indexes and streams tell.
+/// The name in `$Extend` of a system file that has lost its own, recognised by its indexes and streams.
 fn system_name(check: &Check<'_>, number: u64) -> Result<Option<Box<[u16]>>> {
     let file = Assembled::read(check, number, &mut Vec::new())?;
     let has = |kind, name| !file.find(&key(kind, name)).is_empty();

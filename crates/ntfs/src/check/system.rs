@@ -148,7 +148,7 @@ fn is_definitions(bytes: &[u8]) -> bool {
     let rows = bytes.chunks_exact(Definition::LENGTH).take_while(|row| u32_at(row, 0x80) != 0);
     let mut found = 0;
     for row in rows {
-        // Versions differ in the rows of types that nobody uses, and in some largest sizes.
+        // Versions of NTFS differ in the rows of types that nobody uses, and in some largest sizes.
         let same = usual
             .iter()
             .any(|usual| usual.kind.0 == u32_at(row, 0x80) && row[..0x80] == usual.to_bytes()[..0x80]);

@@ -17,7 +17,7 @@ impl Core {
                 Some(..=72) => return FREED as u32,
                 used => used.unwrap_or(bytes.len()) as u64,
             },
-            // The whole block counts: it may fill up without a new image.
+            // A block counts as a whole: it may fill up without a new image.
             _ => bytes.len() as u64 + NAMING,
         };
         (length + OVERHEAD) as u32
@@ -50,7 +50,7 @@ impl Core {
         self.dirty.len() + self.stale.len() + self.space.changed()
     }
 
-    /// Stores the current bytes of a key.
+    /// Replaces the image of the structure that a key names.
     pub fn put_image(&mut self, key: Key, bytes: Vec<u8>) {
         #[cfg(test)]
         {
@@ -124,7 +124,7 @@ impl Core {
         self.rounds += 1;
         let rounds = self.rounds;
         if self.images.len() > MOST_IMAGES {
-            // Half of the clean ones, another half each time.
+            // Half of the clean images, another half each time.
             self.images.retain(|key, image| image.is_dirty() || key.number() >> (rounds % 4) & 1 == 0);
             if self.images.len() > MOST_IMAGES {
                 self.images.retain(|_, image| image.is_dirty());

@@ -49,10 +49,10 @@ const READ_AHEAD: u64 = 32 << 10;
 const OVERHEAD: u64 = 0x30 + 0x20 + 8 * (PAGE / 512 + 1);
 /// Bytes of the log that naming an attribute takes, at most.
 const NAMING: u64 = 192;
-/// Bytes of the log that a record takes which was given up and emptied, headers included, at most.
+/// Bytes of the log, headers included, that a record takes which was given up and emptied, at most.
 const FREED: u64 = 0x30 + 0x20 + 8 * 2 + 72;
 
-/// The structure that an image is of.
+/// Names the structure that an image is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A record, by its number.
@@ -73,7 +73,7 @@ impl Key {
     }
 }
 
-/// The current bytes of a key.
+/// The current bytes of the structure that a key names.
 #[derive(Clone, Debug)]
 struct Image {
     /// The bytes, without update sequence.

@@ -128,8 +128,8 @@ impl Core {
         self.take_free(number)
     }
 
-    /// Chooses free records that only `$MFT` gets. A further record for runs of `$MFT` must lie where the runs in the
-    /// records before it lead to, and no such record may be free when all are in use.
+    /// Keeps free records for `$MFT` alone. When its runs need a further record, that record must lie where the runs in
+    /// the records before it lead to; if all those were in use, there would be none.
     pub(super) fn keep_for_mft(&mut self) {
         let records = &self.records;
         self.kept_for_mft.retain(|number| *number < records.len() && !records.get(*number));

@@ -30,7 +30,7 @@ impl Core {
         (self.space.total() / 256).clamp(8, (4 << 20) / self.geometry.cluster.min(1 << 18))
     }
 
-    /// Adds clusters at the end of an attribute, right behind its last one if those are free.
+    /// Adds clusters at the end of an attribute: those right behind its last cluster, if they are free.
     pub fn extend(
         &mut self,
         outside: &mut Outside,

@@ -262,7 +262,7 @@ impl Core {
         if is_mft(file) {
             self.reserve_for_mft(file)?;
         }
-        // Removing the file writes each of its records once more, in one group. A change that makes it smaller is
+        // Removing the file writes each of its records once more, in one group. A change that makes the file smaller is
         // allowed.
         let pieces = old.map_or(0, |old| needs_of(old, room).pieces);
         if needs.pieces > pieces && file.extensions.len() as u64 * FREED > self.most_in_group {

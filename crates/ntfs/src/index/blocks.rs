@@ -220,7 +220,8 @@ impl Core {
                 return Err(Error::damaged("$BITMAP", 0, expected, "none"));
             }
         }
-        // Not every reader asks the bitmap: dissect.ntfs also shows the entries of blocks that nothing leads to.
+        // The block is emptied because not every reader asks the bitmap: dissect.ntfs also shows the entries of blocks
+        // that nothing leads to.
         self.store_block(tree, at, IndexNode::empty())
     }
 

@@ -30,7 +30,7 @@ pub fn name_key(units: &[u16]) -> Vec<u8> {
     FileName { name: units.into(), ..FileName::default() }.to_bytes()
 }
 
-/// An index of a file as it was when an operation began, or last changed its shape.
+/// An index of a file, as it was when the operation began or when it last changed the shape of the index.
 struct Tree {
     file: Arc<File>,
     /// The position of the index root among the file's attributes.

@@ -58,7 +58,7 @@ pub struct FileName {
     pub changed: FileTime,
     /// When it was last read, at 0x20.
     pub accessed: FileTime,
-    /// Bytes allocated to its unnamed `$DATA`, at 0x28; for compressed and sparse files without holes.
+    /// Bytes allocated to its unnamed `$DATA`, at 0x28; of a compressed or sparse file without the holes.
     pub allocated: u64,
     /// Size of its unnamed `$DATA`, at 0x30.
     pub size: u64,

@@ -306,7 +306,7 @@ impl IndexRoot {
     /// Bytes before the node's header.
     pub const HEADER: usize = 0x10;
 
-    /// An empty index with blocks of `block` bytes on a volume with clusters of `cluster`.
+    /// An empty index with blocks of `block` bytes on a volume with clusters of `cluster` bytes.
     pub fn new(kind: Kind, collation: u32, block: u32, cluster: u64) -> IndexRoot {
         let unit = vcn_unit(block, cluster);
         let clusters_per_block = (u64::from(block) / unit) as u8;

@@ -325,7 +325,7 @@ impl RestartRecord {
 pub mod operation {
     /// Does nothing.
     pub const NOOP: u16 = 0x00;
-    /// As an undo operation: there is nothing to undo, as the record itself ends an undo or a transaction.
+    /// Marks a compensation record: the record says that an operation was undone.
     pub const COMPENSATION: u16 = 0x01;
     /// Writes a file record.
     pub const INITIALIZE_RECORD: u16 = 0x02;

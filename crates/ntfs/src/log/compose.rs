@@ -45,7 +45,7 @@ impl Ring {
         spot.turn << self.place_bits() | (spot.page * PAGE as u64 + at as u64) >> 3
     }
 
-    /// How many turns an LSN can number, less some that are left for one session.
+    /// How many turns an LSN can number, less a margin for those that one session may begin.
     pub fn turns(self) -> u64 {
         (u64::MAX >> self.place_bits()) - (1 << 20)
     }

@@ -1,4 +1,4 @@
-//! Changes from a log that are to be made in their places.
+//! Replaying a log: its changes are to be made in their places.
 
 use crate::layout::bytes::{put, u16_at};
 use crate::layout::fixup;

@@ -160,7 +160,7 @@ impl NtfsVolume {
                 continue;
             }
             let batch = core.gather().and_then(|batch| {
-                // Named under the same lock, as long as the files that the targets name certainly exist.
+                // The targets are named under the same lock, while the files that they name certainly exist.
                 let targets = batch.images.iter().map(|(key, image)| self.target(&mut core, *key, image));
                 let targets: Vec<_> = targets.collect::<Result<_>>()?;
                 Ok((batch, targets))

@@ -140,8 +140,8 @@ impl NtfsVolume {
                 let valid = state.valid.clamp(offset, end);
                 self.fill_segments(runs, offset, offset..valid, length, plan)?;
                 let mut at = valid;
-                // Past the valid length, only ranges of writes that finished before an earlier write did hold content;
-                // all else is zeroes.
+                // Past the valid length, only the ranges in `done` hold content: their writes finished before an
+                // earlier write did. All else reads as zeroes.
                 while at < end {
                     let here = state.done.iter().find(|range| range.contains(&at));
                     if let Some(range) = here {
@@ -274,8 +274,8 @@ impl NtfsVolume {
                     plan.sync = SyncNeed::After;
                 }
                 self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
-                // With the state locked: `close` forbids changes before it looks for plans under this lock, so it waits
-                // for this plan.
+                // Asked with the state locked: `close` forbids changes before it looks for plans under this lock. So
+                // either this write is refused, or `close` waits for it.
                 self.health.writable()?;
                 plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
                 return Ok(());

@@ -85,7 +85,7 @@ impl NtfsVolume {
         let directory = self.directory(&mut core, directory)?;
         let found = self.shown(&mut core, directory, name)?;
         let is_meant = |found: &NamedEntry| {
-            // A short name is not listed, and so is nobody's exact name for the file.
+            // A short name is not listed, so an exact lookup does not find it.
             !exact || *found.name.name == *name.units() && found.name.namespace != namespace::DOS
         };
         let found = found.filter(is_meant);
@@ -101,8 +101,8 @@ impl NtfsVolume {
         Ok(Node(node))
     }
 
-    /// Whether an entry leads to the wrong file: the file lacks the entry's name, and a lookup of a name that it does
-    /// have leads to it. Then the entry is damaged. If no name of the file leads to it, those names are damaged, and
+    /// Whether an entry leads to the wrong file: the file lacks the entry's name, but has another name under which it
+    /// is found. Then the entry is damaged. If the file is found under none of its names, those names are damaged, and
     /// the file is the right one.
     fn is_of_another(&self, core: &mut Core, directory: u64, found: &NamedEntry, file: &File) -> bool {
         let is_this = |name: &FileName| name.parent.number() == directory && name.name == found.name.name;

@@ -62,7 +62,8 @@ impl NtfsVolume {
             let end = state.valid.min(wanted * cluster);
             if size < end {
                 match self.write_compressed(core, node, state, size, &vec![0; (end - size) as usize]) {
-                    // On a full volume it stays: it is past the valid length, and extending the file clears it.
+                    // On a full volume that content stays: it is past the valid length, and extending the file clears
+                    // it.
                     Err(Error::NoSpace) => {}
                     outcome => outcome?,
                 }

@@ -60,7 +60,8 @@ fn exists(volume: &NtfsVolume, directory: Node, name: &str) -> bool {
     }
 }
 
-/// Names that differ in case only are different names in a directory that has the flag, and in directories made in it.
+/// Names that differ in case only are different names in a directory with the case-sensitive flag, and in directories
+/// made in it.
 #[test]
 fn a_case_sensitive_directory_tells_names_apart() {
     let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
