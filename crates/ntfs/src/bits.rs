@@ -19,7 +19,7 @@ const TOGETHER: u64 = 256;
 
 #[derive(Clone, Debug)]
 enum Page {
-    /// All bits are the same.
+    /// All bits have this value.
     Fill(bool),
     /// Bits of both values. In the last page, bits past the end are 0.
     Words(Arc<[u64; WORDS]>),
@@ -59,7 +59,7 @@ pub struct Bits {
     length: u64,
 }
 
-/// The words of up to a page of bytes as they stand on disk; words past the end of `page` are 0.
+/// The words of up to a page of bytes as they are on disk; words past the end of `page` are 0.
 fn words(page: &[u8]) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(page.chunks(8)) {
@@ -70,7 +70,7 @@ fn words(page: &[u8]) -> [u64; WORDS] {
     words
 }
 
-/// The words of a whole page as it stands on disk.
+/// The words of a whole page as it is on disk.
 pub fn whole_page(bytes: &[u8; WORDS * 8]) -> Words {
     Arc::new(words(bytes))
 }
@@ -90,7 +90,7 @@ impl Bits {
         bits
     }
 
-    /// A row of bits from bytes as they stand on disk: the lowest bit of each byte first. Bits that `bytes` lacks are
+    /// A row of bits from bytes as they are on disk: the lowest bit of each byte first. Bits that `bytes` lacks are
     /// 1.
     pub fn from_bytes(bytes: &[u8], length: u64) -> Bits {
         let read = |at: u64, buffer: &mut [u8]| {
@@ -262,7 +262,7 @@ impl Bits {
         to
     }
 
-    /// The bytes of a part of the row, as they stand on disk; bits past the end are 1 if `pad`, else 0.
+    /// The bytes of a part of the row, as they are on disk; bits past the end are 1 if `pad`, else 0.
     pub fn bytes(&self, from_byte: u64, length: usize, pad: bool) -> Vec<u8> {
         let byte = |at: u64| -> u8 {
             let byte = (self.word(at * 8) >> (at % 8 * 8)) as u8;
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(Bits::new(4).bytes(0, 1, true), [0xF0]);
     }
 
-    /// The row gives the same answers as one of single bits, at the borders of words and pages too.
+    /// Compares the row with a plain vector of bits, at the borders of words and pages too.
     #[test]
     fn random_ranges_are_as_in_a_plain_row() {
         let mut random = platter_testing::model::Random::new(5);

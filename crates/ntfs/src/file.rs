@@ -19,7 +19,7 @@ pub struct File {
     pub flags: u16,
     /// Names that lead to it, short ones included.
     pub links: u16,
-    /// Its attributes by type and name, without the attribute list.
+    /// The file's attributes by type and name, without the attribute list.
     pub attributes: Vec<Attr>,
     /// Runs of its attribute list, if that is not resident.
     pub list: Vec<Run>,
@@ -53,27 +53,27 @@ pub struct Ahead {
 /// One attribute, put together from its pieces.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attr {
-    /// Its type.
+    /// The attribute's type.
     pub kind: Kind,
-    /// Its name.
+    /// The attribute's name.
     pub name: Box<[u16]>,
-    /// Its flags.
+    /// The attribute's flags.
     pub flags: u16,
-    /// Its value, or its clusters and sizes.
+    /// The attribute's value, or its clusters and sizes.
     pub body: Body,
 }
 
 /// Where an attribute's bytes are.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// In a record.
+    /// The value is in a record.
     Resident {
         /// The bytes.
         value: Vec<u8>,
         /// Whether an index has the value as a key.
         indexed: bool,
     },
-    /// In clusters.
+    /// The value is in clusters.
     Outside(Outside),
 }
 
@@ -121,7 +121,7 @@ impl Attr {
         self
     }
 
-    /// Its value, if that is in a record.
+    /// The attribute's value, if it is resident.
     pub fn value(&self) -> Option<&[u8]> {
         match &self.body {
             Body::Resident { value, .. } => Some(value),
@@ -129,7 +129,7 @@ impl Attr {
         }
     }
 
-    /// Its clusters, if it has any.
+    /// The attribute's clusters, if it is not resident.
     pub fn outside(&self) -> Option<&Outside> {
         match &self.body {
             Body::Resident { .. } => None,
@@ -137,7 +137,7 @@ impl Attr {
         }
     }
 
-    /// Its clusters, to be changed.
+    /// The attribute's clusters, to be changed, if it is not resident.
     pub fn outside_mut(&mut self) -> Option<&mut Outside> {
         match &mut self.body {
             Body::Resident { .. } => None,

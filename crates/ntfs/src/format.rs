@@ -1,6 +1,6 @@
 //! Making a new volume.
 //!
-//! # What stands where
+//! # Where the structures are
 //! `$Boot` and `$MFT` at the start, then the zone that is kept for `$MFT` to grow in, then the other system files in a
 //! row; the copy of the first records, `$MFTMirr`, in the middle; the copy of the boot sector behind the last cluster,
 //! in the device's last sector.

@@ -14,7 +14,7 @@
 //! # Why old pages are never taken for new ones
 //! The upper bits of an LSN count the *turns* of the ring, that is how often its pages were begun anew from the first
 //! one. Each session begins at the ring's first page with the next turn's number. So a page that an interrupted session
-//! left has an LSN of an older turn, wherever it stands.
+//! left has an LSN of an older turn, wherever it is.
 
 mod compose;
 mod place;
@@ -81,7 +81,7 @@ pub struct Change<'a> {
     pub offset: u64,
     /// Every cluster of the volume that the piece touches, in the attribute's order.
     pub lcns: &'a [u64],
-    /// A whole file record or index block without its update sequence in place, or bytes as they stand on the device
+    /// A whole file record or index block without its update sequence in place, or bytes as they are on the device
     /// (at most 65,000).
     pub bytes: &'a [u8],
 }

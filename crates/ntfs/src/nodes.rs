@@ -14,7 +14,7 @@ pub struct Entity {
     pub part: Option<(u64, Box<[u16]>)>,
     /// How often the node was handed out and not given back.
     pub handed_out: u64,
-    /// Its content, once that was asked for.
+    /// The content of the node's file or named stream, once a caller asked for it.
     pub stream: Option<Arc<Stream>>,
     /// Nodes of its named streams.
     pub parts: Vec<u64>,

@@ -66,7 +66,7 @@ fn first_record(device: &dyn Device, geometry: &Geometry, number: u64) -> Result
     read(geometry.mft).or_else(|error| read(geometry.mirror).map_err(|_| error))
 }
 
-/// After a replay: brings `$MFTMirr` up to date with the first records, as the log has no changes of it.
+/// Called after a replay: brings `$MFTMirr` up to date with the first records, as the log has no changes of it.
 pub(crate) fn refresh_mirror(device: &dyn Device, geometry: &Geometry) -> Result<()> {
     let base = first_record(device, geometry, record_number::MFT)?;
     let runs = base.attributes.iter().find_map(|attribute| match &attribute.content {
@@ -112,7 +112,7 @@ fn mft_piece(record: &Record, first: Option<u64>) -> Option<&NonResident> {
     })
 }
 
-/// The runs of `$MFT`, found from its own record on: each further piece stands in a record that the pieces before it
+/// The runs of `$MFT`, found from its own record on: each further piece is in a record that the pieces before it
 /// lead to.
 fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
     let base = first_record(&**device, &geometry, record_number::MFT)?;

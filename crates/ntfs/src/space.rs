@@ -23,7 +23,7 @@ const KEPT: u64 = 1 << 14;
 /// together than are wanted. Looking at one page takes 0.1 ms and more.
 const PATIENCE: u64 = 16;
 
-/// After this many pages were read back into memory, a search first sends others away.
+/// After this many pages were read back into memory, a search first drops others from memory.
 const BROUGHT: u64 = 1 << 10;
 
 /// The former content of clusters that are given up.

@@ -14,7 +14,7 @@ pub const LARGEST: u64 = 1 << 53;
 
 /// An open stream.
 pub struct Stream {
-    /// Its node.
+    /// The stream's node.
     pub node: u64,
     state: RwLock<StreamState, FILE>,
     /// Plans under way, and claims that keep plans from a range.
@@ -41,9 +41,9 @@ pub struct Stream {
 /// Where the content is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamPlace {
-    /// In the record.
+    /// The content is in the record.
     Resident(Vec<u8>),
-    /// In clusters, from virtual cluster 0 without a gap.
+    /// The content is in clusters, from virtual cluster 0 without a gap.
     Runs(RunList),
 }
 
@@ -134,7 +134,7 @@ impl StreamState {
         self.runs().end()
     }
 
-    /// Its runs; none if it is resident.
+    /// The stream's runs; none if it is resident.
     pub fn runs(&self) -> &RunList {
         match &self.place {
             StreamPlace::Resident(_) => RunList::NONE,

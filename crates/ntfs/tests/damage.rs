@@ -195,7 +195,7 @@ fn the_campaign() {
 fn entries_of(image: &[u8], name: &str) -> Vec<usize> {
     let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let is_entry = |&at: &usize| {
-        // A name stands at 0x42 of its key, and the key at 0x10 of its entry, which has the key's length at 0x0A.
+        // A name is at 0x42 of its key, and the key at 0x10 of its entry, which has the key's length at 0x0A.
         image[at..].starts_with(&units) && image[at - 2] == 3 && image[at - 0x52 + 0x0A..][..2] == [0x48, 0]
     };
     (0x52..image.len() - units.len()).step_by(2).filter(is_entry).map(|at| at - 0x52).collect()

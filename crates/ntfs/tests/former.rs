@@ -47,7 +47,7 @@ fn streams(volume: &NtfsVolume, file: Node) -> BTreeSet<u64> {
         .collect()
 }
 
-/// Pieces of `$MFT`'s runs stand in records that only these pieces lead to, and records lie in two clusters each.
+/// Pieces of `$MFT`'s runs are in records that only these pieces lead to, and records lie in two clusters each.
 #[test]
 fn a_table_of_records_that_only_it_leads_to_is_found() {
     let device = image("former-mft-512");

@@ -196,7 +196,7 @@ fn linux_replays_groups_of_many_pages_and_of_index_blocks() {
     replay_long_groups(512);
 }
 
-/// A repair that is cut off when it stands in the log, and nothing of it in its place, is carried out by Linux.
+/// A repair that is cut off when it is in the log, and nothing of it in its place, is carried out by Linux.
 fn carry_out_a_repair(cluster: u32) {
     let volume = Volume::new(64 << 20, cluster);
     let (root, _) = volume.record(record_number::ROOT);
@@ -366,7 +366,7 @@ fn a_copy_in_a_tail_page_stands_for_its_page_if_it_is_newer() {
         RecordPage { last: number * PAGE as u64, last_end: header.last_end - 1, ..header }.seal(&mut old, 9);
         bench.device.write_at(Bench::page_at(5 - tail), &old).unwrap();
         assert_eq!(replayed().as_deref(), Some("second"));
-        // So is a tail page that is no copy of any page of the ring.
+        // A tail page that is no copy of any page of the ring is ignored too.
         fixup::remove(&mut page, "page", 0).unwrap();
         for last in [0, 3 * PAGE as u64, at + 8, bench.place.bytes(), u64::MAX] {
             RecordPage { last, ..header }.seal(&mut page, 8);

@@ -28,7 +28,8 @@ pub type Piece = (u64, Vec<u8>);
 /// Changed sectors, grouped by the way in which they must be written to survive a power cut.
 #[derive(Default)]
 pub struct Edits {
-    /// Sectors that nothing leads to yet, or a sector that stands by itself: these are written first.
+    /// Sectors that nothing leads to yet, and the boot sector and its copy, which take one sector each: these are written
+    /// first.
     pub before: Vec<Piece>,
     /// Sectors of structures that are in use: these go through the log.
     pub within: Vec<Piece>,
@@ -127,8 +128,8 @@ impl<'d> Disk<'d> {
         self.fresh.insert(start, start + length);
     }
 
-    /// Takes the changed sectors out, in pieces of adjacent sectors that are about `most` bytes long at most. `volume`
-    /// is where the volume's clusters end, `mirror` where the copy of the first records is.
+    /// Takes the changed sectors out, in pieces of adjacent sectors, each of at most about `most` bytes. `volume` is
+    /// where the volume's clusters end, `mirror` where the copy of the first records is.
     pub fn take(&mut self, volume: u64, mirror: &Range<u64>, most: usize) -> Edits {
         let mut edits = Edits::default();
         for (number, bytes) in std::mem::take(&mut self.edits) {

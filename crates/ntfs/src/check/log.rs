@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// The log at the beginning of a round.
 #[derive(Default)]
 pub struct CheckedLog {
-    /// Its place on the device, where the next check will find it too.
+    /// The log's place on the device, where the next check will find it too.
     pub place: Option<LogPlace>,
     /// Whether its changes were carried out.
     pub is_replayed: bool,

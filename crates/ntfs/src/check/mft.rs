@@ -1,8 +1,8 @@
 //! The runs of `$MFT` itself: found piece by piece, and each piece moved to where the pieces before it lead to.
 //!
-//! A record that has a further piece must stand in clusters that the pieces before it have: a driver that opens the
-//! volume could not find it otherwise. A record that stands elsewhere is looked for on the whole device, and known by
-//! its content: it extends `$MFT`, has the runs that are wanted next, and stands where its own number and these runs
+//! A record that has a further piece must lie in clusters that the pieces before it have: a driver that opens the
+//! volume could not find it otherwise. A record that lies elsewhere is looked for on the whole device, and known by
+//! its content: it extends `$MFT`, has the runs that are wanted next, and lies where its own number and these runs
 //! lead to.
 
 use super::disk::Disk;
@@ -141,7 +141,7 @@ fn unpacked(geometry: &Geometry, piece: &NonResident, end: u64, at: u64) -> Opti
 }
 
 impl Stray {
-    /// The piece that goes on where `found` ends, if the record has that piece and stands where its own number and
+    /// The piece that goes on where `found` ends, if the record has that piece and lies where its own number and
     /// these runs lead to. A record in several clusters is put together by the runs in its first cluster.
     fn piece(&self, disk: &Disk, geometry: &Geometry, found: &[Run]) -> Result<Option<NonResident>> {
         let (size, end) = (geometry.record as usize, found.last().map_or(0, Run::end));

@@ -217,7 +217,7 @@ fn restore_standard(file: &mut Assembled) {
     file.put(Attribute::resident(Kind::STANDARD_INFORMATION, standard.to_bytes()));
 }
 
-/// After all directories were walked: finds names that no directory has, files without names, and directories in
+/// Called after all directories were walked: finds names that no directory has, files without names, and directories in
 /// circles, and counts links.
 pub fn finish(check: &mut Check<'_>) -> Result<()> {
     let numbers: Vec<u64> = check.files.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! One record of `$MFT` as it stands on the device: its state according to its header, and the parts that can be read.
+//! One record of `$MFT` as it is on the device: its state according to its header, and the parts that can be read.
 
 use super::disk::Disk;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
@@ -10,13 +10,13 @@ use platter_vfs::{Error, Result};
 /// The state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordState {
-    /// It is unused.
+    /// The record is unused.
     Free,
-    /// It is the base record of a file.
+    /// The record is the base record of a file.
     Base,
-    /// It extends a file: it has a part of the file's attributes.
+    /// The record extends a file: it holds a part of the file's attributes.
     Extension,
-    /// It cannot be read.
+    /// The record cannot be read.
     Bad,
 }
 

@@ -118,7 +118,7 @@ impl Table {
         super::disk::pieces(geometry, &self.runs, offset, 1).first().and_then(|piece| piece.1).unwrap_or(0)
     }
 
-    /// Reads records from `number` on as they stand on the device.
+    /// Reads records from `number` on as they are on the device.
     pub fn read(&self, disk: &Disk, geometry: &Geometry, number: u64, buffer: &mut [u8]) -> Result<()> {
         disk.read_runs(geometry, &self.runs, number * u64::from(geometry.record), buffer)
     }

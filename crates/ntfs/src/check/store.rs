@@ -169,7 +169,7 @@ fn part_long_runs(part: &mut Part, clusters: u64, room: usize) {
         let AttributeContent::NonResident(piece) = &mut attribute.content else { return };
         let fixed = fixed - piece.pairs.len().next_multiple_of(8);
         let mut all = Vec::new();
-        // Only the runs before the first damage, which is reported elsewhere.
+        // Takes only the runs before the first damage, which is reported elsewhere.
         let _ = runs::unpack_into(&mut all, &piece.pairs, piece.first, piece.end, clusters, 0);
         let (pairs, fitted) = runs::pack(&all, (room - fixed) & !7);
         if fitted == 0 || fitted >= all.len() {

@@ -11,8 +11,8 @@ pub struct Batch {
 impl Core {
     /// Returns all images that changed since the last commit, and makes them pending.
     pub fn gather(&mut self) -> Result<Batch> {
-        // First the files in several records: encoding them may give records back, which the bitmap of records must
-        // show.
+        // The files in several records come first: encoding them may give records back, which the bitmap of records
+        // must show.
         self.encode_spread()?;
         self.gather_record_bits()?;
         self.encode_stale()?;

@@ -102,8 +102,8 @@ pub struct Pending {
 
 enum Undo {
     Image(Key, Option<Image>),
-    /// A change in an index block: the offset among its entries, the bytes that stood there, the length of those that
-    /// stand there now, and the block's cost before.
+    /// A change in an index block: the offset among its entries, the bytes that were there, the length of those that
+    /// are there now, and the block's cost before.
     Entries(Key, usize, Box<[u8]>, usize, u32),
     File(u64, Option<Arc<File>>),
     Take(Clusters, bool),

@@ -18,7 +18,7 @@ impl Core {
         self.records.ones(0..self.records.len())
     }
 
-    /// Where a record stands on the device.
+    /// Where a record is on the device.
     pub fn record_place(&self, number: u64) -> Result<u64> {
         let size = u64::from(self.geometry.record);
         Ok(self.places(&self.mft, number.saturating_mul(size), 1)?.first().map_or(0, |place| place.0))

@@ -20,7 +20,7 @@ impl Core {
         Ok(())
     }
 
-    /// Where a range of bytes of an attribute stands on the device; a hole is at `u64::MAX`.
+    /// Where a range of bytes of an attribute is on the device; a hole is at `u64::MAX`.
     pub fn places(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
         places(self.geometry.cluster, runs, at, length)
     }
@@ -93,7 +93,7 @@ impl Core {
     }
 }
 
-/// Where a range of bytes of these runs stands on the device; a hole is at `u64::MAX`.
+/// Where a range of bytes of these runs is on the device; a hole is at `u64::MAX`.
 fn places(cluster: u64, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
     let mut places = Segments::new();
     let (mut position, end) = (at, at + length);

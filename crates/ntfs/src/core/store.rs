@@ -147,7 +147,7 @@ fn is_mft(file: &File) -> bool {
     file.reference.number() == record_number::MFT
 }
 
-/// Whether a piece must stand in the base record: `$STANDARD_INFORMATION`, and the first runs of `$MFT`, which lead to
+/// Whether a piece must lie in the base record: `$STANDARD_INFORMATION`, and the first runs of `$MFT`, which lead to
 /// its other records.
 fn must_be_in_base(piece: &Attribute, is_mft: bool) -> bool {
     let (kind, name, first, _) = piece_key(piece);
@@ -167,7 +167,7 @@ impl Core {
     /// Cuts the attributes of a file that needs several records into pieces.
     pub(super) fn pieces_of(&self, file: &File) -> Vec<Attribute> {
         let room = self.room();
-        // The first piece of `$MFT`'s own runs must stand in its base record, which leads to all others.
+        // The first piece of `$MFT`'s own runs must lie in its base record, which leads to all others.
         file.pieces(if is_mft(file) { room / 3 } else { room }, room, self.geometry.cluster)
     }
 
@@ -298,7 +298,7 @@ impl Core {
         let runs = std::mem::take(&mut file.ahead.spare);
         let mut reserved = Outside { runs: runs.into_iter().collect(), ..Outside::default() };
         let mut more = reserved.clone();
-        // In few pieces if possible, as the runs of these clusters must stand in the base record.
+        // In few pieces if possible, as the runs of these clusters must lie in the base record.
         if self.transact(|core| core.extend_near(&mut more, most - have, None, true, true)).is_ok() {
             reserved = more;
         } else {
@@ -315,7 +315,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes records for `$MFT` itself: each must stand in clusters that the pieces before it lead to, as no driver
+    /// Takes records for `$MFT` itself: each must lie in clusters that the pieces before it lead to, as no driver
     /// could find it otherwise.
     fn reserve_for_mft(&mut self, file: &mut File) -> Result<()> {
         let pieces = self.pieces_of(file);

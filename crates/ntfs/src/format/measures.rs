@@ -1,9 +1,9 @@
-//! The measures of a new volume: how large its structures are, and where they stand.
+//! The measures of a new volume: how large its structures are, and where they are.
 
 /// A range of clusters for a structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
-    /// Its first cluster.
+    /// The first cluster of the range.
     pub start: u64,
     /// The number of clusters.
     pub length: u64,

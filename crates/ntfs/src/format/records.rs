@@ -13,13 +13,13 @@ use platter_vfs::windows_upper;
 
 /// The numbers of the security descriptors on a new volume.
 pub mod security {
-    /// Of system files that nobody changes: reading for the system and Administrators.
+    /// The descriptor of system files that nobody changes: reading for the system and Administrators.
     pub const SYSTEM: u32 = 0x100;
-    /// Of other system files: reading and writing for the system and Administrators.
+    /// The descriptor of other system files: reading and writing for the system and Administrators.
     pub const SYSTEM_WRITABLE: u32 = 0x101;
-    /// Of the root and new directories.
+    /// The descriptor of the root and new directories.
     pub const DIRECTORY: u32 = 0x102;
-    /// Of new files.
+    /// The descriptor of new files.
     pub const FILE: u32 = 0x103;
 }
 
@@ -223,7 +223,7 @@ impl New<'_> {
         if system.parent == record_number::EXTEND {
             record.flags |= record_flags::EXTEND;
         }
-        // The flag of a directory stands in its name only.
+        // The flag of a directory is in its name only.
         let mut flags = system.flags & !file_flags::DIRECTORY;
         if system.number == record_number::ROOT && self.compress {
             flags |= file_flags::COMPRESSED;

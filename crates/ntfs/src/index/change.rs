@@ -196,8 +196,8 @@ impl Core {
         Ok(removed)
     }
 
-    /// After an entry was removed from the leaf that `key` leads to: joins the leaf with a neighbour if hardly anything
-    /// is left in it.
+    /// Called after an entry was removed from the leaf that `key` leads to: joins the leaf with a neighbour if hardly
+    /// anything is left in it.
     fn tidy_after(&mut self, tree: Tree, leaf: u64, key: &[u8]) -> Result<()> {
         let bytes = self.bytes(&tree, Some(leaf))?;
         let entries = entry_bytes(bytes.node());

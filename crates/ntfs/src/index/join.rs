@@ -47,7 +47,7 @@ pub(super) fn is_sparse(entries: &[u8], block: u32) -> bool {
 }
 
 impl Core {
-    /// Joins the leaf where a key would stand, and the nodes above it, with neighbours if they are too empty.
+    /// Joins the leaf where a key would be, and the nodes above it, with neighbours if they are too empty.
     pub(super) fn tidy(&mut self, file: u64, index: Index, key: &[u8]) -> Result<()> {
         for _ in 0..2 * DEEPEST {
             let tree = self.tree(file, index)?;
@@ -59,7 +59,7 @@ impl Core {
         self.cut_blocks(file, index)
     }
 
-    /// The way to the leaf that has the greatest key up to `key`, or in which that key would stand.
+    /// The way to the leaf that has the greatest key up to `key`, or in which that key would be.
     fn way_to_leaf(&mut self, tree: &Tree, key: &[u8]) -> Result<Way> {
         let sought = Sought::new(tree.index.collation(), &self.upcase, key);
         let (mut path, _) = self.descend(tree, |other| sought.order(other))?;
@@ -96,7 +96,7 @@ impl Core {
             let is_bare = is_bare(&node.entries);
             let most = if is_bare { room } else { room / 4 * 3 };
             let mut tight = None;
-            // With the neighbour behind it, or with the one before.
+            // The leaf is joined with the neighbour behind it, or with the one before.
             for low in [Some(here), here.checked_sub(1)].into_iter().flatten() {
                 let (Some(lead), Some(next)) = (entries.get(low), entries.get(low + 1)) else { continue };
                 let (Some(low), Some(high)) = (lead.child(), next.child()) else { continue };

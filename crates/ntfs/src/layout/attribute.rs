@@ -69,29 +69,29 @@ pub mod attribute_flags {
 /// One attribute, or one piece of an attribute whose runs are spread over records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its type.
+    /// The attribute's type.
     pub kind: Kind,
-    /// Its name in UTF-16 units, at most 255; empty for most.
+    /// The attribute's name in UTF-16 units, at most 255; empty for most attributes.
     pub name: Box<[u16]>,
-    /// Its [`attribute_flags`].
+    /// The attribute's [`attribute_flags`].
     pub flags: u16,
-    /// Its number within the record.
+    /// The attribute's number within the record.
     pub id: u16,
-    /// Its value, or its clusters and sizes.
+    /// The attribute's value, or its clusters and sizes.
     pub content: AttributeContent,
 }
 
 /// Where an attribute's bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeContent {
-    /// In the record.
+    /// The value is in the record.
     Resident {
         /// The bytes.
         value: Vec<u8>,
         /// Whether an index has the value as a key (of file names).
         indexed: bool,
     },
-    /// In clusters.
+    /// The value is in clusters.
     NonResident(NonResident),
 }
 
@@ -210,7 +210,7 @@ impl Attribute {
         put(bytes, 0, self.kind.0);
         put(bytes, 4, length as u32);
         bytes[9] = self.name.len() as u8;
-        // Without a name the offset still says where one would stand.
+        // In an attribute without a name, this offset still says where a name would be.
         put(bytes, 10, self.header_length() as u16);
         put(bytes, 12, self.flags);
         put(bytes, 14, self.id);

@@ -4,18 +4,18 @@ use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::{Kind, Reference};
 use platter_vfs::{Error, Result};
 
-/// One entry: an attribute or a piece of one. Entries stand in the order of type, name and first virtual cluster.
+/// One entry: an attribute or a piece of one. Entries are in the order of type, name and first virtual cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListEntry {
     /// The attribute's type.
     pub kind: Kind,
-    /// Its name.
+    /// The attribute's name.
     pub name: Box<[u16]>,
     /// The piece's first virtual cluster.
     pub first: u64,
-    /// The record it stands in, which may be the base record.
+    /// The record that holds the piece, which may be the base record.
     pub record: Reference,
-    /// Its number in that record.
+    /// The piece's attribute number in that record.
     pub id: u16,
 }
 

@@ -1,4 +1,4 @@
-//! The boot sector, which stands first on the volume and, as a copy, in the last sector of its partition.
+//! The boot sector, which is first on the volume and, as a copy, in the last sector of its partition.
 
 use super::bytes::{put, u16_at, u64_at};
 use platter_vfs::{Error, Result};
@@ -51,7 +51,7 @@ pub struct Geometry {
 }
 
 impl BootSector {
-    /// The name of the format, which stands at 3.
+    /// The name of the format, which is at 3.
     pub const NAME: &'static [u8; 8] = b"NTFS    ";
 
     /// A boot sector with default values of these fields and no boot code.

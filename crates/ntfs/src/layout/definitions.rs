@@ -6,7 +6,7 @@ use super::bytes::put;
 /// One row of the table, 160 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Definition {
-    /// Its name, with the dollar sign.
+    /// The attribute's name, with the dollar sign.
     pub name: &'static str,
     /// The type.
     pub kind: Kind,

@@ -8,9 +8,9 @@ use platter_vfs::{Error, Result};
 pub struct ExtendedAttribute {
     /// 0x80 if a program that does not know the attribute must not touch the file.
     pub flags: u8,
-    /// Its name, at most 255 bytes, in the form that Windows keeps: upper case ASCII.
+    /// The attribute's name, at most 255 bytes, in the form that Windows keeps: upper case ASCII.
     pub name: Vec<u8>,
-    /// Its value, at most 65,535 bytes.
+    /// The attribute's value, at most 65,535 bytes.
     pub value: Vec<u8>,
 }
 

@@ -62,7 +62,7 @@ pub struct FileName {
     pub allocated: u64,
     /// Size of its unnamed `$DATA`, at 0x30.
     pub size: u64,
-    /// Its [`file_flags`], at 0x38.
+    /// The file's [`file_flags`], at 0x38.
     pub flags: u32,
     /// Size of its packed extended attributes or, if it has a reparse point, the tag of that point, at 0x3C.
     pub tag: u32,

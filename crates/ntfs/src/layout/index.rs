@@ -34,15 +34,15 @@ const ENTRY_HEADER: usize = 0x10;
 pub const NODE_HEADER: usize = 0x10;
 /// Where a block's node begins.
 const BLOCK_NODE: usize = 0x18;
-/// Where a block's update sequence stands.
+/// Where a block's update sequence is.
 const BLOCK_SEQUENCE: usize = 0x28;
 
 /// One entry of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry<'a> {
-    /// All its bytes.
+    /// All bytes of the entry.
     pub bytes: &'a [u8],
-    /// Its byte offset among the node's entries.
+    /// The entry's byte offset among the node's entries.
     pub offset: usize,
 }
 
@@ -83,7 +83,7 @@ impl<'a> IndexEntry<'a> {
         self.offset + self.bytes.len()
     }
 
-    /// Its bytes with another child, or none.
+    /// The entry's bytes with another child, or none.
     pub fn with_child(&self, child: Option<u64>) -> Vec<u8> {
         let length = self.bytes.len() - if self.child().is_some() { 8 } else { 0 };
         let mut bytes = self.bytes[..length].to_vec();
@@ -372,16 +372,16 @@ pub fn vcn_unit(block: u32, cluster: u64) -> u64 {
 pub struct IndexBlock {
     /// Log sequence number of its last change, at 0x08.
     pub lsn: u64,
-    /// Its own virtual cluster in units of [`vcn_unit`], at 0x10.
+    /// The block's own virtual cluster in units of [`vcn_unit`], at 0x10.
     pub vcn: u64,
     /// The number of its update sequence as it was last written.
     pub update: u16,
-    /// Its node, at 0x18.
+    /// The block's node, at 0x18.
     pub node: IndexNode,
 }
 
 impl IndexBlock {
-    /// What a block begins with.
+    /// The bytes that a block begins with.
     pub const SIGNATURE: &'static [u8; 4] = b"INDX";
 
     /// Bytes of entries that a block of `size` has room for.

@@ -18,7 +18,7 @@ pub enum Index {
 }
 
 impl Index {
-    /// The name of its attributes.
+    /// The name of the index's attributes.
     pub fn name(self) -> &'static str {
         match self {
             Index::Names => "$I30",

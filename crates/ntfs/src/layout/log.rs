@@ -8,7 +8,7 @@
 //!
 //! Sources: the Linux-NTFS documentation of `$LogFile`
 //! (<https://flatcap.github.io/linux-ntfs/ntfs/files/logfile.html>), M. Suhanov, "How the $LogFile works?"
-//! (<https://dfir.ru/2019/02/16/how-the-logfile-works/>), and the 1,100 records that stand in the log of a volume used
+//! (<https://dfir.ru/2019/02/16/how-the-logfile-works/>), and the 1,100 records that are in the log of a volume used
 //! by Windows 10.
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
@@ -24,7 +24,7 @@ pub const RECORD_HEADER: usize = 0x30;
 /// The first page of the ring: after two restart pages and two for copies.
 pub const FIRST_PAGE: u64 = 4;
 /// The tail pages of version 1.1: a copy of the last page of the ring, while that page is being written. A copy has the
-/// offset of the page that it stands for in the field where that page has its last LSN. Source: the Linux-NTFS
+/// offset of the page that it copies in the field where that page has its last LSN. Source: the Linux-NTFS
 /// documentation, "tail copies".
 pub const TAIL_PAGES: std::ops::Range<u64> = 2..FIRST_PAGE;
 /// The fewest pages of a log that NTFS accepts.
@@ -65,9 +65,9 @@ pub struct RestartPage {
 }
 
 impl RestartPage {
-    /// What a restart page begins with.
+    /// The bytes that a restart page begins with.
     pub const SIGNATURE: &'static [u8; 4] = b"RSTR";
-    /// What a restart page begins with after chkdsk changed the volume.
+    /// The bytes that a restart page begins with after chkdsk changed the volume.
     pub const CHKDSK: &'static [u8; 4] = b"CHKD";
     /// Flag: the volume was closed cleanly.
     pub const CLEAN: u16 = 0x0002;
@@ -76,7 +76,8 @@ impl RestartPage {
 
     /// How many bits of an LSN count the times that the ring began anew, for a log of `file_size` bytes.
     pub fn sequence_bits(file_size: u64) -> u32 {
-        // All but the bits of an offset, which is a multiple of 8.
+        // An LSN has 64 bits. The count has those that the offset does not take, and the offset, a multiple of 8, is
+        // kept without its lowest three bits.
         67 - (u64::BITS - file_size.leading_zeros())
     }
 
@@ -176,12 +177,12 @@ pub struct RecordPage {
     pub last: u64,
     /// The LSN of the last record that ends in the page, or 0.
     pub last_end: u64,
-    /// The offset where the next record can stand, behind the records that end in the page.
+    /// The offset where the next record can begin, behind the records that end in the page.
     pub next: u16,
 }
 
 impl RecordPage {
-    /// What a page of the ring begins with.
+    /// The bytes that a page of the ring begins with.
     pub const SIGNATURE: &'static [u8; 4] = b"RCRD";
     const NAME: &str = "log record page";
     /// Flag: a record ends in the page.
@@ -228,7 +229,7 @@ impl RecordPage {
 /// The header of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// Its own LSN.
+    /// The record's own LSN.
     pub lsn: u64,
     /// The LSN of the record before it in its transaction, or 0.
     pub previous: u64,
@@ -240,7 +241,7 @@ pub struct RecordHeader {
     pub kind: u32,
     /// The transaction that the record belongs to.
     pub transaction: u32,
-    /// Its flags.
+    /// The record's flags.
     pub flags: u16,
 }
 
@@ -383,9 +384,9 @@ pub mod operation {
 /// One step of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Operation {
-    /// What redoing does: one of [`operation`].
+    /// The redo operation: one of [`operation`].
     pub redo: u16,
-    /// What undoing does: one of [`operation`].
+    /// The undo operation: one of [`operation`].
     pub undo: u16,
     /// The entry of the open attribute table for the attribute that is changed.
     pub target: u32,

@@ -24,7 +24,7 @@ impl ObjectId {
         self.id.iter().chain(self.birth.iter().flatten()).copied().collect()
     }
 
-    /// Its entry in `$O`.
+    /// The identifier's entry in `$O`.
     pub fn entry(&self, file: Reference) -> Vec<u8> {
         let mut data = file.0.to_le_bytes().to_vec();
         data.extend(self.birth.unwrap_or([0; 48]));

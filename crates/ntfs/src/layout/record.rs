@@ -5,7 +5,7 @@ use super::{Attribute, Kind, Reference, fixup};
 use platter_vfs::{Error, Result};
 
 const STRUCTURE: &str = "file record";
-/// Where the update sequence stands in records of NTFS 3.1.
+/// Where the update sequence is in records of NTFS 3.1.
 const SEQUENCE_AT: usize = 0x30;
 
 /// Flags of a record.
@@ -29,22 +29,22 @@ pub struct Record {
     pub sequence: u16,
     /// How many names lead to it, at 0x12.
     pub links: u16,
-    /// Its [`record_flags`], at 0x16.
+    /// The record's [`record_flags`], at 0x16.
     pub flags: u16,
     /// The base record that it extends, or 0, at 0x20.
     pub base: Reference,
     /// The number that the next new attribute gets, at 0x28.
     pub next_id: u16,
-    /// Its own number (the low 32 bits), at 0x2C.
+    /// The record's own number (the low 32 bits), at 0x2C.
     pub number: u32,
     /// The number of its update sequence as it was last written.
     pub update: u16,
-    /// Its attributes in their order.
+    /// The record's attributes in their order.
     pub attributes: Vec<Attribute>,
 }
 
 impl Record {
-    /// What a record begins with.
+    /// The bytes that a record begins with.
     pub const SIGNATURE: &'static [u8; 4] = b"FILE";
 
     /// An unused record of this number.
@@ -127,7 +127,7 @@ impl Record {
             flags: u16_at(bytes, 0x16),
             base: Reference(u64_at(bytes, 0x20)),
             next_id: u16_at(bytes, 0x28),
-            // Before 3.1 the number was not there, and the update sequence stood in the number's place.
+            // Before 3.1 records had no number, and the update sequence was in the number's place.
             number: if sequence_at >= SEQUENCE_AT { u32_at(bytes, 0x2C) } else { 0 },
             update: u16_at(bytes, sequence_at),
             attributes,

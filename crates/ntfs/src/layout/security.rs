@@ -9,9 +9,9 @@ use super::bytes::{put, u32_at, u64_at};
 pub struct DescriptorHeader {
     /// [`descriptor_hash`] of the descriptor.
     pub hash: u32,
-    /// Its number, from 0x100.
+    /// The descriptor's number, from 0x100.
     pub id: u32,
-    /// Where this header stands in `$SDS`, in bytes.
+    /// Where this header is in `$SDS`, in bytes.
     pub offset: u64,
     /// Bytes of header and descriptor.
     pub length: u32,
@@ -49,12 +49,12 @@ impl DescriptorHeader {
         bytes
     }
 
-    /// Its entry in `$SII`.
+    /// The descriptor's entry in `$SII`.
     pub fn id_entry(&self) -> Vec<u8> {
         super::index::view_entry(&self.id.to_le_bytes(), &self.to_bytes())
     }
 
-    /// Its entry in `$SDH`, with the letters that Windows puts behind the header.
+    /// The descriptor's entry in `$SDH`, with the letters that Windows puts behind the header.
     pub fn hash_entry(&self) -> Vec<u8> {
         let mut bytes =
             super::index::view_entry(&DescriptorHeader::hash_key(self.hash, self.id), &self.to_bytes());

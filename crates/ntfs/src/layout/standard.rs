@@ -19,13 +19,13 @@ pub struct StandardInformation {
     pub changed: FileTime,
     /// When it was last read, at 0x18.
     pub accessed: FileTime,
-    /// Its [`super::file_flags`], at 0x20.
+    /// The file's [`super::file_flags`], at 0x20.
     pub flags: u32,
     /// How many versions may be kept, at 0x24.
     pub versions: u32,
     /// At 0x28, where documentation of NTFS before Windows 10 has a version number: [`CASE_SENSITIVE`], or 0.
     pub version: u32,
-    /// Its class, at 0x2C.
+    /// The file's class, at 0x2C.
     pub class: u32,
     /// The fields that are not in the 48 bytes of volumes before 3.0.
     pub extended: Option<StandardExtended>,

@@ -2,7 +2,7 @@
 
 use platter_vfs::Timestamp;
 
-/// A time as it stands on disk.
+/// A time as it is on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileTime(pub u64);
 

@@ -28,7 +28,7 @@ pub mod volume_flags {
 pub struct VolumeInformation {
     /// Major and minor version of the format, at 0x08: 3.1 since Windows XP.
     pub version: (u8, u8),
-    /// Its [`volume_flags`], at 0x0A.
+    /// The volume's [`volume_flags`], at 0x0A.
     pub flags: u16,
 }
 

@@ -36,7 +36,7 @@ impl Ring {
         self.bytes / PAGE as u64
     }
 
-    /// The number of bits of an LSN that are the place.
+    /// The number of lower bits of an LSN, which hold the place of its record in the ring.
     fn place_bits(self) -> u32 {
         64 - RestartPage::sequence_bits(self.bytes)
     }

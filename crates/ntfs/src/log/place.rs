@@ -1,10 +1,10 @@
-//! Where the log stands on the device.
+//! Where the log is on the device.
 
 use crate::layout::{Geometry, Run};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 
-/// Where the log stands on the device, and the sizes of clusters and records on its volume.
+/// Where the log is on the device, and the sizes of clusters and records on its volume.
 #[derive(Clone, Debug)]
 pub struct LogPlace {
     /// The pieces of the log in order: device offset and length in bytes, multiples of the cluster.
@@ -45,7 +45,7 @@ impl LogPlace {
         Ok(())
     }
 
-    /// Where a range of the log stands: device offset, position in the range, length.
+    /// Where a range of the log is: device offset, position in the range, length.
     fn pieces(&self, offset: u64, length: usize) -> Result<Vec<(u64, usize, usize)>> {
         let (mut skip, mut done, mut pieces) = (offset, 0, Vec::new());
         for &(start, bytes) in &self.runs {

@@ -22,10 +22,10 @@ pub struct Replay {
     bytes: u64,
 }
 
-/// Where the pieces of a structure stand: device offsets and lengths, in bytes.
+/// Where the pieces of a structure are: device offsets and lengths, in bytes.
 type Places = Vec<(u64, usize)>;
 
-/// Bytes of a structure, and where its pieces stand.
+/// Bytes of a structure, and where its pieces are.
 #[derive(Debug)]
 struct Patch {
     places: Places,

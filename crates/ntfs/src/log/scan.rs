@@ -96,7 +96,7 @@ struct Reader<'a> {
     ring: Ring,
     /// The copies of pages of the ring that the log's tail pages hold.
     tails: Vec<Tail>,
-    /// The pages read last, as they stand on the device: the number of the first, and their bytes.
+    /// The pages read last, as they are on the device: the number of the first, and their bytes.
     window: RefCell<(u64, Vec<u8>)>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A page of the ring as it stands in its place; `None` if it is not whole.
+    /// A page of the ring as it is in its place; `None` if it is not whole.
     fn page_in_place(&self, number: u64) -> Result<Option<(RecordPage, Box<[u8; PAGE]>)>> {
         if number >= self.ring.pages() {
             return Ok(None);
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         }
         at = (at + left).next_multiple_of(8);
         let Some((page, _)) = self.page(spot.page)? else { return Ok(None) };
-        // A page need not be full: what follows its last record stands in the next one.
+        // A page need not be full: what follows its last record is in the next one.
         if page.last == header.lsn || at + RECORD_HEADER > PAGE {
             spot = self.ring.after(spot);
             at = PAGE_DATA;

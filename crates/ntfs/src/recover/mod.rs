@@ -52,7 +52,7 @@ struct File {
     sequence: u16,
     is_deleted: bool,
     is_directory: bool,
-    /// Its names, each with its directory; the first counts, the others are links.
+    /// The file's names, each with its directory; the first counts, the others are links.
     names: Vec<(Reference, Box<[u16]>)>,
 }
 

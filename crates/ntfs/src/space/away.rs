@@ -54,7 +54,7 @@ pub type Changes = Vec<(Range<u64>, bool)>;
 #[derive(Default)]
 pub struct Away {
     pages: BTreeMap<u64, Summary>,
-    /// The changes of each page since it was sent away.
+    /// The changes of each page since its words were dropped from memory.
     changes: BTreeMap<u64, Changes>,
 }
 

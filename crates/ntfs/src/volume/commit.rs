@@ -365,7 +365,8 @@ impl NtfsVolume {
     /// stays touched if the log cannot take all changes of its directory entries at once.
     pub(super) fn absorb_node(&self, core: &mut Core, node: u64) -> Result<()> {
         if let Some(stream) = core.nodes.get(node).ok().and_then(|entity| entity.stream.as_ref()) {
-            // Before time and size are read: a writer that changes them later touches the node again.
+            // The mark is set anew before time and size are read: a writer that changes them later touches the node
+            // again.
             let touched = self.touched();
             stream.is_touched.store(touched.contains(&node), Ordering::SeqCst);
         }

@@ -232,7 +232,7 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// First half of a write; `within` is a claim of the caller that covers it.
+    /// Plans a write; `within` is a claim that the caller holds on the range.
     pub(super) fn plan_writing(
         &self,
         node: Node,
@@ -371,8 +371,8 @@ impl NtfsVolume {
             if exchanged.is_empty() {
                 state.size = state.size.max(range.end);
                 state.note_written(range);
-                // Before others see the new size: a commit that does not include it must not count as one that covers
-                // it.
+                // The write is noted before other threads see the new size: a commit that does not include the size
+                // must not count as one that covers it.
                 self.note_write(stream);
                 self.commits.note(&stream.resized);
                 return Ok(());
@@ -404,7 +404,8 @@ impl NtfsVolume {
     pub(super) fn note_write(&self, stream: &Stream) {
         stream.stamp(self.now());
         if !stream.is_touched.load(Ordering::SeqCst) {
-            // Both under the lock: another writer that finds the mark set does no more, and may sync at once.
+            // The node is noted and the mark is set under one lock: another writer that finds the mark set does not
+            // note the node again, and may sync at once.
             let mut touched = self.touched();
             touched.insert(stream.node);
             stream.is_touched.store(true, Ordering::SeqCst);

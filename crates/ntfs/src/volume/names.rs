@@ -16,11 +16,11 @@ pub(super) struct NamedEntry {
 
 /// How a listing treats an index entry.
 enum Listing {
-    /// It is listed.
+    /// The entry is listed.
     Shown,
-    /// It is a short name, whose file is listed under the long one.
+    /// The entry is a short name, whose file is listed under the long one.
     Short,
-    /// It is one of the system's own files.
+    /// The entry is one of the system's own files.
     System,
 }
 

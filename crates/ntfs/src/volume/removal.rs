@@ -56,7 +56,8 @@ impl NtfsVolume {
         Ok(is_held.then(|| core.detach(kept)))
     }
 
-    /// After a file was removed: leads its node, if there is one, to the file that stays in memory, or drops the node.
+    /// Called after a file was removed: leads its node, if there is one, to the file that stays in memory, or drops the
+    /// node.
     pub(super) fn moved_away(&self, core: &mut Core, number: u64, kept: Option<u64>) {
         let Some(node) = core.nodes.of_file(number) else { return };
         match kept {
@@ -210,8 +211,8 @@ impl NtfsVolume {
         }
         let parts = core.nodes.get(node).map(|entity| entity.parts.clone()).unwrap_or_default();
         match parts.into_iter().chain([node]).try_for_each(|node| self.absorb_touched(core, node)) {
-            // Then the record waits for the commit, with the time of the write: the caller's change must not be refused
-            // for it.
+            // Lack of room must not refuse the caller's change: the next commit stores the record, with the time of
+            // the write.
             Err(error) if error.is_full() => Ok(()),
             outcome => outcome,
         }

@@ -55,8 +55,8 @@ impl NtfsVolume {
             }
             at = at.max(range.end);
         }
-        // Before anything is copied: a write in place that finishes before this increment is in the copy, and one that
-        // finishes after it sees the new number and writes again.
+        // The number is raised before anything is copied: a write in place that finishes earlier is in the copy, and
+        // one that finishes later sees the new number and writes again.
         let number = stream.exchanges.fetch_add(1, Ordering::SeqCst) + 1;
         let on_disk = self.is_on_disk(core, node)?;
         self.remake(core, node, &mut state, |core, state| {

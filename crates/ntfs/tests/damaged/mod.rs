@@ -267,7 +267,7 @@ fn one(volume: &mut Volume, kind: &str, random: &mut Random, hit: &mut Hit) {
     }
 }
 
-/// Changes a record as it stands on the device.
+/// Changes a record as it is on the device.
 fn one_record(volume: &mut Volume, number: u64, hit: &mut Hit, change: impl FnOnce(&mut [u8])) {
     let (mft, size) = (volume.mft.clone(), volume.geometry.record as usize);
     let mut bytes = volume.block(&mft, number * size as u64, size);

@@ -37,7 +37,7 @@ pub fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
     }
 }
 
-/// Computes the sum that stands for content in a tree.
+/// Computes the sum that represents content in a tree.
 pub type Sum = fn(&[u8]) -> String;
 
 /// A weaker sum than [`sum`] and ten times as fast, for campaigns that spend their time on sums.
