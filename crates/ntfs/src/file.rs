@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The length that no record exceeds, since offsets in it are 16-bit numbers.
 const LONGEST_RECORD: usize = 1 << 16;
 
-/// A file, as its base record and the records that extend it have it.
+/// A file, put together from its base record and the records that extend it.
 #[derive(Clone, Debug)]
 pub struct File {
     /// The number and the sequence number of its base record.

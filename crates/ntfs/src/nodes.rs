@@ -30,7 +30,7 @@ pub struct Nodes {
     idle: VecDeque<u64>,
 }
 
-/// How many nodes that nobody holds stay known.
+/// The number of nodes without a holder that stay in memory.
 const MOST_IDLE: usize = 1024;
 /// Numbers from here on are no file's own: as references they have sequence number 0, with which no file gets its own
 /// number.

@@ -144,7 +144,8 @@ fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
     };
     let mut waiting: Vec<u64> =
         entries.iter().filter(is_further).map(|entry| entry.record.number()).collect();
-    // The virtual cluster at which a piece begins according to its record counts, whatever the entry says.
+    // The pieces that were read and not yet joined, each with its record's device offset, by the first virtual cluster
+    // that the piece itself gives: this one counts, whatever the entry of the list says.
     let mut known: BTreeMap<u64, (NonResident, u64)> = BTreeMap::new();
     loop {
         let end = all.last().map_or(0, Run::end);

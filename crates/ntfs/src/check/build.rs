@@ -11,7 +11,7 @@ pub struct Shape<'n> {
     pub name: &'static str,
     /// The names of all indexes that the file has, this one included.
     pub siblings: &'n [&'static str],
-    /// The attribute type that the index is of.
+    /// The type of the attribute that the index sorts: `$FILE_NAME` in directories, 0 in other indexes.
     pub kind: Kind,
     pub collation: u32,
 }

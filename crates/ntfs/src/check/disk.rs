@@ -28,8 +28,8 @@ pub type Piece = (u64, Vec<u8>);
 /// Changed sectors, grouped by the way in which they must be written to survive a power cut.
 #[derive(Default)]
 pub struct Edits {
-    /// Sectors that nothing leads to yet, and the boot sector and its copy, which take one sector each: these are written
-    /// first.
+    /// Sectors that nothing leads to yet, and the boot sector and its copy, which take one sector each: these are
+    /// written first.
     pub before: Vec<Piece>,
     /// Sectors of structures that are in use: these go through the log.
     pub within: Vec<Piece>,

@@ -36,7 +36,7 @@ pub struct KnownName {
     pub parent: Reference,
     pub units: Box<[u16]>,
     pub space: u8,
-    /// Whether its directory has an entry for it.
+    /// Whether the name's directory has an entry for the name.
     pub is_entered: bool,
 }
 

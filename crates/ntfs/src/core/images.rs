@@ -178,7 +178,7 @@ impl Core {
         let place = self.places(runs, at, 1)?.first().map_or(0, |place| place.0);
         fixup::remove(&mut bytes, "index block", place)?;
         let vcn = at / index::vcn_unit(length, self.geometry.cluster);
-        // Checked once, when it is read.
+        // The block is checked once, when it is read.
         index::IndexBlock::check(&bytes, vcn, place)?;
         let bytes = Arc::new(bytes);
         self.keep(key, bytes.clone());

@@ -23,7 +23,7 @@ pub struct BootSector {
     /// Size of a record at 0x40: in clusters or, if negative, the negative of the base-2 logarithm of the size in
     /// bytes.
     pub record_size: i8,
-    /// Size of an index block at 0x44, coded like the record's.
+    /// Size of an index block at 0x44, coded as the size of a record is.
     pub index_size: i8,
     /// Serial number, at 0x48.
     pub serial: u64,

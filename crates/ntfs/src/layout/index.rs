@@ -56,7 +56,7 @@ impl<'a> IndexEntry<'a> {
         u16_at(self.bytes, 0x0C)
     }
 
-    /// Whether it ends the node. Then it has no key.
+    /// Whether the entry ends the node. Such an entry has no key.
     pub fn is_last(&self) -> bool {
         self.flags() & LAST != 0
     }
@@ -245,7 +245,7 @@ impl IndexNode {
             }
             position += length;
             if flags & LAST != 0 && position < entries.len() {
-                // Entries behind the last one would be left out without a word.
+                // Entries behind the last one would be left out silently.
                 let expected = format!("the last entry at the end of {} bytes", entries.len());
                 return Err(Error::damaged(structure, place + 0x0C, expected, format!("one at {position}")));
             }

@@ -231,7 +231,7 @@ impl RecordPage {
 pub struct RecordHeader {
     /// The record's own LSN.
     pub lsn: u64,
-    /// The LSN of the record before it in its transaction, or 0.
+    /// The LSN of the previous record of the transaction, or 0.
     pub previous: u64,
     /// The LSN of the record with which undoing goes on, or 0.
     pub undo_next: u64,

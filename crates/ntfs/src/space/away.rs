@@ -15,13 +15,13 @@ pub type ReadBitmap = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send + Sync>;
 /// The numbers by which a search decides whether to read a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Free clusters.
+    /// The number of free clusters in the page.
     pub free: u16,
-    /// Clusters of its longest free run.
+    /// Clusters of the page's longest free run.
     pub longest: u16,
-    /// Free clusters at its beginning.
+    /// Free clusters at the beginning of the page.
     pub first: u16,
-    /// Free clusters at its end.
+    /// Free clusters at the end of the page.
     pub last: u16,
 }
 
@@ -81,7 +81,7 @@ impl Away {
         page.map_or(range.end, |(page, _)| (page * PAGE).clamp(range.start, range.end))
     }
 
-    /// Sends a page away whose bits are as `$Bitmap` on the device has them.
+    /// Keeps only the summary of a page whose bits are as `$Bitmap` on the device has them.
     pub fn send(&mut self, page: u64, words: &Words) {
         self.pages.insert(page, Summary::of(words));
     }

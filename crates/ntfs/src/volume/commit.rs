@@ -319,7 +319,8 @@ impl NtfsVolume {
         }
     }
 
-    /// Whether so much is dirty that it should be committed before the next change, or in a group of its own.
+    /// Whether so many metadata are dirty that they should be committed before the next change, or in a group of their
+    /// own.
     fn is_much(&self, core: &Core) -> bool {
         core.dirty_count() > MOST_IMAGES
             || core.dirt() > self.most_dirt()
@@ -474,9 +475,9 @@ impl NtfsVolume {
         }
     }
 
-    /// Ends the volume: refuses changes, waits for the plans that were accepted, commits, writes everything to its
-    /// place, and says that the volume is closed, all before anyone else can make something durable. A second caller
-    /// runs the same steps again, and so returns no earlier than all is done.
+    /// Closes the volume: refuses changes, waits for the plans that were accepted, commits, writes everything to its
+    /// place, and notes on disk that the volume is closed, all before any other caller can make changes durable. A
+    /// second caller runs the same steps again, and so returns no earlier than all is done.
     pub(super) fn close(&self) -> Result<()> {
         self.health.close("it is unmounted");
         let streams: Vec<Arc<Stream>> = self.streams.read().values().cloned().collect();

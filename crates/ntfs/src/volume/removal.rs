@@ -114,8 +114,8 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Takes a name from a file. `Some` if that was its last name: with the number of the file in memory, if it is
-    /// held.
+    /// Takes a name from a file. Returns `Some` if that was the file's last name: with the number of the file in
+    /// memory, if the file is held.
     pub(super) fn unname(
         &self,
         core: &mut Core,
@@ -180,7 +180,7 @@ impl NtfsVolume {
                 Ok(())
             });
         }
-        // A node of a file with a name stays known for a while: its number may be asked for again soon.
+        // A node of a file with a name stays in memory for a while: its number may be asked for again soon.
         let is_named = number < DETACHED && !is_part;
         if !is_named {
             self.drop_node(core, node);

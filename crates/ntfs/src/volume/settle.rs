@@ -71,8 +71,8 @@ impl NtfsVolume {
         // The new valid length is not recorded yet, so writes in place need a sync from now on.
         self.commits.note(&stream.resized);
         drop(state);
-        // A plan that failed leaves a gap too, and may be over: then nobody comes later who would give the old clusters
-        // back.
+        // A plan that failed leaves a gap too, and may have ended already: then no later caller would give the old
+        // clusters back.
         self.release(core, node);
         Ok(())
     }

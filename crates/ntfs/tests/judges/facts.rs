@@ -18,7 +18,7 @@ pub struct Facts {
     pub descriptor: String,
     /// Named streams, as `NAME=SIZE=SHA256`, in order.
     pub streams: Vec<String>,
-    /// How many names it has.
+    /// The number of the file's names.
     pub links: u32,
 }
 
