@@ -1,9 +1,11 @@
 //! Regions of a device as block devices of the kernel, for file systems that the kernel mounts.
 //!
-//! A region is a partition that only the kernel knows of (`BLKPG`, through addpart(8)): nothing is written for it, and it costs
-//! no time. What the kernel can part into none (an image, a partition, a loop device without them) gets a loop device over it.
+//! A region is a partition that only the kernel keeps (`BLKPG`, through addpart(8)): no partition table is written, and
+//! the I/O has no extra layer to pass. Where the kernel cannot add partitions (an image, a partition, a loop device
+//! that was set up without them) a loop device is put over the path first.
 //!
-//! A process of its own puts everything back when this one ends, however it ends: it waits for the other end of a pipe.
+//! A child process (the guardian) unmounts and detaches everything when this process ends, also by a crash: it waits
+//! until its standard input, a pipe from this process, is closed.
 
 use crate::{Error, Result};
 use platter_device::{Caching, FileDevice, FileOptions};
@@ -13,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Unmounts what is below a directory, and takes partitions and a loop device away, when nobody holds the other end of its
-/// standard input any more. Signals to the terminal's processes are not for it.
+/// The guardian's shell script: when its standard input is closed, it unmounts what is mounted below a directory and
+/// removes the partitions and the loop device. It ignores signals that the terminal sends to all processes.
 const GUARDIAN: &str = r#"
 trap '' INT TERM HUP
 parts=
@@ -32,20 +34,20 @@ done
 [ -z "$3" ] || losetup --detach "$3"
 "#;
 
-/// A device that the kernel knows, and regions of it.
+/// A block device of the kernel, and the partitions that are made on it as regions.
 pub(crate) struct Blocks {
     guardian: Child,
-    /// Where its regions are mounted, each in a directory of its own.
+    /// The directory below which regions are mounted, each in a subdirectory of its own.
     pub directory: PathBuf,
-    /// The block device that they are regions of.
+    /// The block device that the regions are parts of.
     pub whole: PathBuf,
     parts: u32,
-    /// Keeps others from an image while it is used.
+    /// Keeps other programs from opening the image while it is used.
     _held: Option<FileDevice>,
 }
 
 impl Blocks {
-    /// Of a block device, or of an image that its caller holds.
+    /// Opens a block device, or an image that the caller already holds as `held`.
     pub fn open(path: &Path, held: Option<FileDevice>, caching: Caching) -> Result<Blocks> {
         if !nix::unistd::geteuid().is_root() {
             return Err(Error::Job("file systems that the kernel mounts need root".into()));
@@ -71,7 +73,7 @@ impl Blocks {
         }
     }
 
-    /// A region as a block device.
+    /// Makes a region a block device of its own and returns the path of that device.
     pub fn part(&mut self, start: u64, length: u64) -> Result<PathBuf> {
         let number = self.parts + 1;
         let whole = self.whole.display().to_string();
@@ -83,7 +85,8 @@ impl Blocks {
             writeln!(pipe, "{number}")
                 .map_err(|source| failed(Path::new("the process that cleans up"), source))?;
         }
-        // As the kernel names partitions: Documentation/admin-guide/devices.txt.
+        // The kernel puts a "p" before the partition number where the device's name ends in a digit:
+        // Documentation/admin-guide/devices.txt.
         let between = if whole.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
         let path = PathBuf::from(format!("{whole}{between}{number}"));
         match wait_for(Duration::from_secs(5), || path.exists()) {
@@ -98,7 +101,7 @@ impl Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         drop(self.guardian.stdin.take());
-        // It has nobody to tell how it ended; what it could not undo it has said on standard error.
+        // The guardian's exit status is of no use here; it reports what it could not undo on standard error.
         let _ = self.guardian.wait();
     }
 }
@@ -107,7 +110,7 @@ pub(crate) fn failed(what: &Path, source: std::io::Error) -> Error {
     Error::Io { what: what.display().to_string(), source }
 }
 
-/// Waits until something is so; whether it is.
+/// Waits until `is_so` returns true, for at most `most`; returns whether it did.
 pub(crate) fn wait_for(most: Duration, is_so: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -121,7 +124,7 @@ pub(crate) fn wait_for(most: Duration, is_so: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Runs a program of others, which a Debian package brings, and returns what it printed.
+/// Runs an external program and returns what it printed; `package` is the Debian package that contains the program.
 pub(crate) fn call(program: &str, package: &str, arguments: &[&std::ffi::OsStr]) -> Result<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = match output {
@@ -131,28 +134,29 @@ pub(crate) fn call(program: &str, package: &str, arguments: &[&std::ffi::OsStr])
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
-    // The first line says what is wrong; programs that show their help do so after it.
+    // The first line of the error output names the problem; programs that print their help do so after it.
     let said = String::from_utf8_lossy(&output.stderr);
     let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it says nothing");
     Err(Error::Job(format!("{program} failed ({}): {line}", output.status)))
 }
 
-/// A program that is not there.
+/// Returns the error for a program that is not installed.
 pub(crate) fn missing(program: &str, package: &str) -> Error {
     Error::Job(format!("{program} is not there; it is in Debian's package {package}"))
 }
 
-/// Whether the kernel takes partitions on a block device: it has more than one number for it.
+/// Whether the kernel accepts partitions on a block device, which is so if it reserves more than one minor number for
+/// the device.
 ///
-/// Facts: `ext_range` in Documentation/ABI/stable/sysfs-block; a partition has no such file, a loop device without
-/// partitions has 1.
+/// Facts: `ext_range` in Documentation/ABI/stable/sysfs-block; a partition has no such file, and for a loop device
+/// without partitions it is 1.
 fn can_be_parted(path: &Path) -> bool {
     let Some(name) = path.strip_prefix("/dev").ok().and_then(Path::to_str) else { return false };
     let range = std::fs::read_to_string(format!("/sys/class/block/{name}/ext_range"));
     range.is_ok_and(|range| range.trim().parse::<u32>().is_ok_and(|range| range > 1))
 }
 
-/// A loop device with partitions over an image or a block device.
+/// Sets up a loop device that accepts partitions over an image or a block device, and returns its path.
 fn attach(path: &Path, caching: Caching) -> Result<PathBuf> {
     let with = |direct: &str| {
         let arguments: [&std::ffi::OsStr; 5] =
@@ -161,13 +165,13 @@ fn attach(path: &Path, caching: Caching) -> Result<PathBuf> {
     };
     let attached = match caching {
         Caching::Buffered => with("--direct-io=off"),
-        // Where the file system that holds the image has no direct I/O, there is none for anyone.
+        // Where the file system that holds the image has no direct I/O, the loop device goes through the page cache.
         _ => with("--direct-io=on").or_else(|_| with("--direct-io=off")),
     };
     attached.map(PathBuf::from)
 }
 
-/// A directory that only this user can look into.
+/// Makes a directory that only this user can enter, below the directory for temporary files.
 fn new_directory() -> Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     let all = std::env::temp_dir();
@@ -181,7 +185,7 @@ fn new_directory() -> Result<PathBuf> {
     Err(Error::Job(format!("{} has a thousand directories of earlier mounts", all.display())))
 }
 
-/// Whether a block device can be had alone: nothing is mounted from it any more.
+/// Whether nothing uses a block device any more (no mount, no exclusive opener), tested by opening it exclusively.
 pub(crate) fn is_free(path: &Path) -> bool {
     let options = FileOptions { read_only: true, exclusive: true, ..FileOptions::default() };
     FileDevice::open(path, options).is_ok()

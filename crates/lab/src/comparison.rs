@@ -1,41 +1,41 @@
-//! What to compare.
+//! The settings of a comparison.
 
 use crate::{Durability, Preset, Stand, Target, Workload};
 use std::time::Duration;
 
-/// What to compare, and how.
+/// The settings of a comparison: targets, workloads and options.
 #[derive(Clone)]
 pub struct Comparison {
-    /// On what.
+    /// The device that targets are made on.
     pub stand: Stand,
-    /// What. One that is named twice stays two targets.
+    /// The targets. A target that is named twice is measured as two targets.
     pub targets: Vec<Target>,
-    /// Under which loads.
+    /// The loads.
     pub workloads: Vec<Workload>,
-    /// How much of them.
+    /// Which scale of the workloads is run.
     pub preset: Preset,
-    /// The target that stands for 1, by name; the raw device, or else the first, if `None`.
+    /// The name of the target that all others are compared with; the raw device, or else the first target, if `None`.
     pub base: Option<String>,
-    /// Rounds; each workload's own number if `None`.
+    /// The number of rounds; each workload's own if `None`.
     pub repeats: Option<u32>,
-    /// When writes count as done; each workload's own choice if `None`.
+    /// When writes must be durable; each workload's own rule if `None`.
     pub durability: Option<Durability>,
-    /// Bytes that I/Os are spread over; each workload's own if `None`.
+    /// The number of bytes that I/Os are spread over; each workload's own if `None`.
     pub span: Option<u64>,
     /// Measured time of a case on a target; each workload's own if `None`.
     pub time: Option<Duration>,
-    /// Through the host's page cache, even if no workload asks for that.
+    /// Whether all I/O goes through the host's page cache, even if no workload asks for that.
     pub buffered: bool,
-    /// Check every block that is read.
+    /// Whether every block that is read is checked.
     pub verify: bool,
-    /// Touch what is read and written: see [`Job::touch`](crate::Job::touch).
+    /// Whether blocks are touched when they are read and written: see [`Job::touch`](crate::Job::touch).
     pub touch: bool,
-    /// The command line that repeats it, for the report.
+    /// The command line that repeats the comparison, for the report.
     pub command: String,
 }
 
 impl Comparison {
-    /// A quick one in which nothing is asked for but where, what and under which loads.
+    /// Makes a comparison with the quick preset and no other options.
     pub fn new(stand: Stand, targets: Vec<Target>, workloads: Vec<Workload>) -> Comparison {
         Comparison {
             stand,

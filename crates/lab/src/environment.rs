@@ -1,11 +1,11 @@
-//! Where a comparison ran, for whoever wants to repeat it.
+//! A description of the machine and the device of a comparison, for readers who want to repeat it.
 
 use crate::report::document::{DeviceInfo, Environment};
 use crate::stand::NO_DEVICE;
 use platter_device::Device;
 use std::path::Path;
 
-/// The machine, as far as Linux tells without privileges. What it does not tell stays empty.
+/// Describes the machine, as far as Linux reports it to an ordinary user; unknown fields stay empty.
 pub fn environment(device: DeviceInfo) -> Environment {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, key: &str| {
@@ -24,25 +24,24 @@ pub fn environment(device: DeviceInfo) -> Environment {
     }
 }
 
-/// The machine's memory in bytes; 0 if that cannot be told.
+/// The machine's memory in bytes; 0 if it is unknown.
 pub(crate) fn memory_bytes() -> u64 {
     memory_info("MemTotal:")
 }
 
-/// Memory that programs could still have, in bytes; 0 if that cannot be told.
+/// The memory that is available to programs, in bytes; 0 if it is unknown.
 pub(crate) fn memory_available() -> u64 {
     memory_info("MemAvailable:")
 }
 
-/// A line of `/proc/meminfo`, as proc_meminfo(5) describes it.
+/// Returns the value of a line of `/proc/meminfo` in bytes: proc_meminfo(5).
 fn memory_info(key: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kilobytes = text.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_suffix(" kB"));
     kilobytes.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// What is known about the device under test; `name` is what people call it, `place` its path or the
-/// directory that it is in.
+/// Describes the device under test: `name` is how people call it, `place` its path or the directory that it is in.
 pub fn device_info(device: &dyn Device, name: &str, kind: &str, place: &Path) -> DeviceInfo {
     let on_host = !matches!(kind, "memory" | NO_DEVICE);
     let hardware = on_host.then(|| platter_device::hardware(place)).flatten();

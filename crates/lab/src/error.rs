@@ -13,21 +13,21 @@ pub enum Error {
     /// A file system failed.
     #[error(transparent)]
     FileSystem(#[from] platter_vfs::Error),
-    /// The job makes no sense.
+    /// The job or comparison cannot be run as it was asked for.
     #[error("this job cannot be run: {0}")]
     Job(String),
-    /// The observer wanted an end before there was anything to keep.
+    /// The caller asked to stop before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,
     /// A workload, job file or report cannot be read.
     #[error("{name}: {reason}")]
     Input {
-        /// File or workload.
+        /// The name of the file or of the workload.
         name: String,
-        /// What is wrong and where.
+        /// What is wrong and where in the text.
         reason: String,
     },
-    /// The operating system refused.
+    /// A call of the operating system failed.
     #[error("{what}: {source}")]
     Io {
         /// What was tried, with the path.

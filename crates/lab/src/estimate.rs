@@ -1,38 +1,39 @@
 //! From slices to ratios: how much faster one target is than another, how sure that is, and which differences count.
 //!
-//! Slices of a case on all targets that lie within a second or two of each other are a *pass*. What the machine does
-//! meanwhile meets all of them, so the logarithm of a rate is taken as the sum of an effect of the pass, an effect of
-//! the target and a residual. Effects are means in which a residual of more than `CLIP` times the usual one counts as
-//! that much (Huber's estimate, by the pseudo-values of Huber 1977, *Robust Methods of Estimation of Regression
-//! Coefficients*), for a slice in which the machine stood still must not decide. As there is one effect for each target,
-//! ratios fit together: a/c is a/b times b/c.
+//! Slices of a case on all targets that lie within a second or two of each other are a *pass*. A disturbance of the
+//! machine during a pass affects all targets alike, so the logarithm of a rate is taken as the sum of an effect of the
+//! pass, an effect of the target and a residual. Effects are means in which a residual of more than `CLIP` standard
+//! deviations is replaced by that bound (Huber's estimate, by the pseudo-values of Huber 1977, *Robust Methods of
+//! Estimation of Regression Coefficients*), so that a single slice in which the machine stood still does not decide the
+//! result. As there is one effect for each target, ratios are consistent: a/c is a/b times b/c.
 //!
-//! Intervals are Student's t over the differences of pseudo-values in each pass, widened by the share of residuals that
-//! were not clipped, as the winsorised standard error of a trimmed mean is (Yuen 1974). Differences are told for all cells
-//! of a report together by the rule of Benjamini and Hochberg (1995): of those called different, at most [`ERRORS`] are
-//! expected to be none; and where there is no difference at all, the chance to call any is no more than that.
+//! Intervals are Student's t over the differences of pseudo-values in each pass, with the standard error divided by the
+//! share of residuals that were not clipped, as for the winsorised standard error of a trimmed mean (Yuen 1974). Which
+//! differences are called is decided for all cells of a report together by the rule of Benjamini and Hochberg (1995):
+//! of the differences called, at most the share [`ERRORS`] is expected to be false; and where no targets differ at all,
+//! the chance to call any difference is no more than that.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// A residual beyond so many standard deviations is an outlier.
+/// A residual of more than this many standard deviations is an outlier and is clipped to the bound.
 const CLIP: f64 = 2.0;
 
-/// With fewer passes nobody can tell an outlier: all count in full.
+/// With fewer passes outliers cannot be recognised, so no residual is clipped.
 const ENOUGH_TO_CLIP: usize = 8;
 
-/// With fewer passes nothing is told.
+/// With fewer passes no difference is called: its error is infinite.
 pub const LEAST_PASSES: usize = 4;
 
-/// The share of differences called that may be none.
+/// The greatest share of false ones that is expected among the differences called (the false discovery rate).
 pub const ERRORS: f64 = 0.05;
 
-/// Effects of targets, from the rates of the slices of one case.
+/// The effects of targets, fitted to the rates of the slices of one case.
 pub struct Fit {
     /// The logarithm of each target's rate.
     levels: Vec<f64>,
-    /// Pseudo-values: of each pass the logarithms, with what was clipped taken off.
+    /// The pseudo-values: for each pass the logarithm of each target's rate, with residuals beyond the bound clipped.
     values: Vec<Vec<f64>>,
-    /// Of each target, the share of residuals that were not clipped.
+    /// For each target, the share of its residuals that were not clipped.
     kept: Vec<f64>,
 }
 
@@ -41,14 +42,14 @@ pub struct Fit {
 pub struct Difference {
     /// Logarithm of the ratio.
     pub logarithm: f64,
-    /// Its standard error; infinite where there are too few passes to know.
+    /// The standard error of the logarithm; infinite where there are too few passes to estimate it.
     pub error: f64,
-    /// Degrees of freedom of the error.
+    /// The degrees of freedom of the standard error.
     pub freedom: f64,
 }
 
 impl Fit {
-    /// Fits `rates`: of each pass one positive rate for each target.
+    /// Fits `rates`: for each pass, one positive rate of each target.
     pub fn new(rates: &[Vec<f64>]) -> Fit {
         let logs: Vec<Vec<f64>> =
             rates.iter().map(|pass| pass.iter().map(|rate| rate.ln()).collect()).collect();
@@ -58,7 +59,7 @@ impl Fit {
         let mut values = logs.clone();
         let mut kept = vec![1.0; targets];
         let mut passes: Vec<f64> = logs.iter().map(|pass| centre(pass, &levels, median)).collect();
-        // Converges fast; the last steps only polish.
+        // Thirty steps are ample: the iteration converges in a few.
         for _ in 0..if clip { 30 } else { 1 } {
             if clip {
                 for target in 0..targets {
@@ -79,7 +80,7 @@ impl Fit {
                 let rests = values.iter().zip(&passes).map(|(pass, effect)| pass[target] - effect);
                 levels[target] = mean(rests.collect());
             }
-            // Effects of passes have mean zero, so that a level is a rate.
+            // The effects of the passes are shifted to a mean of zero, so that a level is the logarithm of a rate.
             let shift = mean(passes.clone());
             passes.iter_mut().for_each(|pass| *pass -= shift);
             levels.iter_mut().for_each(|level| *level += shift);
@@ -87,12 +88,12 @@ impl Fit {
         Fit { levels, values, kept }
     }
 
-    /// A target's rate.
+    /// Returns a target's rate: the exponential of its effect.
     pub fn rate(&self, target: usize) -> f64 {
         self.levels[target].exp()
     }
 
-    /// One target against another.
+    /// Returns the difference of one target from `base`, with its standard error.
     pub fn difference(&self, target: usize, base: usize) -> Difference {
         let logarithm = self.levels[target] - self.levels[base];
         let count = self.values.len() as f64;
@@ -109,7 +110,7 @@ impl Fit {
 }
 
 impl Difference {
-    /// The chance of a difference as large as this where there is none.
+    /// Returns the p-value: the chance of a difference at least as large as this one if the targets do not differ.
     pub fn chance(&self) -> f64 {
         if !self.error.is_finite() {
             return 1.0;
@@ -120,7 +121,8 @@ impl Difference {
         2.0 * student(self.freedom).sf((self.logarithm / self.error).abs())
     }
 
-    /// Half the width of the interval that leaves out the truth in `alpha` of all cases.
+    /// Returns half the width of the confidence interval that misses the true difference in a share of `alpha` of all
+    /// cases.
     pub fn half_width(&self, alpha: f64) -> f64 {
         if !self.error.is_finite() {
             return f64::INFINITY;
@@ -129,8 +131,8 @@ impl Difference {
     }
 }
 
-/// One target's slices against another's that were measured at another time: Welch's t over the logarithms. What the machine
-/// did differently is in the difference and not in its error.
+/// Compares the rates of two targets that were measured at different times, by Welch's t over their logarithms. A
+/// change of the machine between the two times becomes part of the difference and is not covered by its error.
 pub fn apart(rates: &[f64], base: &[f64]) -> Difference {
     let moments = |rates: &[f64]| {
         let logs: Vec<f64> = rates.iter().filter(|rate| **rate > 0.0).map(|rate| rate.ln()).collect();
@@ -154,8 +156,8 @@ fn student(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("freedom is at least 1")
 }
 
-/// The level at which differences with these chances are told, by the rule of Benjamini and Hochberg. Exactly those with a
-/// lower or equal chance have an interval at this level that leaves out no difference.
+/// Returns the level at which differences with these p-values are called, by the rule of Benjamini and Hochberg.
+/// Exactly those differences whose p-value does not exceed the level have an interval at this level that excludes zero.
 pub fn level(chances: &[f64]) -> f64 {
     let mut sorted = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -168,7 +170,7 @@ fn column(rows: &[Vec<f64>], index: usize) -> Vec<f64> {
     rows.iter().map(|row| row[index]).collect()
 }
 
-/// What is left of a pass when the targets' levels are taken off.
+/// Returns the effect of a pass: the middle of its logarithms after each target's level is subtracted.
 fn centre(pass: &[f64], levels: &[f64], middle: fn(Vec<f64>) -> f64) -> f64 {
     middle(pass.iter().zip(levels).map(|(value, level)| value - level).collect())
 }
@@ -185,8 +187,8 @@ fn median(values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    /// Noise that is the same on every run: about normal, with what a machine adds to all targets of a pass, and now and
-    /// then a slice in which it stood still.
+    /// Rates with the same noise on every run: roughly normal noise for each slice, a disturbance that all targets of a
+    /// pass share, and now and then a slice in which the machine stood still.
     struct Machine(fastrand::Rng);
 
     impl Machine {
@@ -210,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Twelve cells of three targets: how many of the 24 differences are told.
+    /// Returns how many of the 24 differences in twelve cells of three targets are called.
     fn told(machine: &mut Machine, passes: usize, truth: [f64; 3], scatter: f64) -> usize {
         let cells: Vec<Difference> = (0..12)
             .flat_map(|_| {

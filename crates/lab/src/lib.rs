@@ -1,6 +1,6 @@
-//! The storage lab: workloads, the engine that drives them, what they measure and how that is reported.
+//! The storage lab: workloads, the engine that drives them, its measurements and the reports on them.
 //!
-//! [`compare`] runs [`Workload`]s on [`Target`]s in turns and answers with a [`report::Document`], from which every
+//! [`compare`] runs [`Workload`]s on [`Target`]s that alternate and returns a [`report::Document`], from which every
 //! report is rendered. Underneath, [`run`] drives one [`Job`] on one [`Subject`].
 //!
 //! # Example

@@ -1,5 +1,5 @@
-//! File systems of others on the same device, as their own programs make them and as this machine mounts them; and ours,
-//! through `platter mount`.
+//! Mounted file systems as targets: those of other projects, made with their own programs and mounted by this machine,
+//! and those of Platter, through `platter mount`.
 
 use crate::blocks::{call, failed, is_free, missing, wait_for};
 use crate::stand::typed;
@@ -11,42 +11,43 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// A file system that is mounted.
+/// A file system that is mounted to be measured.
 #[derive(Clone)]
 pub enum Peer {
-    /// One of others.
+    /// A file system of another project.
     Other(&'static Other),
-    /// `mount:FORMAT`: one of ours, through its mount.
+    /// `mount:FORMAT`: a format of Platter, through its own mount.
     Ours {
         /// The format.
         format: &'static dyn Format,
         /// Cluster size in bytes; the format's choice if `None`.
         cluster: Option<u64>,
-        /// The program that has the command `mount`.
+        /// The program whose subcommand `mount` mounts it.
         program: PathBuf,
     },
 }
 
-/// A file system of others.
+/// A file system of another project.
 pub struct Other {
     name: &'static str,
-    /// What makes it, with its options, and the Debian package that has it.
+    /// The program that makes the file system, its options, and the Debian package that contains it.
     make: (&'static str, &'static [&'static str], &'static str),
     driver: Driver,
-    /// The largest file that it holds.
+    /// The size in bytes of the largest file that the file system can hold.
     largest_file: u64,
 }
 
-/// What serves it.
+/// The code that serves a mounted file system.
 enum Driver {
-    /// The kernel, under this name, with these options.
+    /// The kernel, with the name of its driver and the mount options.
     Kernel(&'static str, &'static str),
-    /// A program through FUSE, and the Debian package that has it.
+    /// A FUSE program, and the Debian package that contains it.
     Fuse(&'static str, &'static str),
 }
 
-/// Of all, nothing is discarded while they are made or used, and nothing is left to be made later: what is measured is neither
-/// their own work in the background nor that of what lies below.
+/// For all of them, blocks are not discarded when the file system is made or used, and no part of making it is put off
+/// until after the mount (as ext4's lazy initialisation would be): otherwise work in the background, of the file system
+/// or of the storage below, would be measured too.
 static OTHERS: [Other; 8] = [
     Other {
         name: "ext4",
@@ -101,17 +102,17 @@ const MAKE_NTFS: (&str, &[&str], &str) = ("mkntfs", &["-q", "-Q", "-F"], "ntfs-3
 const MAKE_EXFAT: (&str, &[&str], &str) = ("mkfs.exfat", &[], "exfatprogs");
 
 impl Peer {
-    /// The names of all file systems of others that a comparison knows.
+    /// The names of all file systems of other projects that a comparison can use.
     pub fn names() -> impl Iterator<Item = &'static str> {
         OTHERS.iter().map(|other| other.name)
     }
 
-    /// The file system of this name.
+    /// The file system of another project with this name.
     pub fn other(name: &str) -> Option<Peer> {
         OTHERS.iter().find(|other| other.name == name).map(Peer::Other)
     }
 
-    /// As on the command line.
+    /// The target's name, as on the command line.
     pub fn name(&self) -> String {
         match self {
             Peer::Other(other) => other.name.into(),
@@ -122,7 +123,7 @@ impl Peer {
         }
     }
 
-    /// What people call it, with who serves it.
+    /// The target's name in reports, with the code that serves it.
     pub fn title(&self) -> String {
         match self {
             Peer::Other(Other { driver: Driver::Kernel(kind, _), .. }) => {
@@ -136,7 +137,7 @@ impl Peer {
         }
     }
 
-    /// The largest file that it holds.
+    /// The size in bytes of the largest file that the file system can hold.
     pub fn largest_file(&self) -> u64 {
         match self {
             Peer::Other(other) => other.largest_file,
@@ -144,10 +145,10 @@ impl Peer {
         }
     }
 
-    /// Whether all is there that it needs: its programs, and what serves it.
+    /// Whether the programs and the kernel driver that the file system needs are present.
     ///
     /// # Errors
-    /// [`Error::Job`] that names the program with its package, or what the kernel lacks.
+    /// [`Error::Job`] with the missing program and its package, or the missing kernel driver.
     pub fn check(&self) -> Result<()> {
         let Peer::Other(Other { name, make: (program, _, package), driver, .. }) = self else {
             return Ok(());
@@ -158,7 +159,7 @@ impl Peer {
             Driver::Fuse(program, package) => find(program, package).map_err(about),
             Driver::Kernel(kind, _) if kernel_has(kind) => Ok(()),
             Driver::Kernel(kind, _) => {
-                // As mount(8) would.
+                // Loads the driver's module, as mount(8) would.
                 let _ = Command::new("modprobe").arg("--quiet").arg(kind).status();
                 match kernel_has(kind) {
                     true => Ok(()),
@@ -170,7 +171,7 @@ impl Peer {
         }
     }
 
-    /// Makes it new on a block device.
+    /// Makes a new file system on a block device.
     fn make(&self, device: &dyn Device, block: &Path) -> Result<()> {
         match self {
             Peer::Other(Other { make: (program, options, package), .. }) => {
@@ -186,7 +187,8 @@ impl Peer {
         }
     }
 
-    /// Makes it new on a block device, which is `device` too, and mounts it in a directory of its own below `directory`.
+    /// Makes a new file system on the block device `block`, which `device` accesses too, and mounts it in a
+    /// subdirectory of `directory`.
     pub(crate) fn mount(&self, device: &dyn Device, block: &Path, directory: &Path) -> Result<Mounted> {
         self.make(device, block)?;
         let name = block.file_name().unwrap_or_default();
@@ -207,7 +209,7 @@ impl Peer {
             }
         };
         if let Err(error) = mounted {
-            // It is empty; the next who is mounted here makes it again.
+            // The directory is empty, and the next mount of this block device creates it again.
             let _ = std::fs::remove_dir(&at);
             return Err(error);
         }
@@ -221,25 +223,26 @@ impl Peer {
 
 /// A mounted file system; unmounted when dropped.
 pub(crate) struct Mounted {
-    /// Where.
+    /// The directory where it is mounted.
     pub at: PathBuf,
-    /// From which block device.
+    /// The block device that it is on.
     pub block: PathBuf,
-    /// What has the command `umount` for it.
+    /// The program whose subcommand `umount` unmounts it; `None` for the system call.
     program: Option<PathBuf>,
     is_over: bool,
 }
 
-/// What a file system may take to write what it still has.
+/// How long an unmounted file system may take to write its remaining changes and release its block device.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Mounted {
-    /// Unmounts it, and waits until its device is free.
+    /// Unmounts the file system and waits until its block device is free.
     pub fn end(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_over, true) {
             return Ok(());
         }
-        // The kernel closes the files of a queue a moment after it is gone.
+        // The kernel closes the files of an io_uring queue a moment after the queue is gone, so an unmount may fail at
+        // first.
         let unmount = || match &self.program {
             Some(program) => {
                 call(&program.to_string_lossy(), "platter", &["umount".as_ref(), self.at.as_ref()]).map(drop)
@@ -259,8 +262,8 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Who is dropped without an end has failed already; what cannot be unmounted now is left to the guardian of
-        // [`crate::blocks::Blocks`].
+        // A mount that is dropped without a call of `end` follows another error already; what cannot be unmounted now
+        // is left to the guardian process of [`crate::blocks::Blocks`].
         let _ = self.end();
     }
 }
@@ -272,7 +275,7 @@ fn reason(error: Error) -> String {
     }
 }
 
-/// Whether a program is where programs are looked for.
+/// Whether a program is in a directory of PATH.
 fn find(program: &str, package: &str) -> Result<()> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     match std::env::split_paths(&paths).any(|path| path.join(program).exists()) {

@@ -1,4 +1,4 @@
-//! What everything is compared on: a device, opened, and how it is made new for each turn.
+//! The device that everything is compared on: how it is opened, divided among the targets, and emptied before each use.
 
 use crate::blocks::Blocks;
 use crate::{Error, Result};
@@ -15,19 +15,19 @@ use std::sync::Arc;
 pub enum Stand {
     /// An image file made for the comparison, in this directory, and removed after it.
     TemporaryImage(PathBuf),
-    /// An image file or block device that may be overwritten: whoever asks has made sure of it. An image that is not
-    /// there is made, and removed again if nothing is measured on it.
+    /// An image file or block device that may be overwritten: the caller has made sure of that. An image that does not
+    /// exist is made, and removed again if nothing is measured on it.
     Path {
-        /// Where it is.
+        /// The path of the file or block device.
         path: PathBuf,
-        /// Also while somebody else uses it.
+        /// Whether it may be used although another program or the kernel uses it.
         force: bool,
     },
-    /// Several such, which all hold the same.
+    /// Several image files or block devices that all hold the same, as a mirror.
     Mirror {
-        /// Where they are.
+        /// The paths of the files or block devices.
         paths: Vec<PathBuf>,
-        /// Also while somebody else uses one.
+        /// Whether they may be used although another program or the kernel uses one of them.
         force: bool,
     },
     /// Memory of this many bytes.
@@ -35,7 +35,7 @@ pub enum Stand {
 }
 
 impl Stand {
-    /// Whether the kernel can know its regions.
+    /// Fails if regions of this device cannot be block devices of the kernel.
     pub(crate) fn check_blocks(&self) -> Result<()> {
         match self {
             Stand::Path { .. } | Stand::TemporaryImage(_) => Ok(()),
@@ -52,50 +52,56 @@ impl Stand {
     }
 }
 
-/// What stands for the kind of device where no target lies on one.
+/// The kind of the device, as reports show it, where no target is on a device.
 pub(crate) const NO_DEVICE: &str = "no device";
-/// Bytes of one write while providing.
+/// Bytes of one write of [`OpenStand::provide`].
 const PIECE: usize = 1 << 20;
-/// How many times what the span needs is written in advance of an image that is larger than that, so that measuring does
-/// not meet parts that the host has yet to allocate. More than the span, because file systems that write to new places come to
-/// all of the device in time. Where several targets share a device, none of them is given more of it than this either.
+/// The part of an image that is written in advance is at most this many times what the span needs, so that no
+/// allocation of space by the host is measured. It is more than once the span, because file systems that write to new
+/// places reach all of the device in time. Where several targets share a device, none of them gets a larger region than
+/// this either.
 const PROVIDED: u64 = 4;
-/// Regions of several targets are made of stripes of so many bytes that alternate: long enough that hardly a request lies in
-/// two, short enough that each target has its share of every part of the disk. Of eight places of 256 MiB on one virtual
-/// disk, the fastest wrote 4 KiB blocks at random a quarter faster than the slowest, each time.
+/// Where several targets share a device, each target's region is made of stripes of this many bytes that alternate with
+/// those of the others: long enough that hardly any request crosses a boundary, short enough that each target has its
+/// share of every part of the disk. Of eight places of 256 MiB on one virtual disk, the fastest wrote 4 KiB blocks at
+/// random a quarter faster than the slowest, each time.
 const STRIPE: u64 = 16 << 20;
 
-/// The device, opened.
+/// The device that everything is compared on, opened and divided into regions.
 pub(crate) struct OpenStand {
     pub device: Arc<dyn Device>,
     pub kind: &'static str,
     pub direct: bool,
     pub caching: Caching,
-    /// Its name in messages and reports.
+    /// The device's name in messages and reports.
     pub name: String,
-    /// What tells about the hardware below: the device, or the directory of a temporary image.
+    /// The path by which the hardware below is identified: the device, or the directory of a temporary image.
     pub place: PathBuf,
-    /// Where targets are made: a region (or memory) for each, or the whole device for one after the other.
+    /// The regions that targets are made in: one (or one piece of memory) for each target, or a single one that all
+    /// targets use one after the other.
     pub places: Vec<Region>,
     mirror: Option<Arc<Mirror>>,
     made: Made,
-    /// Keeps the kernel's block devices of all places; after those that use them.
+    /// Keeps the kernel's block devices of all regions. The last field, so that it is dropped after the fields that use
+    /// them.
     _blocks: Option<Blocks>,
 }
 
-/// Where a target is made.
+/// The part of the device that a target is made in.
 pub(crate) struct Region {
     pub device: Arc<dyn Device>,
-    /// Bytes from the beginning whose space is provided before anything is measured and never given back: see
+    /// Bytes from the beginning of the region that are written before anything is measured and never discarded: see
     /// [`OpenStand::provide`].
     provided: u64,
-    /// Its block device, and the directory that it may be mounted below, where the kernel has to know it.
+    /// The region's block device, and the directory below which it may be mounted, if its target is mounted by the
+    /// kernel.
     block: Option<(PathBuf, PathBuf)>,
 }
 
 impl OpenStand {
-    /// Opens it for so many targets that lie on the device, for a comparison that a [`crate::plan`] has looked at. Where
-    /// none does, the device is left alone, and no image is made. Where one is mounted, each region is a block device.
+    /// Opens the device for a comparison that a [`crate::plan`] has checked, in which `targets` targets are on the
+    /// device. If that is 0, the device is not touched and no image is made. With `is_mounted`, each region becomes a
+    /// block device of the kernel.
     pub fn open(
         stand: &Stand,
         span: u64,
@@ -169,7 +175,7 @@ impl OpenStand {
         }
     }
 
-    /// No device, for directories of the host alone.
+    /// No device: all targets are in directories of the host.
     fn nothing(caching: Caching) -> OpenStand {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(0, Sectors::SMALL));
         OpenStand {
@@ -186,7 +192,8 @@ impl OpenStand {
         }
     }
 
-    /// With each region as a block device that the kernel can mount. Regions lie one after the other, as partitions do.
+    /// Opens the device with each region as a block device that the kernel can mount. The regions are contiguous and
+    /// follow each other, as partitions do.
     fn of_blocks(stand: &Stand, span: u64, targets: u64, caching: Caching) -> Result<OpenStand> {
         let mut made = Made::default();
         let length = image_length(span).saturating_mul(targets);
@@ -201,12 +208,13 @@ impl OpenStand {
         let options = FileOptions { caching, exclusive: !force, ..FileOptions::default() };
         let held = open_file(&path, length, options, &mut made)?;
         let is_image = held.is_image();
-        // Whoever has a block device for itself keeps the kernel from mounting parts of it.
+        // Holding a block device exclusively would keep the kernel from mounting its partitions.
         let held = (!held.is_block_device()).then_some(held);
         let mut blocks = Blocks::open(&path, held, caching)?;
         let place = match stand {
             Stand::TemporaryImage(directory) => {
-                // The loop device keeps it for as long as it is needed, whatever happens to this process.
+                // This removes the image by name; the loop device keeps its content until it is detached, also if this
+                // process crashes.
                 made = Made::default();
                 directory
             }
@@ -270,22 +278,22 @@ impl OpenStand {
         })
     }
 
-    /// Something was measured: an image that was made for it stays.
+    /// Keeps an image that was made for the comparison, because something was measured on it.
     pub fn keep(&mut self) {
         self.made.0.clear();
     }
 
-    /// Writes an image once, as far as targets use it. Whoever holds an image provides its space when it is first written,
-    /// which costs more than the write itself: a file system that writes to new places would pay for that, and one that
-    /// overwrites would not. Storage that is there already has no such costs.
+    /// Writes an image once, as far as targets use it. A host provides an image's space when it is first written, which
+    /// costs more than the write itself: a file system that writes to new places would pay for that during the
+    /// measurement, and one that overwrites would not. Block devices have no such costs and are not written.
     ///
-    /// From the beginning to the end, so that the regions of all targets are mixed below too: whoever provides space as it is
-    /// first written puts together what is written together, and on one virtual disk a region that was written before the
-    /// others stayed slower by a tenth.
+    /// The writes go from the beginning to the end, so that the stripes of all targets are mixed below as well: a host
+    /// that provides space on first write puts together what is written together, and on one virtual disk a region that
+    /// was written before the others stayed slower by a tenth.
     pub fn provide(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
         let end = self.places.iter().map(|place| place.provided).sum();
         let mut filler = Buffer::new(PIECE);
-        // Not zeroes, which some file systems do not store.
+        // Random bytes, because some file systems store zeroes as holes.
         fastrand::Rng::with_seed(0).fill(&mut filler);
         for offset in (0..end).step_by(PIECE) {
             let length = (end - offset).min(PIECE as u64);
@@ -295,7 +303,7 @@ impl OpenStand {
         Ok(self.device.flush()?)
     }
 
-    /// What copies of a mirror failed to do: the others did it, but took their time.
+    /// Returns a sentence for each copy of the mirror that failed: the others carried on, but the failures took time.
     pub fn failures(&self) -> Vec<String> {
         let Some(mirror) = &self.mirror else { return Vec::new() };
         let copies = mirror.out_of_service().into_iter().zip(mirror.failed());
@@ -310,8 +318,8 @@ impl OpenStand {
     }
 }
 
-/// Bytes of the region that each of so many targets has on a device, `None` if there is no room for all: then they have
-/// the whole of it in turn.
+/// Returns the length in bytes of each target's region on a device of `device` bytes, or `None` if there is no room for
+/// a region each: then the targets use the whole device one after the other.
 pub(crate) fn region_length(device: u64, span: u64, targets: u64) -> Option<u64> {
     let share = device / targets.max(1) / STRIPE * STRIPE;
     match targets {
@@ -321,8 +329,8 @@ pub(crate) fn region_length(device: u64, span: u64, targets: u64) -> Option<u64>
     }
 }
 
-/// A region for each target, made of stripes that alternate; the whole device where there is one target, or no room for
-/// all.
+/// Divides the device into a region for each target, made of alternating stripes; returns the whole device as one
+/// region where there is one target, or no room for a region each.
 fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> Result<Vec<Region>> {
     let provided = |length: u64| if is_image { provided_length(length, span) } else { 0 };
     let length = match region_length(device.len(), span, targets) {
@@ -336,7 +344,7 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
     let mut rng = fastrand::Rng::with_seed(0);
     let mut order: Vec<usize> = (0..targets as usize).collect();
     for row in 0..length / STRIPE {
-        // In every row another has the first: no target is always the one further in.
+        // Each row of stripes has its own random order, so that no target always has the stripe further in.
         rng.shuffle(&mut order);
         for (column, target) in (0..).zip(&order) {
             starts[*target].push((row * targets + column) * STRIPE);
@@ -351,26 +359,26 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
 }
 
 impl Region {
-    /// Its block device, and the directory that it may be mounted below.
+    /// The region's block device, and the directory below which it may be mounted.
     pub fn block(&self) -> Option<(&Path, &Path)> {
         self.block.as_ref().map(|(block, directory)| (block.as_path(), directory.as_path()))
     }
 
-    /// Forgets what was there before, as far as that gives no space back that was provided.
+    /// Discards the old content of the region, except for the part whose space was provided in advance.
     pub fn discard(&self) -> Result<()> {
         let rest: Range<u64> = self.provided..self.device.len();
         Ok(self.device.discard(rest.start, rest.end - rest.start)?)
     }
 }
 
-/// Images that were made and are of no use to anyone yet: removed when dropped.
+/// The paths of images that were made and that nothing was measured on yet: removed when dropped.
 #[derive(Default)]
 struct Made(Vec<PathBuf>);
 
 impl Drop for Made {
     fn drop(&mut self) {
         for path in &self.0 {
-            // An image that somebody else has removed already is gone all the same.
+            // The removal fails if another program has removed the image already, which is just as well.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -383,7 +391,7 @@ fn open_file(path: &Path, length: u64, options: FileOptions, made: &mut Made) ->
         None => FileDevice::create_new(path, length, options).inspect(|_| made.0.push(path.to_owned())),
     };
     opened.map_err(|error| match error {
-        // Who was asked for `--force` has been asked before; what is left cannot be helped by it.
+        // The caller has decided about `--force` before; a refusal that remains is one that `--force` cannot lift.
         platter_device::Error::Protected { device, reason } => {
             platter_device::Error::Unusable { device, reason }.into()
         }
@@ -391,12 +399,12 @@ fn open_file(path: &Path, length: u64, options: FileOptions, made: &mut Made) ->
     })
 }
 
-/// The file or block device that a path names, or `None` if there is nothing. A symbolic link is followed to a block
-/// device, as those of `/dev/disk` lead to one. One that leads elsewhere is refused: whoever named it did not name what
-/// would be overwritten.
+/// Returns the file or block device that a path names, or `None` if there is nothing. A symbolic link to a block device
+/// is followed, as in `/dev/disk`. A symbolic link to anything else is refused, because the user did not name the file
+/// that would be overwritten.
 ///
 /// # Errors
-/// [`Error::Input`] for such a link, with where it leads; [`Error::Io`] if the path cannot be looked at.
+/// [`Error::Input`] for a link to anything else, with its destination; [`Error::Io`] if the path cannot be looked at.
 pub fn device_path(path: &Path) -> Result<Option<PathBuf>> {
     let failed = |source| Error::Io { what: path.display().to_string(), source };
     let metadata = match std::fs::symlink_metadata(path) {
@@ -422,19 +430,19 @@ pub fn device_path(path: &Path) -> Result<Option<PathBuf>> {
     })
 }
 
-/// Bytes of an image that is made for a span: room for a file system's own structures, and enough that FAT32 can have
-/// its 65,525 clusters and ReFS the 320 MiB that its least volume has.
+/// Returns the length in bytes of an image that is made for a span: room for a file system's own structures, and enough
+/// for the 65,525 clusters of FAT32 and for the 320 MiB of the smallest ReFS volume.
 pub(crate) fn image_length(span: u64) -> u64 {
     let length = span.saturating_add(span / 8).max(span.saturating_add(384 << 20));
     length.checked_next_multiple_of(STRIPE).unwrap_or(u64::MAX)
 }
 
-/// Bytes of an image of this length that are provided for a span.
+/// Returns how many bytes of an image of `length` bytes are written in advance for a span.
 pub(crate) fn provided_length(length: u64, span: u64) -> u64 {
     length.min(PROVIDED.saturating_mul(image_length(span)))
 }
 
-/// A size as it is typed.
+/// Formats a size as a user types it on the command line: `4k`, `16M`.
 pub(crate) fn typed(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "k")];
     let unit = units.iter().find(|(shift, _)| bytes >> shift > 0 && bytes.trailing_zeros() >= *shift);

@@ -1,6 +1,6 @@
-//! Small helpers for figures.
+//! Small functions over figures: median, quantile, sum, plural.
 
-/// Median; 0 for no values. The mean of the middle two where their number is even.
+/// Returns the median of `values`: the mean of the middle two where their number is even; 0 for no values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -11,18 +11,18 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Of sorted values the one that so large a part does not exceed; 0 for no values.
+/// Returns the quantile `part` (0 to 1) of sorted values, by the nearest rank; 0 for no values.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     let at = sorted.len().saturating_sub(1) as f64 * part;
     sorted.get(at.round() as usize).copied().unwrap_or(0.0)
 }
 
-/// A sum that a nonsensical document cannot overflow.
+/// Returns the sum of `counts`, at most `u64::MAX`, so that the counts of a nonsensical document cannot overflow.
 pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// A noun for so many.
+/// Returns `noun` as it is for a count of 1, and with an "s" for any other.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     if count == 1 { noun.into() } else { format!("{noun}s") }
 }

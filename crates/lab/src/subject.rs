@@ -1,4 +1,4 @@
-//! What the engine drives: bytes somewhere, reached in the way a user of that place would.
+//! The bytes that the engine drives: a device, a file of the host, or a file in a volume of Platter.
 
 use platter_device::{Device, Queue};
 use platter_vfs::{FileSystem, Node};
@@ -7,14 +7,14 @@ use std::sync::Arc;
 /// A range of bytes under test.
 #[derive(Clone)]
 pub enum Subject {
-    /// A device itself, or a file that the host's file system keeps: a file of the host *is* a device here.
+    /// A device itself, or a file in a file system of the host, which is opened as a device.
     Device {
-        /// Where the I/O goes.
+        /// The device that requests go to.
         device: Arc<dyn Device>,
-        /// Tells how many bytes are free around it, where that means something.
+        /// Returns how many bytes are free in the file system around the file; `None` for a plain device.
         free: Option<Arc<dyn Fn() -> Option<u64> + Send + Sync>>,
     },
-    /// A file inside a volume of ours.
+    /// A file inside a volume of Platter.
     File {
         /// The volume.
         system: Arc<dyn FileSystem>,
@@ -40,7 +40,7 @@ impl Subject {
         }
     }
 
-    /// Bytes under test.
+    /// The number of bytes under test.
     pub fn length(&self) -> crate::Result<u64> {
         match self {
             Subject::Device { device, .. } => Ok(device.len()),
@@ -48,7 +48,7 @@ impl Subject {
         }
     }
 
-    /// Bytes free on the volume, where there is one.
+    /// The number of free bytes on the volume, where there is a volume.
     pub fn free(&self) -> Option<u64> {
         match self {
             Subject::Device { free, .. } => free.as_ref().and_then(|free| free()),

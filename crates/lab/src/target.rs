@@ -1,4 +1,5 @@
-//! What is compared: the raw device, a volume of ours on it, a directory of a mounted file system.
+//! The targets of a comparison: the raw device, a volume of Platter on it, a file in a directory, or a mounted file
+//! system.
 
 use crate::peer::{Mounted, Peer};
 use crate::report::document::{self as report, RAW};
@@ -25,13 +26,13 @@ pub enum Target {
     },
     /// `dir:PATH`: a file in a directory of a mounted file system.
     Directory(PathBuf),
-    /// A file in a file system that the kernel mounts, or another program: made on the device, and mounted.
+    /// A file in a file system that is made on the device and then mounted, by the kernel or by another program.
     Mounted(Peer),
-    /// The device itself, through a device of the caller's.
+    /// The device itself, through a wrapper of the caller's.
     Through {
-        /// What reports call it.
+        /// The target's name in reports.
         name: String,
-        /// Puts the caller's device on top.
+        /// Wraps the device in the caller's device.
         wrap: fn(Arc<dyn Device>) -> Arc<dyn Device>,
     },
 }
@@ -40,10 +41,10 @@ pub enum Target {
 pub(crate) const FILE: &str = "platter.dat";
 
 impl Target {
-    /// Reads a target's name.
+    /// Parses a target's name as on the command line.
     ///
     /// # Errors
-    /// [`Error::Input`] that lists what there is.
+    /// [`Error::Input`] that lists the possible names.
     pub fn parse(name: impl AsRef<OsStr>) -> Result<Target> {
         let name = name.as_ref();
         let text = name.to_string_lossy();
@@ -79,7 +80,7 @@ impl Target {
         Ok(Target::Volume { format, cluster })
     }
 
-    /// What there is to name, for people.
+    /// The names that a target can have, as a sentence for users.
     pub fn names() -> String {
         let formats: Vec<&str> = platter_formats::registry().iter().map(|format| format.name()).collect();
         format!(
@@ -91,7 +92,7 @@ impl Target {
         )
     }
 
-    /// As on the command line.
+    /// The target's name, as on the command line.
     pub fn name(&self) -> String {
         match self {
             Target::Raw => RAW.into(),
@@ -105,18 +106,18 @@ impl Target {
         }
     }
 
-    /// Whether the kernel has to know its region as a block device.
+    /// Whether the target needs its region as a block device of the kernel.
     pub(crate) fn is_mounted(&self) -> bool {
         matches!(self, Target::Mounted(_))
     }
 
-    /// Whether it is made on the device, and not in a directory of the host.
+    /// Whether the target is made on the device, and not in a directory of the host.
     pub(crate) fn is_on_device(&self) -> bool {
         !matches!(self, Target::Directory(_))
     }
 
-    /// Makes the target ready: discards the place's content, formats it, makes the file. Nothing is written to the
-    /// device for a directory. `name` is what reports call it.
+    /// Makes the target ready: discards the old content of the region, formats it, and makes the test file. A target in
+    /// a directory of the host does not touch the device. `name` is the target's name in reports.
     pub(crate) fn set_up(&self, name: &str, place: &Region, caching: Caching, length: u64) -> Result<Ready> {
         let device = &place.device;
         match self {
@@ -171,7 +172,7 @@ impl Target {
     }
 }
 
-/// A new file in a directory of a mounted file system, and how it is reached.
+/// Makes a new file in a directory of the host; returns it, and in words whether its I/O uses the page cache.
 fn file_in(path: &Path, caching: Caching, length: u64) -> Result<(Subject, &'static str)> {
     let options = FileOptions { caching, bytewise: true, ..FileOptions::default() };
     let opened = FileDevice::temporary(path, length, options)?;
@@ -185,24 +186,25 @@ fn describe(name: &str, short: &str, title: &str, kind: &str, details: String) -
     report::Target { name: name.into(), title: title.into(), short: short.into(), kind: kind.into(), details }
 }
 
-/// Bytes free for anyone in the file system that holds a path.
+/// The number of bytes free for unprivileged users in the file system that holds a path.
 pub(crate) fn free_space(path: &Path) -> Option<u64> {
     let space = nix::sys::statvfs::statvfs(path).ok()?;
     Some(space.blocks_available() as u64 * space.fragment_size() as u64)
 }
 
-/// A target that can be measured.
+/// A target that is ready to be measured.
 pub(crate) struct Ready {
     pub subject: Subject,
-    /// What the storage saw; `None` where it cannot be watched.
+    /// Records the traffic of the storage; `None` where it cannot be observed.
     pub recorder: Option<Arc<Recorder>>,
     pub description: report::Target,
-    /// The mounted file system that it lies in, if it was mounted for this. Unmounted after the file in it is closed.
+    /// The file system that was mounted for the target. A later field than the subject, so that the file in it is
+    /// closed before it is unmounted.
     pub mounted: Option<Mounted>,
 }
 
 impl Ready {
-    /// Leaves the device as a person would: volumes unmounted.
+    /// Unmounts the target's volume or file system.
     pub fn tear_down(self) -> Result<()> {
         let Ready { subject, mounted, .. } = self;
         if let Subject::File { system, .. } = &subject {

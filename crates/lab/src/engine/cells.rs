@@ -1,17 +1,17 @@
 //! Blocks that describe themselves, so that a wrong byte is caught and located.
 //!
 //! Every [`CELL`] bytes of a prepared range begin with a header: a magic number, the cell's own offset, a generation
-//! that grows with each write of the cell, and the CRC-32 of the cell without that sum. A read then tells damage (sum),
-//! misplaced data (offset), and lost or stale writes (generation) apart.
+//! that grows with each write of the cell, and the CRC-32 of the cell except for the checksum field. So a read can tell
+//! damage (checksum), misplaced data (offset), and lost or stale writes (generation) apart.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Bytes that carry one header. Block sizes of verified jobs are multiples of it.
+/// The number of bytes that share one header. Block sizes of verified jobs are multiples of it.
 pub const CELL: usize = 4096;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"PLATTER\x01");
-/// Header: magic, offset (8 bytes each), generation, sum (4 bytes each).
+/// The layout of the header: magic and offset (8 bytes each), generation and CRC-32 (4 bytes each).
 const SUM: Range<usize> = 20..24;
 const HEADER: usize = 24;
 
@@ -24,7 +24,8 @@ pub struct Corruption {
     pub what: String,
 }
 
-/// Writes the headers of a buffer that goes to `offset`; `generation(cell offset)` gives each cell's.
+/// Writes the headers of all cells of a buffer that is written at `offset`; `generation` maps a cell's offset to its
+/// generation.
 pub(crate) fn stamp(buffer: &mut [u8], offset: u64, mut generation: impl FnMut(u64) -> u32) {
     for (index, cell) in buffer.chunks_exact_mut(CELL).enumerate() {
         let at = offset + (index * CELL) as u64;
@@ -55,7 +56,7 @@ pub(crate) struct Ledger {
 const BUSY: u32 = 1 << 31;
 
 impl Ledger {
-    /// For a range that was just prepared: every cell has generation 0.
+    /// Makes a ledger for a range that was just prepared: every cell has generation 0.
     pub fn new(range: &Range<u64>) -> Ledger {
         let count = (range.end - range.start).div_ceil(CELL as u64) as usize;
         Ledger { start: range.start, cells: (0..count).map(|_| AtomicU32::new(0)).collect() }
@@ -66,7 +67,7 @@ impl Ledger {
         &self.cells[first..first + length / CELL]
     }
 
-    /// Claims all cells of a block, or none of them.
+    /// Claims all cells of a block for an I/O, or none of them; returns whether it could.
     pub fn claim(&self, offset: u64, length: usize) -> bool {
         let cells = self.cells(offset, length);
         for (index, cell) in cells.iter().enumerate() {
@@ -81,7 +82,7 @@ impl Ledger {
         true
     }
 
-    /// Ends a claim; after a write every cell has the next generation.
+    /// Ends the claim of an I/O; after a write every cell of the block has the next generation.
     pub fn release(&self, offset: u64, length: usize, written: bool) {
         for cell in self.cells(offset, length) {
             let generation = cell.load(Relaxed) & !BUSY;
@@ -89,7 +90,7 @@ impl Ledger {
         }
     }
 
-    /// The generation a write that holds the claim gives the cell at `offset`.
+    /// Returns the generation that a write must give the cell at `offset`, for the holder of the claim.
     pub fn next(&self, offset: u64) -> u32 {
         (self.generation(offset) + 1) & !BUSY
     }
@@ -98,7 +99,7 @@ impl Ledger {
         self.cells[((offset - self.start) / CELL as u64) as usize].load(Relaxed) & !BUSY
     }
 
-    /// Compares what was read at `offset` with what should stand there.
+    /// Compares the cells that were read at `offset` with their expected headers, and appends those that differ.
     pub fn verify(&self, buffer: &[u8], offset: u64, corruptions: &mut Vec<Corruption>) {
         for (index, cell) in buffer.chunks_exact(CELL).enumerate() {
             let at = offset + (index * CELL) as u64;
@@ -109,7 +110,7 @@ impl Ledger {
     }
 }
 
-/// What is wrong with a cell, if anything.
+/// Describes how a cell differs from its expected header; `None` if it does not.
 fn wrong(cell: &[u8], offset: u64, generation: u32) -> Option<String> {
     let long = |at: usize| u64::from_le_bytes(cell[at..at + 8].try_into().expect("eight bytes"));
     let short = |at: usize| u32::from_le_bytes(cell[at..at + 4].try_into().expect("four bytes"));

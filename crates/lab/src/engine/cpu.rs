@@ -1,4 +1,4 @@
-//! CPU time of this process, kernel work done for it included.
+//! CPU time of this process, with the kernel work done on its behalf, and of each processor of the machine.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -7,14 +7,14 @@ use std::time::Duration;
 /// CPU time spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// In the program.
+    /// In user mode.
     pub user: Duration,
-    /// In the kernel on its behalf. Work that the kernel does in threads of its own is not counted.
+    /// In the kernel on behalf of the process. Work that the kernel does in threads of its own is not counted.
     pub system: Duration,
 }
 
 impl CpuTime {
-    /// So far, all threads.
+    /// The CPU time of all threads of the process so far.
     pub fn now() -> CpuTime {
         let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process can ask for its own usage");
         let duration =
@@ -22,7 +22,7 @@ impl CpuTime {
         CpuTime { user: duration(usage.user_time()), system: duration(usage.system_time()) }
     }
 
-    /// What was spent after `earlier`.
+    /// Returns the CPU time spent between `earlier` and `self`.
     pub fn since(self, earlier: CpuTime) -> CpuTime {
         CpuTime {
             user: self.user.saturating_sub(earlier.user),
@@ -36,24 +36,24 @@ impl CpuTime {
     }
 }
 
-/// What one processor of the machine spent on whatever ran on it.
+/// How one processor of the machine spent its time, whichever programs ran on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
-    /// In programs, in units of the system (1/100 s on Linux).
+    /// In user mode, in units of the system (1/100 s on Linux).
     pub user: u64,
-    /// In the kernel.
+    /// In the kernel, in the same units.
     pub kernel: u64,
-    /// With nothing to do, or waiting for I/O.
+    /// Idle, or waiting for I/O, in the same units.
     pub idle: u64,
 }
 
-/// What each processor has done since the machine started: proc(5), `/proc/stat`.
+/// Returns the times of each processor since the machine started: proc(5), `/proc/stat`. Empty if they cannot be read.
 pub(crate) fn processors() -> Vec<ProcessorTime> {
     let Ok(text) = std::fs::read_to_string("/proc/stat") else { return Vec::new() };
     let of_processor = |line: &str| {
         let (name, rest) = line.split_once(' ')?;
         name.strip_prefix("cpu").filter(|number| !number.is_empty())?;
-        // user, nice, system, idle, iowait, irq, softirq, steal.
+        // The columns of the line: user, nice, system, idle, iowait, irq, softirq, steal.
         let times: Vec<u64> = rest.split_whitespace().map_while(|time| time.parse().ok()).collect();
         let time = |index: usize| times.get(index).copied().unwrap_or(0);
         Some(ProcessorTime {
@@ -65,7 +65,7 @@ pub(crate) fn processors() -> Vec<ProcessorTime> {
     text.lines().filter_map(of_processor).collect()
 }
 
-/// What they have done between two looks.
+/// Returns each processor's times between two samples.
 pub(crate) fn since(now: &[ProcessorTime], before: &[ProcessorTime]) -> Vec<ProcessorTime> {
     let difference = |(now, before): (&ProcessorTime, &ProcessorTime)| ProcessorTime {
         user: now.user.saturating_sub(before.user),

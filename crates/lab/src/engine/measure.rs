@@ -1,10 +1,10 @@
-//! What a run measured.
+//! The measurements of a run: latencies, counts, timeline, processor time.
 
 use super::{Corruption, CpuTime, Job, ProcessorTime, Stop};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// What one worker did.
+/// The measurements of one worker.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub reads: Tally,
@@ -42,7 +42,7 @@ impl Latencies {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// How many were recorded.
+    /// The number of latencies recorded.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -57,35 +57,35 @@ impl Latencies {
         self.0.value_at_percentile(percent)
     }
 
-    /// The smallest in nanoseconds; 0 if nothing was recorded.
+    /// The smallest latency in nanoseconds; 0 if nothing was recorded.
     pub fn min(&self) -> u64 {
         self.0.min()
     }
 
-    /// Standard deviation in nanoseconds.
+    /// The standard deviation in nanoseconds.
     pub fn deviation(&self) -> f64 {
         self.0.stdev()
     }
 
-    /// The largest in nanoseconds.
+    /// The largest latency in nanoseconds.
     pub fn max(&self) -> u64 {
         self.0.max()
     }
 
-    /// How many lie from `low` up to and including `high` nanoseconds.
+    /// The number of latencies from `low` up to and including `high` nanoseconds.
     pub fn count_between(&self, low: u64, high: u64) -> u64 {
         self.0.count_between(low, high)
     }
 }
 
-/// What was done in one direction.
+/// The I/Os of one direction that count.
 #[derive(Clone, Default)]
 pub struct Tally {
-    /// I/Os.
+    /// The number of I/Os.
     pub ios: u64,
-    /// Bytes.
+    /// The bytes of these I/Os.
     pub bytes: u64,
-    /// Their latencies.
+    /// The latencies of these I/Os.
     pub latencies: Latencies,
 }
 
@@ -107,19 +107,19 @@ impl Tally {
 /// One interval of the timeline.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Interval {
-    /// I/Os that completed in it.
+    /// The number of I/Os that completed in the interval.
     pub ios: u64,
-    /// Those of them that were reads.
+    /// The number of those I/Os that were reads.
     pub reads: u64,
-    /// Their bytes.
+    /// The bytes of those I/Os.
     pub bytes: u64,
-    /// The sum of their latencies in nanoseconds.
+    /// The sum of the latencies of those I/Os, in nanoseconds.
     pub latency_sum: u64,
-    /// Bytes free on the volume at its end, where known.
+    /// Bytes free on the volume at the end of the interval, where known.
     pub free: Option<u64>,
 }
 
-/// One worker's share.
+/// The part of a run's measurements that one worker contributed.
 #[derive(Clone)]
 pub struct WorkerTally {
     /// Reads.
@@ -131,24 +131,24 @@ pub struct WorkerTally {
 }
 
 impl WorkerTally {
-    /// I/Os.
+    /// The number of I/Os in both directions.
     pub fn ios(&self) -> u64 {
         self.reads.ios + self.writes.ios
     }
 
-    /// Bytes.
+    /// The bytes in both directions.
     pub fn bytes(&self) -> u64 {
         self.reads.bytes + self.writes.bytes
     }
 
-    /// Mean latency in nanoseconds; 0 if nothing was done.
+    /// The mean latency of both directions in nanoseconds; 0 if no I/O counted.
     pub fn mean_latency(&self) -> f64 {
         let sum = |tally: &Tally| tally.latencies.mean() * tally.ios as f64;
         (sum(&self.reads) + sum(&self.writes)) / (self.ios() as f64).max(1.0)
     }
 }
 
-/// I/Os that were carried out.
+/// The numbers and bytes of all I/Os that were issued, with those that do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issued {
     /// Reads.
@@ -176,40 +176,41 @@ impl Issued {
     }
 }
 
-/// What one run of a job measured, ramp-up left out where nothing else is said.
+/// The measurements of one run of a job, without the ramp-up unless a field says otherwise.
 pub struct Measured {
-    /// How long it took.
+    /// The measured time: from the end of the ramp-up to the end of the run or the last I/O that counts.
     pub elapsed: Duration,
-    /// From the first I/O of the ramp-up until the last of all has completed.
+    /// The time from the first I/O of the ramp-up until every I/O has completed.
     pub whole: Duration,
-    /// All I/Os of the whole: those of the ramp-up and those that completed after the end too. What the device saw and
-    /// what the processors did is of these.
+    /// All I/Os of the `whole` time: also those of the ramp-up and those that completed after the end. The traffic of
+    /// the device and the processor time belong to these I/Os.
     pub issued: Issued,
-    /// Reads.
+    /// The reads that count.
     pub reads: Tally,
-    /// Writes.
+    /// The writes that count.
     pub writes: Tally,
-    /// Syncs, where the durability asks for them.
+    /// The latencies of syncs, where the durability asks for syncs.
     pub syncs: Latencies,
-    /// Each worker.
+    /// The measurements of each worker.
     pub workers: Vec<WorkerTally>,
-    /// [`Job::interval`].
+    /// The length of one interval of the timeline: [`Job::interval`].
     pub interval: Duration,
-    /// Interval by interval.
+    /// The timeline, interval by interval.
     pub timeline: Vec<Interval>,
-    /// Whole intervals in which nothing completed.
+    /// The number of whole intervals in which no I/O completed.
     pub stalled: u64,
-    /// CPU time of the process in the whole.
+    /// CPU time of the process in the `whole` time.
     pub cpu: CpuTime,
-    /// What each processor of the machine did meanwhile; empty where the system does not tell.
+    /// How each processor of the machine spent the `whole` time; empty where the system does not report it.
     pub processors: Vec<ProcessorTime>,
-    /// Cells that were verified.
+    /// The number of cells that were verified.
     pub verified: u64,
-    /// How many cells did not hold what was written there.
+    /// The number of cells that did not hold what was last written there.
     pub corrupted: u64,
-    /// Exclusive or of the words that were touched, one of each cache line that was read: see [`Job::touch`].
+    /// The exclusive or of one word of each cache line that was read: see [`Job::touch`]. Its only use is that the
+    /// reads of those words cannot be optimised away.
     pub touched: u64,
-    /// The first of them.
+    /// Descriptions of the first corrupted cells.
     pub corruptions: Vec<Corruption>,
 }
 
@@ -224,12 +225,12 @@ impl Measured {
         self.reads.bytes + self.writes.bytes
     }
 
-    /// I/Os a second; 0 if none counted.
+    /// I/Os per second; 0 if no I/O counted.
     pub fn iops(&self) -> f64 {
         if self.ios() == 0 { 0.0 } else { self.ios() as f64 / self.elapsed.as_secs_f64().max(1e-9) }
     }
 
-    /// Latencies of both directions.
+    /// The latencies of both directions together.
     pub fn latencies(&self) -> Latencies {
         let mut all = self.reads.latencies.clone();
         all.add(&self.writes.latencies);
@@ -237,7 +238,7 @@ impl Measured {
     }
 }
 
-/// Puts the workers' outcomes together.
+/// Combines the outcomes of all workers of a job.
 pub(crate) fn gather(
     job: &Job,
     outcomes: impl Iterator<Item = Outcome>,
@@ -288,7 +289,7 @@ pub(crate) fn gather(
     }
     if let Stop::After(time) = job.stop {
         all.elapsed = time;
-        // A last interval of which only a part was measured would look like a drop.
+        // The last interval is left out if it was measured only in part, as it would look like a drop.
         let whole = (time.as_nanos() / job.interval.as_nanos().max(1)) as usize;
         all.timeline.resize(whole.max(1), Interval::default());
     }
@@ -296,7 +297,7 @@ pub(crate) fn gather(
         interval.free = *free;
     }
     if let Stop::Slice(time) = job.stop {
-        // Nothing in a whole slice is a standstill of that length at least.
+        // A slice lasts at least `time`, also if its last I/O completed earlier.
         all.elapsed = all.elapsed.max(time);
     }
     all.stalled = all.timeline.iter().filter(|interval| interval.ios == 0).count() as u64;

@@ -1,4 +1,4 @@
-//! The engine: workers that each keep a number of I/Os outstanding on one subject, and what that measured.
+//! The engine: workers that each keep a number of I/Os in flight on one subject, and the measurements of their runs.
 //!
 //! The loop is closed: a worker issues the next I/O when one completes. Each worker is one thread with one queue.
 //! Latency is the time from just before an I/O is given to the file system (or device) until its completion has been
@@ -27,10 +27,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-/// When written data must survive a power cut. The same for every subject of a comparison.
+/// When a write must have become durable. The same for every subject of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Past the caches of the operating system, but volatile until a flush: `FILE_FLAG_NO_BUFFERING`, `O_DIRECT`.
+    /// Past the page cache, but volatile until a flush: `FILE_FLAG_NO_BUFFERING`, `O_DIRECT`.
     Direct,
     /// Durable when the call returns: `FILE_FLAG_WRITE_THROUGH`, `O_DSYNC`, DiskSpd's `-Sh`.
     WriteThrough,
@@ -48,27 +48,27 @@ impl std::fmt::Display for Durability {
     }
 }
 
-/// When a job ends. What is done during the ramp-up counts for none of them.
+/// When a job ends. I/Os and time of the ramp-up do not count towards any of these limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// After this long: what completes later does not count.
+    /// After this long; I/Os that complete later do not count.
     After(Duration),
-    /// No I/O is issued after this long, and all that was issued counts until the last has completed. A stall that
-    /// begins in a short slice is in its figures with its whole length then.
+    /// No I/O is issued after this long, and every I/O that was issued counts, until the last has completed. So a stall
+    /// that begins in a short slice is in the slice's figures with its whole length.
     Slice(Duration),
-    /// After this many I/Os, all workers together.
+    /// After this many I/Os of all workers together.
     Count(u64),
     /// After this many I/Os or this long, whichever comes first.
     Within {
         /// I/Os of all workers together.
         count: u64,
-        /// Ramp-up not counted.
+        /// The time, without the ramp-up.
         time: Duration,
     },
 }
 
 impl Stop {
-    /// How long I/Os are issued, if that is by time.
+    /// How long I/Os are issued, if the job ends by time.
     pub fn time(self) -> Option<Duration> {
         match self {
             Stop::After(time) | Stop::Slice(time) | Stop::Within { time, .. } => Some(time),
@@ -80,39 +80,41 @@ impl Stop {
 /// One access pattern, run once on one subject.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What is accessed, how and by how many.
+    /// The access pattern: which I/Os, how many at a time, by how many workers.
     pub pattern: Pattern,
     /// Range of the subject, in bytes, that the workers stay inside.
     pub range: Range<u64>,
-    /// The seed of every choice made: offsets, directions, data.
+    /// The seed of every random choice: offsets, directions, data.
     pub seed: u64,
-    /// Time at the beginning that does not count.
+    /// Time at the beginning in which I/Os run but do not count.
     pub ramp_up: Duration,
-    /// When it ends.
+    /// When the job ends.
     pub stop: Stop,
-    /// When writes are durable.
+    /// When writes must be durable.
     pub durability: Durability,
     /// Check every block that is read against what was last written there. The range must have been prepared.
     pub verify: bool,
-    /// Touch every cache line of what is read, and of what is written before it is, as a program does that uses its data.
-    /// A device that is another processor's work then has to give up what it holds in its caches.
+    /// Touch every cache line of a block after it is read and before it is written, as a program does that uses its
+    /// data. Where the device is emulated by another processor (a virtual disk), the cache lines then have to move
+    /// between the processors' caches.
     pub touch: bool,
     /// Length of one interval of the timeline.
     pub interval: Duration,
 }
 
-/// Told how a run goes.
+/// An observer of a run, which is told its progress and may end it.
 pub trait Watch: Sync {
-    /// Once an interval: `elapsed` of the run's whole time, ramp-up included; `None` for the whole if it ends by count.
+    /// Called once for each interval: `elapsed` is the time since the run began and `whole` its expected length, both
+    /// with the ramp-up; `whole` is `None` if the run ends by count.
     fn tick(&self, elapsed: Duration, whole: Option<Duration>);
 
-    /// Asked several times a second: whether to end now. What is on its way still completes.
+    /// Called several times a second: whether to end the run now. I/Os in flight still complete.
     fn stop(&self) -> bool {
         false
     }
 }
 
-/// Nobody watches.
+/// An observer that ignores progress and never ends the run.
 impl Watch for () {
     fn tick(&self, _elapsed: Duration, _whole: Option<Duration>) {}
 }
@@ -125,36 +127,37 @@ pub fn run(subject: &Subject, job: &Job, watch: &dyn Watch) -> Result<Measured> 
     Session::new(subject.clone(), job.clone())?.run(job.ramp_up, job.stop, job.interval, watch)
 }
 
-/// Jobs that run in pieces: each goes on where the one before ended.
+/// Jobs that run in pieces: each piece continues where the one before it ended.
 pub struct Session {
     subject: Subject,
     jobs: Vec<Course>,
     ledger: Option<cells::Ledger>,
-    /// Pieces that ran.
+    /// The number of pieces that were run.
     pieces: u64,
 }
 
-/// One of the jobs that run at the same time.
+/// One of the jobs of a session, which run at the same time.
 struct Course {
     job: Job,
     layout: walk::Layout,
-    /// Where each of its workers is.
+    /// The position in the range of each worker of the job.
     walks: Vec<walk::Walk>,
 }
 
 impl Session {
-    /// Makes a job ready for a subject. Its ramp-up, its end and its interval are those of its pieces.
+    /// Prepares one job for a subject. The job's ramp-up, stop and interval are replaced by those that each piece is
+    /// run with.
     ///
     /// # Errors
-    /// [`Error::Job`]: what cannot be run, in a sentence.
+    /// [`Error::Job`]: why the job cannot be run, in a sentence.
     pub fn new(subject: Subject, job: Job) -> Result<Session> {
         Session::together(subject, vec![job])
     }
 
-    /// Makes jobs ready that run at the same time: all begin together, and each ends by its own rule.
+    /// Prepares jobs that run at the same time: all begin together, and each ends by its own stop rule.
     ///
     /// # Errors
-    /// [`Error::Job`]: what cannot be run, in a sentence.
+    /// [`Error::Job`]: why a job cannot be run, in a sentence.
     pub fn together(subject: Subject, jobs: Vec<Job>) -> Result<Session> {
         let range = jobs
             .iter()
@@ -162,7 +165,7 @@ impl Session {
             .reduce(|all, range| all.start.min(range.start)..all.end.max(range.end));
         let Some(range) = range else { return Job::refuse("there is no job") };
         let sector = subject.device().sectors().logical;
-        // What one job writes another may read.
+        // All jobs share one ledger, because a job may read the blocks that another writes.
         let ledger = jobs.iter().any(|job| job.verify).then(|| cells::Ledger::new(&range));
         let course = |job: Job| {
             let layout = walk::Layout::new(&job, sector)?;
@@ -172,7 +175,7 @@ impl Session {
         Ok(Session { subject, jobs: jobs.into_iter().map(course).collect::<Result<_>>()?, ledger, pieces: 0 })
     }
 
-    /// Runs one piece of the only job, with a timeline of such intervals.
+    /// Runs one piece of the session's only job, with a timeline of intervals of length `interval`.
     ///
     /// # Errors
     /// As [`Session::run_all`].
@@ -187,8 +190,8 @@ impl Session {
         Ok(self.run_all(ramp_up, &stops, interval, watch)?.swap_remove(0))
     }
 
-    /// Runs one piece of all jobs, each with its own end, and returns what each measured. Processor time is that of the
-    /// process, and so of all of them.
+    /// Runs one piece of all jobs, each until its own stop, and returns the measurements of each. Processor time is
+    /// that of the whole process, and so of all jobs together.
     ///
     /// # Errors
     /// The first I/O error of any worker. Blocks that do not hold what was written there are not an error of the run:
@@ -227,7 +230,7 @@ impl Session {
                             let begin = *begin.get().expect("set before the barrier opens");
                             worker::Clock::new(begin, job)
                         });
-                        // The coordinator listens until every worker has reported.
+                        // The send cannot fail: the coordinator receives until every worker has reported.
                         let _ = report.send((number, index, outcome));
                     });
                 }
@@ -243,14 +246,14 @@ impl Session {
     }
 }
 
-/// How often the engine asks whether it is to end.
+/// How often the engine asks the observer whether the run is to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Number of the job, number of its worker, and what that one did.
+/// The number of the job, the number of its worker, and that worker's outcome.
 type Reports = std::sync::mpsc::Receiver<(usize, usize, Result<measure::Outcome>)>;
 
-/// Starts the workers, samples free space while they run, and gathers what they report. Processor time is counted from
-/// before the workers begin until all have ended, as their I/Os are: [`Measured::issued`].
+/// Starts the workers, samples free space while they run, and gathers their outcomes. Processor time is counted from
+/// before the first I/O until all workers have ended, and so are the I/Os of [`Measured::issued`].
 fn coordinate(
     subject: &Subject,
     jobs: &[&Job],
@@ -304,7 +307,7 @@ fn coordinate(
     let measured = jobs.iter().zip(outcomes).map(|(job, outcomes)| {
         let mut job = (*job).clone();
         if let (true, Stop::After(time)) = (halt.load(Relaxed), job.stop) {
-            // It ended before its time.
+            // The observer ended the run before its time.
             job.stop = Stop::After(time.min(measuring.elapsed()));
         }
         measure::gather(&job, outcomes.into_iter().flatten(), &free, cpu, &processors, whole)
@@ -312,10 +315,10 @@ fn coordinate(
     Ok(measured.collect())
 }
 
-/// Writes a range once, in order, as blocks that describe themselves: so that no target is read where nothing was ever
-/// written, and verification knows what to expect. [`Subject::sync`] makes it durable.
+/// Writes a range once, in order, with blocks that describe themselves: then no target reads places that were never
+/// written, and verification knows which content to expect. [`Subject::sync`] makes the range durable.
 ///
-/// `progress(done, total)` is called after each piece, in bytes.
+/// `progress(done, total)` is called after each write, in bytes.
 pub fn prepare(
     subject: &Subject,
     range: &Range<u64>,
@@ -326,7 +329,7 @@ pub fn prepare(
 }
 
 impl Job {
-    /// What cannot be run, in a sentence.
+    /// Returns [`Error::Job`] with the reason why a job cannot be run, in a sentence.
     fn refuse<T>(reason: impl Into<String>) -> Result<T> {
         Err(Error::Job(reason.into()))
     }

@@ -1,36 +1,37 @@
-//! When the next I/O may go.
+//! When the next I/O may be issued.
 
 use super::pattern::{Pace, Rate};
 use super::walk::Step;
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 
-/// Keeps one worker to its pace in one piece of a job.
+/// Holds one worker to its pace during one piece of a job.
 pub(crate) struct Pacer {
     pace: Pace,
     start: Instant,
-    /// Seconds from the start that what was issued takes at its rates: reads, writes, both.
+    /// Seconds since the start that the I/Os issued so far take at the limited rates, for each of the limits: reads,
+    /// writes, both.
     taken: [f64; 3],
     rng: Rng,
-    /// I/Os that count for the next pause.
+    /// The number of I/Os since the last pause.
     counted: u32,
-    /// Nothing is issued before everything has completed.
+    /// Whether no I/O is issued until all I/Os in flight have completed.
     draining: bool,
-    /// Nothing is issued before.
+    /// No I/O is issued before this time.
     until: Option<Instant>,
 }
 
-/// What is to be done with an I/O.
+/// Whether and when an I/O may be issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Go {
-    /// Now, in this direction.
+    /// Now, in the direction that is given.
     Now {
-        /// Or a write.
+        /// Whether as a read; otherwise as a write.
         read: bool,
     },
-    /// Not before.
+    /// Not before this time.
     At(Instant),
-    /// When nothing is on its way any more.
+    /// When no I/O is in flight any more.
     WhenIdle,
 }
 
@@ -40,7 +41,7 @@ impl Pacer {
         Pacer { pace, start, taken: [0.0; 3], rng, counted: 0, draining: false, until: None }
     }
 
-    /// Whether the I/O may go.
+    /// Returns whether, when and in which direction the I/O may be issued.
     pub fn ask(&mut self, step: &Step, now: Instant, in_flight: usize) -> Go {
         if self.draining {
             if in_flight > 0 {
@@ -58,7 +59,8 @@ impl Pacer {
         if due <= now {
             return Go::Now { read: step.read };
         }
-        // Where both directions have a rate, the one that is behind goes first.
+        // Where both directions have a rate, an I/O of either direction takes the direction that is further behind its
+        // rate.
         let both = self.pace.limits[0].is_some() && self.pace.limits[1].is_some();
         let other = if step.mixed && both { self.due(!step.read) } else { due };
         match other <= now {
@@ -67,7 +69,7 @@ impl Pacer {
         }
     }
 
-    /// The I/O was issued.
+    /// Counts an I/O that was issued, towards its rate and towards the next pause.
     pub fn issued(&mut self, read: bool, bytes: u32, now: Instant) {
         for index in [usize::from(!read), 2] {
             let Some(limit) = self.pace.limits[index] else { continue };
@@ -82,17 +84,18 @@ impl Pacer {
         self.count(true, now);
     }
 
-    /// An I/O has completed.
+    /// Counts an I/O that completed, towards the next pause.
     pub fn completed(&mut self, now: Instant) {
         self.count(false, now);
     }
 
-    /// Nothing goes for so long.
+    /// No I/O is issued for this long from `now`.
     pub fn delay(&mut self, time: Duration, now: Instant) {
         self.until = Some(now + time);
     }
 
-    /// When an I/O in this direction is due: not before those that went would have taken their time.
+    /// Returns when an I/O in this direction is due: when the I/Os issued before it have used up their time at the
+    /// limited rates.
     fn due(&self, read: bool) -> Instant {
         let seconds = self.taken[usize::from(!read)].max(self.taken[2]);
         self.start + Duration::try_from_secs_f64(seconds).unwrap_or(FOREVER).min(FOREVER)
@@ -120,7 +123,7 @@ impl Pacer {
     }
 }
 
-/// Longer than any run.
+/// A duration longer than any run.
 const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 
 #[cfg(test)]
@@ -132,7 +135,8 @@ mod tests {
         Step { read, offset: 0, length: 4096, mixed: true, delay: Duration::ZERO }
     }
 
-    /// The directions of what goes in so many milliseconds.
+    /// Returns the directions of the I/Os that are issued within so many milliseconds; `next` gives the direction asked
+    /// for.
     fn run(pace: Pace, milliseconds: u64, mut next: impl FnMut() -> bool) -> Vec<bool> {
         let start = Instant::now();
         let mut pacer = Pacer::new(pace, start, 1);
@@ -154,7 +158,8 @@ mod tests {
         assert_eq!(run(Pace { limits, ..Pace::default() }, 1000, || true).len(), 500);
         let limits = [None, None, Some(Rate::Bytes(4096.0 * 200.0))];
         assert_eq!(run(Pace { limits, ..Pace::default() }, 1000, || true).len(), 200);
-        // Intervals drawn at random give the same rate on average: within four standard deviations of it.
+        // Exponentially distributed intervals give the same rate on average: the count is within four standard
+        // deviations of it.
         let limits = [Some(Rate::Ios(500.0)), None, None];
         let by_chance = run(Pace { limits, poisson: true, ..Pace::default() }, 1000, || true).len();
         assert!(by_chance != 500 && by_chance.abs_diff(500) < 90, "{by_chance}");

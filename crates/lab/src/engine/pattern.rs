@@ -1,4 +1,4 @@
-//! Which I/Os a load asks for, and when.
+//! Which I/Os a load consists of, and at what rate they are issued.
 
 use super::places::Spread;
 use std::time::Duration;
@@ -6,77 +6,82 @@ use std::time::Duration;
 /// The shape of a load, in fio's and Iometer's terms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pattern {
-    /// Bytes of one I/O, or of the largest if `mix` has several: a multiple of the device's logical sector.
+    /// Bytes of one I/O, or of the largest if `shape.mix` has several kinds: a multiple of the device's logical sector.
     pub block: u32,
     /// Offsets are multiples of this many bytes; the block itself if 0.
     pub align: u32,
     /// Share of reads, in percent; the others are writes.
     pub read_percent: u8,
-    /// Share of I/Os that go to a random place, in percent; the others go on from the one before.
+    /// Share of I/Os that go to a random place, in percent; each of the others follows the I/O before it.
     pub random_percent: u8,
-    /// Threads.
+    /// The number of workers, each a thread.
     pub workers: u32,
-    /// I/Os that each worker keeps outstanding.
+    /// The number of I/Os that each worker keeps in flight.
     pub queue_depth: u32,
-    /// Each worker has its own equal part of the range, instead of all sharing the whole.
+    /// Whether each worker has its own equal part of the range, instead of all sharing the whole.
     pub own_span: bool,
-    /// What few loads ask for.
+    /// Settings that only few loads use.
     pub shape: Shape,
 }
 
-/// What few loads ask for; the default asks for nothing.
+/// Settings of a load that only few loads use; the default leaves all of them unused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shape {
-    /// Kinds of I/O, drawn by weight, instead of the one that `block`, `align` and the shares of the pattern say.
+    /// Kinds of I/O, drawn by weight; they replace `block`, `align` and the percentages of the pattern. Empty for one
+    /// kind.
     pub mix: Vec<Portion>,
-    /// How I/Os at random are spread.
+    /// How random I/Os are spread over the span.
     pub spread: Spread,
-    /// Each place at random once before any comes again. Of one kind of I/O only, spread evenly.
+    /// Whether random I/Os visit each place once before any place again. Only for one kind of I/O with a uniform
+    /// spread.
     pub once: bool,
-    /// So many I/Os follow each other from a random place on; 0 and 1 are one.
+    /// The number of I/Os that follow each other from each random place on; 0 and 1 both mean one.
     pub run: u32,
-    /// Read or write is drawn at random places only, and holds for those that follow.
+    /// Whether the direction is drawn at random places only, and kept for the sequential I/Os that follow.
     pub steady_runs: bool,
-    /// Bytes from the beginning of one sequential I/O to that of the next, backwards if negative; 0 is the block.
+    /// Bytes from the beginning of one sequential I/O to that of the next, backwards if negative; 0 means the block
+    /// size.
     pub stride: i64,
-    /// Where workers that share a span begin if they go on in order.
+    /// Where sequential workers that share a span begin.
     pub begin: Begin,
-    /// Each worker's span is so many files of equal length, side by side; 0 and 1 are one.
+    /// The number of files of equal length that each worker's span is divided into, side by side; 0 and 1 both mean
+    /// one.
     pub files: u32,
-    /// Which of the files is next.
+    /// How a worker chooses the file of its next I/O.
     pub next_file: NextFile,
-    /// All workers draw the same places, as with Iometer's fixed seed.
+    /// Whether all workers draw the same random places, as with Iometer's fixed seed.
     pub same_seed: bool,
-    /// How fast, if not as fast as possible.
+    /// Limits of the rate; the default issues I/Os as fast as possible.
     pub pace: Pace,
 }
 
-/// One kind of I/O of several.
+/// One kind of I/O in a mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portion {
-    /// How often it is drawn, beside the others.
+    /// How often this kind is drawn, in proportion to the weights of the others.
     pub weight: u32,
-    /// Bytes, at least.
+    /// Bytes of the smallest I/O.
     pub least: u32,
-    /// Bytes, at most: as large or a multiple of `least`. All multiples between are as likely.
+    /// Bytes of the largest I/O: a multiple of `least`, or `least` itself. All multiples of `least` up to it are
+    /// equally likely.
     pub most: u32,
-    /// Offsets are multiples of so many bytes; `least` if 0, the device's sector if [`Portion::SECTOR`].
+    /// Offsets are multiples of this many bytes; of `least` if 0, of the device's sector if [`Portion::SECTOR`].
     pub align: u32,
     /// Share of reads, in percent.
     pub read_percent: u8,
     /// Share of I/Os that go to a random place, in percent.
     pub random_percent: u8,
-    /// So many follow before the next is drawn.
+    /// The number of I/Os of this kind that follow each other before the next kind is drawn; 0 means one.
     pub burst: u32,
-    /// Nothing is issued for so long before each burst.
+    /// Nothing is issued for this long before each burst.
     pub delay: Duration,
 }
 
 impl Portion {
-    /// The alignment of whatever a device takes.
+    /// The value of `align` that stands for the device's sector.
     pub const SECTOR: u32 = u32::MAX;
 
-    /// What offsets are multiples of on a device with such sectors.
+    /// Returns the number of bytes that offsets are multiples of, on a device with sectors of `sector` bytes.
     pub fn alignment(&self, sector: u32) -> u32 {
         match self.align {
             0 => self.least,
@@ -85,14 +90,14 @@ impl Portion {
         }
     }
 
-    /// Bytes of the mean I/O.
+    /// The mean size of an I/O of this kind, in bytes.
     pub fn mean(&self) -> f64 {
         (f64::from(self.least) + f64::from(self.most)) / 2.0
     }
 }
 
 impl Pattern {
-    /// The kinds of I/O that it consists of.
+    /// The kinds of I/O of the pattern: the mix, or the one kind that `block`, `align` and the percentages describe.
     pub fn portions(&self) -> Vec<Portion> {
         if !self.shape.mix.is_empty() {
             return self.shape.mix.clone();
@@ -109,7 +114,7 @@ impl Pattern {
         }]
     }
 
-    /// Bytes of the mean I/O.
+    /// The mean size of an I/O of the whole pattern, in bytes.
     pub fn mean_block(&self) -> f64 {
         let portions = self.portions();
         let drawn = |portion: &Portion| f64::from(portion.weight) * f64::from(portion.burst.max(1));
@@ -117,69 +122,69 @@ impl Pattern {
         portions.iter().map(|portion| drawn(portion) * portion.mean()).sum::<f64>() / all.max(1e-9)
     }
 
-    /// Whether it only reads.
+    /// Whether the pattern has no writes.
     pub fn only_reads(&self) -> bool {
         self.portions().iter().all(|portion| portion.read_percent == 100)
     }
 }
 
-/// Where workers that share a span begin.
+/// Where sequential workers that share a span begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Begin {
-    /// Evenly apart, so that they do not read each other's blocks from a cache.
+    /// Evenly spaced, so that they do not read each other's blocks from a cache.
     #[default]
     Apart,
-    /// Each at the beginning.
+    /// Each at the beginning of the span.
     Together,
-    /// Each so many bytes after the one before it.
+    /// Each this many bytes after the worker before it.
     Every(u64),
-    /// They take the next place from each other: together they go over the span once.
+    /// All workers take their next place from one shared position: together they go over the span once.
     Shared,
 }
 
-/// Which of several files is next.
+/// How a worker chooses the file of its next I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NextFile {
-    /// One after the other, I/O by I/O.
+    /// The files in order, a different one for each I/O.
     #[default]
     RoundRobin,
-    /// Any.
+    /// A file at random for each I/O.
     Random,
-    /// The next when one has been gone over.
+    /// The next file when the current one has been read or written to its end.
     Sequential,
 }
 
-/// How fast a load goes.
+/// How fast the I/Os of a load are issued.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// What each worker issues at most of reads, of writes, and of both together.
+    /// The greatest rates of each worker: of reads, of writes, and of both together.
     pub limits: [Option<Rate>; 3],
-    /// I/Os come as a Poisson process of these rates, and not evenly.
+    /// Whether I/Os come at the times of a Poisson process with these rates, instead of evenly.
     pub poisson: bool,
-    /// Pauses.
+    /// Pauses between I/Os.
     pub pause: Option<Pause>,
 }
 
-/// So many a second.
+/// A rate per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// I/Os.
+    /// I/Os per second.
     Ios(f64),
-    /// Bytes.
+    /// Bytes per second.
     Bytes(f64),
 }
 
-/// A pause after every so many I/Os of a worker.
+/// A pause of a worker after every `after` of its I/Os.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// I/Os.
+    /// The number of I/Os between two pauses.
     pub after: u32,
-    /// How long.
+    /// The length of the pause.
     pub time: Duration,
-    /// How much of it the processor is kept busy.
+    /// The part of the pause in which the worker keeps the processor busy.
     pub busy: Duration,
-    /// Counted when they have been issued, and not when they have completed.
+    /// Whether I/Os are counted towards the next pause when they are issued, instead of when they complete.
     pub at_issue: bool,
-    /// The pause begins when nothing is on its way any more.
+    /// Whether the pause begins only when no I/O of the worker is in flight any more.
     pub drained: bool,
 }

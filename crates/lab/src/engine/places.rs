@@ -1,39 +1,40 @@
-//! Which of many places an I/O at random goes to.
+//! Which place in a span a random I/O goes to.
 
 use crate::Result;
 use fastrand::Rng;
 
-/// How I/Os at random are spread over the places of a span.
+/// How random I/Os are spread over the places of a span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Spread {
-    /// Each place as often as another.
+    /// All places are equally likely.
     #[default]
     Uniform,
-    /// The place of rank `k` in proportion to `1 / k^theta`. Ranks are strewn over the span; `at` says where the first of
-    /// them lies, from 0 (the beginning) to 1.
+    /// The place of rank `k` is drawn in proportion to `1 / k^theta`. Ranks are scattered over the span; `at` says
+    /// where the place of the first rank lies, from 0 (the beginning) to 1.
     Zipf {
         /// More than 0.
         theta: f64,
         /// From 0 to 1.
         at: Option<f64>,
     },
-    /// Self-similar: of any part a share `hot` has a share `1 - hot` of the I/Os, and of that part again. `at` as of
-    /// [`Spread::Zipf`].
+    /// Self-similar: a share `hot` of the places receives a share `1 - hot` of the I/Os, and the same holds again
+    /// inside that share of the places. `at` as for [`Spread::Zipf`].
     Pareto {
         /// More than 0 and less than 1.
         hot: f64,
         /// From 0 to 1.
         at: Option<f64>,
     },
-    /// A bell around `at`, from 0 to 1, with a deviation in percent of the span; what it leaves out is drawn again.
+    /// A normal distribution around `at`, from 0 to 1, with a standard deviation in percent of the span; a place
+    /// outside the span is drawn again.
     Normal {
         /// More than 0 and at most 100.
         deviation: f64,
         /// From 0 to 1.
         at: f64,
     },
-    /// Parts of the span, one after the other, each with its share of the I/Os. What is behind the last has those that
-    /// are left.
+    /// Consecutive parts of the span, each with its share of the I/Os. The span behind the last part receives the
+    /// remaining share.
     Parts(Vec<SpreadPart>),
 }
 
@@ -42,23 +43,23 @@ pub enum Spread {
 pub struct SpreadPart {
     /// Its share of the I/Os, in percent.
     pub percent: f64,
-    /// How long it is.
+    /// The length of the part.
     pub length: PartLength,
 }
 
-/// How long a part of the span is.
+/// The length of a part of the span.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PartLength {
     /// In percent of the span.
     Percent(f64),
     /// In bytes.
     Bytes(u64),
-    /// All that is left.
+    /// The remaining span.
     Rest,
 }
 
 impl Spread {
-    /// What is wrong with it, if anything.
+    /// Fails if a parameter is out of its range.
     pub(crate) fn check(&self) -> Result<()> {
         let share = |at: f64| (0.0..=1.0).contains(&at);
         let is_right = match self {
@@ -78,10 +79,10 @@ impl Spread {
     }
 }
 
-/// Draws places; made for one number of places.
+/// Draws random places; made for one number of places.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// How many there are; 1 or more.
+    /// The number of places; 1 or more.
     count: u64,
     draw: Draw,
 }
@@ -101,11 +102,13 @@ enum Draw {
         middle: f64,
         deviation: f64,
     },
-    /// Up to which of all I/Os, and which places.
+    /// For each part: the cumulated share of I/Os up to its end in percent, its first place and the place after its
+    /// last.
     Parts(Vec<(f64, u64, u64)>),
 }
 
-/// Where ranks lie: strewn, and then shifted by as much as brings the first to its place.
+/// Maps ranks to places: a permutation scatters them, and a shift then brings the first rank to the place that was
+/// asked for.
 #[derive(Clone, Debug)]
 struct Order {
     strewn: Permutation,
@@ -125,7 +128,7 @@ impl Order {
 }
 
 impl Places {
-    /// For `count` places, of `unit` bytes each. What is popular depends on `seed` alone.
+    /// Makes a generator of `count` places, of `unit` bytes each. Which places are popular depends on `seed` alone.
     pub fn new(spread: &Spread, count: u64, unit: u64, seed: u64) -> Places {
         let count = count.max(1);
         let draw = match spread {
@@ -147,7 +150,7 @@ impl Places {
         Places { count, draw }
     }
 
-    /// The next place.
+    /// Draws the next place.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let count = self.count;
         match &self.draw {
@@ -175,7 +178,8 @@ impl Places {
     }
 }
 
-/// The parts that hold a place and have I/Os, with their cumulated shares; all of it where there are none.
+/// Returns the parts that contain at least one place and have a share of I/Os, each with its cumulated share in
+/// percent, its first place and the place after its last; one part for the whole span where there are none.
 fn parts_of(parts: &[SpreadPart], count: u64, unit: u64) -> Vec<(f64, u64, u64)> {
     let mut ends = Vec::new();
     let (mut start, mut share) = (0.0, 0.0);
@@ -201,9 +205,9 @@ fn parts_of(parts: &[SpreadPart], count: u64, unit: u64) -> Vec<(f64, u64, u64)>
     ends
 }
 
-/// Ranks from 0 with weights of `1 / (rank + 1)^theta`, by rejection-inversion: W. Hörmann and G. Derflinger,
-/// "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6 (1996). Neither time nor
-/// memory depends on how many ranks there are.
+/// Draws ranks from 0 with weights of `1 / (rank + 1)^theta`, by rejection-inversion: W. Hörmann and G. Derflinger,
+/// "Rejection-inversion to generate variates from monotone discrete distributions", ACM TOMACS 6 (1996). Time and
+/// memory do not depend on the number of ranks.
 #[derive(Clone, Debug)]
 struct Zipf {
     count: f64,
@@ -231,7 +235,7 @@ impl Zipf {
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let power = (1.0 - self.theta) * log;
-        // (e^y - 1) / y, which is 1 where theta is.
+        // (e^y - 1) / y, which tends to 1 where theta tends to 1.
         let ratio = if power.abs() > 1e-8 { power.exp_m1() / power } else { 1.0 + power / 2.0 };
         ratio * log
     }
@@ -254,8 +258,8 @@ impl Zipf {
     }
 }
 
-/// A fixed order of `count` numbers that looks like chance: a Feistel network over the next power of four, in which what
-/// leaves the range goes round again.
+/// A pseudo-random permutation of the numbers below `count`: a Feistel network over the next power of four. A result
+/// that is not below `count` is permuted again until it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permutation {
     count: u64,
@@ -270,7 +274,7 @@ impl Permutation {
         Permutation { count, bits: needed.div_ceil(2).clamp(1, 32), seed }
     }
 
-    /// The number at this place of the order.
+    /// Returns the number at position `number` of the permutation.
     pub fn of(&self, number: u64) -> u64 {
         let mut number = number;
         loop {
@@ -285,7 +289,8 @@ impl Permutation {
         let mask = (1_u64 << self.bits) - 1;
         let (mut left, mut right) = (number >> self.bits & mask, number & mask);
         for round in 1..=4 {
-            // A key of its own for each round, also of the seed 0: equal rounds leave neighbours together.
+            // Each round has a key of its own, also for the seed 0: with equal rounds, neighbouring numbers would stay
+            // together.
             let key = mix(self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(round)));
             let mixed = mix(right ^ key);
             (left, right) = (right, left ^ mixed & mask);
@@ -305,7 +310,7 @@ fn mix(mut x: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// No distance between two places that follow each other is frequent, whatever the seed.
+    /// No distance between two consecutive places is frequent, whatever the seed.
     #[test]
     fn an_order_of_chance_has_no_favourite_distance() {
         for seed in [0, 1, 42, u64::MAX] {
@@ -322,7 +327,7 @@ mod tests {
         }
     }
 
-    /// How often each of `count` places is drawn in 200,000.
+    /// Returns how often each of `count` places is drawn in 200,000 draws.
     fn counts(spread: &Spread, count: u64) -> Vec<u64> {
         let places = Places::new(spread, count, 4096, 7);
         let mut rng = Rng::with_seed(1);
@@ -348,7 +353,7 @@ mod tests {
             for rank in [0, 1, 4, 20] {
                 let expected = 200_000.0 * weights[rank] / sum;
                 let found = by_rank[rank] as f64;
-                // Six standard deviations: neighbours change places.
+                // Six standard deviations: ranks with nearly equal weights may swap their order in the sorted counts.
                 assert!((found - expected).abs() < 6.0 * expected.sqrt() + 1.0, "{theta}: {rank}: {found}");
             }
             assert!(found[25] == by_rank[0] && (theta < 1.0 || found[26] < by_rank[0] / 2));

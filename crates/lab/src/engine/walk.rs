@@ -1,4 +1,4 @@
-//! Which block comes next.
+//! Which block a worker reads or writes next.
 
 use super::Job;
 use super::pattern::{Begin, NextFile, Pattern, Portion};
@@ -9,26 +9,27 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A job's places, worked out and checked once.
+/// The places of a job, computed and checked once for all workers.
 pub(crate) struct Layout {
     range: Range<u64>,
     own_span: bool,
     workers: u64,
     files: u64,
-    /// What spans and files are multiples of.
+    /// Spans and files are multiples of this many bytes.
     align: u64,
     kinds: Vec<Kind>,
-    /// Where the next sequential I/O of any worker goes, in bytes that were gone over so far.
+    /// The number of sequential I/Os that all workers took from the shared position ([`Begin::Shared`]).
     shared: AtomicU64,
 }
 
-/// One kind of I/O, with what follows from the length of a file.
+/// One kind of I/O, with the values that follow from the length of a file.
 struct Kind {
     portion: Portion,
     align: u64,
-    /// Up to which of all draws.
+    /// The sum of the weights of all kinds up to this one: a draw below it, and not below the sum before, is of this
+    /// kind.
     until: u32,
-    /// Of the places at which its largest I/O fits.
+    /// Draws from the places at which the kind's largest I/O fits.
     places: Places,
     count: u64,
 }
@@ -87,7 +88,7 @@ impl Layout {
         start..start + part
     }
 
-    /// Bytes of each file of a worker.
+    /// The length in bytes of each of a worker's files.
     fn file_length(&self) -> u64 {
         let span = self.span(0);
         let length = span.end - span.start;
@@ -119,23 +120,23 @@ fn check(portion: &Portion, pattern: &Pattern, sector: u32) -> Result<()> {
     Ok(())
 }
 
-/// One I/O.
+/// One I/O to be issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub read: bool,
     pub offset: u64,
     pub length: u32,
-    /// Whether it may as well go in the other direction.
+    /// Whether the I/O may as well have the other direction, because its kind has reads and writes.
     pub mixed: bool,
-    /// Nothing is issued for so long before it.
+    /// No I/O is issued for this long before this one.
     pub delay: Duration,
 }
 
-/// One worker's walk over its span. It goes on from piece to piece of a job.
+/// One worker's sequence of I/Os over its span. It continues from one piece of a job to the next.
 pub(crate) struct Walk {
     start: u64,
     file_length: u64,
-    /// Where each file is gone on with, from its beginning.
+    /// For each file, the place of its next sequential I/O, from the file's beginning.
     next: Vec<u64>,
     file: usize,
     next_file: NextFile,
@@ -143,7 +144,7 @@ pub(crate) struct Walk {
     stride: i64,
     kind: usize,
     burst_left: u32,
-    /// I/Os that follow before the next random place.
+    /// The number of I/Os that follow each other from each random place on.
     run: u32,
     run_left: u32,
     steady_runs: bool,
@@ -153,7 +154,7 @@ pub(crate) struct Walk {
     rng: Rng,
 }
 
-/// Each place once: in an order of chance, and then in another one.
+/// Visits each place once in a random order, and then again in another order.
 struct Once {
     number: u64,
     count: u64,
@@ -175,7 +176,7 @@ impl Walk {
             Begin::Together | Begin::Shared => 0,
             Begin::Every(bytes) => bytes.wrapping_mul(index) % file_length / layout.align * layout.align,
         };
-        // Backwards from the end.
+        // With a negative stride the worker begins at the end and goes backwards.
         let most = u64::from(layout.kinds[0].portion.most);
         let first = if shape.stride < 0 { file_length - most - first.min(file_length - most) } else { first };
         let seed = match shape.same_seed {
@@ -204,12 +205,13 @@ impl Walk {
         }
     }
 
-    /// Begins a piece of the job: what is drawn in it does not depend on how far the one before came.
+    /// Begins a piece of the job. The random draws of a piece depend on the seed and the piece alone, not on how many
+    /// I/Os the piece before it had.
     pub fn begin_piece(&mut self, piece: u64) {
         self.rng = Rng::with_seed(self.seed ^ piece << 48);
     }
 
-    /// The next I/O.
+    /// Returns the next I/O.
     pub fn step(&mut self, layout: &Layout) -> Step {
         let mut delay = Duration::ZERO;
         if let [only] = &layout.kinds[..] {
@@ -257,7 +259,7 @@ impl Walk {
         let after = match (self.stride, place) {
             (0, place) => place + u64::from(length),
             (stride, place) if stride > 0 => place + stride.unsigned_abs(),
-            // Below the beginning it goes on at the end.
+            // Below the beginning, the place becomes invalid here and [`Walk::next_place`] continues at the end.
             (stride, place) => place.checked_sub(stride.unsigned_abs()).unwrap_or(u64::MAX),
         };
         self.next[self.file] = after;
@@ -276,7 +278,7 @@ impl Walk {
             NextFile::RoundRobin => self.file = (self.file + 1) % files,
             NextFile::Random => self.file = self.rng.usize(..files),
             NextFile::Sequential if random => self.file = self.rng.usize(..files),
-            // See where it comes round.
+            // [`Walk::next_place`] moves on to the next file when the current one is at its end.
             NextFile::Sequential => {}
         }
     }
@@ -315,7 +317,7 @@ impl Walk {
             self.file = (self.file + 1) % self.next.len();
         }
         match self.stride {
-            // From the end again.
+            // A backward walk continues at the end of the file.
             ..0 => (self.file_length - u64::from(length)) / align * align,
             _ => 0,
         }

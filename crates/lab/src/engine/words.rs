@@ -1,14 +1,15 @@
-//! A load in words, for reports.
+//! A load described in words, for reports.
 
 use super::pattern::{NextFile, Pattern, Portion, Rate};
 use super::places::{PartLength, Spread};
 use platter_device::show_size;
 
-/// The most kinds of I/O that are told one by one.
+/// The greatest number of kinds of I/O that are described one by one.
 const TOLD: usize = 6;
 
 impl Pattern {
-    /// What there is to say of it beside its block, its shares and its depth.
+    /// Describes everything about the load but its block size, its percentages and its depth; `None` if there is
+    /// nothing.
     pub fn words(&self) -> Option<String> {
         let shape = &self.shape;
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! One thread that keeps its I/Os outstanding.
+//! One worker: a thread that keeps its number of I/Os in flight.
 
 use super::cells::{self, CELL, Ledger};
 use super::measure::{Interval, Outcome};
@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The most corruptions a worker describes; it counts all.
+/// The greatest number of corruptions that a worker describes; further ones are only counted.
 const DESCRIBED: usize = 16;
 
 /// The times that all workers share.
@@ -33,21 +33,21 @@ impl Clock {
     }
 }
 
-/// An I/O's place between issue and completion.
+/// One of the worker's I/Os in flight, or room for one.
 struct Slot {
     plan: Plan,
-    /// Here while the slot is free; in the queue while it is not.
+    /// The buffer, while the slot is free; during an I/O the queue owns it.
     buffer: Option<Buffer>,
     read: bool,
     offset: u64,
     length: usize,
     issued: Instant,
-    /// Whether the planned sync is for it.
+    /// Whether the write becomes durable with the sync that is planned beside it.
     is_beside: bool,
 }
 
 impl Slot {
-    /// What of a sync it needs to be durable, if it is to be.
+    /// Returns which sync this I/O needs to become durable; none if it is a read or need not be durable.
     fn sync_need(&self, job: &Job) -> SyncNeed {
         match (self.read, job.durability) {
             (false, Durability::WriteThrough) => self.plan.sync,
@@ -56,13 +56,13 @@ impl Slot {
     }
 }
 
-/// A sync that is planned for writes on their way.
+/// The state of a sync that goes to the device beside the writes that it makes durable.
 enum Beside {
     None,
     Coming {
         since: Instant,
     },
-    /// Done on the device; it ends when the writes have.
+    /// The sync has completed on the device; it is finished when its writes are.
     Done {
         since: Instant,
         result: platter_device::Result<()>,
@@ -76,24 +76,24 @@ struct Worker<'a> {
     layout: &'a Layout,
     walk: &'a mut Walk,
     pacer: Pacer,
-    /// What comes next, if it could not go yet.
+    /// The next I/O, if it was drawn but could not be issued yet.
     held: Option<Step>,
-    /// When it may go.
+    /// When the next I/O may be issued, if it has to wait for a time.
     due: Option<Instant>,
     queue: Box<dyn Queue + 'a>,
     slots: Vec<Slot>,
     free: Vec<usize>,
     clock: Clock,
     halt: &'a AtomicBool,
-    /// I/Os left to issue, if the job ends by count.
+    /// The number of I/Os left to issue, if the job ends by count.
     left: u64,
     written: u64,
     unsynced: u32,
-    /// Writes that are done on the device and wait for a sync of the volume to be durable.
+    /// The slots of writes that have completed on the device and become durable with the next sync of the volume.
     waiting: Vec<usize>,
-    /// Writes on their way that will wait for one.
+    /// The number of writes in flight that need a sync and are not covered by a sync beside them.
     coming: usize,
-    /// A sync beside the writes that it is for, with memory for it, and how many of them are on their way.
+    /// The sync that goes beside its writes: its state, its plan, its buffer, and how many of its writes are in flight.
     beside: Beside,
     sync: Plan,
     sync_buffer: Buffer,
@@ -101,27 +101,27 @@ struct Worker<'a> {
     outcome: Outcome,
 }
 
-/// What a worker is to do.
+/// The arguments of one worker.
 pub(crate) struct Task<'a> {
     pub subject: &'a Subject,
     pub job: &'a Job,
     pub layout: &'a Layout,
     pub ledger: Option<&'a Ledger>,
-    /// Which of the workers it is.
+    /// The worker's number.
     pub index: usize,
     pub walk: &'a mut Walk,
-    /// Which piece of the job it is.
+    /// The number of the piece of the job.
     pub piece: u64,
-    /// Set when it is to end.
+    /// Set by the coordinator when the worker is to end.
     pub halt: &'a AtomicBool,
 }
 
-/// Runs one worker; `wait` returns when all are ready.
+/// Runs one worker; `wait` returns when all workers are ready.
 pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outcome> {
     let Task { subject, job, layout, ledger, index, walk, piece, halt } = task;
     let prepared = set_up(subject, job, index);
     walk.begin_piece(piece);
-    // Every worker passes the barrier, also one that failed: the others wait for it.
+    // Every worker passes the barrier, also one that failed to set up: the others wait there for it.
     let clock = wait();
     let (queue, slots) = prepared?;
     let workers = u64::from(job.pattern.workers);
@@ -188,17 +188,19 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
     Ok((queue, slots))
 }
 
-/// How long a worker sleeps at most before it looks whether it is to end, and while something is on its way.
+/// The longest that a worker sleeps before it checks again whether it is to end: with nothing in flight (`LOOK`), and
+/// with I/Os in flight (`POLL`).
 const LOOK: Duration = Duration::from_millis(50);
 const POLL: Duration = Duration::from_micros(20);
 
-/// Bytes of the smallest block that a device could find to be a copy of another.
+/// The smallest block, in bytes, that a deduplicating device could find to be a copy of another.
 const SECTOR: usize = 512;
 
-/// Bytes that processors move at once.
+/// The bytes of one cache line.
 const CACHE_LINE: usize = 64;
 
-/// Changes some bytes in every `step`, so that no two sectors of the run are alike, for devices that notice.
+/// Changes some bytes in every `step` bytes, so that no two sectors of a run are alike and a device cannot deduplicate
+/// them.
 fn make_unique(buffer: &mut [u8], mark: u64, step: usize) {
     for (piece, number) in buffer.chunks_mut(step).zip(0..) {
         let mark = mark.wrapping_add(number << 48).to_le_bytes();
@@ -207,7 +209,7 @@ fn make_unique(buffer: &mut [u8], mark: u64, step: usize) {
     }
 }
 
-/// Reads a word of every cache line; gives their exclusive or.
+/// Reads one word of every cache line and returns the exclusive or of the words.
 fn touch(buffer: &[u8]) -> u64 {
     let words = buffer.chunks(CACHE_LINE).filter_map(|line| line.first_chunk());
     words.fold(0, |all, &word| all ^ u64::from_le_bytes(word))
@@ -216,7 +218,7 @@ fn touch(buffer: &[u8]) -> u64 {
 impl Worker<'_> {
     fn run(mut self) -> Result<Outcome> {
         let outcome = self.drive();
-        // Whatever happened, the file system must hear the end of every plan it made.
+        // Also after an error, every plan must be finished, so that the file system can release its range.
         let drained = self.drain();
         outcome.and(drained)?;
         Ok(self.outcome)
@@ -232,19 +234,20 @@ impl Worker<'_> {
                 }
                 match self.due {
                     Some(due) => self.sleep(due, LOOK),
-                    // Other workers hold every block that this one could take.
+                    // No I/O is in flight and no time is due: other workers have claimed every block that was drawn.
                     None => std::thread::yield_now(),
                 }
             }
             self.sync_beside()?;
-            // If that fails, some may be done all the same.
+            // If the wait fails, some I/Os may have completed all the same.
             let mut outcome = self.wait(&mut done);
-            // One by one, as the applications do that are imitated here (and fio): each completion is seen and
-            // answered with a new I/O before the next is looked at.
+            // One by one, as fio and the applications do whose loads are imitated: each completion is answered with a
+            // new I/O before the next completion is looked at.
             for completion in done.drain(..) {
-                // The device goes on while this one is looked at, which takes a while where data is verified.
+                // Requests that are queued go to the device before this completion is processed, which takes a while
+                // where data is verified.
                 outcome = outcome.and_then(|()| Ok(self.queue.kick()?));
-                // After a failure too the file system hears the end of every plan.
+                // Also after a failure every plan is finished, so that the file system can release its range.
                 outcome = outcome.and(self.complete(completion));
                 if outcome.is_ok() {
                     outcome = self.issue_next().map(drop);
@@ -256,8 +259,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits until something is done; with what arrives in parts, the file system does its work meanwhile.
-    /// What could go at a later time only is not held up by what is on its way.
+    /// Waits until at least one I/O completes; parts of reads that arrive early are passed to the file system to verify
+    /// meanwhile. If the next I/O is due at a known time, this only collects completions and does not wait for one.
     fn wait(&mut self, done: &mut Vec<Completion>) -> Result<()> {
         let Worker { subject, queue, slots, due, .. } = self;
         let least = usize::from(due.is_none());
@@ -275,17 +278,18 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Sleeps until then, or the end, or for so long.
+    /// Sleeps until `until` or the end of the job, at most for `most`.
     fn sleep(&self, until: Instant, most: Duration) {
         let until = self.clock.end.map_or(until, |end| end.min(until));
         std::thread::sleep(until.saturating_duration_since(Instant::now()).min(most));
     }
 
-    /// Issues an I/O if the job is not over, a slot is free and a block can be had; `false` if not.
+    /// Issues an I/O if the job is not over, a slot is free and an I/O may be issued now; returns whether one was
+    /// issued.
     fn issue_next(&mut self) -> Result<bool> {
         let Some(&slot) = self.free.last() else { return Ok(false) };
-        // Each I/O goes to the kernel by itself, as the applications that are imitated here do, and not with the next
-        // one. Only the last before a wait goes with it, in one system call.
+        // Each I/O is submitted to the kernel on its own, as the imitated applications do, and not batched with the
+        // next one. Only the last I/O before a wait is submitted together with that wait, in one system call.
         self.queue.kick()?;
         let issued = Instant::now();
         if self.clock.end.is_some_and(|end| issued >= end) || self.halt.load(Relaxed) {
@@ -314,7 +318,7 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// What comes next, if it may go now.
+    /// Returns the next I/O if it may be issued now; otherwise keeps it for later.
     fn next_step(&mut self, now: Instant) -> Option<Step> {
         let mut step = match self.held.take() {
             Some(step) => step,
@@ -338,16 +342,17 @@ impl Worker<'_> {
         None
     }
 
-    /// What comes next. Of verified blocks one that has no I/O in flight, if there is one.
+    /// Draws the next I/O. With verification, draws until the block has no I/O in flight; `None` if no such block was
+    /// found.
     fn draw(&mut self) -> Option<Step> {
         let Some(ledger) = self.ledger else { return Some(self.walk.step(self.layout)) };
-        // With more I/Os in flight than blocks there is nothing left to claim until one completes.
+        // With more I/Os in flight than blocks, no block can be claimed until an I/O completes.
         let mut steps = (0..64).map(|_| self.walk.step(self.layout));
         steps.find(|step| ledger.claim(step.offset, step.length as usize))
     }
 
-    /// Issues one I/O; `false` if that has to wait until one in flight completes, because another caller has its range for
-    /// itself.
+    /// Issues one I/O; returns `false` if it has to wait until an I/O in flight completes, because another caller has
+    /// claimed its range.
     fn issue(&mut self, index: usize, step: Step, issued: Instant) -> Result<bool> {
         let Step { read, offset, length, .. } = step;
         let size = length as usize;
@@ -381,7 +386,8 @@ impl Worker<'_> {
                     }
                 };
                 if let Err(FsError::Busy) = planned {
-                    // Whoever has this range may be waiting for what is in flight here.
+                    // The caller that has claimed the range may be waiting for this worker's I/Os in flight, so they
+                    // are not held up.
                     slot.buffer = Some(buffer);
                     self.held = Some(step);
                     return Ok(false);
@@ -469,8 +475,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Plans a sync for the writes on their way that are durable with it, if none is under way, and lets it go to the
-    /// device beside them. All that can be issued is, so there are soon no more to come.
+    /// If no sync is planned, plans one for the writes in flight that can be made durable beside it, and submits it to
+    /// the device beside them. The slots are all in use by now, so hardly any write that it could cover comes later.
     fn sync_beside(&mut self) -> Result<()> {
         let (Subject::File { system, .. }, Beside::None) = (self.subject, &self.beside) else {
             return Ok(());
@@ -497,7 +503,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Ends the planned sync once it and its writes are done.
+    /// Finishes the planned sync once it and all its writes have completed.
     fn end_beside(&mut self) -> Result<()> {
         let Subject::File { system, .. } = self.subject else { return Ok(()) };
         if self.beside_coming > 0 || !matches!(self.beside, Beside::Done { .. }) {
@@ -519,9 +525,9 @@ impl Worker<'_> {
         Ok(ended?)
     }
 
-    /// Syncs for the writes that wait for it, all at once, or because it is time. Those that are on their way are waited
-    /// for: one sync for all costs little more than one for the first, and the others would need a second one. Whoever
-    /// waits keeps its slot, so there are soon no more to come.
+    /// Syncs if the durability asks for it now, or if completed writes wait for a sync. In the latter case writes in
+    /// flight that will need a sync are awaited first: one sync for all costs little more than one for the first, and a
+    /// second sync is saved. A waiting write keeps its slot, so the worker soon has no further writes in flight.
     fn sync_where_asked(&mut self) -> Result<()> {
         let due =
             matches!(self.job.durability, Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1));
@@ -543,7 +549,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Whether what was issued at one time and completed at another counts.
+    /// Whether an I/O with these times of issue and completion counts.
     fn counts(&self, issued: Instant, completed: Instant) -> bool {
         let in_time = self.clock.end.is_none_or(|end| completed < end);
         match self.job.stop {
@@ -554,7 +560,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Books an I/O that is done and frees its slot.
+    /// Frees the slot of a completed I/O and adds the I/O to the outcome if it counts.
     fn record(&mut self, index: usize, now: Instant) {
         self.free.push(index);
         let slot = &self.slots[index];
@@ -578,13 +584,13 @@ impl Worker<'_> {
         interval.latency_sum += latency.as_nanos() as u64;
     }
 
-    /// After an error: waits for what is in flight and ends its plans.
+    /// After an error: waits for the I/Os in flight and finishes their plans.
     fn drain(&mut self) -> Result<()> {
         let mut done = Vec::new();
         let mut first = Ok(());
         while self.queue.in_flight() > 0 {
             let waited = self.queue.wait(1, &mut done);
-            // Whether what is still on its way will ever be done nobody can tell then.
+            // A wait that fails without a completion would fail again: the I/Os still in flight are given up.
             let is_stuck = waited.is_err() && done.is_empty();
             for completion in done.drain(..) {
                 first = first.and(self.complete(completion));
@@ -598,12 +604,12 @@ impl Worker<'_> {
     }
 }
 
-/// Bytes of one write while preparing.
+/// Bytes of one write of [`prepare`].
 const PIECE: u64 = 1 << 20;
 
-/// Writes the whole range in order, one piece after the other: see [`super::prepare`]. A file that grows allows no more,
-/// and what is below may provide space in the order in which it is asked for, so that several in flight would lay out a
-/// device's range in another way than a file's.
+/// Writes the whole range in order, one write at a time: see [`super::prepare`]. A growing file allows only one write
+/// at a time; and the storage below may allocate space in the order of the writes, so that several in flight would lay
+/// out a device's range differently from a file's.
 pub(crate) fn prepare(
     subject: &Subject,
     range: &Range<u64>,

@@ -1,8 +1,8 @@
-//! Workloads: named sets of cases, as data.
+//! Workloads: named sets of cases, read from files.
 //!
-//! A workload is a TOML file; the built-in ones are in the crate's `workloads/` folder and show every key. Sizes are
-//! numbers of bytes or text such as `"4k"`, `"1M"`, `"32G"` (powers of 1,024). A fio job file becomes a workload too:
-//! see [`Workload::from_fio`].
+//! A workload is a TOML file; the built-in ones are in the crate's `workloads/` folder and between them show every key.
+//! Sizes are numbers of bytes or text such as `"4k"`, `"1M"`, `"32G"` (powers of 1,024). A fio job file can be read as
+//! a workload too: see [`Workload::from_fio`].
 
 mod fio;
 
@@ -16,22 +16,22 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-/// As many jobs as fio has, and I/Os as a queue of io_uring.
+/// The greatest number of workers, as of jobs in fio, and the greatest queue depth, as of a queue of io_uring.
 pub(crate) const MOST_WORKERS: u32 = 4096;
 pub(crate) const MOST_DEPTH: u32 = 32_768;
 
-/// How much of a workload is run.
+/// Which of a workload's two scales is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
-    /// Small span and short runs: minutes for a whole comparison.
+    /// A small span and short runs: minutes for a whole comparison.
     #[default]
     Quick,
-    /// The figures of those who published with this workload: hours.
+    /// The span and the times of the publications that use this workload: hours.
     Full,
 }
 
 impl Preset {
-    /// As on the command line.
+    /// The preset's name, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Preset::Quick => "quick",
@@ -43,51 +43,52 @@ impl Preset {
 /// A named set of cases.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// As on the command line.
+    /// The workload's name, as on the command line.
     pub name: String,
-    /// As in reports.
+    /// The workload's title in reports.
     pub title: String,
-    /// What it stands for.
+    /// Where the workload comes from and which use of storage it represents.
     pub description: String,
-    /// Seed of every choice.
+    /// The seed of every random choice.
     pub seed: u64,
-    /// When writes count as done.
+    /// When a write must have become durable, for cases without a rule of their own.
     pub durability: Durability,
-    /// Through the host's page cache instead of past it.
+    /// Whether I/O goes through the host's page cache instead of past it.
     pub buffered: bool,
-    /// The rule of the tool that it imitates, if that has one.
+    /// The scoring rule of the tool that the workload imitates, if that has one.
     pub scoring: Option<Scoring>,
-    /// Bytes that I/Os are spread over; 0 until a comparison has worked out a `share`.
+    /// The number of bytes that I/Os are spread over; 0 while the span is still given as a `share`.
     pub span: u64,
-    /// The part of what there is that the span is, if it is no number of bytes.
+    /// The span as a share of the target, if it is not given in bytes.
     pub share: Option<Share>,
-    /// How often all cases are gone through.
+    /// The number of rounds: how often all cases are run.
     pub repeats: u32,
     /// The cases, in the order they run.
     pub cases: Vec<Case>,
-    /// What a reader should know: how the load differs from what its file would do elsewhere.
+    /// Notes for the report's readers: how the load differs from what other tools would run for the same file.
     pub notes: Vec<String>,
 }
 
-/// A part of a target, in percent: 1 to 100.
+/// A share of a target's size, in percent: 1 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share(pub u8);
 
-/// A part of a span, in such parts of the whole: bytes where the span is what its file says, or percent.
+/// A part of a span. Its ends are in units of which the whole span has `of`: bytes of the span that the workload's file
+/// states, or percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where it begins.
+    /// The beginning, in these units.
     pub start: u64,
-    /// Where it ends.
+    /// The end, in these units.
     pub end: u64,
-    /// What the whole span is.
+    /// The length of the whole span, in these units.
     pub of: u64,
 }
 
 impl Part {
-    /// Its bytes of a span of this length, which need not be the one that it was written for.
+    /// Returns the part in bytes of a span of length `span`, which may differ from the length in the workload's file.
     pub fn range(&self, span: u64) -> Range<u64> {
-        // Whole sectors, and whole cells of verified data.
+        // Scaled ends are rounded down to whole cells, and so to whole sectors.
         let at = |place: u64| match (place, self.of) {
             (place, whole) if whole == span => place,
             (place, whole) if place >= whole => span,
@@ -103,43 +104,44 @@ impl Part {
 /// One case of a workload, in one direction.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Name inside the workload, without the direction.
+    /// The case's name inside the workload, without the direction.
     pub name: String,
-    /// Named selections of the workload's cases that it belongs to.
+    /// The profiles (named selections of the workload's cases) that the case belongs to.
     pub profiles: Vec<String>,
     /// Reads, writes or both.
     pub direction: Direction,
-    /// The load.
+    /// The access pattern.
     pub pattern: Pattern,
-    /// Measured time of a run; zero if it ends by count alone.
+    /// Measured time of a run; zero if the case ends by count alone.
     pub time: Duration,
-    /// Load before measuring starts.
+    /// Time that the load runs before measuring starts.
     pub ramp_up: Duration,
-    /// End after this many I/Os of all workers, or after `time` if that comes first and is not zero.
+    /// The case ends after this many I/Os of all workers, or after `time` if that comes first and is not zero.
     pub count: Option<u64>,
-    /// In one piece, also where other cases take turns in slices: what a long run comes to is the question.
+    /// Whether the case runs in one piece where other cases alternate between targets in slices, because it measures
+    /// how a long run develops.
     pub continuous: bool,
-    /// End when each worker has done as many I/Os as its span has blocks, this many times over. A comparison makes a
-    /// `count` of it, once the span is known.
+    /// The case ends when each worker has done as many I/Os as its span has blocks, this many times over. A comparison
+    /// turns this into a `count` once the span is known.
     pub passes: Option<u32>,
-    /// Runs at the same time as the case before it.
+    /// Whether the case runs at the same time as the case before it.
     pub beside: bool,
-    /// The part of the span that it stays inside; all of it if `None`.
+    /// The part of the span that the case stays inside; the whole span if `None`.
     pub part: Option<Part>,
-    /// When its writes count as done; the workload's rule if `None`.
+    /// When the case's writes must have become durable; the workload's rule if `None`.
     pub durability: Option<Durability>,
-    /// Length of an interval of the timeline where it runs in one piece; the lab's choice if `None`.
+    /// The length of an interval of the timeline where the case runs in one piece; the lab's default if `None`.
     pub interval: Option<Duration>,
 }
 
 impl Case {
-    /// Its bytes of a span.
+    /// The case's range in a span of this length, in bytes.
     pub fn range(&self, span: u64) -> Range<u64> {
         self.part.map_or(0..span, |part| part.range(span))
     }
 }
 
-/// The built-in workloads: name and text.
+/// The built-in workloads: the name and the text of the TOML file.
 const BUILT_IN: [(&str, &str); 3] = [
     ("iometer", include_str!("../../workloads/iometer.toml")),
     ("crystaldiskmark", include_str!("../../workloads/crystaldiskmark.toml")),
@@ -152,21 +154,21 @@ pub fn built_in() -> impl Iterator<Item = &'static str> {
 }
 
 impl Workload {
-    /// Cases that run at the same time, group by group.
+    /// The cases in groups: those of a group run at the same time.
     pub fn groups(&self) -> impl Iterator<Item = &[Case]> {
         self.cases.chunk_by(|_, next| next.beside)
     }
 
-    /// When a case's writes count as done.
+    /// When a case's writes must have become durable.
     pub fn durability_of(&self, case: &Case) -> Durability {
         case.durability.unwrap_or(self.durability)
     }
 
-    /// A built-in workload by name, or the one in a TOML or fio job file by path: the latter ends in `.fio`.
-    /// `NAME:PROFILE` keeps only the built-in workload's cases of that profile.
+    /// Loads a built-in workload by name, or a workload from a file by path: a fio job file if the path ends in `.fio`,
+    /// otherwise a TOML file. `NAME:PROFILE` loads only the built-in workload's cases of that profile.
     ///
     /// # Errors
-    /// [`Error::Input`] that names what is wrong, or the names there are.
+    /// [`Error::Input`] that states the mistake, or lists the names of the built-in workloads.
     pub fn load(name: impl AsRef<OsStr>, preset: Preset) -> Result<Workload> {
         let path = Path::new(name.as_ref());
         if let Some(workload) = path.to_str().and_then(|name| Workload::built_in(name, preset)) {
@@ -192,7 +194,7 @@ impl Workload {
     fn built_in(name: &str, preset: Preset) -> Option<Result<Workload>> {
         let (title, profile) = name.split_once(':').map_or((name, None), |(name, rest)| (name, Some(rest)));
         let (_, text) = BUILT_IN.iter().find(|(built_in, _)| *built_in == title)?;
-        // The quick preset leaves cases out unless they are asked for by name.
+        // The quick preset runs only some directions of a case, but all of them if a profile is asked for.
         Some(Workload::read_toml(name, text, preset, profile.is_some()).and_then(|mut workload| {
             profile.map_or(Ok(()), |profile| workload.keep_profile(profile))?;
             Ok(workload)
@@ -214,7 +216,7 @@ impl Workload {
     /// Reads a workload from TOML.
     ///
     /// # Errors
-    /// [`Error::Input`]: an unknown key is one too.
+    /// [`Error::Input`] with the mistake; an unknown key is a mistake too.
     pub fn from_toml(name: &str, text: &str, preset: Preset) -> Result<Workload> {
         Workload::read_toml(name, text, preset, false)
     }
@@ -293,18 +295,18 @@ impl Workload {
         })
     }
 
-    /// Reads a fio job file; `folder` is where it is, for the files that it includes.
+    /// Reads a fio job file; `folder` is the directory that it is in, for the files that it includes.
     ///
     /// # Errors
-    /// [`Error::Input`] that names line and key of what is not run as fio would run it.
+    /// [`Error::Input`] with the line and key of a setting that cannot be run as fio would run it.
     pub fn from_fio(name: &str, text: &str, folder: Option<&Path>) -> Result<Workload> {
         fio::parse(name, text, folder)
     }
 }
 
-/// The text of a file that a person wrote. What is no UTF-8, as in comments of another time, is replaced.
+/// Reads a text file that a person wrote. Bytes that are not UTF-8, as in old comments, are replaced.
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
-    /// Longer than any such file.
+    /// The size limit in bytes, larger than any such file.
     const MOST: u64 = 16 << 20;
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
@@ -314,10 +316,10 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `direct`, `write-through` or `fsync_every=N`.
+/// Parses a durability: `direct`, `write-through` or `fsync_every=N`.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A sentence that states the expected values.
 pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
     match text {
         "direct" => Ok(Durability::Direct),
@@ -387,7 +389,7 @@ struct FileCase {
     #[serde(default)]
     profiles: Vec<String>,
     directions: Vec<Direction>,
-    /// Those that the quick preset runs, if not all.
+    /// The directions that the quick preset runs; all if `None`.
     quick: Option<Vec<Direction>>,
     read_percent: Option<u8>,
     block: Size,

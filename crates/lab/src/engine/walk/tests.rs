@@ -1,4 +1,4 @@
-//! What a walk asks for.
+//! Which I/Os a walk produces.
 
 use super::*;
 use crate::engine::pattern::Shape;
@@ -22,7 +22,7 @@ fn job(pattern: Pattern) -> Job {
     }
 }
 
-/// Reads of 4 KiB, all or none of them at random.
+/// Reads of 4 KiB, `random_percent` of them at random.
 fn reads(random_percent: u8, shape: Shape) -> Pattern {
     Pattern { block: 4096, read_percent: 100, random_percent, workers: 1, shape, ..Pattern::default() }
 }
@@ -74,7 +74,7 @@ fn workers_begin_where_they_are_told() {
     assert_eq!((first(Begin::Apart, 0), first(Begin::Apart, 1)), (vec![0, 1], vec![64, 65]));
     assert_eq!(first(Begin::Together, 3), [0, 1]);
     assert_eq!(first(Begin::Every(8192), 3), [6, 7]);
-    // Two that share the pointer go over the span once together.
+    // Two workers that share the position go over the span once together.
     let job = job(Pattern { workers: 2, ..reads(0, Shape { begin: Begin::Shared, ..Shape::default() }) });
     let layout = Layout::new(&job, 512).unwrap();
     let mut walks = [Walk::new(&job, &layout, 0), Walk::new(&job, &layout, 1)];
@@ -103,7 +103,7 @@ fn sizes_come_as_often_as_their_weights_say() {
     found.iter().for_each(|step| *counts.entry(step.length).or_insert(0) += 1);
     assert_eq!(counts.keys().copied().collect::<Vec<_>>(), [1024, 2048, 3072, 4096, 65536]);
     assert!((6000..6500).contains(&counts[&4096]) && (2800..3200).contains(&counts[&65536]), "{counts:?}");
-    // Each goes on where the one before ended.
+    // Each sequential I/O begins where the one before it ended.
     let pairs = found.windows(2).filter(|pair| pair[1].offset == pair[0].offset + u64::from(pair[0].length));
     assert!(pairs.count() > 9_700);
 }
@@ -126,7 +126,7 @@ fn runs_follow_a_random_place() {
     let found = places(reads(100, Shape { run: 8, ..Shape::default() }), 0, 800);
     let follows = found.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
     assert!((680..=705).contains(&follows), "{follows}");
-    // Reads and writes change at random places only.
+    // The direction changes at random places only.
     let mixed = Pattern { read_percent: 50, ..reads(10, Shape { steady_runs: true, ..Shape::default() }) };
     let found = steps(mixed, 0, 4000);
     let changes = found.windows(2).filter(|pair| pair[0].read != pair[1].read).count();
@@ -138,7 +138,8 @@ fn files_are_gone_over_side_by_side() {
     let of = |next_file, count| places(reads(0, Shape { files: 4, next_file, ..Shape::default() }), 0, count);
     assert_eq!(of(NextFile::RoundRobin, 6), [0, 64, 128, 192, 1, 65]);
     let sequential = of(NextFile::Sequential, 257);
-    // The first worker's first file is the last of the round.
+    // A walk begins with the last file, so that the first round-robin I/O goes to file 0; in order, that file is simply
+    // the first of the round.
     let mut sorted = sequential[..256].to_vec();
     sorted.sort_unstable();
     assert!(sorted.iter().copied().eq(0..256));

@@ -1,4 +1,4 @@
-//! A section's load as a case.
+//! Turns the settings of a fio section into a case.
 
 use super::settings::{Block, Engine, Settings};
 use super::values::Size;
@@ -7,7 +7,7 @@ use crate::workload::Case;
 use crate::{Begin, Durability, Pace, Pattern, Pause, Portion, Rate, Shape, Spread};
 use std::time::Duration;
 
-/// What all cases of a workload have in common.
+/// The settings that all cases of a workload share.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Shared {
     pub buffered: bool,
@@ -15,7 +15,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What keeps two sections from being cases of one workload.
+    /// The key in which two sections differ, so that they cannot be cases of one workload.
     pub fn difference(&self, other: &Shared) -> &'static str {
         if self.buffered == other.buffered { "randseed" } else { "direct" }
     }
@@ -29,30 +29,30 @@ pub struct SizeRange {
     pub in_percent: bool,
 }
 
-/// A case, and what comes with it.
+/// The case of one section, with the settings that do not belong into a case.
 pub struct Converted {
     pub case: Case,
     pub shared: Shared,
-    /// Its part of the file, or of all its files together.
+    /// The section's part of its file, or of all its files together.
     pub extent: SizeRange,
-    /// The file that it shares with whoever names it.
+    /// The name of the file, which is shared with other sections that name it.
     pub file: Option<String>,
-    /// What runs otherwise than in fio.
+    /// How the case differs from what fio would run.
     pub notes: Vec<String>,
 }
 
 impl Converted {
-    /// The case of a section.
+    /// Converts a section.
     ///
     /// # Errors
-    /// A sentence: keys that cannot be together, or are missing.
+    /// A sentence that names keys which are missing or exclude each other.
     pub fn of(section: &str, settings: &Settings) -> Result<Converted, String> {
         let name = settings.name.clone().unwrap_or_else(|| section.to_owned());
         let mut notes = Vec::new();
         let pattern = pattern(settings, &name, &mut notes)?;
         let extent = span(settings, &pattern)?;
         let of_writes = durability(settings)?;
-        // A read has nothing to make durable, whatever the job says of its writes.
+        // A read has nothing to make durable, so the section's rule for writes does not apply to it.
         let durability = if settings.direction == Direction::Read { Durability::Direct } else { of_writes };
         let jobs = u64::from(settings.jobs);
         if settings.time_based && settings.runtime.is_zero() {
@@ -180,7 +180,7 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
             once,
             run: settings.run,
             stride,
-            // Each of the jobs of a file begins at its beginning.
+            // In fio all jobs that share a file begin at the beginning of the file.
             begin: Begin::Together,
             files: settings.files,
             next_file: settings.next_file,
@@ -190,14 +190,14 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
     })
 }
 
-/// The kinds of I/O of a section.
+/// Returns the kinds of I/O of a section.
 fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result<Vec<Portion>, String> {
     let sides = [(read_percent, 100), (100 - read_percent, 0)];
     let sides = sides.into_iter().zip(&settings.block).zip(settings.align);
     let mut kinds = Vec::new();
     for (((percent, read_percent), blocks), align) in sides.filter(|(((percent, _), _), _)| *percent > 0) {
         let smallest = blocks.iter().map(|block| block.least).min().unwrap_or(0);
-        // Alignment is of random offsets: sequential ones follow each other.
+        // In fio `blockalign` applies to random offsets only: a sequential I/O begins where the one before it ended.
         let align = match align.filter(|_| random_percent > 0) {
             Some(align) if align > 0 => align,
             _ if random_percent > 0 => smallest,
@@ -209,7 +209,7 @@ fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result
         }
     }
     let gap = settings.gap.unsigned_abs();
-    // What sequential places are multiples of, if blocks differ or are apart.
+    // Sequential offsets are multiples of this, if blocks differ in size or have gaps between them.
     let step = kinds.iter().map(|(_, block, ..)| block.least).chain([gap]).fold(0, gcd);
     let portion = |(weight, block, align, read_percent): (u32, &Block, u64, u8)| {
         let bytes = |what: u64| u32::try_from(what).map_err(|_| "blocks and blockalign are at most 4 GiB");
@@ -229,7 +229,7 @@ fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result
         (one.1.least, one.1.most, one.2) == (two.1.least, two.1.most, two.2)
     };
     if kinds.len() == 2 && is_alike(&kinds) {
-        // Reads and writes of one size are one kind.
+        // Reads and writes of one size and alignment are one kind of I/O with a percentage of reads.
         kinds.truncate(1);
         kinds[0].3 = read_percent;
     }
@@ -246,7 +246,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// How fast it goes.
+/// Returns the limits of the section's rate and its pauses.
 fn pace(settings: &Settings) -> Result<Pace, String> {
     let mut limits = [None; 3];
     for (limit, (bytes, ios)) in limits.iter_mut().zip(settings.rate.iter().zip(&settings.rate_ios)) {
@@ -267,7 +267,8 @@ fn pace(settings: &Settings) -> Result<Pace, String> {
     Ok(Pace { limits, poisson: settings.poisson, pause })
 }
 
-/// Where the span of all workers together begins in the file, and how long it is: in bytes, or in percent of the target.
+/// Returns where the span of all workers together begins in the file, and its length: in bytes, or in percent of the
+/// target.
 fn span(settings: &Settings, pattern: &Pattern) -> Result<SizeRange, String> {
     let all_files = settings.file_size.map(|bytes| bytes.saturating_mul(settings.files.into()));
     let size = match (settings.size, all_files) {
@@ -315,7 +316,7 @@ fn span(settings: &Settings, pattern: &Pattern) -> Result<SizeRange, String> {
             };
             let length = match size {
                 Some(Size::Percent(percent)) => u64::from(percent) * own,
-                // What is behind the offset.
+                // Without a size the section takes the file behind the offset.
                 _ => 100 - start,
             };
             if start + length > 100 || length == 0 {

@@ -1,8 +1,8 @@
-//! Ioengines of fio that are not run, and why.
+//! The ioengines of fio whose jobs cannot be run, with the reasons.
 //!
 //! Facts: fio's `HOWTO`, "I/O engine".
 
-/// Engines by the reason why their jobs are none of a storage lab that reads and writes files and devices.
+/// Engines by the reason why their jobs cannot be run in a lab that reads and writes files and devices.
 const NOT_RUN: &[(&[&str], &str)] = &[
     (&["net", "netsplice", "rdma"], "moves data between programs or machines; there is no storage in it"),
     (
@@ -44,7 +44,7 @@ const NOT_RUN: &[(&[&str], &str)] = &[
     (&["posixaio_thread", "guasi", "syslet-rw"], "is a way of doing I/O that no kernel has any more"),
 ];
 
-/// Why a job with this engine is not run.
+/// Returns a sentence why a job with this engine is not run.
 pub fn why_not(engine: &str) -> String {
     let name = engine.split(':').next().unwrap_or(engine);
     let why = NOT_RUN.iter().find(|(engines, _)| engines.contains(&name)).map(|(_, why)| *why);

@@ -1,11 +1,11 @@
-//! Keys that change nothing here, and keys whose job cannot be run as it is written.
+//! The keys of fio that have no influence on a load, and the keys whose jobs cannot be run.
 //!
 //! Facts: fio's `HOWTO`, which describes each key.
 
-/// Keys that say what fio reports, where it puts its files, or how it does itself what the engine does in its own way for
-/// every target. The load and what is measured of it do not depend on them.
+/// Keys for fio's output, for the place of its files, or for details of its implementation that the lab's engine
+/// handles in its own way for every target. They influence neither the load nor its measurements.
 const WITHOUT_MEANING: &[&str] = &[
-    // What is reported.
+    // Output.
     "description",
     "group_reporting",
     "new_group",
@@ -50,7 +50,7 @@ const WITHOUT_MEANING: &[&str] = &[
     "log_alternate_epoch_clock_id",
     "error_dump",
     "latency_run",
-    // Where the file is and how it comes to be: here it is written once before the first case.
+    // The place of the file and its creation: the lab writes the file once before the first case.
     "filename_format",
     "unique_filename",
     "create_serialize",
@@ -64,7 +64,7 @@ const WITHOUT_MEANING: &[&str] = &[
     "unlink_each_loop",
     "openfiles",
     "lockfile",
-    // How fio itself works.
+    // The implementation of fio.
     "thread",
     "threads",
     "mem",
@@ -79,17 +79,17 @@ const WITHOUT_MEANING: &[&str] = &[
     "userspace_reap",
     "fadvise_hint",
     "profile",
-    // Seeds are fixed, and offsets are drawn with repetition, in either case.
+    // Random offsets: the lab always uses a fixed seed, and may draw an offset again in either case.
     "randrepeat",
     "allrandrepeat",
     "norandommap",
     "softrandommap",
-    // The data is random, and no sector is like another.
+    // Data: the lab always writes random data in which no two sectors are alike.
     "refill_buffers",
     "scramble_buffers",
 ];
 
-/// Keys that say when fio ends a job or who issues its I/Os, and what is told of a job that has them.
+/// Keys for when fio ends a job or which thread issues its I/Os, with a remark for the report of a job that has them.
 const REMARKED: &[(&[&str], &str)] = &[
     (
         &["rate_min", "ratemin", "rate_iops_min", "rate_cycle"],
@@ -113,7 +113,7 @@ const REMARKED: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Keys whose job is another one without them, by the reason why it cannot be run here.
+/// Keys without which a job would be a different load, with the reason why they cannot be honoured.
 const REFUSED: &[(&[&str], &str)] = &[
     (&["rate_ignore_thinktime"], "a job that paused may catch up with its rate"),
     (&["thinktime_iotime"], "a pause comes after a number of I/Os: thinktime_blocks"),
@@ -271,19 +271,19 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["startdelay"], "sections that run at the same time begin at the same time"),
 ];
 
-/// What a key that is no part of a load does.
+/// The meaning of a key that is not part of a load.
 pub enum Meaning {
-    /// Nothing that a case depends on.
+    /// The key has no influence and is ignored.
     None,
-    /// It is told with the job.
+    /// The key is ignored, but the report has this remark about it.
     Remark(&'static str),
-    /// The job is another one without it.
+    /// The job is refused for this reason, because without the key it would be a different load.
     Refused(&'static str),
-    /// Nobody knows.
+    /// The key is not a key of fio.
     Unknown,
 }
 
-/// What a key means that [`super::settings`] does not take.
+/// Returns the meaning of a key that [`super::settings`] does not handle.
 pub fn meaning(key: &str) -> Meaning {
     if WITHOUT_MEANING.contains(&key) {
         return Meaning::None;
@@ -297,16 +297,16 @@ pub fn meaning(key: &str) -> Meaning {
     }
 }
 
-/// Whether a value says that what its key asks for is not wanted, which is no other job.
+/// Whether a value switches its key off, so that the load is the same as without the key.
 pub fn is_off(key: &str, value: Option<&str>) -> bool {
     match (key, value) {
         ("rw_sequencer", value) => value == Some("sequential"),
         ("iodepth_batch" | "iodepth_batch_submit", value) => value == Some("1"),
         ("iodepth_batch_complete" | "iodepth_batch_complete_min", value) => value == Some("1"),
         ("io_submit_mode", value) => value == Some("inline"),
-        // These are numbered from 0.
+        // The values of these keys are numbers that start at 0, so 0 does not mean "off".
         ("cpus_allowed" | "numa_cpu_nodes" | "uid" | "gid", _) => false,
-        // Without a check of data there is nothing to do or not to do afterwards.
+        // `do_verify` only matters for a job that verifies its data.
         ("do_verify", value) => value == Some("0"),
         (_, value) => matches!(value, Some("0" | "none" | "0%")),
     }

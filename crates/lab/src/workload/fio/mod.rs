@@ -1,7 +1,7 @@
 //! fio job files.
 //!
-//! Every key is honoured as `fio(1)` defines it, or refused by name and line: a job that silently ran otherwise than
-//! written would give figures that mean something else. What the engine does differently all the same is said in the
+//! Every key is honoured as `fio(1)` defines it, or refused with its name and line: figures of a job that silently ran
+//! in another way than written would be misleading. Differences of the lab's engine that remain are stated in the
 //! workload's notes.
 
 mod case;
@@ -19,7 +19,8 @@ use crate::report::document::Direction;
 use crate::{Durability, Result};
 use std::path::Path;
 
-/// Reads a job file: each job section becomes a case. `folder` is where it is, for the files that it includes.
+/// Reads a job file: each job section becomes a case. `folder` is the directory of the file, for the files that it
+/// includes.
 pub(super) fn parse(name: &str, text: &str, folder: Option<&Path>) -> Result<Workload> {
     read(name, text, folder).map_err(|reason| input(name, reason))
 }

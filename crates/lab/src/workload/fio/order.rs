@@ -1,15 +1,15 @@
-//! Which sections run at the same time.
+//! Which sections of a job file run at the same time.
 
 use super::settings::Settings;
 use super::text::Section;
 
-/// Of each section, whether it runs at the same time as the section before it.
+/// Returns for each section whether it runs at the same time as the section before it.
 ///
-/// As fio has it, a section begins at once unless it waits: for all before it with `stonewall`, or for one with `wait_for`.
-/// Here sections run in groups, each after the one before.
+/// In fio a section starts at once unless it waits: for all sections before it with `stonewall`, or for one section
+/// with `wait_for`. In the lab sections run in groups, each group after the one before.
 ///
 /// # Errors
-/// A sentence: a section that in fio would run at the same time as a part of a group, and not with the others.
+/// A sentence about a section that in fio would run at the same time as only some of a group.
 pub fn groups<'a>(sections: impl Iterator<Item = (&'a Section, &'a Settings)>) -> Result<Vec<bool>, String> {
     let mut beside = Vec::new();
     let mut before: Vec<&str> = Vec::new();

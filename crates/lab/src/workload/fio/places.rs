@@ -1,27 +1,27 @@
-//! Where each section's files lie in the span.
+//! Where the files of each section lie in the workload's span.
 //!
-//! As fio has it, a section's file is its own unless a `filename` names it; then all who name it share it. Sections that run
-//! at the same time have their files side by side; those that run one after the other may have theirs in the same place, as
-//! everything is written before the first anyway.
+//! In fio a section has files of its own unless a `filename` is given; all sections with the same `filename` share that
+//! file. Files of sections that run at the same time are placed side by side; those of sections that run one after the
+//! other may overlap, as the whole span is written before the first case anyway.
 
 use super::case::Converted;
 use crate::workload::{Part, Share};
 
-/// Files begin on a multiple of this: sectors and cells of verified data are no larger.
+/// Files begin at a multiple of this many bytes: sectors and verified cells are no larger.
 const STEP: u64 = 4096;
 
-/// What all sections together take.
+/// The span that all sections need, and each section's part of it.
 pub struct Places {
     pub span: u64,
     pub share: Option<Share>,
-    /// Of each section the part of it; `None` for all.
+    /// For each section its part of the span; `None` for the whole span.
     pub parts: Vec<Option<Part>>,
 }
 
-/// Works it out; `beside` says of each section whether it runs at the same time as the one before.
+/// Computes the places; `beside` tells for each section whether it runs at the same time as the one before it.
 ///
 /// # Errors
-/// A sentence.
+/// A sentence that states the conflict.
 pub fn places(sections: &[Converted], beside: &[bool]) -> Result<Places, String> {
     let in_percent = sections.iter().filter(|section| section.extent.in_percent).count();
     if in_percent > 0 && in_percent < sections.len() {
@@ -36,7 +36,8 @@ pub fn places(sections: &[Converted], beside: &[bool]) -> Result<Places, String>
         let group = beside[at + 1..].iter().take_while(|joins| **joins).count() + 1;
         let group = &sections[at..at + group];
         at += group.len();
-        // Names, lengths and beginnings of the group's files. One that several share is as long as any of them asks for.
+        // Name, length and beginning of each file of the group. A file that several sections share is as long as the
+        // largest of them asks for.
         let mut files: Vec<(Option<&str>, u64, u64)> = Vec::new();
         let mut own = Vec::new();
         for section in group {

@@ -1,8 +1,8 @@
-//! What a section's keys say of its load.
+//! The load that a section's keys describe.
 //!
-//! Facts: fio's `HOWTO`; and what fio 3.33 does where that is not said: of two keys for one thing the later counts
-//! (`direct` and `buffered`, `rwmixread` and `rwmixwrite`), a value outside of a key's range is refused, and a section's
-//! I/Os are `loops` times the least of `number_ios` and `size` (or `io_size`) in blocks.
+//! Facts: fio's `HOWTO`; and where the manual is silent, what fio 3.33 does: of two keys for one setting the later one
+//! applies (`direct` and `buffered`, `rwmixread` and `rwmixwrite`), a value outside of a key's range is refused, and
+//! the number of a section's I/Os is `loops` times the smaller of `number_ios` and `size` (or `io_size`) in blocks.
 
 use super::keys::{Meaning, is_off, meaning};
 use super::spread::spread;
@@ -16,9 +16,9 @@ use std::time::Duration;
 /// How an ioengine of fio does I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// One I/O at a time, whatever `iodepth` says.
+    /// One I/O at a time, whatever `iodepth` is.
     Synchronous,
-    /// As many as `iodepth` says.
+    /// As many I/Os in flight as `iodepth`.
     Asynchronous,
 }
 
@@ -30,18 +30,18 @@ pub struct Settings {
     pub is_random: bool,
     pub read_percent: u8,
     pub random_percent: Option<u8>,
-    /// Of reads and writes.
+    /// The block sizes of reads and of writes.
     pub block: [Vec<Block>; 2],
-    /// Bytes between one sequential I/O and the next, backwards if negative.
+    /// Bytes between the end of one sequential I/O and the beginning of the next, backwards if negative.
     pub gap: i64,
-    /// I/Os that follow each other from a random place on.
+    /// The number of I/Os that follow each other from each random place on.
     pub run: u32,
     pub spread: Spread,
-    /// I/Os or bytes a second of reads and writes.
+    /// Limits of the rate of reads and of writes, in I/Os and in bytes per second.
     pub rate_ios: [Option<u64>; 2],
     pub rate: [Option<u64>; 2],
     pub poisson: bool,
-    /// What is said of the job and makes no other load of it.
+    /// Remarks for the report about keys that do not change the load.
     pub remarks: Vec<&'static str>,
     pub think: Duration,
     pub think_busy: Duration,
@@ -57,11 +57,11 @@ pub struct Settings {
     pub number_ios: Option<u64>,
     pub loops: u32,
     pub engine: Engine,
-    /// As it is written, or what fio takes where it is not.
+    /// The engine's name as written in the file, or fio's default.
     pub engine_name: String,
     pub depth: u32,
     pub jobs: u32,
-    /// The `filename`, if one is given: all of `numjobs` share it, and other sections that name it.
+    /// The `filename`, if one is given: all of `numjobs` share the file, and so do other sections that name it.
     pub file: Option<String>,
     pub offset_increment: u64,
     pub buffered: bool,
@@ -74,13 +74,13 @@ pub struct Settings {
     pub time_based: bool,
     pub ramp_up: Duration,
     pub seed: u64,
-    /// Whether it begins when all before it have ended.
+    /// Whether the section begins when all sections before it have ended (`stonewall`).
     pub waits: bool,
-    /// The section whose end it waits for.
+    /// The section whose end this one waits for (`wait_for`).
     pub waits_for: Option<String>,
 }
 
-/// I/Os of one size, or of several, and their share of all.
+/// I/Os of one size or of a range of sizes, and their percentage of all I/Os.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Block {
     pub percent: f64,
@@ -94,7 +94,7 @@ impl Block {
     }
 }
 
-/// The seed where a job gives none: that of the built-in workloads.
+/// The seed where a job states none: that of the built-in workloads.
 const SEED: u64 = 8664;
 
 impl Default for Settings {
@@ -152,19 +152,20 @@ impl Default for Settings {
 /// The most files of a job.
 const MOST_FILES: u64 = 1_000_000;
 
-/// The most that fio has of what it counts.
+/// The upper limit of fio for counts.
 const MOST: u64 = u32::MAX as u64;
 
 impl Settings {
-    /// Takes a section's keys in their order.
+    /// Reads a section's keys in their order.
     ///
     /// # Errors
-    /// A sentence that names line and key.
+    /// A sentence with the line and the key.
     pub fn of<'a>(entries: impl Iterator<Item = &'a Setting>) -> Result<Settings, String> {
         let named = |entry: &Setting, reason: String| format!("{entry}: {reason}");
         let mut settings = Settings::default();
         let mut base = KbBase::default();
-        // These two first, wherever they stand: what numbers mean, and what most other keys are for.
+        // These two keys are read first, wherever they stand: they define the meaning of numbers and of most other
+        // keys.
         let (first, others): (Vec<&Setting>, Vec<&Setting>) =
             entries.partition(|entry| matches!(entry.key.as_str(), "kb_base" | "ioengine"));
         for entry in first.into_iter().chain(others) {
@@ -226,7 +227,7 @@ impl Settings {
             "numjobs" => self.jobs = within(1, MOST_WORKERS.into())? as u32,
             "filename" => {
                 let name = text()?;
-                // Names with colons between them are several files; a colon with a backslash before it is part of a name.
+                // Colons separate the names of several files; a colon after a backslash is part of a name.
                 let files = name.replace("\\:", "").split(':').filter(|part| !part.is_empty()).count();
                 self.files = files.clamp(1, MOST_FILES as usize) as u32;
                 self.file = Some(name.to_owned());
@@ -275,7 +276,7 @@ impl Settings {
         Ok(())
     }
 
-    /// `SIZE/SHARE:SIZE/SHARE`, for reads and after a comma for writes.
+    /// Sets block sizes with percentages: `SIZE/SHARE:SIZE/SHARE` for reads and, after a comma, for writes.
     fn set_split(&mut self, text: &str, base: KbBase) -> Result<(), String> {
         let mut sides = text.split(',').map(|side| -> Result<Vec<Block>, String> {
             let shares = values::shares(side, |size| values::number(size, base))?;
@@ -284,7 +285,7 @@ impl Settings {
         });
         let reads: Vec<Block> = sides.next().unwrap_or_else(|| Err("expected a value".into()))?;
         let writes = sides.next().unwrap_or_else(|| Ok(reads.clone()))?;
-        // A third is for trims.
+        // A third list would be for trims; it is ignored.
         if sides.nth(1).is_some() {
             return Err("expected at most three values".into());
         }
@@ -294,7 +295,8 @@ impl Settings {
     fn set_direction(&mut self, text: &str, base: KbBase) -> Result<(), String> {
         let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
         (self.is_random, self.direction) = direction(kind)?;
-        // After a colon: how many I/Os follow each other before the next random place; how far one is from the next.
+        // The number after a colon: for random I/O how many I/Os follow each other from each random place on; for
+        // sequential I/O the gap in bytes between one I/O and the next.
         (self.run, self.gap) = match (self.is_random, rest) {
             (_, None) => (1, 0),
             (true, Some(run)) => (values::between(run, base, 1, MOST)? as u32, 0),
@@ -315,7 +317,7 @@ fn kb_base(value: Option<&str>) -> Result<KbBase, String> {
     }
 }
 
-/// How far one sequential I/O is from the next, in bytes.
+/// Parses the gap between one sequential I/O and the next, in bytes.
 fn distance(text: &str, base: KbBase) -> Result<i64, String> {
     Ok(values::between(text, base, 0, 1 << 40)? as i64)
 }
@@ -341,7 +343,7 @@ fn engine(text: &str) -> Result<Engine, String> {
     }
 }
 
-/// A range of sizes, of which the smallest is the unit.
+/// Parses a range of block sizes; all sizes are multiples of the smallest.
 fn range(text: &str, base: KbBase) -> Result<(u64, u64), String> {
     let (low, high) = text.split_once(['-', ':']).map_or((text, text), |ends| ends);
     let (low, high) = (values::number(low, base)?, values::number(high, base)?);
@@ -349,7 +351,7 @@ fn range(text: &str, base: KbBase) -> Result<(u64, u64), String> {
     if low == 0 {
         return Err("expected a block of 1 byte to 4 GiB".into());
     }
-    // Blocks are multiples of the smallest: what is above the last of them is never drawn.
+    // Block sizes are multiples of the smallest, so the upper end is rounded down to one.
     Ok((low, high / low * low))
 }
 
@@ -398,7 +400,7 @@ fn offset(text: &str, base: KbBase) -> Result<Size, String> {
     }
 }
 
-/// Whether it draws places with repetition, if it decides that.
+/// Whether the random generator may draw an offset again; `None` if it leaves that to `norandommap`.
 fn generator(text: &str) -> Result<Option<bool>, String> {
     match text {
         "tausworthe" | "tausworthe64" => Ok(None),

@@ -1,7 +1,7 @@
-//! `random_distribution`.
+//! Parses fio's `random_distribution`.
 //!
-//! Facts: fio's `HOWTO`. A second number says where the most likely place is, from 0 to 1; without one, the places of
-//! `zipf` and `pareto` are strewn over the file, and the middle of `normal` is that of the file.
+//! Facts: fio's `HOWTO`. A second number gives the position of the most likely place, from 0 to 1; without it, the
+//! places of `zipf` and `pareto` are scattered over the file, and the centre of `normal` is the middle of the file.
 
 use super::values::{KbBase, number, real};
 use crate::{PartLength, Spread, SpreadPart};
@@ -33,14 +33,14 @@ pub fn spread(text: &str, base: KbBase) -> Result<Spread, String> {
     Ok(spread)
 }
 
-/// One number and perhaps a second one.
+/// Parses one number, or two with a colon between them; an empty first number is `default`.
 fn numbers(text: &str, default: f64) -> Result<(f64, Option<f64>), String> {
     let (first, second) = text.split_once(':').map_or((text, None), |(first, second)| (first, Some(second)));
     let first = if first.is_empty() { default } else { real(first)? };
     Ok((first, second.map(real).transpose()?))
 }
 
-/// `SHARE/LENGTH:SHARE/LENGTH`, the last perhaps without a length, which must be the same for reads and writes.
+/// Parses `SHARE/LENGTH:SHARE/LENGTH`; the last part may have no length. Lists for reads and writes must be equal.
 fn parts(text: &str, length: impl Fn(&str) -> Result<PartLength, String>) -> Result<Vec<SpreadPart>, String> {
     let mut sides = text.split(',');
     let first = sides.next().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Job files and what becomes of them.
+//! fio job files and the workloads that are read from them.
 
 use super::parse;
 use crate::report::document::Direction;
 use crate::{Begin, Durability, NextFile, PartLength, Rate, Share, Spread, Workload};
 use std::time::Duration;
 
-/// A job file of one section, with these keys.
+/// Parses a job file of one section with these keys.
 fn one(keys: &str) -> crate::Result<Workload> {
     parse("job", &format!("[a]\n{}\n", keys.replace(' ', "\n")), None)
 }
@@ -64,7 +64,7 @@ fn what_is_not_run_is_refused_by_name_and_line() {
         ("size=1m file_service_type=zipf:1.2", 3, "roundrobin"),
         ("size=1m kb_base=1001", 3, "1000 or 1024"),
         ("size=${NO_SUCH_VARIABLE}m", 2, "NO_SUCH_VARIABLE"),
-        // The engine is the reason, not a key of its own.
+        // The engine is the reason for the refusal, and not the engine's own key.
         ("nfs_url=nfs://127.0.0.1/x size=1m ioengine=nfs", 4, "ioengine=nfs"),
     ] {
         let error = refused(keys);
@@ -147,7 +147,7 @@ fn a_job_without_time_ends_when_it_has_gone_over_its_size() {
     assert_eq!(ends("number_ios=10 numjobs=3 loops=2"), (Some(2), Some(60), 0));
     assert_eq!(ends("io_size=4m numjobs=2"), (None, Some(128), 0));
     assert_eq!(ends("io_size=4m number_ios=5"), (None, Some(5), 0));
-    // At whichever comes first.
+    // A time and a size together: the job ends at whichever comes first.
     assert_eq!(ends("runtime=30"), (Some(1), None, 30));
     assert_eq!(ends("timeout=30 time_based io_size=4m"), (None, None, 30));
     assert!(refused("size=1m time_based").contains("runtime"));
@@ -201,11 +201,11 @@ fn sections_without_stonewall_run_at_the_same_time() {
     }
     assert_eq!(two("stonewall=0").unwrap(), [["writer", "reader"]]);
     assert!(two("wait_for=other").unwrap_err().contains("no section before it"));
-    // Both wait for the first.
+    // Both b and c wait for a, so they run together.
     assert_eq!(groups("[a]\n[b]\nwait_for=a\n[c]\nwait_for=a\n").unwrap(), [vec!["a"], vec!["b", "c"]]);
     assert_eq!(groups("[a]\n[b]\n[c]\nstonewall\n[d]\n").unwrap(), [["a", "b"], ["c", "d"]]);
     assert_eq!(groups("[a]\n[b]\nwait_for=a\n[c]\nwait_for=b\n").unwrap().len(), 3);
-    // The last would run beside the one before it, and not from its beginning on.
+    // In each of these files the last section would start while a group is running; that is refused.
     for text in [
         "[a]\n[b]\n[c]\nwait_for=a\n",
         "[a]\n[b]\nwait_for=a\n[c]\n",
@@ -235,7 +235,7 @@ fn sections_have_files_of_their_own_unless_they_name_the_same() {
     let (_, same) =
         ranges("[global]\nfilename=f\n[a]\nsize=64k\n[b]\nsize=32k\n[c]\nfilename=g\nsize=8k\n").unwrap();
     assert_eq!(same, [k(0, 64), k(0, 32), k(64, 72)]);
-    // As long as any of them asks for.
+    // A shared file is as long as the largest of its sections asks for.
     let (span, grown) = ranges("[global]\nfilename=f\n[a]\nsize=32k\n[b]\noffset=32k\nsize=64k\n").unwrap();
     assert_eq!((span, grown), (96 << 10, vec![k(0, 32), k(32, 96)]));
     let (_, halves) = ranges("[global]\nfilename=f\n[a]\nsize=50%\n[b]\noffset=50%\n").unwrap();
@@ -257,7 +257,7 @@ fn cases_of_a_file_share_what_a_workload_has_once() {
     };
     assert!(two("direct=1", "direct=0").unwrap_err().contains("direct must be the same as of [a] (line 1)"));
     assert!(two("randseed=1", "randseed=2").unwrap_err().contains("randseed"));
-    // Each has its own rule for its writes, and what is said of writes does not concern reads.
+    // Each section has its own durability for writes, and a durability does not apply to reads.
     let rules = |first: &str, second: &str| -> Vec<String> {
         let workload = two(first, second).unwrap();
         workload.cases.iter().map(|case| workload.durability_of(case).to_string()).collect()
@@ -269,7 +269,7 @@ fn cases_of_a_file_share_what_a_workload_has_once() {
     assert!(refused("size=1m rw=write fsync=1 sync=1").contains("one rule"));
 }
 
-/// Sizes, directions and weights of the kinds of a job.
+/// Parses a job and returns least and most size, percentage of reads and weight of each kind of I/O.
 fn kinds(keys: &str) -> Vec<(u32, u32, u8, u32)> {
     let case = read(&format!("size=64m {keys}")).cases.remove(0);
     let portions = case.pattern.portions();
@@ -291,7 +291,7 @@ fn blocks_of_several_sizes_are_kinds_of_their_own() {
     assert_eq!(kinds("rw=randread bsrange=4k-30k"), [(4096, 28672, 100, 100_000)]);
     let case = read("size=64m rw=read bssplit=2k/50:6k/50").cases.remove(0);
     assert_eq!((case.pattern.block, case.pattern.portions()[1].align), (6144, 2048));
-    // As many I/Os as the size holds of the mean.
+    // The count is the number of I/Os of the mean size that fit into the size.
     let case = read("size=64m io_size=8m rw=read bssplit=4k/50:12k/50").cases.remove(0);
     assert_eq!(case.count, Some(1024));
 }
@@ -308,7 +308,7 @@ fn distributions_are_taken_with_their_numbers() {
     assert_eq!((parts[0].percent, parts[1].length), (60.0, PartLength::Bytes(128 << 10)));
     let Spread::Parts(parts) = spread("zoned:50/5:30/15:20/").spread else { panic!() };
     assert_eq!((parts[2].percent, parts[2].length), (20.0, PartLength::Rest));
-    // What is hot comes again; evenly spread, each block comes once.
+    // With a zipf distribution places are drawn again; with a uniform one each block comes once.
     assert!(!spread("zipf:1.2").once && spread("random").once);
     for wrong in ["zipf:-1", "pareto:2", "normal:0", "zoned:60", "zoned:60/x", "zoned:60/10,50/20", "zipf:a"]
     {

@@ -1,15 +1,15 @@
-//! The text of a job file: sections, and in each the keys that hold for it.
+//! The text of a job file: its sections, and the keys that apply to each.
 //!
-//! Facts: fio's `HOWTO`, "Job file format" and "Environment variables"; and what fio 3.33 answers (`fio --showcmd`): a `;`
-//! or `#` ends the line wherever it stands, keys outside of a section are refused.
+//! Facts: fio's `HOWTO`, "Job file format" and "Environment variables"; and what fio 3.33 does (`fio --showcmd`): a `;`
+//! or `#` begins a comment wherever it stands, and keys outside of a section are refused.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where a key stands.
+/// The place of a key or section in the text, for messages.
 #[derive(Clone, Debug)]
 pub struct TextPlace {
-    /// The included file, if it is one.
+    /// The name of the included file; `None` for the job file itself.
     file: Option<String>,
     line: usize,
 }
@@ -21,7 +21,7 @@ impl fmt::Display for TextPlace {
     }
 }
 
-/// A key with its value; `None` where nothing but the key stands there.
+/// A key with its value; `None` for a key without `=`.
 pub struct Setting {
     pub key: String,
     pub value: Option<String>,
@@ -29,11 +29,11 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The value with `${NAME}` replaced by the environment's variable. fio takes nothing for one that is not set; what the
-    /// job then is nobody meant.
+    /// Returns the value with `${NAME}` replaced by the environment variable. fio replaces an unset variable by
+    /// nothing, which would hardly be the job that was meant, so here that is an error.
     ///
     /// # Errors
-    /// The variable that is not set, in a sentence.
+    /// A sentence that names the unset variable.
     pub fn expanded(&self) -> Result<Option<String>, String> {
         let Some(value) = &self.value else { return Ok(None) };
         let mut text = String::new();
@@ -66,11 +66,11 @@ pub struct Section {
     pub name: String,
     pub place: TextPlace,
     entries: Vec<Setting>,
-    /// How many of the file's global entries stand above it.
+    /// How many of the file's global entries precede the section.
     above: usize,
 }
 
-/// A job file, taken apart.
+/// A parsed job file.
 #[derive(Default)]
 pub struct JobFile {
     global: Vec<Setting>,
@@ -78,21 +78,22 @@ pub struct JobFile {
     entries: usize,
 }
 
-/// The most sections and keys of a file: far more than anyone writes.
+/// The limits on sections and keys of a file: far more than anyone writes.
 const MOST_SECTIONS: usize = 1000;
 const MOST_ENTRIES: usize = 100_000;
 /// How deeply files may include each other.
 const DEEPEST: usize = 16;
 
 impl JobFile {
-    /// Reads `text`. `folder` is where its `include` lines look; without it there is nothing to include.
+    /// Parses `text`. `folder` is the directory in which its `include` lines look for files; without one, `include` is
+    /// refused.
     ///
     /// # Errors
-    /// A sentence that names the line.
+    /// A sentence with the line.
     pub fn read(text: &str, folder: Option<&Path>) -> Result<JobFile, String> {
         let mut file = JobFile::default();
         let mut current = Current::Nothing;
-        // Some editors put a mark of the byte order before the text.
+        // Some editors put a byte order mark before the text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         file.lines(text, None, folder, &mut current, 0)?;
         match file.sections.is_empty() {
@@ -101,7 +102,7 @@ impl JobFile {
         }
     }
 
-    /// What holds for a section, in the order in which it counts: what comes later outdoes what came before.
+    /// The entries that apply to a section, in order: a later one overrides an earlier one with the same key.
     pub fn entries<'a>(&'a self, section: &'a Section) -> impl Iterator<Item = &'a Setting> {
         self.global[..section.above].iter().chain(&section.entries)
     }
@@ -182,7 +183,7 @@ impl JobFile {
     }
 }
 
-/// What keys belong to just now.
+/// The kind of section that the next key belongs to.
 enum Current {
     Nothing,
     Global,

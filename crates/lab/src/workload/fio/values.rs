@@ -1,12 +1,12 @@
-//! How fio writes sizes, times, shares and switches.
+//! Parsers for fio's sizes, times, shares and switches.
 //!
 //! Facts: fio's `HOWTO`, "Parameter types" and `kb_base`; where the manual and the program disagree, what fio 3.33 does
-//! (jobs on `ioengine=null`, whose I/Os it counts): by default `1m` and `1mb` are 1,048,576 bytes and `1mib` is 1,000,000;
-//! with `kb_base=1000` it is the other way round. Of `1mi` the manual says the one and the program does the other.
+//! (observed with jobs on `ioengine=null`, whose I/Os it counts): by default `1m` and `1mb` are 1,048,576 bytes and
+//! `1mib` is 1,000,000; with `kb_base=1000` it is the other way round. For `1mi` the manual and the program disagree.
 
 use std::time::Duration;
 
-/// What `k` and `kib` mean.
+/// The meaning of `k` and `kib` in sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KbBase {
     /// `k` is 1,024 and `kib` 1,000.
@@ -18,14 +18,14 @@ pub enum KbBase {
 
 type Parsed<T> = std::result::Result<T, String>;
 
-/// An integer with an optional unit: a size, or a plain number.
+/// Parses an integer with an optional unit: a size, or a plain number.
 pub fn number(text: &str, base: KbBase) -> Parsed<u64> {
     let factors = text.split('*').map(|factor| factor_of(factor.trim(), base));
     let product = factors.into_iter().try_fold(1_u64, |product, factor| {
         product.checked_mul(factor?).ok_or_else(|| "the number is too large".to_string())
     });
     match text.contains('*') && !text.contains('$') {
-        // As fio does, which calculates with its keywords only.
+        // fio accepts a product only if one of its factors is a keyword such as `$pagesize`.
         true => Err("expected a whole number, with a unit or without".into()),
         false => product,
     }
@@ -73,7 +73,7 @@ fn factor_of(text: &str, base: KbBase) -> Parsed<u64> {
     number.checked_mul(step.pow(power)).ok_or_else(|| "the number is too large".to_string())
 }
 
-/// A number in a range, both ends included.
+/// Parses a number that lies between `least` and `most`, both included.
 pub fn between(text: &str, base: KbBase, least: u64, most: u64) -> Parsed<u64> {
     let number = number(text, base)?;
     match (least..=most).contains(&number) {
@@ -82,14 +82,14 @@ pub fn between(text: &str, base: KbBase, least: u64, most: u64) -> Parsed<u64> {
     }
 }
 
-/// A size, or a share of what there is.
+/// A size in bytes, or in percent of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Bytes(u64),
     Percent(u8),
 }
 
-/// A size in bytes or in percent.
+/// Parses a size in bytes or in percent.
 pub fn size(text: &str, base: KbBase) -> Parsed<Size> {
     match text.strip_suffix('%') {
         None => number(text, base).map(Size::Bytes),
@@ -97,7 +97,7 @@ pub fn size(text: &str, base: KbBase) -> Parsed<Size> {
     }
 }
 
-/// `0` or `1`; a key alone is 1.
+/// Parses a switch: `0` or `1`; a key without a value means 1.
 pub fn switch(value: Option<&str>) -> Parsed<bool> {
     match value {
         None | Some("1" | "") => Ok(true),
@@ -106,17 +106,17 @@ pub fn switch(value: Option<&str>) -> Parsed<bool> {
     }
 }
 
-/// A time: a number of seconds, or with a unit.
+/// Parses a time: a number of seconds, or a number with a unit.
 pub fn time(text: &str) -> Parsed<Duration> {
     time_of(text, 1.0)
 }
 
-/// A time: a number of microseconds, or with a unit.
+/// Parses a time: a number of microseconds, or a number with a unit.
 pub fn short_time(text: &str) -> Parsed<Duration> {
     time_of(text, 1e-6)
 }
 
-/// A time; a number alone is of so many seconds each.
+/// Parses a time; a number without a unit counts `plain` seconds each.
 fn time_of(text: &str, plain: f64) -> Parsed<Duration> {
     let wrong = || "expected a time such as 30, 500ms or 2m".to_string();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -132,7 +132,7 @@ fn time_of(text: &str, plain: f64) -> Parsed<Duration> {
         _ => return Err(wrong()),
     };
     let seconds = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    /// Ten years.
+    /// The longest time in seconds: ten years.
     const LONGEST: f64 = 315_360_000.0;
     if seconds > LONGEST {
         return Err("longer than ten years".into());
@@ -140,14 +140,14 @@ fn time_of(text: &str, plain: f64) -> Parsed<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
-/// A number with a point or without.
+/// Parses a number, with or without a decimal point.
 pub fn real(text: &str) -> Parsed<f64> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "expected a number".to_string())
 }
 
-/// Sizes that come with shares of a hundred each: `SIZE/SHARE:SIZE/SHARE`. What no share is said of has an equal part of
-/// what is left.
+/// Parses values with their percentages: `SIZE/SHARE:SIZE/SHARE`. Values without a percentage share the remaining
+/// percentage equally.
 pub fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<Vec<(f64, T)>> {
     let part = |part: &str| match part.trim().split_once('/') {
         None => Ok((None, parse(part.trim())?)),
@@ -164,8 +164,8 @@ pub fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> 
     Ok(parts.into_iter().map(|(share, size)| (share.unwrap_or(rest), size)).collect())
 }
 
-/// Values for reads and writes: one for both, or `READS,WRITES`, of which either may be missing. A third, for trims, is
-/// left alone.
+/// Parses values for reads and writes: one for both, or `READS,WRITES`, of which either may be missing. A third value,
+/// for trims, is ignored.
 pub fn pair<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<[Option<T>; 2]> {
     let mut parts = text.split(',').map(str::trim).map(|part| match part {
         "" => Ok(None),
@@ -179,7 +179,7 @@ pub fn pair<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Pa
     }
 }
 
-/// Bytes of a page of memory.
+/// The size of a memory page in bytes.
 fn page_size() -> u64 {
     let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
     size.ok().flatten().and_then(|size| u64::try_from(size).ok()).unwrap_or(4096)
