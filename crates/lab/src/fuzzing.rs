@@ -1,13 +1,14 @@
-//! What the fuzz targets run; for tests only.
+//! The entry point of the fuzz targets; for tests only.
 
 use crate::report::{Diff, Document, csv, html, markdown, terminal};
 use crate::{Preset, Workload};
 use platter_device::parse_size;
 
-/// Takes bytes for a workload, a fio job file and a saved report; renders what can be read in every form.
+/// Parses bytes as a workload, a fio job file, a DiskSpd profile and a saved report, and renders what could be parsed
+/// in every form.
 pub fn input(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    // Any outcome is right that is an outcome.
+    // Only panics and endless loops are failures here; results are ignored.
     let _ = parse_size(text);
     let _ = Workload::from_toml("fuzz", text, Preset::Full);
     let _ = Workload::from_fio("fuzz", text, None);
@@ -16,7 +17,8 @@ pub fn input(bytes: &[u8]) {
     }
     if let Ok(profile) = crate::diskspd::Profile::from_xml(text, &["file".into()]) {
         let _ = profile.workloads();
-        // Whether a run is asked for is not in the profile itself.
+        // A profile that was written must be readable again. The written profile does not contain the option to print
+        // it only.
         assert!(crate::diskspd::Profile::from_xml(&profile.to_xml(), &["file".into()]).is_ok());
     }
     let _ = crate::diskspd::Profile::from_arguments(

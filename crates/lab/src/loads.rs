@@ -1,4 +1,4 @@
-//! Workloads by the names that people give them, in whatever form they are written.
+//! Loads workloads by name, from any of the formats that can describe them.
 
 use crate::diskspd::Profile;
 use crate::iometer::Config;
@@ -7,8 +7,8 @@ use crate::{Preset, Result, Workload};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// All workloads that a name stands for: a profile or a command line of DiskSpd (`diskspd -b4K …`) may have several
-/// runs, everything else is one.
+/// Loads all workloads that a name stands for: a profile or a command line of DiskSpd (`diskspd -b4K …`) may contain
+/// several runs, every other name one workload.
 ///
 /// # Errors
 /// As [`Workload::load`].

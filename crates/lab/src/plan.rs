@@ -1,4 +1,5 @@
-//! What is checked before the first byte is written: every case on every target on the device, and the room for all.
+//! The checks before the first byte is written: every case on every target, memory, and space on the device and the
+//! host.
 
 mod room;
 
@@ -11,30 +12,30 @@ use platter_device::{Caching, show_size};
 use room::Room;
 use std::collections::HashSet;
 
-/// A comparison that can be carried out.
+/// A comparison that passed all checks.
 pub(crate) struct CheckedComparison {
-    /// With the command line's choices applied, and each span and count worked out.
+    /// The comparison with the command line's options applied, and with each span and count computed.
     pub comparison: Comparison,
-    /// What the targets are called, in their order; no two alike.
+    /// The names of the targets in their order; all different.
     pub names: Vec<String>,
-    /// Past the page cache or through it.
+    /// Whether I/O goes past the page cache or through it.
     pub caching: Caching,
-    /// What the report's reader should know.
+    /// Warnings for the readers of the report.
     pub warnings: Vec<String>,
 }
 
-/// Outstanding memory of a case, in bytes, that nobody needs more of.
+/// The limit in bytes on the buffers of all I/Os in flight.
 const MOST_OUTSTANDING: u64 = 1 << 30;
-/// What all workers together may have outstanding: each I/O takes memory of its own besides its data.
+/// The limit on the I/Os in flight of all workers together: each I/O takes memory besides its buffer.
 const MOST_IOS: u64 = 262_144;
 
-/// Checks a comparison, and works out what depends on the device.
+/// Checks a comparison and computes the values that depend on the device.
 ///
-/// Nothing is written, but for files without a name in the directories that the comparison will write to, which tell
-/// whether they can be written and how.
+/// Nothing is written. Only files without a name are made, in the host directories that the comparison will write to,
+/// to learn whether they can be written and whether they allow direct I/O.
 ///
 /// # Errors
-/// [`Error::Job`]: the first thing that cannot be carried out, with what it is and what there is.
+/// [`Error::Job`]: the first thing that cannot be carried out, with the value that was asked for and the limit.
 pub(crate) fn check(comparison: &Comparison) -> Result<CheckedComparison> {
     let mut comparison = comparison.clone();
     let mut warnings = Vec::new();
@@ -70,7 +71,7 @@ pub(crate) fn check(comparison: &Comparison) -> Result<CheckedComparison> {
     Ok(CheckedComparison { comparison, names, caching, warnings })
 }
 
-/// The largest span of a comparison's workloads, for which its targets are made.
+/// The largest span of a comparison's workloads; its targets are made for that size.
 pub(crate) fn largest_span(comparison: &Comparison) -> u64 {
     comparison.workloads.iter().map(|workload| workload.span).max().unwrap_or(0)
 }
@@ -90,7 +91,7 @@ fn caching(comparison: &Comparison) -> Result<Caching> {
     }
 }
 
-/// Applies the command line's choices, and gives what is alike different names.
+/// Applies the command line's options, and gives workloads and cases with equal names different ones.
 fn choose(comparison: &mut Comparison) {
     let (span, time) = (comparison.span, comparison.time);
     for workload in &mut comparison.workloads {
@@ -102,7 +103,7 @@ fn choose(comparison: &mut Comparison) {
         for case in &mut workload.cases {
             case.durability = case.durability.filter(|_| comparison.durability.is_none());
             if let Some(time) = time {
-                // What ends by count or size ends by time now.
+                // The time replaces a count or a number of passes, so that the case ends by time.
                 (case.time, case.count, case.passes) = (time, None, None);
             }
         }
@@ -117,7 +118,7 @@ fn choose(comparison: &mut Comparison) {
     }
 }
 
-/// Cases of one direction have different names: a report tells them apart by both.
+/// Gives cases of one direction different names: a report identifies a case by name and direction.
 fn rename_cases(cases: &mut [Case]) {
     use crate::report::document::Direction;
     for direction in [Direction::Read, Direction::Write, Direction::Mix] {
@@ -129,7 +130,7 @@ fn rename_cases(cases: &mut [Case]) {
     }
 }
 
-/// Names with a number behind each that was there before.
+/// Appends a number to each name that occurred before.
 fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let names: Vec<String> = names.collect();
     let mut taken: HashSet<String> = names.iter().cloned().collect();
@@ -145,7 +146,7 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     names.iter().map(number).collect()
 }
 
-/// What cannot be run on any target.
+/// Checks one case for conditions that no target could satisfy.
 fn check_load(workload: &Workload, case: &Case) -> Result<()> {
     let pattern = &case.pattern;
     let about = |reason: String| refuse(format!("{}, {}: {reason}", workload.name, case.name));
@@ -170,7 +171,7 @@ fn check_load(workload: &Workload, case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// What cases that run at the same time have outstanding together.
+/// Checks the workers, I/Os and buffers that cases which run at the same time have in flight together.
 fn check_outstanding(workload: &Workload, group: &[Case]) -> Result<()> {
     let names = group.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(" + ");
     let about = |reason: String| refuse(format!("{}, {names}: {reason}", workload.name));
@@ -197,7 +198,7 @@ fn check_outstanding(workload: &Workload, group: &[Case]) -> Result<()> {
     Ok(())
 }
 
-/// Bytes in flight of cases that run at the same time.
+/// The bytes of all buffers in flight, for cases that run at the same time.
 fn outstanding(group: &[Case]) -> u64 {
     let of = |pattern: &crate::Pattern| {
         u64::from(pattern.block) * u64::from(pattern.workers) * u64::from(pattern.queue_depth)
@@ -205,7 +206,7 @@ fn outstanding(group: &[Case]) -> u64 {
     group.iter().fold(0, |sum, case| sum.saturating_add(of(&case.pattern)))
 }
 
-/// Works out shares, and cuts spans to what every target can hold as one file.
+/// Computes spans that are given as a share, and cuts spans to the largest file that every target can hold.
 fn set_spans(comparison: &mut Comparison, rooms: &room::Rooms, warnings: &mut Vec<String>) -> Result<()> {
     let asked = comparison.span;
     for workload in &mut comparison.workloads {
@@ -227,7 +228,7 @@ fn set_spans(comparison: &mut Comparison, rooms: &room::Rooms, warnings: &mut Ve
                     workload.span
                 ));
             }
-            // No whole block lies in what is left out.
+            // The bytes that are cut off hold no whole block.
             workload.span -= workload.span % sector;
         }
         if let Some((target, largest)) = rooms.largest_file()
@@ -243,7 +244,7 @@ fn set_spans(comparison: &mut Comparison, rooms: &room::Rooms, warnings: &mut Ve
     Ok(())
 }
 
-/// What of a workload cannot be run on one target.
+/// Checks a workload's cases against one target's sector size and room.
 fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
     for case in &workload.cases {
         let pattern = &case.pattern;
@@ -293,7 +294,7 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes a count of what ends with the span.
+/// Computes the count of a case that ends after a number of passes over its span.
 fn set_count(span: u64, case: &mut Case) {
     let Some(passes) = case.passes.take() else { return };
     let pattern = &case.pattern;
@@ -301,13 +302,13 @@ fn set_count(span: u64, case: &mut Case) {
     let range = case.range(span);
     let length = range.end - range.start;
     let part = if pattern.own_span { length / workers } else { length };
-    // Of different sizes as many as there are of the mean.
+    // Where block sizes differ, the number of blocks of the mean size counts.
     let blocks = (part as f64 / pattern.mean_block()).floor() as u64;
     let all = blocks.saturating_mul(workers).saturating_mul(u64::from(passes));
     case.count = Some(case.count.map_or(all, |count| count.min(all)));
 }
 
-/// Memory for a device in it and for what is outstanding.
+/// Checks that memory suffices for devices in memory and for the I/Os in flight.
 fn check_memory(comparison: &Comparison, rooms: &room::Rooms) -> Result<()> {
     let ground = &rooms.ground;
     let Stand::Memory(bytes) = comparison.stand else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Slices of a case on a target, put together in the report's words.
+//! Turns the slices of a case on a target into the types of the report.
 
 use crate::report::document::{self as report, BEYOND, CaseResult, RESPONSE_TIME_BINS_US, Round};
 use crate::workload::{Case, Workload};
@@ -7,34 +7,34 @@ use platter_device::{DirectionTraffic, Traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A wait for the last requests of a slice is a stall beyond this.
+/// If the last I/Os of a slice complete later than this after its end, the wait is a stall.
 const STALL: Duration = Duration::from_millis(250);
 
-/// One slice as it was measured.
+/// The measurements of one slice.
 pub(super) struct Slice {
     pub started: Duration,
     pub measured: Measured,
-    /// What all cases together issued that ran at the same time: processor time and traffic are of these.
+    /// The I/Os of all cases that ran at the same time: processor time and traffic belong to all of them together.
     pub issued: Issued,
-    /// What the volume did by itself afterwards.
+    /// How long the volume went on working by itself after the slice.
     pub background: Duration,
     pub traffic: Option<Traffic>,
     pub stop: Stop,
 }
 
-/// The slices of one case on one target.
+/// All slices of one case on one target.
 pub(super) struct Gathered {
     pub target: String,
     pub case: report::Case,
     runs: Vec<Round>,
-    /// Over all rounds.
+    /// The latencies of all rounds.
     latencies: Latencies,
     syncs: Latencies,
     cpu: Total,
     round: OpenRound,
 }
 
-/// The round on its way.
+/// The sums of the current round.
 #[derive(Default)]
 struct OpenRound {
     run: Round,
@@ -47,7 +47,7 @@ struct OpenRound {
     workers: Vec<(u64, u64, f64)>,
 }
 
-/// Processor time, and what it is of.
+/// Processor time, with the elapsed time and the number of I/Os that it belongs to.
 #[derive(Clone, Copy, Default)]
 struct Total {
     cpu: CpuTime,
@@ -87,7 +87,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a slice to the round on its way.
+    /// Adds a slice to the current round.
     pub fn add(&mut self, round: u32, pass: u32, slice: Slice) {
         let Slice { started, measured, issued: all, background, traffic, stop } = slice;
         let OpenRound { run, reads, writes, syncs, issued, total, seen, workers } = &mut self.round;
@@ -131,7 +131,7 @@ impl Gathered {
         }
     }
 
-    /// Makes a run of the round; returns its IOPS and MB/s. `None` if it had no slice.
+    /// Ends the current round; returns its IOPS and MB/s, or `None` if it had no slice.
     pub fn end_of_round(&mut self) -> Option<(f64, f64)> {
         if self.round.run.slices.is_empty() {
             return None;
@@ -176,7 +176,7 @@ impl Gathered {
         Some(rates)
     }
 
-    /// The result as reports have it, but for its ratios to other targets, which are computed when all are known.
+    /// Returns the result for the report; its ratios to other targets are computed later, when all results are known.
     pub fn result(self) -> CaseResult {
         CaseResult {
             target: self.target,
@@ -197,7 +197,7 @@ fn interval_seconds(measured: &Measured, stop: Stop, seconds: f64) -> f64 {
     }
 }
 
-/// The intervals of a slice, `from` seconds after the first of the run.
+/// Returns the timeline of a slice; its first interval begins `from` seconds after the first of the run.
 fn timeline(measured: &Measured, stop: Stop, from: f64, seconds: f64) -> Vec<report::Second> {
     if matches!(stop, Stop::Slice(_)) {
         return vec![report::Second {
@@ -219,7 +219,7 @@ fn timeline(measured: &Measured, stop: Stop, from: f64, seconds: f64) -> Vec<rep
     measured.timeline.iter().enumerate().map(second).collect()
 }
 
-/// A case as reports know it; `group` are those that run at the same time.
+/// Describes a case for the report; `group` are the cases that run at the same time, with this one.
 pub(super) fn report_case(workload: &Workload, case: &Case, group: &[Case]) -> report::Case {
     let alone = |case: &Case| report::Case {
         workload: workload.name.clone(),
@@ -241,11 +241,11 @@ pub(super) fn report_case(workload: &Workload, case: &Case, group: &[Case]) -> r
     report::Case { beside, ..known }
 }
 
-/// Response times in the report's words.
+/// Converts latencies to the report's type.
 pub(crate) fn latency(latencies: &Latencies) -> report::Latency {
     let count = latencies.count();
     let us = |percent: f64| latencies.percentile(percent) as f64 / 1e3;
-    // So many lie beyond it.
+    // A percentile is reported only if enough I/Os lie beyond it.
     let enough = |percent: f64| count as f64 * (100.0 - percent) / 100.0 >= BEYOND as f64 - 1e-9;
     let known = |percent: f64| enough(percent).then(|| us(percent));
     report::Latency {
@@ -263,10 +263,11 @@ pub(crate) fn latency(latencies: &Latencies) -> report::Latency {
     }
 }
 
-/// Counts in Iometer's bins.
+/// Counts the latencies in Iometer's bins.
 pub(crate) fn response_times(latencies: &Latencies) -> Vec<u64> {
     let total = latencies.count();
-    // How many lie below each edge; what rounding of the histogram does to one edge, it does to both its bins.
+    // Counts how many latencies lie below each edge, and takes differences: the histogram's rounding at an edge then
+    // moves a latency from one bin to its neighbour, but never loses one.
     let below = |edge_us: u64| if edge_us == 0 { 0 } else { latencies.count_between(0, edge_us * 1000 - 1) };
     let edges: Vec<u64> = RESPONSE_TIME_BINS_US.iter().map(|&edge| below(edge).min(total)).collect();
     (0..edges.len())
@@ -274,14 +275,14 @@ pub(crate) fn response_times(latencies: &Latencies) -> Vec<u64> {
         .collect()
 }
 
-/// What devices saw together, in the report's words.
+/// Sums the traffic of several devices for the report.
 pub(crate) fn traffic(all: impl IntoIterator<Item = Option<Traffic>>) -> Option<report::Traffic> {
     let mut seen = Seen::default();
     all.into_iter().for_each(|traffic| seen.add(traffic));
     seen.report()
 }
 
-/// What the device saw in all slices.
+/// The sum of the traffic of all slices.
 #[derive(Default)]
 struct Seen {
     reads: Way,
@@ -291,7 +292,7 @@ struct Seen {
     is_watched: bool,
 }
 
-/// One direction of it.
+/// The traffic in one direction.
 #[derive(Default)]
 struct Way {
     count: u64,

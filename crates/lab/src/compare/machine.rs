@@ -1,4 +1,4 @@
-//! What the machine did beside the comparison, from `/proc`.
+//! Other load on the machine during the comparison, from `/proc`.
 
 use crate::CpuTime;
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 /// The kernel counts processor time in hundredths of a second.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Another load below this many processors is the system's own.
+/// Another load of less than this many processors is taken for the system's own background work.
 const NEGLIGIBLE: f64 = 0.15;
 
-/// Since when the machine is watched.
+/// The state of the machine's counters when the comparison began.
 pub(super) struct Machine {
     began: Instant,
     ticks: Option<Ticks>,
@@ -28,7 +28,7 @@ impl Machine {
         Machine { began: Instant::now(), ticks: ticks(), own: CpuTime::now() }
     }
 
-    /// What to know about it, in sentences. `asleep` are cases in which processors mostly waited, of `cases`.
+    /// Returns sentences about disturbances of the machine. In `asleep` of `cases` cases the processors mostly waited.
     pub fn sentences(&self, asleep: usize, cases: usize) -> Vec<String> {
         let mut sentences = Vec::new();
         let seconds = self.began.elapsed().max(Duration::from_millis(1)).as_secs_f64();
@@ -58,7 +58,7 @@ impl Machine {
     }
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)).
+/// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)).
 fn ticks() -> Option<Ticks> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;

@@ -1,9 +1,9 @@
-//! The comparison: every workload on every target, slice by slice in turns.
+//! The comparison: every workload on every target, in short slices that alternate between the targets.
 //!
-//! Every target is made ready first, each in a region of its own. Then case by case all have short slices one after the
-//! other, in an order that is balanced against place and carry-over ([`order`]), so that what the machine does meanwhile
-//! meets all alike. Where the device has no room for all, the same region is made anew for each in turn, and all cases
-//! run on it in a row; a pass is a whole round then.
+//! Every target is made ready first, each in a region of its own. Then, case by case, all targets have short slices one
+//! after the other, in an order that is balanced against place and carry-over ([`order`]), so that a disturbance of the
+//! machine affects all of them alike. Where the device has no room for a region each, one region is made anew for each
+//! target one after the other, and all cases run on it before the next target; a pass is a whole round then.
 
 pub(crate) mod gather;
 mod machine;
@@ -24,56 +24,57 @@ use platter_device::{Caching, Recorder};
 use rest::{Busy, Rests};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Told how a comparison goes.
+/// An observer of a comparison, which is told its progress and may end it.
 pub trait Observer: Sync {
-    /// A step begins, for example "fat32: formatting"; `done` of the `total` time that the comparison is expected to take
-    /// has passed.
+    /// A step begins, for example "fat32: formatting"; `done` is the time spent so far, `total` the time that the whole
+    /// comparison is expected to take.
     fn stage(&self, what: &str, done: Duration, total: Duration);
-    /// A case ended on a target.
+    /// A round of a case ended on a target, with these rates.
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64);
-    /// A slice of a case was measured on a target; that of a case that runs in one piece is the whole of it.
+    /// A slice of a case was measured on a target; for a case that runs in one piece, the whole run.
     fn measured(&self, _target: &str, _workload: &Workload, _case: &Case, _measured: &Measured) {}
-    /// Asked between slices: whether to end now, with what was measured so far.
+    /// Called between slices: whether to end now, with the measurements so far.
     fn stop(&self) -> bool {
         false
     }
 }
 
-/// Nobody watches.
+/// An observer that ignores progress and never ends the comparison.
 impl Observer for () {
     fn stage(&self, _what: &str, _done: Duration, _total: Duration) {}
     fn result(&self, _target: &str, _workload: &str, _case: &str, _iops: f64, _mb_per_s: f64) {}
 }
 
-/// Slices are this long if the time of a case allows [`PASSES`] of them.
+/// The length of a slice, if the time of a case allows [`PASSES`] of them.
 const SLICE: Duration = Duration::from_millis(60);
-/// The least and the most that a slice takes.
+/// The limits on the length of a slice.
 const SHORTEST: Duration = Duration::from_millis(30);
 const LONGEST: Duration = Duration::from_millis(200);
-/// So many passes tell a difference of a tenth on a quiet machine. Longer cases have three times as many before their
-/// slices become longer.
+/// With this many passes, a difference of a tenth can be told on a quiet machine. Longer cases have up to three times
+/// as many passes before their slices become longer.
 const PASSES: u32 = 20;
-/// A slice of the slowest target has at least so many I/Os, if [`LONGEST`] allows.
+/// The least number of I/Os in a slice of the slowest target, if [`LONGEST`] allows it.
 const LEAST_IOS: f64 = 32.0;
-/// A part of each slice goes by before it counts: pipelines fill, caches of the processor warm.
+/// Before a slice is measured, load runs for this fraction of its length (one part in so many), at most for the time
+/// below: queues fill and processor caches warm up.
 const SETTLE_PART: u32 = 4;
 const SETTLE_MOST: Duration = Duration::from_millis(50);
 
-/// Bytes of each file that are written before it is the next one's turn.
+/// The bytes of each test file that are written before it is the next file's turn.
 const FILE_PIECE: u64 = 16 << 20;
 
-/// Expected time to format and write a span once, for the progress bar only.
+/// The time to format and write a span once, estimated for the progress bar only.
 fn span_time(span: u64) -> Duration {
     const RATE: f64 = 800e6;
     Duration::from_secs_f64(span as f64 / RATE)
 }
 
-/// Compares.
+/// Carries out a comparison.
 ///
 /// # Errors
-/// What stops everything before something was measured. Afterwards, what was measured is kept: the document is
-/// [partial](Document::partial) and says why. Blocks that read back wrong are warnings of the document, and counted in
-/// its runs.
+/// An error that occurs before anything was measured. After that, errors end or reduce the comparison but the
+/// measurements are kept: the document is [partial](Document::partial) and states why. Blocks that do not read back as
+/// written are warnings of the document, and are counted in its runs.
 pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
     let CheckedComparison { comparison, names, caching, mut warnings } = plan::check(comparison)?;
     let span = plan::largest_span(&comparison);
@@ -108,21 +109,21 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
     Ok(document)
 }
 
-/// How a case is cut.
+/// How the time of a case on each target is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cut {
-    /// In one piece on each target.
+    /// In one piece.
     Whole,
     /// In slices of this length.
     Slices(Duration),
 }
 
 impl Cut {
-    /// Of cases that run at the same time.
+    /// Chooses the division for cases that run at the same time.
     fn of(group: &[Case], targets: usize) -> Cut {
         let least = SHORTEST * 4;
         let time = time_of(group);
-        // What ends at another time than what it runs beside has to run to its end.
+        // A case that ends at another time than the cases beside it has to run in one piece to its end.
         let is_cut = |case: &Case| case.count.is_none() && !case.continuous && case.time == time;
         if targets < 2 || time < least || !group.iter().all(is_cut) {
             return Cut::Whole;
@@ -132,7 +133,7 @@ impl Cut {
         Cut::Slices(length.clamp(SHORTEST, LONGEST))
     }
 
-    /// Long enough for the slowest target, of which a trial gave so many I/Os a second.
+    /// Returns slices long enough for the slowest target, which made `iops` I/Os per second in a trial.
     fn for_rate(self, iops: f64) -> Cut {
         match self {
             Cut::Slices(length) if iops > 0.0 => {
@@ -154,48 +155,48 @@ impl Cut {
     }
 }
 
-/// How long cases take that run at the same time, as far as they end by time.
+/// The measured time of cases that run at the same time; zero if all end by count.
 fn time_of(group: &[Case]) -> Duration {
     group.iter().map(|case| case.time).max().unwrap_or_default()
 }
 
-/// The load before cases count that run at the same time.
+/// The ramp-up of cases that run at the same time: the longest of them.
 fn ramp_up_of(group: &[Case]) -> Duration {
     group.iter().map(|case| case.ramp_up).max().unwrap_or_default()
 }
 
-/// The part of a slice that goes by before it counts.
+/// The time that load runs before a slice of this length is measured.
 fn settling(slice: Duration) -> Duration {
     (slice / SETTLE_PART).min(SETTLE_MOST)
 }
 
-/// What a target does in its turn.
+/// The parameters of one slice, the same for every target of a pass.
 struct Turn<'t> {
     ramp_up: Duration,
     stops: &'t [Stop],
     workload: &'t Workload,
-    /// The cases that run at the same time.
+    /// The cases, which run at the same time.
     group: &'t [Case],
     label: &'t str,
 }
 
-/// A target that is ready.
+/// A target that is ready to be measured.
 struct Member {
     /// Its name in reports.
     name: String,
     ready: Ready,
-    /// While others have their turn.
+    /// The read that keeps the target's volume busy while other targets are measured.
     busy: Option<Busy>,
 }
 
-/// A comparison on its way.
+/// A comparison that is being carried out.
 struct Course<'a> {
     comparison: &'a Comparison,
     stand: &'a OpenStand,
     observer: &'a dyn Observer,
     names: Vec<String>,
     span: u64,
-    /// Whether each target has a place of its own.
+    /// Whether each target has a region of its own.
     own_regions: bool,
     began: Instant,
     started: SystemTime,
@@ -205,11 +206,11 @@ struct Course<'a> {
     targets: Vec<report::Target>,
     gathered: Vec<Gathered>,
     warnings: Vec<String>,
-    /// Why less was measured than was asked for.
+    /// The reasons why less was measured than was asked for.
     partial: Vec<String>,
-    /// Targets that are out, and why.
+    /// The targets that failed and were left out, with the reasons.
     failed: Vec<(String, String)>,
-    /// What volumes did between cases.
+    /// The pauses between cases, in which volumes do their own work.
     rests: Rests,
 }
 
@@ -231,7 +232,7 @@ impl<'a> Course<'a> {
                 let cases: Duration = workload
                     .groups()
                     .map(|group| match Cut::of(group, comparison.targets.len()) {
-                        // With what starting and settling takes.
+                        // The factor covers starting and settling.
                         Cut::Slices(_) => time_of(group).mul_f64(1.4) + ramp_up_of(group),
                         Cut::Whole => time_of(group) + ramp_up_of(group),
                     })
@@ -261,12 +262,12 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// All targets side by side, each in its own place.
+    /// Measures all targets side by side, each in its own region.
     fn together(&mut self) -> Result<()> {
         let comparison = self.comparison;
         self.provide()?;
         let mut places = self.stand.places.iter();
-        // A directory needs no place on the device; any will do.
+        // A target in a directory of the host does not use its region, so any will do.
         let nowhere = self.stand.places.first();
         let mut members = Vec::new();
         for (target, name) in comparison.targets.iter().zip(self.names.clone()) {
@@ -293,7 +294,7 @@ impl<'a> Course<'a> {
         members.into_iter().try_for_each(|member| self.end(member))
     }
 
-    /// One target after the other in the same place.
+    /// Measures one target after the other in the same region.
     fn in_turns(&mut self) -> Result<()> {
         let comparison = self.comparison;
         let stand = self.stand;
@@ -327,7 +328,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Whether somebody wants it to end.
+    /// Whether the observer asks to end; if so, notes that as the reason for a partial document.
     fn is_over(&mut self) -> bool {
         let over = self.observer.stop();
         if over && self.partial.is_empty() {
@@ -347,8 +348,8 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Writes the files of all members, a piece of each in turn, and makes them durable: what is written together lies
-    /// together below, which must favour none.
+    /// Writes the files of all members, a piece of each alternately, and makes them durable: a host or drive may store
+    /// data together that was written together, and no target must have an advantage from that.
     fn write_files(&mut self, members: &mut Vec<Member>) {
         let seed = self.comparison.workloads.first().map_or(0, |workload| workload.seed);
         let mut at = 0;
@@ -359,7 +360,7 @@ impl<'a> Course<'a> {
             self.each(members, "written", |member| {
                 crate::prepare(&member.ready.subject, &piece, seed, &mut |_, _| {})
             });
-            // In every row another is the first.
+            // Each row of pieces begins with another target.
             if !members.is_empty() {
                 members.rotate_left(1);
             }
@@ -371,7 +372,7 @@ impl<'a> Course<'a> {
         members.sort_by_key(place);
     }
 
-    /// Does the same for all members; those where it fails are left out from now on.
+    /// Does the same for all members; a member for which it fails is left out from now on.
     fn each(&mut self, members: &mut Vec<Member>, what: &str, act: impl Fn(&mut Member) -> Result<()>) {
         members.retain_mut(|member| {
             let done = act(member);
@@ -379,7 +380,7 @@ impl<'a> Course<'a> {
         });
     }
 
-    /// Makes a target ready.
+    /// Formats a target and makes its file.
     fn make(&mut self, target: &Target, name: &str, place: &Region) -> Result<Member> {
         self.observer.stage(&format!("{name}: formatting"), self.spent, self.expected);
         let ready = target.set_up(name, place, self.stand.caching, self.span)?;
@@ -389,7 +390,7 @@ impl<'a> Course<'a> {
         Ok(Member { name: name.into(), ready, busy: None })
     }
 
-    /// Goes on without a target that failed, and says so.
+    /// If a step failed for a target, notes that the target is left out, with the reason.
     fn keep_or_drop<T>(&mut self, name: &str, what: &str, outcome: Result<T>) -> Option<T> {
         match outcome {
             Ok(value) => Some(value),
@@ -408,7 +409,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Runs one case on all members, or several at the same time.
+    /// Runs one case, or several at the same time, on all members.
     fn cases(
         &mut self,
         members: &mut Vec<Member>,
@@ -430,7 +431,7 @@ impl<'a> Course<'a> {
             let trial = || -> Result<(Session, f64)> {
                 let member = &members[at];
                 if self.comparison.verify {
-                    // Verification expects every block as it was prepared.
+                    // Verification expects every block as it was prepared, so the whole span is written again.
                     let subject = &member.ready.subject;
                     crate::prepare(subject, &(0..workload.span), workload.seed, &mut |_, _| {})?;
                     subject.sync()?;
@@ -500,7 +501,7 @@ impl<'a> Course<'a> {
         self.rest_of(members, group, &label)
     }
 
-    /// Between cases: what was written is made durable, and volumes have their rest.
+    /// The pause between cases: makes writes durable, and gives volumes time for work of their own.
     fn rest_of(&mut self, members: &mut [Member], group: &[Case], label: &str) -> Result<()> {
         for member in &mut *members {
             if let Some(busy) = member.busy.take() {
@@ -519,14 +520,15 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// The job of a case, which is the one of this number of those that run at the same time.
+    /// Returns the job of a case; `number` is its position among the cases that run at the same time.
     fn job(&self, workload: &Workload, case: &Case, number: u64) -> Job {
-        /// Far apart from what workers and pieces make of a seed: 2^64 divided by the golden ratio.
+        /// A distance between the jobs' seeds that is far larger than the offsets that workers and pieces add to a
+        /// seed: 2^64 divided by the golden ratio.
         const APART: u64 = 0x9E37_79B9_7F4A_7C15;
         Job {
             pattern: case.pattern.clone(),
             range: case.range(workload.span),
-            // No two of them draw the same places.
+            // The seeds of jobs that run at the same time differ, so that they do not draw the same places.
             seed: workload.seed.wrapping_add(number.wrapping_mul(APART)),
             ramp_up: case.ramp_up,
             stop: Stop::After(case.time),
@@ -537,7 +539,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// One target's slice: of each case that runs at the same time what it measured.
+    /// Runs one slice on one target; returns the measurements of each case that runs at the same time.
     fn slice(
         &mut self,
         member: &mut Member,
@@ -553,7 +555,7 @@ impl<'a> Course<'a> {
         let started = self.began.elapsed();
         let asked = group.iter().filter_map(|case| case.interval).min();
         let usual = stops.iter().map(|stop| interval(*stop)).min().unwrap_or(Duration::from_secs(1));
-        // A slice is one interval.
+        // A slice has a timeline of one interval, whatever interval the case asks for.
         let is_whole = !stops.iter().any(|stop| matches!(stop, Stop::Slice(_)));
         let interval = asked.filter(|_| is_whole).unwrap_or(usual);
         let all: Vec<Measured> =
@@ -592,7 +594,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Where a target's slices of a case are gathered.
+    /// Returns the place where a target's slices of a case are gathered.
     fn gather(&mut self, target: &str, workload: &Workload, case: &Case, group: &[Case]) -> &mut Gathered {
         let case = report_case(workload, case, group);
         let known = self
@@ -631,7 +633,7 @@ impl<'a> Course<'a> {
         document.warnings = self.warnings;
         document.warnings.extend(self.rests.sentence());
         document.results = self.gathered.into_iter().map(Gathered::result).collect();
-        // As the targets and cases were named, and not as slices happened to begin.
+        // The order in which targets and cases were named, rather than the order in which slices happened to run.
         let place = |name: &str| self.names.iter().position(|other| other == name);
         document.results.sort_by_key(|result| place(&result.target));
         document.targets.sort_by_key(|target| place(&target.name));
@@ -667,7 +669,8 @@ fn workload_settings(workload: &Workload) -> WorkloadSettings {
     }
 }
 
-/// What the published comparisons asked, for targets that are here: ReFS against NTFS, and integrity on against off.
+/// The pairs of targets that the published comparisons are about, if both are here: ReFS against NTFS, and integrity on
+/// against off.
 fn questions(document: &Document) -> Vec<report::Pair> {
     let asked = [("refs", "ntfs"), ("refs+integrity", "refs")];
     let of = |name: &str, format: &str| name == format || name.starts_with(&format!("{format}:"));
@@ -678,7 +681,7 @@ fn questions(document: &Document) -> Vec<report::Pair> {
     asked.into_iter().filter_map(pair).collect()
 }
 
-/// Passes a run's progress on as the comparison's.
+/// Reports the progress of a run as progress of the comparison.
 struct SliceProgress<'a> {
     observer: &'a dyn Observer,
     what: String,
@@ -696,8 +699,8 @@ impl Watch for SliceProgress<'_> {
     }
 }
 
-/// The timeline of a run in one piece is kept by the second; of one that has hardly any, by the tenth of the run. A slice
-/// is one interval.
+/// The length of an interval of the timeline: a second for a run in one piece, a tenth of the run if that is shorter
+/// than three seconds, the whole slice for a slice.
 fn interval(stop: Stop) -> Duration {
     let second = Duration::from_secs(1);
     match stop {
@@ -731,7 +734,7 @@ mod tests {
         assert_eq!(slices(60).for_rate(10.0), slices(200));
         assert_eq!(slices(60).for_rate(1e6), slices(60));
         assert_eq!(Cut::of(std::slice::from_ref(&case), 1), Cut::Whole);
-        // Of two at the same time both have to last as long.
+        // Two cases that run at the same time must have the same length to be cut into slices.
         case.time = Duration::from_secs(2);
         let mut two = [case.clone(), case];
         assert_ne!(Cut::of(&two, 3), Cut::Whole);

@@ -1,16 +1,16 @@
-//! In which order targets have their slices.
+//! The order in which targets have their slices in each pass.
 //!
-//! In the rows of a Williams design every target stands equally often at every place, and follows every other equally
-//! often (Williams 1949, *Experimental designs balanced for the estimation of residual effects of treatments*). So
-//! neither the place in a pass nor what the slice before left behind favours one.
+//! In the rows of a Williams design every target is equally often at every position, and follows every other target
+//! equally often (Williams 1949, *Experimental designs balanced for the estimation of residual effects of treatments*).
+//! So neither the position in a pass nor the after-effects of the slice before favour a target.
 
 use fastrand::Rng;
 
-/// Orders for one pass after the other.
+/// Generates the orders of one pass after the other.
 pub(super) struct Orders {
-    /// Which target goes by which number of the design.
+    /// For each number of the design the target that it stands for.
     names: Vec<usize>,
-    /// Rows that are left before all have had their turn again.
+    /// The rows of the design that have not been used since all were last shuffled.
     rows: Vec<usize>,
     rng: Rng,
 }
@@ -23,11 +23,11 @@ impl Orders {
         Orders { names, rows: Vec::new(), rng }
     }
 
-    /// The order of the next pass.
+    /// Returns the order of the next pass.
     pub fn next(&mut self) -> Vec<usize> {
         let count = self.names.len();
         if self.rows.is_empty() {
-            // With an odd number of targets it takes the mirror images too.
+            // With an odd number of targets the design needs the reversed rows too.
             self.rows = (0..if count.is_multiple_of(2) { count } else { 2 * count }).collect();
             self.rng.shuffle(&mut self.rows);
         }
@@ -41,7 +41,7 @@ impl Orders {
     }
 }
 
-/// 0, n − 1, 1, n − 2, …
+/// The first row of the design: 0, n − 1, 1, n − 2, …
 fn zigzag(place: usize, count: usize) -> usize {
     if place.is_multiple_of(2) { place / 2 } else { count - 1 - place / 2 }
 }

@@ -1,9 +1,10 @@
-//! What a volume does by itself: when it may, and whom it costs.
+//! Work that a volume does by itself in the background, and in whose time it does it.
 //!
-//! A volume under load has no idle time, and one whose turn is over must not use that of others. So a read of it is under
-//! way while others have their turn, as if its users went on; what it does when nobody uses it then waits. What a slice
-//! set off all the same, such as a commit, is waited for and counts as time of the slice. Between cases the volumes have
-//! their rest, in which a volume that scatters what is overwritten may put it together again.
+//! A volume under load has no idle time, and a volume that is not being measured must not do work in the time of
+//! another target. So while other targets are measured a planned read is kept open on the volume, as if it were in use,
+//! and its background work waits. Work that a slice caused all the same, such as a commit, is waited for and counts as
+//! time of that slice. Between cases the volumes have a pause, in which for example a volume that writes overwritten
+//! data to new places may put scattered files together again.
 
 use crate::{Result, Subject};
 use platter_device::{Buffer, Recorder};
@@ -11,22 +12,22 @@ use platter_vfs::{FileSystem, Node, Plan};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Nothing has reached the device for this long: what a slice set off is done.
+/// When nothing has reached the device for this long, the work that a slice caused is taken to be done.
 const STILL: Duration = Duration::from_millis(2);
-/// Nothing has reached the device for this long: a volume has nothing more to do when nobody uses it.
+/// When nothing has reached the device for this long, the volume is taken to have no background work left.
 const AT_REST: Duration = Duration::from_millis(300);
-/// Longer than this nobody waits for what a slice set off.
+/// The longest wait for the work that a slice caused.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a rest is at most, and all of them together as a share of the time that is measured: a user who waits for a
-/// file to be read does not wait for more than that.
+/// The longest pause after a case; and all pauses together take at most one part in `SHARE_OF_RESTS` of the measured
+/// time: a user who waits for a file to be read does not wait for more than that.
 const LONGEST_REST: Duration = Duration::from_secs(20);
 const SHARE_OF_RESTS: u32 = 2;
-/// All rests together may take so long, however short the cases are.
+/// All pauses together may take at least this long, however short the cases are.
 const LEAST_RESTS: Duration = Duration::from_secs(30);
-/// How often that is looked at.
+/// How often the traffic is looked at.
 const LOOK: Duration = Duration::from_micros(500);
 
-/// A read that is under way.
+/// A read that is planned but not carried out, which keeps a volume busy.
 pub(super) struct Busy {
     system: Arc<dyn FileSystem>,
     plan: Plan,
@@ -34,7 +35,7 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Begins one on a volume's file; `None` where there is no volume.
+    /// Plans a read of a volume's file; `None` if the subject is not a file in a volume.
     pub fn begin(subject: &Subject) -> Result<Option<Busy>> {
         let Subject::File { system, node } = subject else { return Ok(None) };
         let node: Node = *node;
@@ -45,10 +46,11 @@ impl Busy {
         Ok(Some(Busy { system, plan, buffer }))
     }
 
-    /// Ends it.
+    /// Carries out the read and finishes its plan.
     pub fn end(mut self) -> Result<()> {
         let device = self.system.device().clone();
-        // Where the file system checks more than was asked for, its plan needs a longer buffer.
+        // A file system that checks more than was asked for (whole checksummed clusters) plans a read of a longer
+        // buffer.
         let needed = self.plan.segments.iter().map(|segment| (segment.at + segment.length) as usize).max();
         if needed.is_some_and(|needed| needed > self.buffer.len()) {
             self.buffer = Buffer::new(needed.unwrap_or_default());
@@ -59,24 +61,26 @@ impl Busy {
     }
 }
 
-/// Waits until what a slice set off is done; returns how long after the slice the last of it reached the device.
+/// Waits until the work that a slice caused is done; returns how long after the slice its last transfer reached the
+/// device.
 pub(super) fn settle(recorder: Option<&Recorder>) -> Duration {
     let began = Instant::now();
     let last = Stillness::of(&[recorder]).wait(STILL, PATIENCE).into_iter().flatten().next();
     last.map_or(Duration::ZERO, |last| last.saturating_duration_since(began))
 }
 
-/// The rests of a comparison.
+/// The pauses between the cases of a comparison.
 #[derive(Default)]
 pub(super) struct Rests {
-    /// What they took.
+    /// The time that the pauses have taken so far.
     taken: Duration,
-    /// What was still at work when a rest had to end: which, and after which case.
+    /// Pauses that ended while a volume was still working: the volume, and the case before the pause.
     cut: Vec<(String, String)>,
 }
 
 impl Rests {
-    /// Lets volumes do what they do when nobody uses them, for a comparison that measures for so long.
+    /// Gives volumes time for their background work after a case; `measured` is the time that the whole comparison
+    /// measures.
     pub fn rest(&mut self, volumes: &[(&str, Option<&Recorder>)], case: &str, measured: Duration) {
         let recorders: Vec<Option<&Recorder>> = volumes.iter().map(|(_, recorder)| *recorder).collect();
         let most = (measured / SHARE_OF_RESTS).max(LEAST_RESTS).saturating_sub(self.taken);
@@ -90,7 +94,7 @@ impl Rests {
         }
     }
 
-    /// What to know about them.
+    /// Returns a sentence about pauses that were too short, for the report.
     pub fn sentence(&self) -> Option<String> {
         let (name, case) = self.cut.first()?;
         let more = match self.cut.len() - 1 {
@@ -105,7 +109,7 @@ impl Rests {
     }
 }
 
-/// What has reached each device so far, and when that was last seen to change.
+/// The number of transfers that each device had at the last look, and when that number was last seen to change.
 struct Stillness<'a> {
     recorders: &'a [Option<&'a Recorder>],
     seen: Vec<u64>,
@@ -118,7 +122,8 @@ impl<'a> Stillness<'a> {
         Stillness { recorders, seen, last: vec![None; recorders.len()] }
     }
 
-    /// Waits until nothing has reached any device for `still`, at most for `most`; returns when each was last seen at work.
+    /// Waits until nothing has reached any device for `still`, at most for `most`; returns when each was last seen
+    /// working.
     fn wait(mut self, still: Duration, most: Duration) -> Vec<Option<Instant>> {
         let began = Instant::now();
         let mut since = began;
@@ -171,7 +176,7 @@ mod tests {
         let sentence = rests.sentence().unwrap();
         assert!(sentence.starts_with("busy was still at work") && sentence.contains("B write"), "{sentence}");
         assert_eq!(rests.cut.len(), 1);
-        // All the time that rests may take is used up; the next is short, but long enough to see who works.
+        // The time for pauses is used up; the next is short, but long enough to see which volume is still working.
         let before = rests.taken;
         rests.rest(&volumes, "C write", Duration::ZERO);
         assert!(rests.taken - before < AT_REST * 3, "{:?}", rests.taken - before);

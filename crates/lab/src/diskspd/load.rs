@@ -1,4 +1,4 @@
-//! A profile as workloads.
+//! Turns a profile into workloads.
 
 use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use crate::report::document::Direction;
@@ -6,14 +6,14 @@ use crate::workload::{Case, Part, Share, Workload};
 use crate::{Begin, Durability, Pace, PartLength, Pattern, Pause, Rate, Shape, Spread, SpreadPart};
 use std::time::Duration;
 
-/// Files begin on multiples of this.
+/// Files begin at a multiple of this many bytes.
 const STEP: u64 = 4096;
 
 impl Profile {
-    /// The workloads that it asks for, one after the other.
+    /// The workloads of the profile, one for each time span.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence that states the problem.
     pub fn workloads(&self) -> Result<Vec<Workload>, String> {
         let count = self.time_spans.len();
         let name = |number: usize| match count {
@@ -169,15 +169,15 @@ fn case(span: &TimeSpan, target: &Target) -> Result<Case, String> {
     })
 }
 
-/// Where the I/Os of each target go.
+/// The ranges of the workload's span that the targets use.
 struct Places {
     extents: Vec<(u64, u64)>,
     whole: u64,
-    /// The one target is all there is.
+    /// Whether the ranges are in percent of the device, because there is one target whose size is unknown.
     is_share: bool,
 }
 
-/// Lays the files side by side; the same path is the same file.
+/// Places the files side by side; targets with the same path share one file.
 fn places(targets: &[Target]) -> Result<Places, String> {
     let mut files: Vec<(&str, u64, u64)> = Vec::new();
     let mut extents = Vec::new();
@@ -222,7 +222,8 @@ fn places(targets: &[Target]) -> Result<Places, String> {
     Ok(Places { extents, whole, is_share: false })
 }
 
-/// The size of a target's file: what it is made with, or what it has, or up to where I/Os go. `None` for a whole device.
+/// The size of a target's file in bytes: the size that it is created with, or its present size, or the end of the range
+/// of I/Os. `None` for a whole device.
 fn length(target: &Target) -> Result<Option<u64>, String> {
     let path = &target.path;
     if target.size > 0 {
@@ -238,7 +239,7 @@ fn length(target: &Target) -> Result<Option<u64>, String> {
     }
 }
 
-/// The last part of a path of this system or of Windows.
+/// The last component of a path with the separators of this system or of Windows.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().filter(|name| !name.is_empty()).unwrap_or(path)
 }

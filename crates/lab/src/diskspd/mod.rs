@@ -1,7 +1,8 @@
-//! DiskSpd: its command lines and XML profiles as workloads, and what they measured in its formats.
+//! DiskSpd: its command lines and XML profiles as workloads, and results in its formats.
 //!
-//! Facts: DiskSpd 2.2's own usage text, its `diskspd.xsd`, and the results that its unit tests expect
-//! (github.com/microsoft/diskspd). Every option is taken or refused by name: the table is in `docs/diskspd.md`.
+//! Facts: the usage text of DiskSpd 2.2, its `diskspd.xsd`, and the results that its unit tests expect
+//! (github.com/microsoft/diskspd). Every option is either honoured or refused by name: `docs/diskspd.md` has a table of
+//! them.
 
 mod load;
 mod options;

@@ -1,14 +1,14 @@
-//! A command line.
+//! Parses a command line of DiskSpd.
 
 use super::profile::{Caches, Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use std::path::Path;
 
 type Parsed<T> = Result<T, String>;
 
-/// The most of what is counted.
+/// The upper limit of counts.
 const MOST: u64 = u32::MAX as u64;
 
-/// What of a profile in a file the command line may say otherwise.
+/// The options that override a profile read from a file (`-X`).
 #[derive(Default)]
 struct Overrides {
     duration: Option<u32>,
@@ -20,14 +20,14 @@ struct Overrides {
 }
 
 impl Profile {
-    /// Reads a command line, without the name of the program.
+    /// Parses a command line, without the name of the program.
     ///
     /// # Errors
     /// A sentence that names the option.
     pub fn from_arguments(arguments: &[String]) -> Parsed<Profile> {
         let mut line = Line::default();
         let mut paths = Vec::new();
-        // Sizes in blocks need the block first, wherever it stands.
+        // The block size is parsed first, wherever it stands, because other sizes may be given in blocks.
         for argument in arguments {
             if let Some(size) = option(argument).and_then(|option| option.strip_prefix('b')) {
                 line.target.block = size_of(size, 1).map_err(|reason| format!("{argument}: {reason}"))?;
@@ -44,21 +44,21 @@ impl Profile {
     }
 }
 
-/// An argument's text behind the dash, if it is an option.
+/// The text of an argument after the dash, if the argument is an option.
 fn option(argument: &str) -> Option<&str> {
     argument.strip_prefix('-').filter(|option| !option.is_empty())
 }
 
-/// The options that were read so far.
+/// The options parsed so far.
 #[derive(Default)]
 struct Line {
     span: TimeSpan,
     target: Target,
     overrides: Overrides,
     only_profile: bool,
-    /// A file with a profile.
+    /// The path of a file with a profile (`-X`).
     file: Option<String>,
-    /// The first option that a file with a profile says itself.
+    /// The first option that may not be combined with `-X`, because the profile in the file states it.
     own: Option<String>,
     has_threads: bool,
     progress: u32,
@@ -132,7 +132,7 @@ impl Line {
                 3 => {}
                 _ => return Err("start platter itself with ionice".into()),
             },
-            // Buffers are of huge pages in any case, where the system has some.
+            // Only noted for the profile: buffers use huge pages in any case, if the system has some.
             'l' => target.large_pages = true,
             'L' => span.latency = true,
             'n' => span.affinity = false,
@@ -270,7 +270,7 @@ impl Line {
     }
 }
 
-/// `-S` with its letters.
+/// Parses the letters of `-S`.
 fn caches(rest: &str, before: Caches) -> Parsed<Caches> {
     let mut caches = before;
     for letter in if rest.is_empty() { "u" } else { rest }.chars() {
@@ -290,7 +290,7 @@ fn caches(rest: &str, before: Caches) -> Parsed<Caches> {
     }
 }
 
-/// `IO%/LENGTH:IO%/LENGTH`.
+/// Parses a distribution: `IO%/LENGTH:IO%/LENGTH`.
 fn distribution(text: &str, length: impl Fn(&str) -> Parsed<Length>) -> Parsed<Vec<(f64, Length)>> {
     let part = |part: &str| {
         let (share, size) = part.split_once('/').ok_or("expected IO%/LENGTH:IO%/LENGTH")?;
@@ -322,7 +322,7 @@ fn number_of(text: &str, least: u64, most: u64) -> Parsed<u64> {
         .ok_or_else(|| format!("expected a number from {least} to {most}"))
 }
 
-/// A size: bytes, or with K, M, G, T of 1,024 each, or b for blocks.
+/// Parses a size: bytes, a number with K, M, G or T (powers of 1,024), or a number of blocks with b.
 fn size_of(text: &str, block: u64) -> Parsed<u64> {
     let wrong = || "expected a size such as 4096, 64K, 1G or 8b".to_string();
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -340,7 +340,7 @@ fn size_of(text: &str, block: u64) -> Parsed<u64> {
     number.checked_mul(factor).ok_or_else(|| "the size is too large".into())
 }
 
-/// A seed where none is given, as DiskSpd takes the time since the system started.
+/// Returns a seed for a profile without one; DiskSpd uses the time since the system started.
 fn of_the_clock() -> u32 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |time| time.subsec_nanos() ^ time.as_secs() as u32)

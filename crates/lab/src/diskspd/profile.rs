@@ -1,35 +1,35 @@
-//! What a command line or an XML file of DiskSpd asks for.
+//! The settings of a command line or an XML profile of DiskSpd.
 
-/// A whole profile: one or several runs, one after the other.
+/// A profile: one or several runs, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The command line, for the results.
+    /// The command line, for the header of the results.
     pub command: String,
     pub(super) time_spans: Vec<TimeSpan>,
-    /// Whether results are XML, and not text.
+    /// Whether results are printed as XML instead of text.
     pub xml: bool,
-    /// The profile itself is asked for in that form, and no run.
+    /// Whether only the profile itself is to be printed, without a run (`-Rp`).
     pub only_profile: bool,
     pub(super) verbose: bool,
     pub(super) progress: u32,
 }
 
-/// Targets that run at the same time.
+/// One run: the targets in it are used at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeSpan {
     pub targets: Vec<Target>,
-    /// Seconds.
+    /// Measured time in seconds.
     pub duration: u32,
     pub warmup: u32,
     pub cooldown: u32,
     pub seed: u32,
-    /// Threads of all targets together (`-F`), if given.
+    /// The number of threads for all targets together (`-F`); 0 if not given.
     pub threads: u32,
-    /// I/Os outstanding of each of them (`-O`), if given.
+    /// The number of I/Os that each of these threads keeps in flight (`-O`); 0 if not given.
     pub requests: u32,
     pub latency: bool,
     pub iops_deviation: bool,
-    /// Milliseconds of an interval.
+    /// Length of an interval in milliseconds.
     pub bucket: u32,
     pub random_data: bool,
     pub completion_routines: bool,
@@ -56,41 +56,41 @@ impl Default for TimeSpan {
     }
 }
 
-/// How a target is opened.
+/// Which caches a target is opened past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Caches {
-    /// Past the operating system's.
+    /// Whether I/O bypasses the cache of the operating system.
     pub no_buffering: bool,
     pub write_through: bool,
 }
 
-/// What writes hold.
+/// The content of writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum WriteContent {
-    /// The bytes 0 to 255 again and again.
+    /// The bytes 0 to 255, repeated.
     #[default]
     Sequence,
-    /// From a buffer of random bytes of this length.
+    /// A part of a buffer of random bytes, which has this length.
     Random(u64),
 }
 
-/// A file, and the load on it.
+/// A file and the load on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Target {
     pub path: String,
     pub block: u64,
-    /// Alignment of random I/Os, if they are.
+    /// The alignment of random I/Os in bytes; `None` if I/O is sequential.
     pub random: Option<u64>,
-    /// Share of I/Os at random, if not all are.
+    /// Share of random I/Os in percent, if not all are random.
     pub random_ratio: Option<u8>,
-    /// From one sequential I/O to the next; the block if `None`.
+    /// Bytes from one sequential I/O to the next; the block size if `None`.
     pub stride: Option<u64>,
     pub interlocked: bool,
     pub thread_stride: u64,
     pub base: u64,
-    /// Up to where I/Os go; 0 is the whole.
+    /// The end of the range of I/Os in bytes; 0 for the end of the file.
     pub max: u64,
-    /// The size it is made with (`-c`); 0 if it is there.
+    /// The size in bytes that the file is created with (`-c`); 0 for an existing file.
     pub size: u64,
     pub requests: u32,
     pub threads: u32,
@@ -98,7 +98,7 @@ pub(super) struct Target {
     pub caches: Caches,
     pub content: WriteContent,
     pub burst: u32,
-    /// Milliseconds.
+    /// The length of a pause in milliseconds.
     pub think: u32,
     pub throughput: Option<Throughput>,
     pub distribution: Vec<(f64, Length)>,
@@ -109,14 +109,14 @@ pub(super) struct Target {
     pub weight: u32,
 }
 
-/// What each thread does at most.
+/// The greatest rate of each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Throughput {
     BytesPerMs(u64),
     Iops(u64),
 }
 
-/// How long a part of a distribution is.
+/// The length of a part of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Length {
     Percent(f64),

@@ -1,4 +1,4 @@
-//! What a profile's runs measured, as DiskSpd prints it.
+//! The results of a profile's runs, in DiskSpd's formats.
 
 use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use super::xml::Writer;
@@ -9,7 +9,8 @@ use crate::{Interval, Latencies, ProcessorTime, Tally, WorkerTally};
 use std::fmt::Write;
 
 impl Runs {
-    /// Run by run of the profile, a part for each of its targets. Of several rounds it is the first.
+    /// The measurements of each run of the profile, with one part for each of its targets. If there were several
+    /// rounds, those of the first.
     fn by_time_span<'a>(&'a self, profile: &'a Profile) -> Vec<(&'a TimeSpan, Vec<Part<'a>>)> {
         let mut names: Vec<&str> = self.0.iter().map(|run| run.workload.as_str()).collect();
         names.dedup();
@@ -28,7 +29,7 @@ impl Runs {
     }
 }
 
-/// What one target's threads did, and which of them they are.
+/// The measurements of one target's threads, with the number of the first of these threads.
 struct Part<'a> {
     target: &'a Target,
     run: &'a SliceCounts,
@@ -37,7 +38,7 @@ struct Part<'a> {
 
 impl Part<'_> {
     fn threads(&self, span: &TimeSpan) -> impl Iterator<Item = (usize, &WorkerTally)> {
-        // Threads of all targets together have the same numbers at each.
+        // Threads for all targets together (`-F`) have the same numbers at every target.
         let first = if span.threads > 0 { 0 } else { self.first_thread };
         (first..).zip(&self.run.workers)
     }
@@ -51,7 +52,7 @@ impl Part<'_> {
     }
 }
 
-/// Which I/Os a table is of.
+/// The I/Os that a table shows.
 #[derive(Clone, Copy)]
 enum Of {
     Total,
@@ -77,7 +78,7 @@ impl Of {
     }
 }
 
-/// I/Os, bytes and latencies of some threads.
+/// The I/Os, bytes and latencies of several threads together.
 #[derive(Default)]
 struct Sum {
     ios: u64,
@@ -105,7 +106,7 @@ impl Sum {
         sum
     }
 
-    /// The standard deviation of the I/Os a second of intervals, the last of which may be cut short.
+    /// The standard deviation of the IOPS of all whole intervals; a last interval that was cut short is left out.
     fn iops_deviation(&self, span: &TimeSpan) -> f64 {
         let seconds = f64::from(span.bucket) / 1e3;
         let whole = (f64::from(span.duration) / seconds) as usize;
@@ -116,7 +117,7 @@ impl Sum {
     }
 }
 
-/// Rows between the quarters and nine nines, as DiskSpd names them.
+/// The percentiles of the table, up to nine nines, with DiskSpd's names.
 const PERCENTILES: [(&str, f64); 13] = [
     ("25th", 25.0),
     ("50th", 50.0),
@@ -134,7 +135,7 @@ const PERCENTILES: [(&str, f64); 13] = [
 ];
 
 impl Profile {
-    /// What was measured, in the form that the profile asks for. Of `document` are machine and time.
+    /// The results in the form that the profile asks for. Machine and time are taken from `document`.
     pub fn results(&self, runs: &Runs, document: &Document) -> String {
         match self.xml {
             true => self.xml_results(runs, document),
@@ -209,13 +210,13 @@ impl Profile {
     }
 }
 
-/// `2024/06/03 10:11:12 UTC`.
+/// The start of the comparison as DiskSpd writes it: `2024/06/03 10:11:12 UTC`.
 fn start(document: &Document) -> String {
     let time = document.created.get(..19).unwrap_or(&document.created);
     format!("{} UTC", time.replace('-', "/").replace('T', " "))
 }
 
-/// `64KiB`, `1.95MiB`.
+/// Formats a size as DiskSpd does: `64KiB`, `1.95MiB`.
 fn size(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes >> shift > 0) {
@@ -354,13 +355,13 @@ fn thread_count(span: &TimeSpan, parts: &[Part<'_>]) -> usize {
     }
 }
 
-/// What each processor did: use, in programs, in the kernel, idle, in percent; and their mean.
+/// Four percentages for each processor: busy, in programs, in the kernel, idle.
 fn processors(parts: &[Part<'_>]) -> Vec<[f64; 4]> {
     let of = |time: &ProcessorTime| {
         let [user, kernel, idle] = shares(time);
         [100.0 - idle, user, kernel, idle]
     };
-    // All targets ran at the same time.
+    // All targets ran at the same time, so the times of the first are those of all.
     parts.first().map_or_else(Vec::new, |part| part.run.processors.iter().map(of).collect())
 }
 
@@ -547,7 +548,7 @@ fn milliseconds(nanoseconds: f64) -> String {
     format!("{:.3}", nanoseconds / 1e6)
 }
 
-/// Mean and deviation of the latencies of what there is of reads, writes and both.
+/// Writes mean and standard deviation of the latencies of reads, writes and both, leaving out those without I/Os.
 fn xml_means(sums: &[Sum; 3], names: [(&str, &str); 3], out: &mut Writer) {
     for (sum, (mean, deviation)) in sums.iter().zip(names).filter(|(sum, _)| sum.ios > 0) {
         out.value(mean, milliseconds(sum.latencies.mean()));

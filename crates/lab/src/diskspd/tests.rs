@@ -1,4 +1,4 @@
-//! Command lines and profiles, and what becomes of them.
+//! Command lines and profiles of DiskSpd, and the workloads that are made of them.
 
 use super::*;
 use crate::workload::Workload;
@@ -22,7 +22,7 @@ fn refused(line: &str) -> String {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The examples of DiskSpd's own usage text, and one of the kind that people script.
+/// The examples of DiskSpd's usage text, and one as found in people's scripts.
 #[test]
 fn documented_command_lines_are_taken_as_they_are() {
     let simple = workload("-c8192K -d1 testfile.dat");
@@ -37,7 +37,7 @@ fn documented_command_lines_are_taken_as_they_are() {
     assert_eq!((random.buffered, random.durability), (false, Durability::WriteThrough));
     let scripted = workload("-b4K -o32 -t4 -r -w25 -d60 -Sh -L -c1G FILE");
     assert_eq!((scripted.cases[0].pattern.read_percent, scripted.cases[0].pattern.workers), (75, 4));
-    // The samples of its documentation ("Sample command lines").
+    // The samples of DiskSpd's documentation ("Sample command lines").
     for (begins, own) in [
         ("-c2G", "-F8 -r -o32"),
         ("-c2G -w100", "-F8 -r -o32"),
@@ -62,13 +62,13 @@ fn documented_command_lines_are_taken_as_they_are() {
             assert_eq!((shape.stride, shape.begin), (32768, Begin::Every(4096)));
         }
     }
-    // Two files at the same time, each with its own threads.
+    // Two files are used at the same time, each with its own threads.
     let two = workload("-c1G -b4K -t2 -d10 one.dat two.dat");
     assert_eq!((two.span, two.cases.len(), two.cases[1].beside), (2 << 30, 2, true));
     assert_eq!(two.cases[1].range(two.span), 1 << 30..2 << 30);
 }
 
-/// Options that are taken, each with what else it needs.
+/// Options that are honoured, some with another option that they need.
 #[rustfmt::skip]
 const TAKEN: [&str; 58] = [
     "-:1", "-ag", "-b4K", "-B1M", "-B1M:2M", "-C0", "-C5", "-D", "-D500", "-d1", "-f4M", "-frs", "-ft", "-F2",
@@ -123,8 +123,8 @@ fn every_option_is_taken_or_refused_by_name() {
     assert!(refused("-b4K /no/such/file").contains("-c gives the size"));
 }
 
-/// The options that DiskSpd 2.2's usage text has, as far as one is told from another by how it begins. Each stands in the
-/// table of the documentation, which says whether it is taken.
+/// The options of DiskSpd 2.2's usage text, each by the shortest beginning that distinguishes it from the others. The
+/// table in the documentation must list each of them.
 #[test]
 fn the_table_of_the_documentation_is_complete() {
     let page = include_str!("../../../../docs/diskspd.md");
@@ -233,7 +233,7 @@ fn options_make_the_load_that_they_describe() {
         (Some(Durability::WriteThrough), Some(Durability::Direct))
     );
     assert_eq!(of("-D250").interval, Some(Duration::from_millis(250)));
-    // Threads of all targets together, of which each target has as many.
+    // With `-F` each target has all three threads.
     let both = workload("-c64M -F3 -o5 one two");
     assert_eq!((both.cases[1].pattern.workers, both.cases[1].pattern.queue_depth), (3, 5));
     assert!(both.notes.concat().contains("-F3"));
@@ -241,7 +241,7 @@ fn options_make_the_load_that_they_describe() {
     assert!(notes.contains("0 to 255") && notes.contains("cool down"), "{notes}");
 }
 
-/// A profile in a file is what the same command line is, and what it says of itself reads back.
+/// A profile written as XML is read back as the same profile, and a file with it works as the command line does.
 #[test]
 fn profiles_read_back() {
     let line = "-b4K -o8 -t2 -r8K -rs40 -w30 -d7 -W1 -C2 -Su -L -D500 -z9 -g50i -i3 -j4 -Z2M -rdpct90/10 -c64M one.dat two.dat";
@@ -260,7 +260,7 @@ fn profiles_read_back() {
     assert!(profile("-X/no/such/profile").unwrap_err().contains("/no/such/profile"));
 }
 
-/// A profile as the documentation shows one: only what differs from the defaults.
+/// A profile as the documentation shows one, with only the elements that differ from the defaults.
 #[test]
 fn a_short_profile_has_the_defaults() {
     let text = "<?xml version=\"1.0\"?><!-- of two runs --><Profile><TimeSpans>\
@@ -308,8 +308,8 @@ fn what_is_wrong_in_a_profile_is_named() {
     }
 }
 
-/// What this writes is valid by DiskSpd's own schema. `DISKSPD_XSD` is the path of `XmlProfileParser/diskspd.xsd` of its
-/// source, of which this project has no copy.
+/// The XML profiles that this crate writes are valid by DiskSpd's own schema. The variable `DISKSPD_XSD` is the path of
+/// `XmlProfileParser/diskspd.xsd` from DiskSpd's source; this project has no copy of it.
 #[test]
 #[ignore = "needs DiskSpd's schema, and xmllint of libxml2-utils"]
 fn profiles_are_valid_by_diskspds_schema() {
@@ -329,7 +329,7 @@ fn profiles_are_valid_by_diskspds_schema() {
         let xml = profile(&format!("-c8M {options} one.dat two.dat")).unwrap().to_xml();
         let (is_valid, said) = judged(&xml);
         assert!(is_valid, "{options}: {said}{xml}");
-        // The judge is one: what the schema does not know, it refuses.
+        // Make sure that the validation works: an element that is not in the schema is refused.
         assert!(!judged(&xml.replacen("<Duration>", "<Colour/><Duration>", 1)).0);
     }
     let combined = "-b4K -o8 -t2 -r8K -rs40 -w30 -d7 -W1 -C2 -Su -L -D500 -z9 -g50i -i3 -j4 -Z2M -rdpct90/10 -c64M one.dat";

@@ -1,7 +1,7 @@
-//! Profiles as XML, read and written.
+//! Reads and writes profiles as XML.
 //!
-//! Facts: `XmlProfileParser/diskspd.xsd` of DiskSpd 2.2, which says what elements there are and what they hold; and the order in
-//! which its unit tests expect them.
+//! Facts: `XmlProfileParser/diskspd.xsd` of DiskSpd 2.2 for the elements and their content, and the order in which
+//! DiskSpd's unit tests expect the elements.
 
 use super::profile::{Caches, Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use quick_xml::escape::escape;
@@ -11,12 +11,12 @@ use std::path::Path;
 
 type Parsed<T> = Result<T, String>;
 
-/// More than any profile has.
+/// Limits that no real profile reaches.
 const MOST_BYTES: u64 = 16 << 20;
 const MOST_ELEMENTS: usize = 100_000;
 const DEEPEST: usize = 16;
 
-/// An element with what is in it.
+/// An XML element with its content.
 #[derive(Debug, Default)]
 struct Element {
     name: String,
@@ -26,7 +26,7 @@ struct Element {
 }
 
 impl Element {
-    /// The root of a document.
+    /// Parses a document and returns its root element.
     fn read(text: &str) -> Parsed<Element> {
         let mut reader = quick_xml::Reader::from_str(text);
         let mut open: Vec<Element> = Vec::new();
@@ -116,7 +116,7 @@ impl Element {
         format!("<{}>: {what}", self.name)
     }
 
-    /// An element that is refused unless it says no.
+    /// Refuses an element with this reason, unless its value is false.
     fn must_be_off(&self, reason: &str) -> Parsed<()> {
         match self.boolean()? {
             false => Ok(()),
@@ -130,10 +130,10 @@ impl Element {
 }
 
 impl Profile {
-    /// Reads a profile in a file. `paths` stand for the template paths `*1`, `*2` and so on.
+    /// Reads a profile from a file. `paths` replace the template paths `*1`, `*2` and so on.
     ///
     /// # Errors
-    /// A sentence that names the element.
+    /// A sentence with the element.
     pub(super) fn from_file(path: &Path, paths: &[String]) -> Parsed<Profile> {
         use std::io::Read;
         let about = |error: &dyn Display| format!("{}: {error}", path.display());
@@ -143,13 +143,13 @@ impl Profile {
         Profile::from_xml(&text, paths).map_err(|error| about(&error))
     }
 
-    /// Reads a profile.
+    /// Reads a profile from XML; `paths` as for [`Profile::from_file`].
     ///
     /// # Errors
-    /// A sentence that names the element.
+    /// A sentence with the element.
     pub fn from_xml(text: &str, paths: &[String]) -> Parsed<Profile> {
         let root = Element::read(text.trim_start_matches('\u{feff}'))?;
-        // The results of a run have their profile in them.
+        // The XML results of a run contain its profile.
         let inside = root.children.iter().find(|child| root.name == "Results" && child.name == "Profile");
         let root = inside.unwrap_or(&root);
         if root.name != "Profile" {
@@ -173,7 +173,7 @@ impl Profile {
                         _ => return Err(child.wrong(&"expected text or xml")),
                     }
                 }
-                // Files are made before anything runs, in any case.
+                // The lab creates files before anything runs in any case.
                 "PrecreateFiles" => {}
                 "ETW" => return Err(child.wrong(&"event tracing is that of Windows")),
                 _ => return Err(child.unknown("Profile")),
@@ -185,7 +185,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The profile as XML.
+    /// Renders the profile as XML.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::default();
         self.write(&mut out);
@@ -304,7 +304,7 @@ fn target(element: &Element, paths: &[String]) -> Parsed<Target> {
         return Err("<BurstSize> and <ThinkTime> need each other".into());
     }
     match target.random {
-        // A share at random is of blocks that begin where blocks do.
+        // Random I/Os of a mixed or distributed load are aligned to the block size by default.
         None if target.random_ratio.is_some() || !target.distribution.is_empty() => {
             target.random = Some(target.block);
         }
@@ -313,7 +313,7 @@ fn target(element: &Element, paths: &[String]) -> Parsed<Target> {
     Ok(target)
 }
 
-/// A path, or the one on the command line that a template stands for.
+/// Returns a target's path; for a template, the path on the command line that replaces it.
 fn path(element: &Element, paths: &[String]) -> Parsed<String> {
     let Some(number) = element.text.strip_prefix('*') else { return Ok(element.text.clone()) };
     let number: usize = number.parse().map_err(|_| element.wrong(&"expected a number behind the *"))?;
@@ -368,7 +368,7 @@ fn distribution(element: &Element) -> Parsed<Vec<(f64, Length)>> {
     }
 }
 
-/// Writes elements, each on a line of its own.
+/// Writes XML elements, each on a line of its own.
 #[derive(Default)]
 pub(super) struct Writer {
     pub text: String,
@@ -391,7 +391,7 @@ impl Writer {
         let _ = writeln!(self.text, "{:2$}<{name}>{}</{name}>", "", escape(&value), self.depth * 2);
     }
 
-    /// Elements with a value each, in their order.
+    /// Writes elements that contain one value each, in order.
     pub fn values(&mut self, values: &[(&str, &dyn Display)]) {
         values.iter().for_each(|(name, value)| self.value(name, value));
     }

@@ -1,14 +1,14 @@
-//! A configuration file.
+//! Parses a configuration file of Iometer.
 //!
-//! Lines that begin with an apostrophe say what the next ones hold. Older versions have fewer values in some of them. As
-//! in Iometer itself, neither these lines nor the words that are one of a few depend on the case of their letters.
+//! Lines that begin with an apostrophe are headings for the lines that follow. Older versions of Iometer write fewer
+//! values in some lines. As in Iometer itself, headings and keywords are compared without regard to case.
 
 use std::path::Path;
 use std::time::Duration;
 
 type Parsed<T> = Result<T, String>;
 
-/// What a file holds.
+/// The content of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     pub(super) description: String,
@@ -21,7 +21,7 @@ pub struct Config {
     pub(super) workers: Vec<Worker>,
 }
 
-/// What changes from step to step.
+/// Which setting changes from one step of the test to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TestType {
     #[default]
@@ -30,7 +30,7 @@ pub(super) enum TestType {
     Depths,
 }
 
-/// From a number to another, by adding or by multiplying.
+/// A cycle of numbers from `start` to `end`, in steps that are added or, if `exponential`, multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cycle {
     pub start: u32,
@@ -46,7 +46,7 @@ impl Default for Cycle {
 }
 
 impl Cycle {
-    /// Its numbers, the last of which is `most` at most.
+    /// The numbers of the cycle that are at most `most`.
     pub fn numbers(&self, most: u32) -> Vec<u32> {
         let mut numbers = Vec::new();
         let mut next = u64::from(self.start.max(1));
@@ -65,19 +65,19 @@ impl Cycle {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Spec {
     pub name: String,
-    /// `NONE`, `ALL`, `DISK` or `NET`.
+    /// Which new workers get the specification: `NONE`, `ALL`, `DISK` or `NET`.
     pub default: String,
     pub lines: Vec<Line>,
 }
 
-/// One line of it.
+/// One line of an access specification: a kind of I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub size: u32,
     pub percent: u32,
     pub reads: u32,
     pub random: u32,
-    /// Milliseconds.
+    /// The delay before each burst in milliseconds.
     pub delay: u32,
     pub burst: u32,
     pub align: u32,
@@ -94,28 +94,28 @@ pub(super) struct Worker {
     pub sectors: u64,
     pub start: u64,
     pub pattern: u32,
-    /// Names of specifications, `None` where the file does not say which.
+    /// The names of the worker's specifications; `None` where the file does not list them.
     pub specs: Option<Vec<String>>,
     pub targets: Vec<String>,
 }
 
-/// More than anyone has.
+/// Limits that no real file reaches.
 const MOST_SPECS: usize = 1000;
 const MOST_WORKERS: usize = 4096;
 
 impl Config {
-    /// Reads a file.
+    /// Reads a configuration file.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence that states the problem.
     pub fn load(path: &Path) -> Parsed<Config> {
         Config::parse(&crate::workload::read_text(path).map_err(|error| error.to_string())?)
     }
 
-    /// Reads a file's text.
+    /// Parses the text of a configuration file.
     ///
     /// # Errors
-    /// A sentence that names the line.
+    /// A sentence with the line.
     pub fn parse(text: &str) -> Parsed<Config> {
         let mut config = Config { depth_cycle: Cycle::default(), ..Config::default() };
         let mut heading = String::new();
@@ -140,7 +140,7 @@ impl Config {
         }
     }
 
-    /// A line that says what the next ones hold.
+    /// Handles a heading, which says what the lines below it contain.
     fn heading(&mut self, comment: &str, heading: &mut String) -> Parsed<()> {
         let comment = comment.to_ascii_lowercase();
         match comment.as_str() {
@@ -148,7 +148,7 @@ impl Config {
                 return Err(format!("more than {MOST_WORKERS} workers"));
             }
             "assigned access specs" => self.worker()?.specs = Some(Vec::new()),
-            // What the numbers below the last heading are, and no new heading.
+            // These lines only explain the numbers below the last heading.
             _ if comment.starts_with("hours") || comment.starts_with("start") => return Ok(()),
             _ => {}
         }
@@ -192,7 +192,7 @@ impl Config {
                 if self.specs.len() == MOST_SPECS {
                     return Err(format!("more than {MOST_SPECS} access specifications"));
                 }
-                // The name may have commas in it.
+                // The name may contain commas, so the line is split at the last one.
                 let (name, default) = line.rsplit_once(',').unwrap_or((line, "NONE"));
                 self.specs.push(Spec {
                     name: name.into(),
@@ -262,7 +262,7 @@ impl Config {
                 }
                 targets.push(line.into());
             }
-            // What Iometer shows, and what it makes of a new worker.
+            // Settings of Iometer's display and defaults for new workers are ignored.
             _ => {}
         }
         Ok(())
@@ -279,7 +279,7 @@ fn between(text: &str, least: u32, most: u32) -> Parsed<u32> {
     number.ok_or_else(|| format!("expected {least} to {most}, found {text:?}"))
 }
 
-/// `start [end] step LINEAR|EXPONENTIAL`.
+/// Parses a cycle: `start [end] step LINEAR|EXPONENTIAL`.
 fn cycle(words: &[&str], has_end: bool) -> Parsed<Cycle> {
     let wrong = || "expected start, end where there is one, step, and LINEAR or EXPONENTIAL".to_string();
     let (start, end, step, kind) = match (words, has_end) {

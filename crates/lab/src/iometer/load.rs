@@ -1,4 +1,4 @@
-//! A configuration as a workload.
+//! Turns a configuration into a workload.
 
 use super::config::{Config, Line, Spec, TestType, Worker};
 use crate::report::document::Direction;
@@ -6,14 +6,14 @@ use crate::workload::{Case, Part, Share, Workload};
 use crate::{Begin, Durability, Pattern, Portion, Shape};
 use std::time::Duration;
 
-/// Bytes of a sector of `Disk maximum size`, as the manual has it.
+/// The unit of `Disk maximum size` and of starting sectors in bytes, by Iometer's manual.
 const SECTOR: u64 = 512;
 
-/// More loads than anyone runs, at the same time and in all.
+/// Limits that no real test reaches: loads at the same time, and loads of the whole test.
 const MOST_AT_ONCE: usize = 1000;
 const MOST_LOADS: usize = 100_000;
 
-/// Workers that do the same on one target, at the same time as the others of their step.
+/// Workers with the same settings on one target, which run at the same time as the other loads of their step.
 pub(super) struct Load<'c> {
     pub spec: &'c Spec,
     pub workers: Vec<&'c Worker>,
@@ -21,15 +21,15 @@ pub(super) struct Load<'c> {
     pub depth: u32,
 }
 
-/// What runs at the same time, for one run time.
+/// Loads that run at the same time, for one run time.
 pub(super) struct Step<'c> {
     pub loads: Vec<Load<'c>>,
-    /// What tells it from others of the same specification.
+    /// A text that distinguishes the step from other steps of the same specification.
     pub label: String,
 }
 
 impl Config {
-    /// The steps, one after the other.
+    /// The steps of the test, in their order.
     pub(super) fn steps(&self) -> Result<Vec<Step<'_>>, String> {
         let all = self.workers.len() as u32;
         let rounds: Vec<(u32, Option<u32>, String)> = match self.test {
@@ -45,7 +45,7 @@ impl Config {
         };
         let mut steps = Vec::new();
         let mut looked_at = 0;
-        // As in Iometer, a specification goes through all of the cycle before the next.
+        // As in Iometer, a specification is run with all numbers of the cycle before the next specification.
         let most = self.workers.iter().map(|worker| self.specs_of(worker).len()).max().unwrap_or(0);
         for index in 0..most {
             for (count, depth, label) in &rounds {
@@ -56,7 +56,7 @@ impl Config {
                     let spec =
                         found.ok_or_else(|| format!("{}: no access specification {name:?}", worker.name))?;
                     if spec.lines.iter().all(|line| line.size == 0 || line.percent == 0) {
-                        // Iometer's "Idle".
+                        // Iometer's specification "Idle" issues nothing.
                         continue;
                     }
                     let depth = depth.unwrap_or(worker.depth);
@@ -96,12 +96,12 @@ impl Config {
         }
     }
 
-    /// A file that was saved without targets is for whatever it is run on.
+    /// Whether the file was saved without targets; then it is run on whatever target the user names.
     fn has_no_target(&self) -> bool {
         self.workers.iter().all(|worker| worker.targets.is_empty())
     }
 
-    /// The specifications of a worker: those that it names, or those that every new worker has.
+    /// The names of a worker's specifications: those that are assigned to it, or the defaults for new workers.
     fn specs_of<'c>(&'c self, worker: &'c Worker) -> Vec<&'c str> {
         match &worker.specs {
             Some(names) => names.iter().map(String::as_str).collect(),
@@ -113,10 +113,10 @@ impl Config {
         }
     }
 
-    /// The workload that it asks for.
+    /// Returns the workload of the configuration.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence that states the problem.
     pub fn workload(&self, name: &str) -> Result<Workload, String> {
         if self.run_time.is_zero() {
             return Err("a Run Time of 0 lasts until somebody stops it: give it one".into());
@@ -225,7 +225,7 @@ fn portion(line: &Line) -> Portion {
         weight: line.percent,
         least: line.size,
         most: line.size,
-        // 0 is the sector, and not the block.
+        // In Iometer an alignment of 0 means the sector, not the block.
         align: if line.align == 0 { Portion::SECTOR } else { line.align },
         read_percent: line.reads as u8,
         random_percent: line.random as u8,
@@ -234,7 +234,7 @@ fn portion(line: &Line) -> Portion {
     }
 }
 
-/// Whose load it is, in words.
+/// Names the workers and the target of a load.
 fn whose(load: &Load<'_>) -> String {
     let first = &load.workers[0].name;
     let workers = match load.workers.last().filter(|last| last.name != *first) {
@@ -244,7 +244,7 @@ fn whose(load: &Load<'_>) -> String {
     if load.target.is_empty() { workers } else { format!("{workers} on {}", load.target) }
 }
 
-/// Where targets lie, side by side: in bytes, or in percent where one of them is a whole disk.
+/// The ranges of the targets, side by side in one span: in bytes, or in percent if one of them is a whole disk.
 struct Places<'c> {
     targets: Vec<(&'c str, u64, u64)>,
     whole: u64,

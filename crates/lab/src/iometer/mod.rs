@@ -1,7 +1,7 @@
-//! Iometer: its configuration files as workloads, and what they measured as its `results.csv`.
+//! Iometer: its configuration files as workloads, and results as its `results.csv`.
 //!
-//! Facts: the source of Iometer 1.1.0 (github.com/iometer-org/iometer) says what it saves and writes: `PageSetup.cpp`,
-//! `AccessSpecList.cpp`, `ManagerList.cpp`, `Manager.cpp`, `Worker.cpp`; and how it draws I/Os: `IOGrunt.cpp`,
+//! Facts: the source of Iometer 1.1.0 (github.com/iometer-org/iometer). The files that it saves: `PageSetup.cpp`,
+//! `AccessSpecList.cpp`, `ManagerList.cpp`, `Manager.cpp`, `Worker.cpp`; how it draws I/Os: `IOGrunt.cpp`,
 //! `IOTarget.cpp`, `IOTargetDisk.cpp`.
 
 mod config;

@@ -1,4 +1,4 @@
-//! `results.csv`.
+//! Writes Iometer's `results.csv`.
 
 use super::config::{Config, Spec, Worker};
 use super::load::{Load, Step};
@@ -25,11 +25,11 @@ const COLUMNS: &str = "Target Type,Target Name,Access Specification Name,# Manag
     20 to 30 mS,30 to 50 mS,50 to 100 mS,100 to 200 mS,200 to 500 mS,0.5 to 1 S,1 to 2 s,2 to 4.7 s,4.7 to 5 s,\
     5 to 10 s, >= 10 s";
 
-/// Ticks of the clock in a second: nanoseconds.
+/// Ticks per second of the clock that raw times are given in: nanoseconds.
 const TICKS: u64 = 1_000_000_000;
 
-/// Upper ends of the bins in ticks, as `IOGrunt.cpp` works them out: what the headers call 4.7 s is 4, and what takes
-/// longer than the last is in none.
+/// Upper edges of the response-time bins in ticks, as `IOGrunt.cpp` computes them: the edge that the headers call 4.7 s
+/// is at 4 s, and times beyond the last edge are in no bin.
 const BINS: [u64; 20] = [
     TICKS / 20_000,
     TICKS / 10_000,
@@ -53,14 +53,14 @@ const BINS: [u64; 20] = [
     TICKS * 10,
 ];
 
-/// One row, column by column.
+/// One row of the file, with a text for each column.
 struct ResultRow(Vec<String>);
 
 impl ResultRow {
     fn new(kind: &str, name: &str) -> ResultRow {
         let mut row = ResultRow(vec![String::new(); COLUMNS.split(',').count()]);
         row.set("Target Type", kind);
-        // A comma would be a column of its own.
+        // A comma in the name would begin another column.
         row.set("Target Name", name.replace(',', " "));
         row
     }
@@ -75,7 +75,7 @@ impl ResultRow {
     }
 }
 
-/// What some workers did together.
+/// The I/Os of several workers together.
 #[derive(Default)]
 struct Sum {
     reads: Tally,
@@ -114,7 +114,7 @@ impl Sum {
             row.real(&format!("Average {direction}Response Time"), mean(latencies) / 1e6);
             row.real(&format!("Maximum {direction}Response Time"), longest(latencies) as f64 / 1e6);
         }
-        // Without replies a transaction is an I/O.
+        // Without replies, each I/O is a transaction.
         row.real("Average Transaction Time", mean(&latencies) / 1e6);
         row.real("Maximum Transaction Time", longest(&latencies) as f64 / 1e6);
         row.real("Average Connection Time", 0.0);
@@ -153,14 +153,14 @@ fn longest(latencies: &Latencies) -> u64 {
     if latencies.count() == 0 { 0 } else { latencies.max() }
 }
 
-/// What is the same of all, or Iometer's word for what is not.
+/// Returns the value that all items share, or -1, which is how Iometer marks values that differ.
 fn common<T: Display + PartialEq>(mut values: impl Iterator<Item = T>) -> String {
     let Some(first) = values.next() else { return String::new() };
     if values.all(|value| value == first) { first.to_string() } else { "-1".into() }
 }
 
 impl Config {
-    /// What was measured as Iometer's `results.csv`. Of `document` is the time.
+    /// Returns the measurements as Iometer's `results.csv`. The time is taken from `document`.
     ///
     /// # Errors
     /// As [`Config::workload`].
@@ -175,7 +175,7 @@ impl Config {
         let steps = self.steps()?;
         let mut rest = &runs.0[..];
         for step in &steps {
-            // Of several rounds the first; of a run that was interrupted what there is.
+            // Results of further rounds are ignored; after an interruption, the remaining steps are missing.
             let Some((own, others)) = rest.split_at_checked(step.loads.len()) else { break };
             rest = others;
             let done: Vec<(&Load<'_>, &SliceCounts)> = step.loads.iter().zip(own).collect();
@@ -191,7 +191,7 @@ impl Config {
     }
 }
 
-/// `2024-06-03 10:11:12:000`.
+/// Formats a time as Iometer does: `2024-06-03 10:11:12:000`.
 fn time_stamp(created: &str) -> String {
     format!("{}:000", created.get(..19).unwrap_or(created).replace('T', " "))
 }
@@ -267,7 +267,7 @@ fn rows(done: &[(&Load<'_>, &SliceCounts)]) -> Vec<ResultRow> {
             continue;
         }
         seen.push(worker);
-        // What it did on each of its targets.
+        // The worker's share of each load, one for each of its targets.
         let own = || {
             done.iter().flat_map(move |(load, run)| {
                 let of = load.workers.iter().zip(&run.workers);

@@ -1,4 +1,4 @@
-//! Configuration files and what becomes of them.
+//! Configuration files of Iometer, and the workloads that are made of them.
 
 use super::*;
 use crate::report::document::Direction;
@@ -6,7 +6,7 @@ use crate::workload::Workload;
 use crate::{Portion, Share};
 use std::time::Duration;
 
-/// A file as Iometer saves it: two specifications, four workers of one manager.
+/// A file as Iometer saves it: two specifications, and four workers of one manager.
 const FILE: &str = include_str!("../../tests/sample/two-specifications.icf");
 
 fn workload(text: &str) -> Workload {
@@ -21,7 +21,7 @@ fn refused(text: &str) -> String {
 fn a_saved_file_is_the_load_that_it_describes() {
     let made = workload(FILE);
     assert_eq!((made.title.as_str(), made.span, made.share, made.seed), ("overnight", 64 << 20, None, 8664));
-    // Each specification is a step of all four workers.
+    // Each specification becomes a step in which all four workers run.
     assert_eq!((made.cases.len(), made.groups().count()), (2, 2));
     let [first, second] = &made.cases[..] else { panic!() };
     assert_eq!(
@@ -58,7 +58,7 @@ fn the_case_of_letters_does_not_matter() {
 
 #[test]
 fn workers_that_differ_run_beside_each_other() {
-    // The last worker has fewer outstanding.
+    // The last worker has a smaller queue depth than the others.
     let at = FILE.rfind("\t16,DISABLED").unwrap();
     let text = format!("{}\t4,DISABLED{}", &FILE[..at], &FILE[at + "\t16,DISABLED".len()..]);
     let made = workload(&text);
@@ -85,7 +85,7 @@ fn whole_disks_are_what_there_is() {
     let whole = FILE.replace("\t131072,0,0", "\t0,0,1");
     let made = workload(&whole);
     assert_eq!((made.span, made.share), (0, Some(Share(100))));
-    // Two disks have half each.
+    // Two whole disks get half of the span each.
     let at = whole.rfind("\t/mnt/disk [ext4]").unwrap();
     let two = format!("{}\t/mnt/other [ext4]{}", &whole[..at], &whole[at + "\t/mnt/disk [ext4]".len()..]);
     let made = workload(&two);

@@ -1,4 +1,4 @@
-//! How much room there is: on the device, in a volume on it, in the directories of the host.
+//! How much room there is: on the device, in a volume on it, and in directories of the host.
 
 use super::{largest_span, refuse};
 use crate::stand::{Stand, image_length, provided_length, region_length, typed};
@@ -11,64 +11,65 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The device that volumes are made on.
+/// The device that targets are made on, as far as the checks need it.
 pub struct Ground {
     pub name: String,
-    /// Its size, or `None` for an image that will be made as large as the span asks for.
+    /// The size of the device in bytes, or `None` for an image that will be made as large as the span asks for.
     pub length: Option<u64>,
     pub sectors: Sectors,
-    /// Host directories that it takes bytes of, and how many.
+    /// The host directories that hold images, and how much space the images will take there.
     takes: Vec<(PathBuf, Takes)>,
 }
 
-/// What an image takes of the file system that it lies in.
+/// How much space of the host's file system an image will still take.
 enum Takes {
-    /// All that a new image has.
+    /// A new image: all that is written to it.
     New,
-    /// What has no space yet of an image of this length and these bytes with space.
+    /// An existing image of `length` bytes, of which `there` bytes have space already: the part that has none yet.
     Holes { length: u64, there: u64 },
 }
 
-/// What one target has for its file.
+/// The room that one target has for its test file.
 pub struct Room {
     pub name: String,
-    /// Bytes that its file or region can have.
+    /// The greatest length in bytes of the target's file or region.
     pub bytes: u64,
-    /// Why no more.
+    /// The reason for that limit, for messages.
     pub why: String,
     pub sector: u64,
-    /// What would help where a block does not suit the sector.
+    /// A hint for messages about blocks that are not multiples of the sector.
     pub hint: &'static str,
-    /// The largest file that its format has.
+    /// The size in bytes of the largest file that the target's format can hold.
     largest_file: u64,
-    /// Whether its I/O goes past the page cache.
+    /// Whether the target's I/O goes past the page cache.
     is_direct: bool,
     is_directory: bool,
 }
 
-/// All of it.
+/// The room of all targets, and the device that they are made on.
 pub struct Rooms {
     pub ground: Ground,
     pub targets: Vec<Room>,
-    /// How many targets lie on the device.
+    /// The number of targets on the device.
     pub on_device: u64,
-    /// Bytes that each of them has of it; `None` for an image that will be made as large as the span asks for.
+    /// The bytes of the device that each of them has; `None` for an image that will be made as large as the span asks
+    /// for.
     region: Option<u64>,
 }
 
-/// Looks at the device and at what each target has on it.
+/// Examines the device, and how much room each target has on it.
 pub fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Result<Rooms> {
     let ground = Ground::look(&comparison.stand, caching)?;
     if comparison.targets.iter().any(Target::is_mounted) {
         comparison.stand.check_blocks()?;
     }
-    // Of an image that will be made it is enough to know one of the size that the span asks for.
+    // An image that will be made has the size that the span asks for, so that size is examined.
     let asked = largest_span(comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
     let region = match comparison.stand {
-        // Each has memory of its own.
+        // Each target has memory of its own.
         Stand::Memory(_) => ground.length,
-        // Without room for all, each has the whole device in turn.
+        // Without room for a region each, every target has the whole device, one after the other.
         _ => ground.length.map(|length| region_length(length, asked, on_device).unwrap_or(length)),
     };
     let length = region.unwrap_or_else(|| image_length(asked));
@@ -100,7 +101,7 @@ impl Ground {
                     paths.iter().map(|path| one(path)).collect::<Result<Vec<Ground>>>()?.into_iter();
                 let Some(mut all) = copies.next() else { return refuse("a mirror has at least one copy") };
                 for copy in copies {
-                    // A new image is as large as the span asks for, and so never the smallest that matters.
+                    // A new image is as large as the span asks for, so it never limits the size of the mirror.
                     all.length = all.length.into_iter().chain(copy.length).min();
                     all.sectors.logical = all.sectors.logical.max(copy.sectors.logical);
                     all.sectors.physical = all.sectors.physical.max(copy.sectors.physical);
@@ -141,13 +142,14 @@ impl Ground {
     }
 }
 
-/// A file without a name, which tells whether a directory can be written, and how.
+/// Makes a file without a name, to learn whether the directory can be written and whether it allows direct I/O.
 fn probe(directory: &Path, caching: Caching, bytewise: bool) -> Result<FileDevice> {
     let options = FileOptions { caching, bytewise, ..FileOptions::default() };
     Ok(FileDevice::temporary(directory, 0, options)?)
 }
 
-/// The largest device that a volume is tried on in memory: what describes its pieces takes memory too.
+/// The largest device for which a volume is made in memory as a trial: the bookkeeping of a sparse memory device takes
+/// memory too.
 const LARGEST_TRIED: u64 = 1 << 40;
 
 impl Room {
@@ -170,7 +172,7 @@ impl Room {
             Target::Raw | Target::Through { .. } => Ok(device),
             Target::Volume { .. } if length > LARGEST_TRIED => Ok(device),
             Target::Volume { format, cluster } => {
-                // The same volume in memory, where nothing is lost and zeroes take no space.
+                // A trial volume in memory, which destroys no data; zeroes take no space there.
                 let memory = Arc::new(MemoryDevice::new(length, ground.sectors));
                 let options = FormatOptions { cluster: *cluster, ..FormatOptions::default() };
                 let about = |error: platter_vfs::Error| {
@@ -188,7 +190,7 @@ impl Room {
             }
             Target::Mounted(peer) => {
                 peer.check()?;
-                // What others take for themselves is known when they are made.
+                // The overhead of file systems of other projects is not known before they are made, so it is estimated.
                 let bytes = length - length / MARGIN;
                 let why = format!("{name} on {} has about {} of it", ground.name, show_size(bytes));
                 Ok(Room { bytes, why, largest_file: peer.largest_file(), ..device })
@@ -210,13 +212,14 @@ impl Room {
     }
 }
 
-/// What stays free in a file system of the host: a part of what it is asked for, up to a limit.
+/// The space that must stay free in a file system of the host: this fraction of the bytes to be written (one in so
+/// many), and the upper limit of it in bytes.
 const SPARE: (u64, u64) = (16, 64 << 20);
-/// What a share of a volume leaves for what the file system itself writes: one part of so many.
+/// A share of a volume leaves one part in this many for what the file system itself writes.
 const MARGIN: u64 = 16;
 
 impl Rooms {
-    /// The bytes that a share is a share of: what every target has. `None` if an image is made for the span.
+    /// The bytes that a share is a share of: the room of the smallest target. `None` if an image is made for the span.
     pub fn whole(&self) -> Option<u64> {
         let device = self.region?;
         let of_target = |room: &Room| match room.bytes {
@@ -226,12 +229,13 @@ impl Rooms {
         self.targets.iter().map(of_target).min()
     }
 
-    /// The largest sector of all, which every span is a multiple of.
+    /// The largest sector size of all targets; every span is a multiple of it.
     pub fn sector(&self) -> u64 {
         self.targets.iter().map(|room| room.sector).max().unwrap_or(1)
     }
 
-    /// The target with the smallest largest file, and how long that can be, in whole mebibytes.
+    /// The target whose format has the smallest limit on file sizes, and that limit in bytes, rounded down to a whole
+    /// mebibyte.
     pub fn largest_file(&self) -> Option<(&str, u64)> {
         let rooms = self.targets.iter().filter(|room| room.largest_file < u64::MAX);
         rooms
@@ -239,7 +243,7 @@ impl Rooms {
             .map(|room| (room.name.as_str(), room.largest_file >> 20 << 20))
     }
 
-    /// Whether the host's file systems can hold all that is made in them together.
+    /// Checks that the host's file systems have space for all images and files that are made in them together.
     pub fn check_space(&self, comparison: &Comparison, span: u64) -> Result<()> {
         let mut needs: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
         let mut add = |path, bytes: u64| {
@@ -247,7 +251,7 @@ impl Rooms {
             let (_, sum) = needs.entry(number).or_insert((path, 0));
             *sum = sum.saturating_add(bytes);
         };
-        // Without a target on it no image is made, and one that is there stays as it is.
+        // If no target is on the device, no image is made and an existing one is not written.
         let takes = self.ground.takes.iter().filter(|_| self.on_device > 0);
         for (path, takes) in takes {
             let bytes = match takes {
@@ -283,7 +287,7 @@ impl Rooms {
         Ok(())
     }
 
-    /// What is measured otherwise than asked.
+    /// Warnings about targets that are measured otherwise than asked for.
     pub fn warnings(&self, caching: Caching) -> impl Iterator<Item = String> {
         let through_cache =
             move |room: &&Room| room.is_directory && !room.is_direct && caching != Caching::Buffered;

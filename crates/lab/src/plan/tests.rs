@@ -1,11 +1,11 @@
-//! What is refused before anything is written, and what is worked out.
+//! Which comparisons are refused before anything is written, and which values the checks compute.
 
 use super::{CheckedComparison, check, distinct};
 use crate::{Comparison, Stand, Target, Workload};
 use std::path::Path;
 use std::time::Duration;
 
-/// One job of fio on these targets in memory.
+/// A comparison of one fio job on these targets in memory.
 fn comparison(keys: &str, targets: &str, memory: u64) -> Comparison {
     let text = format!("[probe]\ndirect=1\nioengine=io_uring\n{}\n", keys.replace(' ', "\n"));
     let targets = targets.split(',').map(|name| Target::parse(name).unwrap()).collect();
@@ -21,7 +21,7 @@ fn refused(comparison: &Comparison) -> String {
     checked(comparison).err().expect("it is refused")
 }
 
-/// Span, count and seconds of the first case.
+/// The span, the count and the seconds of the first case after the checks.
 fn outcome(comparison: &Comparison) -> (u64, Option<u64>, f64) {
     let plan = checked(comparison).unwrap();
     let workload = &plan.comparison.workloads[0];
@@ -51,7 +51,7 @@ fn what_is_alike_gets_different_names() {
 fn a_job_by_size_ends_with_the_span() {
     let job = |keys: &str| comparison(keys, "raw", 64 * M);
     assert_eq!(outcome(&job("size=4m bs=64k filename=x numjobs=2 loops=3")), (4 * M, Some(384), 0.0));
-    // Each with its own part.
+    // Each job has its own part of the span.
     assert_eq!(outcome(&job("size=4m bs=64k numjobs=2")), (8 * M, Some(128), 0.0));
     assert_eq!(outcome(&job("size=4m bs=64k number_ios=5")), (4 * M, Some(5), 0.0));
     assert_eq!(outcome(&job("size=4m bs=64k runtime=9")), (4 * M, Some(64), 9.0));
@@ -178,7 +178,7 @@ fn a_span_is_cut_to_the_largest_file_of_all() {
             assert_eq!(plan.comparison.workloads[0].span, (4 << 30) - M);
             assert!(plan.warnings[0].contains("fat32 holds no larger file"), "{:?}", plan.warnings);
         }
-        // Where the tests' directory has no room for an image, that is what is said.
+        // Where the tests' directory has no room for an image, the error must say so.
         Err(error) => assert!(error.contains("are needed for the image"), "{error}"),
     }
 }

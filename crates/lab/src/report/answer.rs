@@ -1,10 +1,10 @@
-//! The answer in two or three sentences: which file system for this load here, what the pairs say, and how sure it is.
+//! The answer in a few sentences: which file system is fastest, how the pairs compare, and how certain that is.
 
 use super::document::{Case, CaseResult, Direction, Document, Estimate, Verdict};
 use super::format;
 use crate::statistics::median;
 
-/// The question that the report answers: its title.
+/// The question that the report answers, which is its title.
 pub(super) fn question(document: &Document) -> String {
     let volumes = document.targets.iter().filter(|target| target.kind != "raw").count();
     let asks_integrity = document.pairs.iter().any(|pair| pair.target.starts_with("refs+integrity"));
@@ -21,7 +21,7 @@ pub(super) fn question(document: &Document) -> String {
     }
 }
 
-/// What the report opens with.
+/// The sentences that the report begins with.
 pub(super) fn sentences(document: &Document) -> Vec<String> {
     let mut sentences = Vec::new();
     sentences.extend(fastest(document));
@@ -29,7 +29,7 @@ pub(super) fn sentences(document: &Document) -> Vec<String> {
         .extend(document.pairs.iter().filter_map(|pair| pair_sentence(document, &pair.target, &pair.base)));
     if document.pairs.is_empty() {
         let others = document.targets.iter().filter(|target| target.name != document.base());
-        // With many targets the grid says it better.
+        // With many targets, the grid shows this better than sentences.
         let others: Vec<_> = others.collect();
         if others.len() <= 3 {
             let each =
@@ -41,7 +41,7 @@ pub(super) fn sentences(document: &Document) -> Vec<String> {
     sentences
 }
 
-/// A target in a sentence.
+/// How a target is called in a sentence.
 fn called(document: &Document, name: &str) -> String {
     match document.target(name) {
         Some(target) if target.kind == "raw" && name == "raw" => "the raw device".into(),
@@ -49,7 +49,7 @@ fn called(document: &Document, name: &str) -> String {
     }
 }
 
-/// `a, b and c`.
+/// Joins words as in a sentence: `a, b and c`.
 fn listed(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -58,8 +58,8 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-/// Which file systems are told to be slower than the fastest, and in how many cases: two are told apart where their
-/// intervals are.
+/// Says in how many cases each file system is slower than the fastest: a file system is slower if its interval lies
+/// below the interval of another.
 fn fastest(document: &Document) -> Option<String> {
     let volumes: Vec<&str> = document
         .targets
@@ -117,7 +117,7 @@ fn fastest(document: &Document) -> Option<String> {
     })
 }
 
-/// A result's rate as a share of the base's, from and to; the base's own is 1.
+/// The interval of a result's rate as a share of the base's: lower and upper end. For the base itself both are 1.
 fn interval(document: &Document, result: &CaseResult) -> Option<(f64, f64)> {
     if result.target == document.base() {
         return Some((1.0, 1.0));
@@ -126,7 +126,7 @@ fn interval(document: &Document, result: &CaseResult) -> Option<(f64, f64)> {
     Some((estimate.low?, estimate.high?))
 }
 
-/// The kinds of cases that are told apart, as people ask for them.
+/// The kinds of cases that the answer distinguishes.
 const KINDS: [&str; 5] =
     ["sequential reads", "sequential writes", "random reads", "random writes", "mixed reads and writes"];
 
@@ -140,7 +140,7 @@ fn kind(case: &Case) -> &'static str {
     }
 }
 
-/// What one target against another comes to, kind by kind: `refs against ntfs: −3 to −12 % in sequential reads, …`.
+/// Compares one target with another for each kind of case: `refs against ntfs: −3 to −12 % in sequential reads, …`.
 fn pair_sentence(document: &Document, target: &str, base: &str) -> Option<String> {
     let mut parts: Vec<(String, Vec<&'static str>)> = Vec::new();
     for name in KINDS {
@@ -165,7 +165,7 @@ fn pair_sentence(document: &Document, target: &str, base: &str) -> Option<String
     let parts: Vec<String> = parts
         .into_iter()
         .map(|(what, kinds)| {
-            // "2 of 3 cases" are of a kind, everything else is in it.
+            // "2 of 3 cases of random reads", but "−3 % in random reads".
             let link = if what.ends_with("cases") { "of" } else { "in" };
             format!(
                 "{what} {link} {}",
@@ -177,7 +177,7 @@ fn pair_sentence(document: &Document, target: &str, base: &str) -> Option<String
     Some(format!("{target} against {base}: {}.", parts.join("; ")))
 }
 
-/// What estimates of one kind say together.
+/// Summarises the estimates of one kind of case.
 fn in_words(estimates: &[&Estimate]) -> String {
     let told: Vec<f64> = estimates
         .iter()
@@ -205,7 +205,7 @@ fn in_words(estimates: &[&Estimate]) -> String {
     }
 }
 
-/// How certain the answer is, and what would make it more certain.
+/// Says how certain the answer is, and how to make it more certain.
 fn how_sure(document: &Document) -> String {
     let all: Vec<&Estimate> = document.results.iter().flat_map(|result| &result.estimates).collect();
     if all.is_empty() {

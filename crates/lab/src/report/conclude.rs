@@ -1,24 +1,24 @@
-//! What follows from the slices: rates, ratios with their intervals, verdicts and warnings. All of it is made here, once,
-//! and every view shows the same.
+//! Everything that is derived from the slices: rates, ratios with their intervals, verdicts and warnings. It is
+//! computed here once, so that every view shows the same.
 
 use super::document::{CaseResult, Document, Estimate, RAW, Round, Score, Scoring, Verdict};
 use crate::estimate::{self, Difference, Fit, LEAST_PASSES};
 use crate::statistics::{plural, total};
 
-/// An estimate that could hide a difference of more than this share says nothing.
+/// Where the interval includes 1 but extends further from it than this share, the verdict is [`Verdict::Unclear`].
 const TELLING: f64 = 0.10;
 
-/// What one case has to be compared: the positions of its results, and the fit of those with all passes.
+/// The results of one case that are fitted together.
 struct Fitted {
-    /// Positions in [`Document::results`], in the order of the fit's targets.
+    /// The positions of the results in [`Document::results`], in the order of the fit's targets.
     results: Vec<usize>,
     passes: u32,
     fit: Fit,
 }
 
 impl Document {
-    /// Fills in everything that follows from the results. Calling it again gives the same document; warnings that the
-    /// caller added stay.
+    /// Fills in everything that is derived from the results. Calling it again gives the same document; warnings that
+    /// the caller added remain.
     pub fn conclude(&mut self) {
         if !self.targets.iter().any(|target| target.name == self.settings.base) {
             let raw = self.targets.iter().find(|target| target.name == RAW);
@@ -63,7 +63,7 @@ impl Document {
         self.answer = super::answer::sentences(self);
     }
 
-    /// What a target is compared with.
+    /// The targets that a target is compared with.
     fn bases(&self, target: &str) -> Vec<String> {
         let base = (target != self.base()).then(|| self.base().to_owned());
         let pairs = self.pairs.iter().filter(|pair| pair.target == target && pair.base != self.base());
@@ -79,7 +79,8 @@ impl Document {
                     .filter(|&index| self.results[index].slices().next().is_some())
                     .collect();
                 let most = all.iter().map(|&index| self.results[index].slices().count()).max().unwrap_or(0);
-                // A target that failed on the way has fewer: it stands alone, and leaves the others their passes.
+                // A target that failed on the way has fewer slices: it is fitted alone, so that the others keep all
+                // their passes.
                 let (whole, cut): (Vec<usize>, Vec<usize>) =
                     all.into_iter().partition(|&index| self.results[index].slices().count() == most);
                 let groups = std::iter::once(whole).chain(cut.into_iter().map(|index| vec![index]));
@@ -92,7 +93,7 @@ impl Document {
     fn fit(&self, results: Vec<usize>) -> Fitted {
         let rates = |index: usize| -> Vec<f64> {
             let slices = self.results[index].slices();
-            // In a slice without any progress there was less than one I/O; a rate of nothing has no logarithm.
+            // A slice without a completed I/O is counted as half an I/O, because a rate of zero has no logarithm.
             let least = |seconds: f64| 0.5 / seconds.clamp(1e-6, 1e12);
             slices.map(|(_, slice)| slice.iops.clamp(least(slice.seconds), 1e15)).collect()
         };
@@ -174,7 +175,7 @@ fn runs_stalled(result: &CaseResult) -> f64 {
     result.runs.iter().map(|run| run.stalled_seconds).sum()
 }
 
-/// How a file system can be faster than the device below it.
+/// Explains how a file system can be faster than the device below it, or says that it is implausible.
 fn why_faster(result: &CaseResult) -> String {
     let Some((asked, seen)) = transfers(result) else {
         return "faster than the device itself; its file may lie in a faster place, or what serves it may hold writes in memory, and \
@@ -194,7 +195,7 @@ fn why_faster(result: &CaseResult) -> String {
     }
 }
 
-/// Requests that were asked for and transfers that the device saw, where it was watched.
+/// The requests of the application and the transfers of the device, in runs whose device was observed.
 fn transfers(result: &CaseResult) -> Option<(u64, u64)> {
     let watched = || result.runs.iter().filter_map(|run| Some((&run.requested, run.device.as_ref()?)));
     watched().next()?;
@@ -203,7 +204,7 @@ fn transfers(result: &CaseResult) -> Option<(u64, u64)> {
     Some((asked, seen))
 }
 
-/// The share of writes that went to the device in order, in percent.
+/// The share of writes that reached the device in order, in percent.
 fn sequential(result: &CaseResult) -> f64 {
     let shares: Vec<f64> =
         result.runs.iter().filter_map(|run| Some(run.device.as_ref()?.sequential_write_percent)).collect();
@@ -222,7 +223,7 @@ fn amplification(result: &CaseResult) -> Option<f64> {
     (asked > 0).then(|| seen as f64 / asked as f64)
 }
 
-/// What a tool with this rule would show for these runs.
+/// Returns the score that a tool with this rule would show for these runs.
 fn score(rule: Scoring, runs: &[Round]) -> Option<Score> {
     let Scoring::Best = rule;
     Some(Score {
@@ -245,14 +246,14 @@ fn warnings(result: &CaseResult) -> Vec<String> {
         warnings
             .push(format!("{corrupted} {} did not hold what was written there", plural(corrupted, "block")));
     }
-    // Of loads on files some neither read nor write.
+    // Some loads on files neither read nor write data, but have a rate all the same.
     let is_idle = |run: &Round| run.requested.reads == 0 && run.requested.writes == 0 && run.iops == 0.0;
     if !result.runs.is_empty() && result.runs.iter().all(is_idle) {
         warnings.push("nothing was measured: no request was issued".into());
     }
     let stalled = runs_stalled(result);
     if stalled > 0.0 {
-        // As short as the figure allows: 6, 0.25.
+        // Rounded to a thousandth, without trailing zeroes: 6, 0.25.
         let stalled = (stalled * 1000.0).round() / 1000.0;
         warnings.push(format!("{stalled} s without any progress (stall)"));
     }
@@ -267,7 +268,7 @@ fn warnings(result: &CaseResult) -> Vec<String> {
     warnings
 }
 
-/// Bytes of the mean request: all are alike unless the case's shape says otherwise.
+/// The mean size of a request in bytes: the case's block, unless its shape says that sizes differ.
 fn mean_block(result: &CaseResult) -> f64 {
     let sum = |of: fn(&Round) -> f64| result.runs.iter().map(of).sum::<f64>();
     let (mb, iops) = (sum(|run| run.mb_per_s * run.seconds), sum(|run| run.iops * run.seconds));

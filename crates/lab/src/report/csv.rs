@@ -1,10 +1,10 @@
-//! CSV (RFC 4180, UTF-8, line feeds), one line for each ratio and for each result of the base, for a spreadsheet or a data
-//! frame.
+//! CSV (RFC 4180, UTF-8, line feeds) for spreadsheets and data frames: one line for each ratio, and one for each result
+//! that has no ratio.
 
 use super::document::{CaseResult, Document, Estimate, Round};
 use crate::statistics::total;
 
-/// The columns: name, and the value. Values that were not measured are empty.
+/// A column: its name, and the function that gives its value. A value that was not measured is empty.
 type Field = (&'static str, fn(&CaseResult, Option<&Estimate>) -> String);
 
 const FIELDS: &[Field] = &[
@@ -53,7 +53,7 @@ const FIELDS: &[Field] = &[
     ("corrupted_blocks", |result, _| sum(result, |run| run.corrupted_blocks)),
 ];
 
-/// Every ratio of the report, and the base's own results.
+/// Returns every ratio of the report, and the results that have none, as CSV.
 pub fn render(document: &Document) -> String {
     let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
     let mut text = names.join(",") + "\n";
@@ -84,7 +84,7 @@ fn sum(result: &CaseResult, count: fn(&Round) -> u64) -> String {
     total(result.runs.iter().map(count)).to_string()
 }
 
-/// Empty where the device was not watched.
+/// Sums a count of the device over all runs; empty where the device was not observed.
 fn device(result: &CaseResult, count: fn(&Round) -> Option<u64>) -> String {
     let counts: Option<Vec<u64>> = result.runs.iter().map(count).collect();
     counts

@@ -1,4 +1,4 @@
-//! Two saved reports side by side: what became faster or slower, and what else was different.
+//! Two saved reports compared: which cases became faster or slower, and which conditions differ.
 
 use super::document::{CaseResult, Document};
 use super::table::{plain_markdown, styled};
@@ -8,27 +8,27 @@ use super::{Cell, Column, Table, Tone, format};
 use crate::estimate;
 use std::fmt::Write;
 
-/// What differs between two reports.
+/// The differences between two reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diff {
-    /// Conditions that differ: name, before, after.
+    /// The conditions that differ: name, value before, value after.
     pub conditions: Vec<(String, String, String)>,
-    /// Every case that both measured on a target of the same name.
+    /// Every case that both reports measured on a target of the same name.
     pub cases: Vec<CaseDiff>,
-    /// `CASE on TARGET` that only the first measured.
+    /// The cases that only the first report measured, as `CASE on TARGET`.
     pub only_before: Vec<String>,
-    /// `CASE on TARGET` that only the second measured.
+    /// The cases that only the second report measured, as `CASE on TARGET`.
     pub only_after: Vec<String>,
 }
 
-/// One case on one target, before and after.
+/// One case on one target in both reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseDiff {
-    /// The workload.
+    /// The name of the workload.
     pub workload: String,
-    /// The case with its direction.
+    /// The name of the case with its direction.
     pub case: String,
-    /// The target.
+    /// The name of the target.
     pub target: String,
     /// Whether the load differs although the name is the same: block size, depth, workers, shares or durability.
     pub another_load: bool,
@@ -36,15 +36,15 @@ pub struct CaseDiff {
     pub before: f64,
     /// Throughput after, MB/s.
     pub after: f64,
-    /// After as a multiple of before; `None` where it is no number.
+    /// The throughput after divided by that before; `None` if that is not a positive number.
     pub ratio: Option<f64>,
-    /// Half the interval of the ratio as a share of it, from how far the slices of each report lie apart; `None` where
-    /// there are too few.
+    /// Half the width of the ratio's confidence interval, as a share of the ratio, from the scatter of slices within
+    /// each report; `None` where there are too few slices.
     pub uncertainty: Option<f64>,
 }
 
 impl CaseDiff {
-    /// Whether the slices tell which one is faster.
+    /// Whether the slices are enough to say which report is faster, and the loads are the same.
     pub fn is_told(&self) -> bool {
         let far =
             self.ratio.zip(self.uncertainty).is_some_and(|(ratio, half)| ratio.ln().abs() > half.ln_1p());
@@ -54,7 +54,7 @@ impl CaseDiff {
 
 const NOTE: &str = "Two reports lie apart in time: what else the machine did is in every difference. Faint ones could be chance.";
 
-/// `−27 % ±3`.
+/// Formats a change with its uncertainty: `−27 % ±3`.
 fn change(case: &CaseDiff) -> Cell {
     let Some(ratio) = case.ratio.filter(|_| !case.another_load) else { return Cell::default() };
     let half =
@@ -67,7 +67,8 @@ fn change(case: &CaseDiff) -> Cell {
     }
 }
 
-/// After against before, for one of so many cases.
+/// Returns the ratio of the two rates and its uncertainty. The error rate is divided by the number of `cases`, so that
+/// it holds for all cases together (Bonferroni).
 fn compared(before: &CaseResult, after: &CaseResult, cases: usize) -> (Option<f64>, Option<f64>) {
     let ratio = after.mb_per_s / before.mb_per_s;
     let rates = |result: &CaseResult| result.slices().map(|(_, slice)| slice.iops).collect::<Vec<f64>>();
@@ -86,8 +87,7 @@ impl Diff {
             only_after: Vec::new(),
         };
         for ((name, old), (_, new)) in conditions(before).into_iter().zip(conditions(after)) {
-            // Two runs never start at the same time, and which chance counts follows from the figures: no differences worth
-            // a line.
+            // The start always differs, and the level ("Told") follows from the figures: neither is worth a line.
             if old != new && !["Started", "Told"].contains(&name) {
                 diff.conditions.push((name.into(), old, new));
             }
@@ -116,7 +116,7 @@ impl Diff {
         diff
     }
 
-    /// For a terminal.
+    /// Renders the differences for a terminal.
     pub fn terminal(&self, colour: bool) -> String {
         let mut text = wrapped(&self.summary(), "");
         for table in self.tables() {
@@ -133,7 +133,7 @@ impl Diff {
         text
     }
 
-    /// As Markdown.
+    /// Renders the differences as Markdown.
     pub fn markdown(&self) -> String {
         let mut text = format!("# Two reports compared\n\n{}\n", plain_markdown(&self.summary()));
         for table in self.tables() {

@@ -1,10 +1,10 @@
-//! The JSON document: what a comparison measured, and under which conditions.
+//! The JSON document: the measurements of a comparison, and the conditions under which they were made.
 //!
 //! Units are part of the names: `_bytes` are bytes, `mb` is 1,000,000 bytes (as CrystalDiskMark and Iometer's "MBps
 //! (Decimal)" count), `_us` microseconds, `_s` and `_seconds` seconds, `_percent` 0 to 100. All numbers are finite.
 //!
-//! The same types read and write the document. A field that this version does not know is ignored on reading, so a
-//! report of a later version with the same schema name can be opened; [`JSON_SCHEMA`] describes exactly what this
+//! The same types read and write the document. Reading ignores fields that this version does not have, so a report of a
+//! later version with the same schema name can be opened; [`JSON_SCHEMA`] describes exactly the fields that this
 //! version writes.
 
 use crate::estimate::ERRORS;
@@ -18,7 +18,7 @@ pub const SCHEMA: &str = "platter-report/2";
 /// The published JSON Schema (draft 2020-12) of the document.
 pub const JSON_SCHEMA: &str = include_str!("../../schema/platter-report-2.schema.json");
 
-/// The name of the target that others are compared with.
+/// The name of the raw device as a target.
 pub const RAW: &str = "raw";
 
 /// Lower edges of Iometer's response-time bins, in microseconds. The last bin has no upper edge.
@@ -27,54 +27,54 @@ pub const RESPONSE_TIME_BINS_US: [u64; 21] = [
     500_000, 1_000_000, 2_000_000, 4_700_000, 5_000_000, 10_000_000,
 ];
 
-/// The response-time bin that a request of this many microseconds falls into.
+/// Returns the index of the response-time bin for a request that took `us` microseconds.
 pub fn response_time_bin(us: u64) -> usize {
     RESPONSE_TIME_BINS_US.partition_point(|&edge| edge <= us) - 1
 }
 
-/// What a comparison measured.
+/// A saved or finished comparison: settings, measurements and conclusions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Document {
-    /// [`SCHEMA`].
+    /// The schema of the document: [`SCHEMA`].
     pub schema: String,
     /// When the comparison started, RFC 3339 in UTC.
     pub created: String,
-    /// The command line that repeats it.
+    /// The command line that repeats the comparison.
     pub command: String,
-    /// Why it holds less than was asked for; absent if it is whole.
+    /// Why the document holds less than was asked for; absent if it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// What the person who ran it said of it, for comparing many: `--label rack=b7`.
+    /// Labels that the user gave the report, for comparing many: `--label rack=b7`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// The machine and the device.
     pub environment: Environment,
-    /// What was the same for every target.
+    /// The settings that were the same for every target.
     pub settings: Settings,
     /// Lower edges of the bins that [`Round::response_times`] counts, in microseconds.
     pub response_time_bins_us: Vec<u64>,
-    /// What was compared, in the order in which reports show it.
+    /// The targets that were compared, in the order in which reports show them.
     pub targets: Vec<Target>,
-    /// Comparisons that the report answers beside those with the base.
+    /// Pairs of targets that the report compares, besides each target with the base.
     pub pairs: Vec<Pair>,
     /// One entry for each target and case.
     pub results: Vec<CaseResult>,
-    /// The level at which differences are told and intervals are given: see [`crate::estimate`].
+    /// The level at which differences are called and intervals are given: see [`crate::estimate`].
     pub level: f64,
-    /// What it comes to, in sentences.
+    /// The answer that the report begins with, in sentences.
     pub answer: Vec<String>,
-    /// What the machine had to do with the figures, as far as it tells.
+    /// Sentences about how the machine may have influenced the figures.
     pub machine: Vec<String>,
-    /// What to know before trusting the figures.
+    /// Sentences that a reader should know before trusting the figures.
     pub warnings: Vec<String>,
 }
 
-/// One target against another.
+/// One target that is compared with another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
-    /// [`Target::name`].
+    /// The target's name, as in [`Target::name`].
     pub target: String,
-    /// The target that stands for 1.
+    /// The name of the target that the ratio is relative to.
     pub base: String,
 }
 
@@ -88,38 +88,38 @@ pub struct Environment {
     pub cpu: String,
     /// Processors that the process may run on.
     pub cores: u32,
-    /// Main memory.
+    /// Main memory of the machine.
     pub memory_bytes: u64,
     /// Kernel name and release.
     pub kernel: String,
     /// Operating system or distribution.
     pub os: String,
-    /// Version of Platter that measured.
+    /// Version of Platter that made the measurements.
     pub platter_version: String,
-    /// The device that every target lies on.
+    /// The device that the targets are on.
     pub device: DeviceInfo,
 }
 
-/// The device that every target lies on.
+/// The device that the targets are on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceInfo {
-    /// Path, `mirror:PATH,PATH`, `mem:SIZE`, or `directories of the host` where no target lies on a device.
+    /// Path, `mirror:PATH,PATH`, `mem:SIZE`, or `directories of the host` where no target is on a device.
     pub name: String,
     /// `image`, `block device`, `mirror`, `memory` or `no device`.
     pub kind: String,
-    /// Size of the region that was used.
+    /// Size of the device in bytes.
     pub size_bytes: u64,
-    /// Logical sector in bytes.
+    /// Size of a logical sector in bytes.
     pub logical_sector: u32,
-    /// Physical sector in bytes.
+    /// Size of a physical sector in bytes.
     pub physical_sector: u32,
-    /// Model of the drive, where the host tells.
+    /// Model of the drive, where the host reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Version of its firmware, where the host tells.
+    /// Version of the drive's firmware, where the host reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// Whether the drive has platters, where the host tells.
+    /// Whether the drive has rotating platters, where the host reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
     /// File system of the host that holds an image.
@@ -127,59 +127,59 @@ pub struct DeviceInfo {
     pub host_file_system: Option<String>,
 }
 
-/// What was the same for every target.
+/// The settings that were the same for every target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// `quick` or `full`.
     pub preset: String,
-    /// The target that stands for 1.
+    /// The name of the target that all others are compared with.
     pub base: String,
-    /// How often all cases were gone through.
+    /// The number of rounds: how often all cases were run.
     pub rounds: u32,
     /// Seed of offsets, data and the order of slices.
     pub seed: u64,
     /// Whether the caches of the host were bypassed.
     pub direct: bool,
-    /// Whether each target had a region of the device (or memory) of its own, so that all took turns slice by slice;
-    /// otherwise the same region was made anew for each, and all cases ran on it in a row.
+    /// Whether each target had a region of the device (or memory) of its own, so that slices of all targets alternated;
+    /// otherwise one region was made anew for each target, and all cases ran on it before the next target.
     pub own_regions: bool,
     /// The largest of the workloads' spans, for which every target was made.
     pub span_bytes: u64,
-    /// What each workload asked for.
+    /// The settings of each workload.
     pub workloads: Vec<WorkloadSettings>,
 }
 
-/// What a workload asked for.
+/// The settings of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadSettings {
-    /// [`Case::workload`].
+    /// The workload's name, as in [`Case::workload`].
     pub name: String,
-    /// As people call it.
+    /// The workload's title, for people.
     pub title: String,
-    /// When a write counts as done: `direct`, `write-through` or `fsync_every=N`.
+    /// When a write must have become durable: `direct`, `write-through` or `fsync_every=N`.
     pub durability: String,
-    /// Bytes that offsets are drawn from.
+    /// The number of bytes that offsets are drawn from.
     pub span_bytes: u64,
     /// Measured time of a case on each target in a round; 0 where cases end by count.
     pub seconds: f64,
 }
 
-/// What was compared.
+/// A target of the comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// As on the command line: `raw`, `fat32`, `dir:/tmp`.
+    /// The name on the command line: `raw`, `fat32`, `dir:/tmp`.
     pub name: String,
-    /// As a person would say it: `FAT32, 32 KiB clusters`.
+    /// The title for people: `FAT32, 32 KiB clusters`.
     pub title: String,
-    /// What heads its column: the name, or `dir:ext4` for a directory.
+    /// The heading of the target's column: the name, or `dir:ext4` for a directory.
     pub short: String,
-    /// `raw`, `volume` (a file system of ours on the device) or `directory` (of a mounted file system).
+    /// `raw`, `volume` (a file system of Platter on the device) or `directory` (of a mounted file system).
     pub kind: String,
-    /// How it was made: cluster size, file system and options of a mount.
+    /// How the target was made: cluster size, file system and mount options.
     pub details: String,
 }
 
-/// Whether a case reads, writes or does both.
+/// The direction of a case's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -188,15 +188,15 @@ pub enum Direction {
     Read,
     /// Writes only.
     Write,
-    /// Both.
+    /// Reads and writes.
     Mix,
 }
 
 impl Direction {
-    /// All, in the order in which reports show them.
+    /// All directions, in the order in which reports show them.
     pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Mix];
 
-    /// `read`, `write` or `mix`.
+    /// The direction as in the document: `read`, `write` or `mix`.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Read => "read",
@@ -206,15 +206,15 @@ impl Direction {
     }
 }
 
-/// How a tool makes one figure of several runs.
+/// The rule by which a tool makes one figure of several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scoring {
-    /// CrystalDiskMark's rule: of all loops the highest throughput, the highest IOPS and the lowest mean latency.
+    /// CrystalDiskMark's rule: the highest throughput, the highest IOPS and the lowest mean latency of all loops.
     Best,
 }
 
-/// The load: what the application asks for.
+/// The load of a case: the requests that the application makes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// The workload that the case belongs to: `iometer`.
@@ -224,32 +224,32 @@ pub struct Case {
     pub name: String,
     /// Reads, writes or both.
     pub direction: Direction,
-    /// Bytes of a request; of the largest if they differ.
+    /// Bytes of a request; of the largest request if sizes differ.
     pub block_bytes: u64,
-    /// What more there is to say of the load: sizes that differ, how places are spread, a rate.
+    /// Further properties of the load in words: sizes that differ, the spread of places, a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
-    /// Requests that each worker keeps outstanding.
+    /// The number of requests that each worker keeps in flight.
     pub queue_depth: u32,
-    /// Workers, each a thread.
+    /// The number of workers, each a thread.
     pub workers: u32,
-    /// Share of requests at random offsets; the others follow their predecessor.
+    /// Share of requests at random offsets; each of the others follows the request before it.
     pub random_percent: u8,
     /// Share of reads.
     pub read_percent: u8,
-    /// When a write counts as done: `direct`, `write-through` or `fsync_every = N`.
+    /// When a write must have become durable: `direct`, `write-through` or `fsync_every=N`.
     pub durability: String,
-    /// The rule of the tool that the case comes from, if it has one beside the median.
+    /// The scoring rule of the tool that the case comes from, if that tool does not show a plain median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scoring: Option<Scoring>,
-    /// Labels of the cases of its workload that ran at the same time: processor time, what was asked for and what the
-    /// storage saw are of all of them together.
+    /// The labels of the cases of the workload that ran at the same time. Processor time, requested I/Os and traffic of
+    /// the device then belong to all of them together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
 }
 
 impl Case {
-    /// The size of its requests in words.
+    /// The block size in words, with the shape of the load.
     pub fn block_words(&self) -> String {
         let size = super::format::size(self.block_bytes);
         match &self.shape {
@@ -258,12 +258,13 @@ impl Case {
         }
     }
 
-    /// Whether both are the same case of the same workload.
+    /// Whether both are the same case of the same workload, by name and direction.
     pub fn is_same(&self, other: &Case) -> bool {
         self.workload == other.workload && self.name == other.name && self.direction == other.direction
     }
 
-    /// `SEQ1M Q8T1 read`: unique inside its workload. A name that has the direction keeps it once.
+    /// The case's name with the direction: `SEQ1M Q8T1 read`. Unique inside its workload. A direction that the name
+    /// contains already is not repeated.
     pub fn label(&self) -> String {
         let direction = self.direction.name();
         let mut words = self.name.split(|c: char| !c.is_alphanumeric());
@@ -275,83 +276,83 @@ impl Case {
     }
 }
 
-/// What one case gave on one target.
+/// The measurements of one case on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaseResult {
-    /// [`Target::name`].
+    /// The target's name, as in [`Target::name`].
     pub target: String,
-    /// The load.
+    /// The case.
     #[serde(flatten)]
     pub case: Case,
-    /// One for each round.
+    /// The measurements of each round.
     pub runs: Vec<Round>,
-    /// Requests a second. This, [`CaseResult::mb_per_s`] and all ratios come from one fit over all slices of the case: see
-    /// [`crate::estimate`].
+    /// Requests per second. This figure, [`CaseResult::mb_per_s`] and all ratios come from one fit over all slices of
+    /// the case: see [`crate::estimate`].
     pub iops: f64,
-    /// 1,000,000 bytes a second.
+    /// Throughput in units of 1,000,000 bytes per second.
     pub mb_per_s: f64,
-    /// Response times of all slices together.
+    /// Response times of the requests of all slices together.
     pub latency_us: Latency,
-    /// How long the syncs took that the durability asks for.
+    /// The durations of the syncs that the durability asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_latency_us: Option<Latency>,
-    /// Over all runs.
+    /// Processor time of all rounds together.
     pub cpu: Cpu,
-    /// Bytes at the device for each byte that was asked for, writes in a case that only writes, reads in one that only
-    /// reads; absent where it cannot be watched.
+    /// Bytes transferred by the device for each byte that was requested: written bytes in a case that only writes, read
+    /// bytes in one that only reads; absent where the device's traffic cannot be observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub amplification: Option<f64>,
-    /// Against the base, and against the bases of pairs that it is the target of.
+    /// The comparison with the base, and with the base of each pair that has this target.
     pub estimates: Vec<Estimate>,
-    /// The figure that the tool which the case comes from would show.
+    /// The score that the tool which the case comes from would show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<Score>,
-    /// What to know about these runs.
+    /// Sentences about problems of these runs.
     pub warnings: Vec<String>,
 }
 
-/// A rate as a multiple of another target's, and how sure that is.
+/// The ratio of a target's rate to another target's, with its uncertainty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The target that stands for 1.
+    /// The name of the target that the ratio is relative to.
     pub base: String,
-    /// The quotient of the rates.
+    /// The quotient of the two rates.
     pub ratio: f64,
-    /// The interval at [`Document::level`]; absent where too few slices ran.
+    /// The lower end of the interval at [`Document::level`]; absent where too few slices ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of the interval; absent where too few slices ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Passes in which both had a slice.
+    /// The number of passes in which both targets had a slice.
     pub passes: u32,
-    /// The smallest difference in percent that would have been told; absent where too few slices ran.
+    /// The smallest difference in percent that would have been called; absent where too few slices ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_percent: Option<f64>,
-    /// What it says.
+    /// The conclusion from the interval.
     pub verdict: Verdict,
-    /// Why it is faster than the raw device, or that nothing explains it.
+    /// An explanation of how the target can be faster than the raw device, or a remark that it is implausible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
 
-/// What an estimate says.
+/// The conclusion from an estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Its rate is lower: the interval lies below 1.
+    /// The target's rate is lower: the interval lies below 1.
     Slower,
-    /// Its rate is higher: the interval lies above 1.
+    /// The target's rate is higher: the interval lies above 1.
     Faster,
-    /// A difference of more than [`Estimate::resolution_percent`] would have been told.
+    /// The interval includes 1; a difference of more than [`Estimate::resolution_percent`] would have been called.
     NoDifference,
-    /// A difference of more than a tenth could hide.
+    /// The interval includes 1, but is so wide that a difference of more than a tenth is possible.
     #[default]
     Unclear,
 }
 
 impl Verdict {
-    /// As in the document.
+    /// The verdict as in the document.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Slower => "slower",
@@ -361,95 +362,96 @@ impl Verdict {
         }
     }
 
-    /// Whether it tells a difference.
+    /// Whether the verdict says that the rates differ.
     pub fn is_difference(self) -> bool {
         matches!(self, Verdict::Slower | Verdict::Faster)
     }
 }
 
-/// The slices of a case on a target in one round, put together.
+/// All slices of a case on a target in one round, combined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// The round, from 1.
+    /// The number of the round, from 1.
     pub repeat: u32,
-    /// When its first slice began, from the start of the comparison.
+    /// When the first slice of the round began, counted from the start of the comparison.
     pub started_at_seconds: f64,
-    /// Measured time of all slices.
+    /// Measured time of all slices together.
     pub seconds: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// 1,000,000 bytes a second.
+    /// Throughput in units of 1,000,000 bytes per second.
     pub mb_per_s: f64,
-    /// From submission to completion.
+    /// Response times, from submission to completion.
     pub latency_us: Latency,
-    /// The reads of a mix.
+    /// The reads of a mixed case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<Side>,
-    /// The writes of a mix.
+    /// The writes of a mixed case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Side>,
-    /// How long syncs took, where the durability asks for them.
+    /// The durations of syncs, where the durability asks for syncs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_latency_us: Option<Latency>,
-    /// Requests in each bin of [`Document::response_time_bins_us`].
+    /// The number of requests in each bin of [`Document::response_time_bins_us`].
     pub response_times: Vec<u64>,
-    /// Slice by slice.
+    /// The slices of the round.
     pub slices: Vec<Slice>,
-    /// Interval by interval: measured time, in which what others did between slices is left out.
+    /// The timeline, interval by interval. Its time is measured time only: the time of other targets between slices is
+    /// left out.
     pub timeline: Vec<Second>,
-    /// Length of all intervals in which no request completed, and of the waits for the last requests of a slice beyond a
-    /// quarter of a second.
+    /// The length of all intervals in which no request completed, and of the waits for the last requests of a slice
+    /// that exceeded a quarter of a second.
     pub stalled_seconds: f64,
-    /// Time that the volume went on working by itself after slices; it is in [`Round::seconds`].
+    /// Time that the volume went on working by itself after slices; it is included in [`Round::seconds`].
     pub background_seconds: f64,
     /// Processor time of the whole process.
     pub cpu: Cpu,
-    /// Worker by worker.
+    /// The measurements of each worker.
     pub workers: Vec<Worker>,
-    /// What the application asked for, what did not count included.
+    /// The requests of the application, including those that do not count in the rates.
     pub requested: Requested,
-    /// What the storage saw meanwhile; absent where it cannot be watched (a directory of the host).
+    /// The transfers of the device meanwhile; absent where they cannot be observed (a directory of the host).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Traffic>,
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub errors: u64,
-    /// Blocks that were read back and compared.
+    /// The number of blocks whose content was verified.
     pub verified_blocks: u64,
-    /// Blocks that did not hold what was written there.
+    /// The number of blocks that did not hold what was last written there.
     pub corrupted_blocks: u64,
 }
 
-/// One slice: a short run whose figures stand beside those of the other targets a moment before and after.
+/// One slice: a short run of a case on one target, shortly before or after those of the other targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// The pass in its round, from 1: slices of one pass ran one after the other on all targets.
+    /// The number of the pass in its round, from 1: the slices of a pass ran on all targets one after the other.
     pub pass: u32,
-    /// From the start of the comparison.
+    /// When the slice began, counted from the start of the comparison.
     pub started_at_seconds: f64,
     /// Measured time.
     pub seconds: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
     /// Mean response time.
     pub latency_us: f64,
 }
 
-/// Response times in microseconds.
+/// A distribution of response times, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many there are.
+    /// The number of response times.
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Standard deviation; reports of earlier versions have none.
+    /// Standard deviation; absent in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stddev: Option<f64>,
-    /// The fastest request; reports of earlier versions have none.
+    /// The shortest response time; absent in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
     /// Median.
     pub p50: f64,
-    /// 90th percentile. Percentiles that fewer than [`BEYOND`] requests lie beyond are absent.
+    /// 90th percentile. A percentile is absent if fewer than [`BEYOND`] requests lie beyond it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90: Option<f64>,
     /// 95th percentile.
@@ -464,15 +466,15 @@ pub struct Latency {
     /// 99.99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_99: Option<f64>,
-    /// The slowest request.
+    /// The longest response time.
     pub max: f64,
 }
 
-/// A percentile that fewer requests lie beyond is luck.
+/// The least number of requests that must lie beyond a percentile; with fewer it would depend on chance.
 pub const BEYOND: u64 = 5;
 
 impl Latency {
-    /// Every figure with its name, in ascending order of percentile, the mean first.
+    /// All figures with their names: the mean first, then percentiles in ascending order.
     pub fn figures(&self) -> [(&'static str, Option<f64>); 8] {
         [
             ("mean", Some(self.mean)),
@@ -487,29 +489,29 @@ impl Latency {
     }
 }
 
-/// One direction of a mix.
+/// One direction of a mixed case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Side {
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// 1,000,000 bytes a second.
+    /// Throughput in units of 1,000,000 bytes per second.
     pub mb_per_s: f64,
-    /// From submission to completion.
+    /// Response times, from submission to completion.
     pub latency_us: Latency,
 }
 
-/// One interval of a run, usually a second.
+/// One interval of a timeline, usually a second long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// When the interval starts, in seconds from the start of measuring.
+    /// The start of the interval, in seconds of measured time.
     pub second: f64,
-    /// Requests that completed in it, a second.
+    /// Completed requests per second in the interval.
     pub iops: f64,
-    /// 1,000,000 bytes a second.
+    /// Throughput in units of 1,000,000 bytes per second.
     pub mb_per_s: f64,
-    /// Mean of the requests that completed in it.
+    /// Mean response time of the requests that completed in the interval.
     pub latency_us: f64,
-    /// Free space of the file system at its end.
+    /// Free space of the file system at the end of the interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
 }
@@ -521,78 +523,78 @@ pub struct Cpu {
     pub user_s: f64,
     /// In the kernel.
     pub system_s: f64,
-    /// Both, for each request.
+    /// User and system time together, per request.
     pub us_per_io: f64,
-    /// Both, of one processor: above 100 when several are busy.
+    /// User and system time together as a share of one processor's time: above 100 when several processors are busy.
     pub percent: f64,
 }
 
-/// One worker.
+/// The rates of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// 1,000,000 bytes a second.
+    /// Throughput in units of 1,000,000 bytes per second.
     pub mb_per_s: f64,
     /// Mean response time.
     pub latency_us: f64,
 }
 
-/// What the application asked for in the measured time.
+/// The requests of the application during a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requested {
-    /// Read requests.
+    /// The number of read requests.
     pub reads: u64,
-    /// Write requests.
+    /// The number of write requests.
     pub writes: u64,
-    /// Bytes of read requests.
+    /// Bytes of the read requests.
     pub read_bytes: u64,
-    /// Bytes of write requests.
+    /// Bytes of the write requests.
     pub write_bytes: u64,
 }
 
-/// What the storage saw in the measured time.
+/// The transfers of the device during a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Transfers from the device.
+    /// The number of transfers from the device.
     pub reads: u64,
-    /// Transfers to the device.
+    /// The number of transfers to the device.
     pub writes: u64,
-    /// Bytes from the device.
+    /// Bytes read from the device.
     pub read_bytes: u64,
-    /// Bytes to the device.
+    /// Bytes written to the device.
     pub write_bytes: u64,
-    /// Transfers from the device by size, ascending.
+    /// The numbers of transfers from the device by size, ascending.
     pub read_sizes: Vec<SizeCount>,
-    /// Transfers to the device by size, ascending.
+    /// The numbers of transfers to the device by size, ascending.
     pub write_sizes: Vec<SizeCount>,
-    /// Reads that start where the one before ended, of all reads.
+    /// Share of reads that start where the read before ended.
     pub sequential_read_percent: f64,
-    /// Writes that start where the one before ended, of all writes.
+    /// Share of writes that start where the write before ended.
     pub sequential_write_percent: f64,
-    /// Flushes.
+    /// The number of flushes.
     pub flushes: u64,
-    /// Discards.
+    /// The number of discards.
     pub discards: u64,
 }
 
-/// Transfers of one size, or of sizes up to the next in the list.
+/// The number of transfers of one size, or of sizes from this one up to the next in the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeCount {
     /// Bytes of a transfer.
     pub bytes: u64,
-    /// How many.
+    /// The number of transfers.
     pub count: u64,
 }
 
-/// The figure that the tool which the case comes from would show.
+/// The score that the tool which the case comes from would show.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Score {
-    /// How it was made.
+    /// The rule of the tool.
     pub rule: Scoring,
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// 1,000,000 bytes a second.
+    /// Throughput in units of 1,000,000 bytes per second.
     pub mb_per_s: f64,
     /// Mean response time.
     pub latency_us: f64,
@@ -601,19 +603,19 @@ pub struct Score {
 /// Why a saved report cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// Not JSON, or not a report.
+    /// The text is not JSON, or the JSON is not a report.
     #[error("not a report: {0}")]
     Json(#[from] serde_json::Error),
-    /// A report of another kind or age.
+    /// The report has another schema, of another tool or version.
     #[error("the report says its schema is {found:?}; this version reads {SCHEMA:?}")]
     Schema {
-        /// What the document calls itself.
+        /// The schema that the document states.
         found: String,
     },
 }
 
 impl Document {
-    /// A document without results. Add them to `results`, then call [`Document::conclude`].
+    /// Makes a document without results. After adding the `results`, call [`Document::conclude`].
     pub fn new(
         started: SystemTime,
         command: impl Into<String>,
@@ -642,7 +644,8 @@ impl Document {
 
     /// Reads a saved document.
     pub fn from_json(text: &str) -> Result<Self, ReadError> {
-        // The name comes first: what is wrong with a report of another schema would only confuse.
+        // The schema's name is checked first: details that do not match in a report of another schema would only
+        // confuse.
         #[derive(Deserialize)]
         struct Named {
             schema: String,
@@ -662,12 +665,12 @@ impl Document {
         text
     }
 
-    /// The result of a case on a target.
+    /// Returns the result of a case on a target.
     pub fn find(&self, target: &str, case: &Case) -> Option<&CaseResult> {
         self.results.iter().find(|result| result.target == target && result.case.is_same(case))
     }
 
-    /// The workloads in the order in which they first occur.
+    /// The names of the workloads, in the order in which they first occur.
     pub fn workloads(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for result in &self.results {
@@ -678,7 +681,7 @@ impl Document {
         names
     }
 
-    /// The cases of a workload in the order in which they first occur, over all targets.
+    /// The cases of a workload, over all targets, in the order in which they first occur.
     pub fn cases(&self, workload: &str) -> Vec<&Case> {
         let mut cases: Vec<&Case> = Vec::new();
         for CaseResult { case, .. } in self.results.iter().filter(|result| result.case.workload == workload) {
@@ -689,40 +692,40 @@ impl Document {
         cases
     }
 
-    /// The target that stands for 1.
+    /// The name of the target that all others are compared with.
     pub fn base(&self) -> &str {
         &self.settings.base
     }
 
-    /// A target by name.
+    /// Returns the target with this name.
     pub fn target(&self, name: &str) -> Option<&Target> {
         self.targets.iter().find(|target| target.name == name)
     }
 
-    /// What heads a target's column.
+    /// Returns the heading of a target's column.
     pub fn short<'a>(&'a self, name: &'a str) -> &'a str {
         self.target(name).map_or(name, |target| &target.short)
     }
 
-    /// What a workload asked for.
+    /// Returns the settings of a workload by its name.
     pub fn workload(&self, name: &str) -> Option<&WorkloadSettings> {
         self.settings.workloads.iter().find(|workload| workload.name == name)
     }
 }
 
 impl CaseResult {
-    /// How it compares with a target.
+    /// Returns the comparison of this result with the target `base`.
     pub fn against(&self, base: &str) -> Option<&Estimate> {
         self.estimates.iter().find(|estimate| estimate.base == base)
     }
 
-    /// All slices, with the round that each belongs to.
+    /// All slices, each with the number of its round.
     pub fn slices(&self) -> impl Iterator<Item = (u32, &Slice)> {
         self.runs.iter().flat_map(|run| run.slices.iter().map(|slice| (run.repeat, slice)))
     }
 }
 
-/// A time as RFC 3339 in UTC, to the second. Times before 1970 are shown as 1970-01-01.
+/// Formats a time as RFC 3339 in UTC, to the second. Times before 1970 are shown as 1970-01-01.
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -1,13 +1,13 @@
-//! The JSON that fio prints with `--output-format=json`, for the tools that read it.
+//! The JSON that fio prints with `--output-format=json`, for tools that read it.
 //!
-//! Each round of a case on a target is a job. Facts: fio's `HOWTO`, section "JSON output", and what fio 3.33 prints, which the
-//! tests compare with this.
+//! Each round of a case on a target becomes a job. Facts: fio's `HOWTO`, section "JSON output", and the output of fio
+//! 3.33, with which the tests compare this one.
 
 use super::document::{CaseResult, Direction, Document, Latency, RESPONSE_TIME_BINS_US, Round, Side};
 use crate::statistics::total;
 use serde_json::{Map, Value, json};
 
-/// The document as fio's JSON.
+/// Renders the document as fio's JSON.
 pub fn render(document: &Document) -> String {
     let rounds = document
         .results
@@ -66,7 +66,7 @@ fn job(document: &Document, group: usize, result: &CaseResult, run: &Round) -> V
     })
 }
 
-/// What fio calls an I/O that failed for a reason that the report does not keep.
+/// The error number for failed I/Os; the report does not keep the reason of a failure.
 const EIO: i32 = 5;
 
 fn pattern(direction: Direction, random_percent: u8) -> &'static str {
@@ -80,12 +80,13 @@ fn pattern(direction: Direction, random_percent: u8) -> &'static str {
     }
 }
 
-/// Reads, writes or trims of a job. What was not measured is 0 where fio's readers expect a number, as in jobs without any.
+/// Returns the object for the reads, writes or trims of a job. Figures that were not measured are 0, as fio prints them
+/// for a direction without I/O.
 fn side(side: &Side, run: &Round) -> Value {
     let bytes_a_second = side.mb_per_s * 1e6;
     let bytes = (bytes_a_second * run.seconds).round();
     let latency = &side.latency_us;
-    // Slices tell of both directions together; each has its share of every one.
+    // The rates of slices are of both directions together; each direction has a constant share of them.
     let share = if run.iops > 0.0 { side.iops / run.iops } else { 0.0 };
     let rates: Vec<f64> = run.slices.iter().map(|slice| slice.iops * share).collect();
     let rates = Spread::of(if latency.count == 0 { &[] } else { &rates });
@@ -121,8 +122,8 @@ fn side(side: &Side, run: &Round) -> Value {
     Value::Object(of)
 }
 
-/// Response times in nanoseconds. The engine measures from just before an I/O is given away until it is done; that is fio's
-/// `lat`, and its `clat` where giving away takes no time.
+/// Returns response times in nanoseconds. The engine measures from just before an I/O is submitted until it is
+/// finished: that is fio's `lat`, and also its `clat` if submission takes no time.
 fn times(latency: &Latency, with_percentiles: bool) -> Value {
     let ns = |us: f64| (us * 1e3).round() as u64;
     let mut of = json!({
@@ -147,7 +148,8 @@ fn times(latency: &Latency, with_percentiles: bool) -> Value {
     of
 }
 
-/// fio's bins of response times, each with its upper edge in nanoseconds; a bin begins where the one before ends.
+/// fio's bins of response times, each with its name and its upper edge in nanoseconds; each bin begins at the edge of
+/// the one before.
 type Bins<const COUNT: usize> = [(&'static str, u64); COUNT];
 
 const fn bins<const COUNT: usize>(edges: [(&'static str, u64); COUNT], unit: u64) -> Bins<COUNT> {
@@ -179,13 +181,13 @@ const MILLISECONDS: Bins<12> = {
     bins([a, b, c, d, e, f, g, h, i, j, ("2000", 2000), (">=2000", u64::MAX)], 1_000_000)
 };
 
-/// The percentage of I/Os in each of fio's bins. The report's own are wider: what is in one of them counts in the first of
-/// fio's that ends no earlier.
+/// Returns the percentage of I/Os in each of fio's bins. The bins of the report are wider than fio's: the I/Os of one
+/// are counted in the first of fio's bins that ends no earlier.
 fn shares<const COUNT: usize>(run: &Round, bins: &Bins<COUNT>) -> Value {
     let all: u64 = total(run.response_times.iter().copied());
     let ends = RESPONSE_TIME_BINS_US.iter().skip(1).map(|us| us * 1000).chain([u64::MAX]);
     let of: Vec<(u64, u64)> = ends.zip(run.response_times.iter().copied()).collect();
-    // The unit that is next smaller has what ends where this one's first bin begins.
+    // I/Os of bins that end at or before this time belong to the next smaller unit.
     let begin = bins[0].1 / 2;
     let mut before = begin;
     let mut shares = Map::new();
@@ -198,7 +200,7 @@ fn shares<const COUNT: usize>(run: &Round, bins: &Bins<COUNT>) -> Value {
     Value::Object(shares)
 }
 
-/// How rates of slices lie.
+/// The distribution of the rates of slices.
 #[derive(Default)]
 struct Spread {
     count: usize,

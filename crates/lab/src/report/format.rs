@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// With commas between thousands and `decimals` places.
+/// Formats a number with commas between thousands and `decimals` decimal places.
 fn grouped(value: f64, decimals: usize) -> String {
     let plain = format!("{value:.decimals$}");
     let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |digits| ("−", digits));
@@ -19,12 +19,12 @@ fn grouped(value: f64, decimals: usize) -> String {
     text
 }
 
-/// A whole number: `1,234,567`.
+/// Formats a whole number: `1,234,567`.
 pub fn count(value: f64) -> String {
     grouped(value, 0)
 }
 
-/// A rate or a time to about four figures: `7,004`, `558.0`, `43.42`, `0.633`.
+/// Formats a rate or a time with about four significant figures: `7,004`, `558.0`, `43.42`, `0.633`.
 pub fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 1000.0 || size == 0.0 => 0,
@@ -35,7 +35,7 @@ pub fn figure(value: f64) -> String {
     grouped(value, decimals)
 }
 
-/// Microseconds in the unit that suits: `86.2 µs`, `1.24 ms`, `2.10 s`.
+/// Formats microseconds in a suitable unit: `86.2 µs`, `1.24 ms`, `2.10 s`.
 pub fn micros(us: f64) -> String {
     let (value, unit) = match us.abs() {
         size if size < 999.5 => (us, "µs"),
@@ -50,12 +50,12 @@ pub fn micros(us: f64) -> String {
     format!("{} {unit}", grouped(value, decimals))
 }
 
-/// A size in powers of two: `512 B`, `4 KiB`, `1.5 GiB`.
+/// Formats a size with powers of two: `512 B`, `4 KiB`, `1.5 GiB`.
 pub fn size(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 
-/// An amount of data in powers of ten: `4.9 GB`.
+/// Formats an amount of data with powers of ten: `4.9 GB`.
 pub fn volume(bytes: f64) -> String {
     scaled(bytes, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
@@ -70,11 +70,11 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
     format!("{value:.decimals$} {}", units[unit])
 }
 
-/// A difference in percent without its sign of percent: `−27`, `+4.2`.
+/// Formats a difference in percent, without the percent sign: `−27`, `+4.2`.
 pub fn percent(percent: f64) -> String {
     let size = percent.abs();
     let text = if size >= 9.95 { format!("{size:.0}") } else { format!("{size:.1}") };
-    // "−0.0" would claim a direction that the figure does not show.
+    // A rounded "−0.0" would suggest a direction that the figure does not show.
     match text.as_str() {
         "0.0" => "0".into(),
         _ if percent < 0.0 => format!("−{text}"),
@@ -82,7 +82,7 @@ pub fn percent(percent: f64) -> String {
     }
 }
 
-/// A bound in percent, never rounded down: `6`, `0.7`.
+/// Formats a bound in percent, never rounded down: `6`, `0.7`.
 pub fn percent_up(percent: f64) -> String {
     if percent <= 0.9 {
         format!("{:.1}", (percent * 10.0).ceil() / 10.0)
@@ -91,18 +91,18 @@ pub fn percent_up(percent: f64) -> String {
     }
 }
 
-/// A ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
+/// Formats a ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
 pub fn change(ratio: f64) -> String {
     format!("{} %", percent((ratio - 1.0) * 100.0))
 }
 
-/// A small chance: `0.0012`.
+/// Formats a small probability: `0.0012`.
 pub fn chance(chance: f64) -> String {
     let digits = if chance > 0.0 { (2.0 - chance.log10()).ceil().clamp(2.0, 12.0) as usize } else { 2 };
     format!("{chance:.digits$}").trim_end_matches('0').to_owned()
 }
 
-/// Seconds as a length of time: `45 s`, `12 min`, `12 h`.
+/// Formats a duration in seconds: `45 s`, `12 min`, `12 h`.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 120.0 => format!("{} s", (seconds * 100.0).round() / 100.0),

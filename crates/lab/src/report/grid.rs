@@ -1,36 +1,37 @@
-//! The grids: rows are cases, columns are targets. All views show these tables.
+//! The grids of the report: rows are cases, columns are targets. All views show these tables.
 
 use super::document::{Case, CaseResult, Document, Estimate, Verdict};
 use super::published;
 use super::{Cell, Column, Table, Tone, format};
 
-/// Marks a ratio above the base that what reached the storage explains, and one that nothing explains.
+/// The marks of a ratio above that of the raw device: one that the device's traffic explains, and one that nothing
+/// explains.
 const EXPLAINED: &str = "*";
 const IMPLAUSIBLE: &str = "!";
 
-/// Whether people judge a workload by IOPS: all its requests are small.
+/// Whether a workload is judged by IOPS, rather than MB/s: all its blocks are small.
 fn counts_iops(document: &Document, workload: &str) -> bool {
     document.cases(workload).iter().all(|case| case.block_bytes <= 64 << 10)
 }
 
-/// The rate of a result as people judge its workload.
+/// The rate of a result, in the unit by which its workload is judged.
 fn rate(result: &CaseResult, by_iops: bool) -> String {
     if by_iops { format::count(result.iops) } else { format::figure(result.mb_per_s) }
 }
 
-/// A workload's title.
+/// The title of a workload.
 pub fn title<'a>(document: &'a Document, workload: &'a str) -> &'a str {
     document.workload(workload).map_or(workload, |settings| &settings.title)
 }
 
-/// The targets with the base first.
+/// The names of the targets, the base first.
 fn base_first(document: &Document) -> Vec<&str> {
     let mut names: Vec<&str> = document.targets.iter().map(|target| target.name.as_str()).collect();
     names.sort_by_key(|name| *name != document.base());
     names
 }
 
-/// Every target as a share of the base, the base itself in its unit.
+/// The grid of shares: every target in percent of the base, and the base itself in MB/s or IOPS.
 pub fn shares(document: &Document, workload: &str) -> Table {
     let by_iops = counts_iops(document, workload);
     let (base, unit) = (document.short(document.base()), if by_iops { "IOPS" } else { "MB/s" });
@@ -48,7 +49,7 @@ pub fn shares(document: &Document, workload: &str) -> Table {
                 Some(result) if *name == document.base() => Cell::plain(rate(result, by_iops)),
                 Some(result) => match result.against(document.base()) {
                     Some(estimate) => share(estimate),
-                    // The base has no such row, so there is nothing to be a share of.
+                    // Without a result of the base there is no ratio, so the rate itself is shown.
                     None => Cell::plain(format!("{} {unit}", rate(result, by_iops))),
                 },
             };
@@ -63,7 +64,8 @@ pub fn shares(document: &Document, workload: &str) -> Table {
     Table { caption, columns, rows: document.cases(workload).iter().map(row).collect() }
 }
 
-/// `71 ±4`: percent of the base with half the interval; `? ±23` where more than a tenth could hide in it.
+/// The cell of a ratio: `71 ±4`, percent of the base with half the width of the interval; `? ±23` where the difference
+/// may be more than a tenth.
 pub fn share(estimate: &Estimate) -> Cell {
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
         return Cell::toned(format!("{} ?", percents(estimate.ratio)), Tone::Faint);
@@ -86,7 +88,8 @@ pub fn share(estimate: &Estimate) -> Cell {
     }
 }
 
-/// How large an effect is: less than a tenth, less than a third, or more.
+/// The strength of a colour for a ratio below 1: 1 for a difference of less than a tenth, 2 for less than a third, 3
+/// for more.
 fn strength(ratio: f64) -> u8 {
     match ratio {
         ratio if ratio > 0.9 => 1,
@@ -100,7 +103,7 @@ fn percents(ratio: f64) -> String {
     if percent < 9.95 { format!("{percent:.1}") } else { format::count(percent.round()) }
 }
 
-/// The pairs that the report answers, and what others published of the same.
+/// The table of the report's pairs, with the ratios that others published for the same load.
 pub fn pairs(document: &Document, workload: &str) -> Option<Table> {
     let known = |pair: &&super::document::Pair| {
         let mut results = document.results.iter().filter(|result| result.case.workload == workload);
@@ -131,7 +134,7 @@ pub fn pairs(document: &Document, workload: &str) -> Option<Table> {
     (!pairs.is_empty()).then_some(Table { caption, columns, rows })
 }
 
-/// `73 a`: published percents, each with the letter of its source.
+/// A cell of published ratios in percent, each with the letter of its source: `73 a`.
 fn published_cell(case: &Case, target: &str, base: &str) -> String {
     let ratios = published::ratios(case, target, base).into_iter();
     ratios
@@ -140,7 +143,7 @@ fn published_cell(case: &Case, target: &str, base: &str) -> String {
         .join(", ")
 }
 
-/// Who published what stands in [`pairs`]: `a  NTFS 3.1 vs ReFS 3.9 (…), 2023-09-09`.
+/// The sources of the published ratios in [`pairs`]: `a  NTFS 3.1 vs ReFS 3.9 (…), 2023-09-09`.
 pub fn published_sources(document: &Document) -> Vec<String> {
     let of = |source: &published::Source| {
         document.workloads().into_iter().flat_map(|workload| document.cases(workload)).any(|case| {
@@ -157,7 +160,7 @@ pub fn published_sources(document: &Document) -> Vec<String> {
     published::sources().iter().filter(|source| of(source)).map(line).collect()
 }
 
-/// What the marks mean, and what stands behind them in this report.
+/// Explains the marks that occur in this report, with the cases that they apply to.
 pub fn notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     let all = || {
@@ -194,16 +197,16 @@ pub fn notes(document: &Document) -> Vec<String> {
     notes
 }
 
-/// A figure that can stand in the grid instead of shares.
+/// A figure for which the report has a grid of its own.
 pub struct Metric {
-    /// What it is called.
+    /// The name of the figure.
     pub name: &'static str,
-    /// What is good.
+    /// Whether more or less is better.
     pub hint: &'static str,
     show: fn(&CaseResult) -> Option<String>,
 }
 
-/// The other figures of a grid.
+/// The figures with a grid of their own, besides the shares.
 pub const METRICS: [Metric; 4] = [
     Metric {
         name: "p99 latency",
@@ -227,7 +230,7 @@ pub const METRICS: [Metric; 4] = [
     },
 ];
 
-/// A grid of one metric; `None` where no result has it.
+/// The grid of one figure; `None` where no result has it.
 pub fn metric(document: &Document, workload: &str, metric: &Metric) -> Option<Table> {
     let names = base_first(document);
     let mut columns = vec![Column::words("Case")];

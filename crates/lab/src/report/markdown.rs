@@ -6,7 +6,7 @@ use super::tables::{at_the_device, conditions, every_figure, in_a_line};
 use super::{Document, answer, grid};
 use std::fmt::Write;
 
-/// The report. `published` adds the tables of the published comparisons.
+/// Renders the report as Markdown. `published` adds the tables of the published comparisons.
 pub fn render(document: &Document, published: bool) -> String {
     let mut text = format!("# {}\n\n", plain_markdown(&answer::question(document)));
     if let Some(why) = &document.partial {
@@ -65,7 +65,7 @@ pub fn render(document: &Document, published: bool) -> String {
     text
 }
 
-/// The figures that others published.
+/// Renders the figures that others published.
 pub fn published_section() -> String {
     let mut text = String::from("## Published figures\n\n");
     for source in published::sources() {

@@ -1,7 +1,7 @@
-//! Reports: one JSON document is the truth, and everything people look at is made from it.
+//! Reports: everything that people read is rendered from one JSON document.
 //!
-//! [`Document`] holds what was measured; [`estimate`](crate::estimate) turns slices into ratios, intervals and
-//! verdicts. A document that was saved can be rendered again at any time, on any machine, to the same result.
+//! [`Document`] holds the measurements; [`estimate`](crate::estimate) turns slices into ratios, intervals and verdicts.
+//! A saved document can be rendered again at any time and on any machine, with the same result.
 
 mod answer;
 mod conclude;

@@ -1,7 +1,7 @@
-//! Parquet, for query engines and data frames: a file of each report, a row of each target and case.
+//! Parquet, for query engines and data frames: one file for each report, with a row for each target and case.
 //!
-//! The columns are documented in `docs/machines.md`. [`SCHEMA`] is their version, and stands in the metadata of each file; columns may
-//! be added to it, and none changes what it means.
+//! The columns are documented in `docs/machines.md`. [`SCHEMA`] is the version of the columns, and is stored in each
+//! file's metadata; columns may be added to it, but none changes its meaning.
 
 use super::document::{CaseResult, Document, Estimate, Round};
 use crate::statistics::total;
@@ -20,15 +20,15 @@ use std::sync::Arc;
 /// The value of the key `platter.schema` in a file's metadata.
 pub const SCHEMA: &str = "platter-parquet/1";
 
-/// What a row is made of.
+/// The data from which a row's columns are computed.
 struct ParquetRow<'a> {
     document: &'a Document,
     result: &'a CaseResult,
-    /// Against the report's base.
+    /// The comparison with the report's base.
     estimate: Option<&'a Estimate>,
 }
 
-/// What a column has of a row; what was not measured is null.
+/// The function that gives a column's value for a row; a value that was not measured is null.
 enum Column {
     Text(fn(&ParquetRow) -> Option<String>),
     Count(fn(&ParquetRow) -> Option<u64>),
@@ -104,7 +104,7 @@ impl ParquetRow<'_> {
         total(self.result.runs.iter().map(of))
     }
 
-    /// The same of what not every run knows.
+    /// Sums a count over all rounds; `None` if it is unknown for a round.
     fn seen(&self, of: fn(&Round) -> Option<u64>) -> Option<u64> {
         self.result.runs.iter().map(of).collect::<Option<Vec<u64>>>().map(|counts| total(counts.into_iter()))
     }
@@ -130,12 +130,13 @@ fn message() -> String {
     text
 }
 
-/// Writes the document as a new file in a directory, which is made if it is not there; returns the path.
+/// Writes the document as a new file in a directory, which is made if it does not exist; returns the file's path.
 ///
-/// Who reads the directory meanwhile sees the whole file or none.
+/// The file appears under its name only when it is complete, so a program that reads the directory never sees a part of
+/// it.
 ///
 /// # Errors
-/// Why the file cannot be written.
+/// The reason why the file cannot be written.
 pub fn append(document: &Document, directory: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(directory)?;
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '-' };
@@ -144,7 +145,7 @@ pub fn append(document: &Document, directory: &Path) -> io::Result<PathBuf> {
     for number in 1u64.. {
         let path = directory.join(format!("{stem}-{number}.parquet"));
         let unfinished = directory.join(format!(".{stem}-{number}.unfinished"));
-        // Another process that writes a report of the same second has this number.
+        // Another process that writes a report of the same second has taken this number.
         match File::create_new(&unfinished) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(error),
@@ -180,7 +181,7 @@ fn write(document: &Document, file: File) -> Result<()> {
                 out.write_batch(&values, Some(&levels), None)?;
             }
             (Count(of), ColumnWriter::Int64ColumnWriter(out)) => {
-                // The schema says that they are unsigned; the bits are the same.
+                // The schema declares these integers unsigned; their bits are stored as they are.
                 let (values, levels) = present(&rows, |row| of(row).map(u64::cast_signed));
                 out.write_batch(&values, Some(&levels), None)?;
             }
@@ -192,7 +193,7 @@ fn write(document: &Document, file: File) -> Result<()> {
         }
         out.close()?;
     }
-    // Keys, and then values, of the labels, which are the same in every row.
+    // The columns of the labels: first the keys, then the values. They are the same in every row.
     let labels = &document.labels;
     for part in [|(key, _): (&String, &String)| key.clone(), |(_, value): (&String, &String)| value.clone()] {
         let mut out = group.next_column()?.expect("the schema has this column");
@@ -201,7 +202,8 @@ fn write(document: &Document, file: File) -> Result<()> {
         };
         let of_row: Vec<ByteArray> = labels.iter().map(part).map(|text| text.as_str().into()).collect();
         let values: Vec<ByteArray> = rows.iter().flat_map(|_| of_row.clone()).collect();
-        // A row without labels has one place that holds nothing; behind the first of a row the others repeat it.
+        // A row without labels has one entry that is undefined. The repetition level is 0 for the first entry of a row
+        // and 1 for the others.
         let places = of_row.len().max(1);
         let defined = vec![i16::from(!of_row.is_empty()); places * rows.len()];
         let repeated: Vec<i16> = (0..defined.len()).map(|at| i16::from(at % places > 0)).collect();
@@ -213,7 +215,7 @@ fn write(document: &Document, file: File) -> Result<()> {
     Ok(())
 }
 
-/// The values of those rows that have one, and for each row whether it has.
+/// Returns the values of the rows that have one, and for each row 1 if it has a value and 0 if not.
 fn present<T>(rows: &[ParquetRow], of: impl Fn(&ParquetRow) -> Option<T>) -> (Vec<T>, Vec<i16>) {
     let all: Vec<Option<T>> = rows.iter().map(of).collect();
     let levels = all.iter().map(|value| i16::from(value.is_some())).collect();

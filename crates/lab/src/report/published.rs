@@ -1,8 +1,8 @@
-//! Figures that people published of their own comparisons, kept exactly as they stand there.
+//! Figures that others published of their own comparisons, exactly as published.
 //!
-//! They are data (`published/*.toml`): tables as published, and *comparisons* that say which two cells of a table are
-//! the same load on two targets. A measured case corresponds by its load, not by its name, so that a published ratio
-//! can stand beside a measured one.
+//! They are data files (`published/*.toml`): tables as published, and *comparisons* that name two cells of a table
+//! which are the same load on two targets. A measured case is matched to a comparison by its load, not by its name, so
+//! that the report can show the published ratio beside the measured one.
 
 use super::document::Case;
 use super::{Cell, Column, Table};
@@ -30,23 +30,23 @@ pub fn sources() -> &'static [Source] {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// A short name for it, unique; reports cite it.
+    /// A short, unique identifier, by which reports cite the source.
     pub id: String,
-    /// Its title, in its language.
+    /// The title, in its original language.
     pub title: String,
-    /// Who published it, where it says so.
+    /// The author, if stated.
     pub author: Option<String>,
-    /// When, where it says so.
+    /// The date of publication, if stated.
     pub date: Option<String>,
-    /// Where, where it says so.
+    /// The address of the publication, if known.
     pub url: Option<String>,
-    /// The tools that measured.
+    /// The tools with which the author measured.
     pub tool: String,
-    /// Machine and storage.
+    /// The machine and the storage.
     pub hardware: String,
-    /// Load and conditions.
+    /// The load and the conditions.
     pub method: String,
-    /// Where it contradicts itself or leaves something open.
+    /// Remarks on contradictions and gaps of the publication.
     pub notes: Vec<String>,
     table: Vec<PublishedTable>,
     #[serde(default)]
@@ -65,36 +65,37 @@ struct PublishedTable {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// The built-in workload that repeats it.
+    /// The built-in workload that repeats the load.
     pub workload: String,
-    /// What the source calls the load.
+    /// The name of the load in the publication.
     pub case: String,
-    /// The load: `None` where the source does not say.
+    /// Bytes of a request.
     pub block_bytes: u64,
-    /// Requests that each worker keeps outstanding.
+    /// The number of requests that each worker keeps in flight; `None`, as for the following fields, where the
+    /// publication does not state it.
     pub queue_depth: Option<u32>,
-    /// Workers.
+    /// The number of workers.
     pub workers: Option<u32>,
-    /// Share of random offsets.
+    /// Share of requests at random offsets, in percent.
     pub random_percent: Option<u8>,
-    /// Share of reads.
+    /// Share of reads, in percent.
     pub read_percent: u8,
-    /// The target that stands for 1.
+    /// The name of the target that the ratio is relative to.
     pub baseline: String,
-    /// The target that is compared with it.
+    /// The name of the target that is compared with it.
     pub target: String,
     table: usize,
     row: usize,
-    /// Where the baseline stands in another row.
+    /// The row of the baseline's cell, if that is another row.
     base_row: Option<usize>,
     base_column: usize,
     column: usize,
-    /// Where the source gives the difference itself.
+    /// The column in which the publication gives the difference itself, if it does.
     relative_column: Option<usize>,
 }
 
 impl Source {
-    /// Who, when, with what and how: lines for people.
+    /// Describes the publication in lines: author, date, address, tools, hardware, method.
     pub fn about(&self) -> Vec<String> {
         let who = [&self.author, &self.date, &self.url].into_iter().flatten().cloned().collect::<Vec<_>>();
         let mut lines = Vec::new();
@@ -107,10 +108,10 @@ impl Source {
         lines
     }
 
-    /// Its tables.
+    /// The tables of the publication.
     pub fn tables(&self) -> Vec<Table> {
         let table = |published: &PublishedTable| {
-            // A column is one of figures when every cell begins like one.
+            // A column holds figures if every cell is empty or begins with a digit or a sign.
             let is_figure = |text: &String| {
                 text.is_empty()
                     || text.trim_start_matches(['+', '-']).starts_with(|c: char| c.is_ascii_digit())
@@ -130,12 +131,12 @@ impl Source {
         self.table.iter().map(table).collect()
     }
 
-    /// Its comparisons.
+    /// The comparisons of the publication.
     pub fn comparisons(&self) -> &[Comparison] {
         &self.comparison
     }
 
-    /// The ratio of the two cells of a comparison, and the difference in percent where the source gives it itself.
+    /// Returns the ratio of the two cells of a comparison, and the difference in percent if the publication states it.
     pub fn ratio(&self, comparison: &Comparison) -> (f64, Option<f64>) {
         let rows = &self.table[comparison.table].rows;
         let figure = |row: usize, column: usize| -> f64 {
@@ -151,9 +152,10 @@ impl Source {
 }
 
 impl Comparison {
-    /// Whether a measured case is the same load.
+    /// Whether a measured case has the same load as this comparison.
     pub fn corresponds(&self, case: &Case) -> bool {
-        // The NVMe profile of CrystalDiskMark is a workload of its own with the same name in front.
+        // A profile of a built-in workload has the workload's name in front of its own, such as the NVMe profile of
+        // CrystalDiskMark.
         case.workload.starts_with(&self.workload)
             && case.block_bytes == self.block_bytes
             && case.read_percent == self.read_percent
@@ -163,14 +165,14 @@ impl Comparison {
     }
 }
 
-/// The letter that stands for a source beside its figures.
+/// The letter by which tables refer to a source.
 pub fn letter(source: &Source) -> char {
     let place = sources().iter().position(|other| other.id == source.id).unwrap_or(0);
     char::from(b'a' + place as u8)
 }
 
-/// Published ratios of two targets under the same load, each with its source. Targets correspond by their format, whatever
-/// clusters they have.
+/// Returns the published ratios of two targets for the load of a case, each with its source. Targets are matched by
+/// their format, whatever their cluster size.
 pub fn ratios(case: &Case, target: &str, base: &str) -> Vec<(f64, &'static Source)> {
     let format = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
     let (target, base) = (format(target), format(base));

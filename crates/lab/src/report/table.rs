@@ -1,37 +1,37 @@
-//! A table that a terminal, Markdown and HTML can show.
+//! A table that can be rendered for a terminal, as Markdown and as HTML.
 
 use std::fmt::Write;
 
-/// What a cell's figure means for the reader.
+/// The meaning of a cell's figure, which decides its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing in particular.
+    /// No special meaning.
     #[default]
     Plain,
-    /// Better than what it is compared with: by so much, from 1 to 3.
+    /// Better than the figure that it is compared with, by a degree from 1 to 3.
     Better(u8),
-    /// Worse than what it is compared with: by so much, from 1 to 3.
+    /// Worse than the figure that it is compared with, by a degree from 1 to 3.
     Worse(u8),
-    /// Of less weight, such as a difference within the noise.
+    /// Less important, such as a difference within the noise.
     Faint,
 }
 
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// What stands in it.
+    /// The text of the cell.
     pub text: String,
-    /// What it means.
+    /// The meaning of the text.
     pub tone: Tone,
 }
 
 impl Cell {
-    /// A cell that means nothing in particular.
+    /// Makes a cell without a special meaning.
     pub fn plain(text: impl Into<String>) -> Self {
         Cell { text: text.into(), tone: Tone::Plain }
     }
 
-    /// A cell with a meaning.
+    /// Makes a cell with a meaning.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
         Cell { text: text.into(), tone }
     }
@@ -40,19 +40,19 @@ impl Cell {
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading.
+    /// The heading.
     pub title: String,
-    /// Whether it holds figures, which line up on the right.
+    /// Whether the column holds figures, which are aligned on the right.
     pub figures: bool,
 }
 
 impl Column {
-    /// A column of words.
+    /// Makes a column of words.
     pub fn words(title: impl Into<String>) -> Self {
         Column { title: title.into(), figures: false }
     }
 
-    /// A column of figures.
+    /// Makes a column of figures.
     pub fn figures(title: impl Into<String>) -> Self {
         Column { title: title.into(), figures: true }
     }
@@ -61,7 +61,7 @@ impl Column {
 /// A table with a caption. Every row has as many cells as there are columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What it shows, with units.
+    /// The content of the table in words, with units.
     pub caption: String,
     /// Its columns.
     pub columns: Vec<Column>,
@@ -70,7 +70,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// For a terminal: aligned by spaces, and coloured if asked.
+    /// Renders the table for a terminal: aligned with spaces, and with colours if `colour` is set.
     pub fn terminal(&self, colour: bool) -> String {
         let widths = self.widths();
         let mut text = format!("{}\n", styled(&self.caption, "1", colour));
@@ -93,7 +93,7 @@ impl Table {
         text
     }
 
-    /// As a Markdown table with the caption above it.
+    /// Renders a Markdown table with the caption above it.
     pub fn markdown(&self) -> String {
         let mut text = format!("**{}**\n\n", plain_markdown(&self.caption));
         let row = |cells: &mut dyn Iterator<Item = &str>| {
@@ -111,7 +111,7 @@ impl Table {
         text
     }
 
-    /// As an HTML table that scrolls by itself where it is too wide.
+    /// Renders an HTML table in a container that scrolls where the table is too wide.
     pub fn html(&self) -> String {
         let mut text = format!(
             "<div class=scroll tabindex=0 role=region aria-label=\"{0}\"><table><caption>{0}</caption><thead><tr>",
@@ -129,7 +129,7 @@ impl Table {
                     Tone::Plain => escape(&cell.text),
                     tone => format!("<span class={}>{}</span>", tone.class(), escape(&cell.text)),
                 };
-                // The first word of a row names it.
+                // The first cell of a row is its heading.
                 let tag = if index == 0 { "th scope=row" } else { "td" };
                 let end = if index == 0 { "th" } else { "td" };
                 let _ = write!(text, "<{tag}{}>{inner}</{end}>", class(column));
@@ -140,8 +140,8 @@ impl Table {
         text
     }
 
-    /// The same in tables of at most so many columns of a terminal: the first column, and the second too if `keep`
-    /// says so, stand in each. A table with a single other column may be wider.
+    /// Splits the table into tables that are at most `width` columns of a terminal wide; the first `keep` columns of
+    /// the table are repeated in each. A table with only one further column may be wider.
     pub fn split(self, width: usize, keep: usize) -> Vec<Table> {
         if self.width() <= width || self.columns.len() <= keep + 1 {
             return vec![self];
@@ -171,7 +171,7 @@ impl Table {
         parts
     }
 
-    /// Columns that a terminal needs to show it.
+    /// The number of columns of a terminal that the table needs.
     pub fn width(&self) -> usize {
         self.widths().iter().map(|width| width + 2).sum()
     }
@@ -214,18 +214,18 @@ impl Tone {
     }
 }
 
-/// Text in an ANSI style, if colours are wanted.
+/// Puts text into an ANSI style if `colour` is set.
 pub fn styled(text: &str, style: &str, colour: bool) -> String {
     let text = printable(text);
     if colour { format!("\x1b[{style}m{text}\x1b[0m") } else { text }
 }
 
-/// Text without control characters: a name from a report must not move the reader's cursor.
+/// Replaces control characters in the text: a name in a report must not move the reader's cursor.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 
-/// Text that Markdown shows as it is, inside a table too.
+/// Escapes text so that Markdown shows it literally, also inside a table.
 pub fn plain_markdown(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in printable(text).chars() {
@@ -242,7 +242,7 @@ pub fn plain_markdown(text: &str) -> String {
     plain
 }
 
-/// Text as HTML shows it, inside an element or a quoted attribute.
+/// Escapes text for HTML, inside an element or a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,11 +1,11 @@
-//! The tables behind the grids, and the conditions.
+//! The detailed tables that accompany the grids, and the conditions of the comparison.
 
 use super::document::{CaseResult, Direction, Document};
 use super::{Cell, Column, Table, Tone, format, grid};
 use crate::stand::NO_DEVICE;
 use crate::statistics::total;
 
-/// Every figure of every result of a workload.
+/// The table of all figures of all results of a workload.
 pub fn every_figure(document: &Document, workload: &str) -> Table {
     let scored =
         document.results.iter().any(|result| result.case.workload == workload && result.score.is_some());
@@ -72,7 +72,7 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
     Table { caption: format!("{}: every figure", grid::title(document, workload)), columns, rows }
 }
 
-/// What the application asked for and what the storage saw, over all runs.
+/// The table of the requests of the application and the transfers of the device, summed over all runs.
 pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
     let mut rows = Vec::new();
     for case in document.cases(workload) {
@@ -112,26 +112,26 @@ pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
     })
 }
 
-/// One direction of the traffic of all runs of a result.
+/// The requests and transfers in one direction, summed over all runs of a result.
 pub struct Sides {
     /// `read` or `write`.
     pub direction: &'static str,
-    /// What the application asked for.
+    /// The number of requests of the application.
     pub requests: u64,
-    /// Its bytes.
+    /// The bytes of these requests.
     pub requested_bytes: u64,
-    /// What the device saw.
+    /// The number of transfers of the device.
     pub transfers: u64,
-    /// Its bytes.
+    /// The bytes of these transfers.
     pub bytes: u64,
-    /// Transfers by size, ascending.
+    /// The number of transfers by size in bytes, ascending.
     pub sizes: Vec<(u64, u64)>,
-    /// Share of sequential transfers, the mean over the runs.
+    /// Share of sequential transfers in percent, averaged over the runs.
     pub sequential_percent: f64,
 }
 
 impl Sides {
-    /// The directions in which there was traffic; none where the device was not watched.
+    /// The directions in which there was traffic; none where the device's traffic was not observed.
     pub fn of(result: &CaseResult) -> Vec<Sides> {
         let mut sides = Vec::new();
         for reads in [true, false] {
@@ -192,12 +192,12 @@ impl Sides {
         sides
     }
 
-    /// Bytes at the device for each byte that was asked for.
+    /// Bytes transferred by the device for each byte that was requested.
     pub fn amplification(&self) -> f64 {
         if self.requested_bytes == 0 { 0.0 } else { self.bytes as f64 / self.requested_bytes as f64 }
     }
 
-    /// Each size with its share of the transfers: `4 KiB 8 %, 16 KiB 77 %`.
+    /// Lists the sizes with their shares of all transfers: `4 KiB 8 %, 16 KiB 77 %`.
     pub fn describe_sizes(&self) -> String {
         let total: f64 = self.sizes.iter().map(|&(_, count)| count as f64).sum();
         let each = self.sizes.iter().filter(|&&(_, count)| count > 0).map(|&(bytes, count)| {
@@ -209,7 +209,7 @@ impl Sides {
     }
 }
 
-/// The conditions in one line: device, span, seconds, slices.
+/// The most important conditions in one line: device, span, seconds, slices.
 pub fn in_a_line(document: &Document) -> String {
     let Document { environment, settings, .. } = document;
     let device = &environment.device;
@@ -242,7 +242,7 @@ fn counted(count: u64, noun: &str) -> String {
     format!("{count} {}", crate::statistics::plural(count, noun))
 }
 
-/// The conditions: name and value.
+/// The conditions of the comparison: names and values.
 pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
     let Document { environment, settings, .. } = document;
     let device = &environment.device;

@@ -1,4 +1,4 @@
-//! For a terminal: the answer, the grids, what to know, and on demand everything else.
+//! The report for a terminal: the answer, the grids, warnings, and on demand the details.
 
 use super::published;
 use super::table::{printable, styled};
@@ -6,19 +6,19 @@ use super::tables::{at_the_device, conditions, every_figure, in_a_line};
 use super::{Document, Table, answer, grid};
 use std::fmt::Write;
 
-/// Columns that a report takes where nobody says how wide the terminal is, unless a single name is wider.
+/// The width of a report in columns where the terminal's width is unknown; a single long name may be wider.
 pub const WIDTH: usize = 100;
 
-/// What to show, and how.
+/// What to show of a report, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// Columns of the terminal.
+    /// The width of the terminal in columns.
     pub width: usize,
-    /// Colours, for a terminal only; a file or a pipe wants plain text.
+    /// Whether to use colours; for a terminal only, not for a file or a pipe.
     pub colour: bool,
-    /// Every figure, and what the storage saw.
+    /// Whether to show every figure, and the traffic of the device.
     pub details: bool,
-    /// The tables of the published comparisons.
+    /// Whether to show the tables of the published comparisons.
     pub published: bool,
 }
 
@@ -28,7 +28,7 @@ impl Default for View {
     }
 }
 
-/// The report.
+/// Renders the report.
 pub fn render(document: &Document, view: View) -> String {
     let View { width, colour, .. } = view;
     let wrapped = |text: &str, indent: &str| wrapped_to(text, indent, width);
@@ -100,7 +100,7 @@ pub fn render(document: &Document, view: View) -> String {
     text
 }
 
-/// The figures that others published.
+/// Renders the figures that others published.
 pub fn published_section(width: usize, colour: bool) -> String {
     let mut text = String::new();
     for source in published::sources() {
@@ -121,7 +121,7 @@ pub fn published_section(width: usize, colour: bool) -> String {
     text
 }
 
-/// Breaks lines between words at [`WIDTH`] columns; lines after the first are indented by two more.
+/// Breaks lines between words at [`WIDTH`] columns; lines after the first are indented by two more columns.
 pub(super) fn wrapped(text: &str, indent: &str) -> String {
     wrapped_to(text, indent, WIDTH)
 }

@@ -1,4 +1,4 @@
-//! Inside a case: response times, their distribution, the timeline, what the storage saw.
+//! The charts of a case: response times, their distribution, the timeline, the traffic of the device.
 
 use super::super::document::{Case, CaseResult, Document, Latency, Round, Second};
 use super::super::tables::Sides;
@@ -8,13 +8,13 @@ use super::{colour, ordered};
 use crate::report::table::escape;
 use std::fmt::Write;
 
-/// Points of a line at most; a longer timeline is drawn in steps of several intervals.
+/// The greatest number of points of a line; of a longer timeline, several intervals are joined into one point.
 pub(crate) const POINTS: usize = 240;
 
-/// Shades for sizes at the device, from the smallest.
+/// The number of shades for transfer sizes.
 const SHADES: usize = 6;
 
-/// Every case of a workload, folded; those that stalled are open.
+/// The cases of a workload, each folded except those with stalls.
 pub fn cases(document: &Document, workload: &str) -> String {
     let mut html = String::new();
     for case in ordered(document.cases(workload)) {
@@ -36,7 +36,7 @@ pub fn cases(document: &Document, workload: &str) -> String {
     html
 }
 
-/// `fat32 94 ±2 · dir:ext4 99 ±3`.
+/// The shares of all targets in a line: `fat32 94 ±2 · dir:ext4 99 ±3`.
 fn summary(document: &Document, results: &[&CaseResult]) -> String {
     let each = results.iter().filter_map(|result| {
         let estimate = result.against(document.base())?;
@@ -45,7 +45,7 @@ fn summary(document: &Document, results: &[&CaseResult]) -> String {
     each.collect::<Vec<_>>().join(" · ")
 }
 
-/// A chart, its key and its figures.
+/// A chart with its title, its key and a table of its figures.
 pub(crate) fn figure(
     title: &str,
     note: &str,
@@ -62,12 +62,12 @@ pub(crate) fn figure(
     format!("<figure{wide}><figcaption>{}</figcaption>{note}{key}{chart}{table}</figure>", escape(title))
 }
 
-/// Which colour and stroke is which target.
+/// The key of a chart: the colour and stroke of each target.
 fn key<'a>(document: &Document, targets: impl Iterator<Item = &'a str>) -> String {
     strokes(targets.map(|target| (colour(document, target), target)))
 }
 
-/// Lines by their class and name.
+/// The key of a chart from the class and the name of each line.
 pub(crate) fn strokes<'a>(lines: impl Iterator<Item = (String, &'a str)>) -> String {
     let mut html = String::from("<ul class=key>");
     for (class, name) in lines {
@@ -81,7 +81,7 @@ pub(crate) fn strokes<'a>(lines: impl Iterator<Item = (String, &'a str)>) -> Str
 }
 
 fn latency(document: &Document, case: &Case, results: &[&CaseResult]) -> String {
-    // The mean is a figure of another kind than the percentiles and would bend the curve: it stands in the table.
+    // The mean is not a percentile and would bend the curve; it is only in the table.
     let percentiles = |latency: &Latency| latency.figures().into_iter().skip(1).collect::<Vec<_>>();
     let all: Vec<f64> =
         results.iter().flat_map(|result| percentiles(&result.latency_us)).filter_map(|(_, us)| us).collect();
@@ -145,7 +145,7 @@ fn latency(document: &Document, case: &Case, results: &[&CaseResult]) -> String 
 
 fn distribution(document: &Document, case: &Case, results: &[&CaseResult]) -> String {
     let edges = &document.response_time_bins_us;
-    // Shares of all requests of all runs of a target.
+    // For each bin, its share of all requests of a target's runs.
     let shares = |result: &CaseResult| -> Option<Vec<f64>> {
         let mut sums = vec![0.0; edges.len()];
         for run in &result.runs {
@@ -158,7 +158,7 @@ fn distribution(document: &Document, case: &Case, results: &[&CaseResult]) -> St
     };
     let all: Vec<(&str, Vec<f64>)> =
         results.iter().filter_map(|result| Some((result.target.as_str(), shares(result)?))).collect();
-    // Bins at the ends in which no target has a visible share only make the others narrow.
+    // Empty bins at both ends are left out, to make the others wider.
     let seen: Vec<usize> =
         (0..edges.len()).filter(|&bin| all.iter().any(|(_, shares)| shares[bin] >= 0.0005)).collect();
     let (Some(&first), Some(&last)) = (seen.first(), seen.last()) else { return String::new() };
@@ -202,7 +202,7 @@ fn distribution(document: &Document, case: &Case, results: &[&CaseResult]) -> St
     )
 }
 
-/// `50–100 µs`; short, only the upper edge that the label stands for: `≤ 100 µs`.
+/// The name of a bin: `50–100 µs`; if `short`, only its upper edge: `≤ 100 µs`.
 fn bin_name(edges: &[u64], bin: usize, short: bool) -> String {
     let edge = |us: u64| match us {
         us if us < 500 => (us as f64, "µs"),
@@ -223,7 +223,7 @@ fn bin_name(edges: &[u64], bin: usize, short: bool) -> String {
     }
 }
 
-/// The run that stands for the others: the one nearest to the median.
+/// The run that is shown as typical: the one whose throughput is nearest to the result's.
 fn typical(result: &CaseResult) -> Option<&Round> {
     let distance = |run: &&Round| (run.mb_per_s - result.mb_per_s).abs();
     result.runs.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
@@ -278,7 +278,7 @@ fn timeline(document: &Document, case: &Case, results: &[&CaseResult]) -> String
     figure("Timeline", note, &key, &chart, Some(table), true)
 }
 
-/// Free space as its change since the start, where it changed at all.
+/// The change of free space since the start, for targets where it changed.
 fn free_space(document: &Document, runs: &[(&str, &Round)], end: f64, x: Vec<Tick>) -> String {
     let changes: Vec<(&str, Vec<(f64, f64)>)> = runs
         .iter()
@@ -326,7 +326,7 @@ fn free_space(document: &Document, runs: &[(&str, &Round)], end: f64, x: Vec<Tic
     format!("<p class=note>Free space, change since the start</p>{}", plot.html())
 }
 
-/// Length of a timeline: its last interval is as long as the one before.
+/// The length of a timeline in seconds; the last interval is taken to be as long as the one before it.
 fn length(timeline: &[Second]) -> f64 {
     match timeline {
         [.., before, last] => last.second + (last.second - before.second),
@@ -334,7 +334,7 @@ fn length(timeline: &[Second]) -> f64 {
     }
 }
 
-/// Intervals joined so that at most [`POINTS`] remain: the middle of each in seconds, and its mean of IOPS.
+/// Joins intervals so that at most [`POINTS`] remain: for each, its beginning in seconds, and the mean of the IOPS.
 fn thinned(timeline: &[Second]) -> Vec<(f64, f64)> {
     let step = timeline.len().div_ceil(POINTS).max(1);
     let middle = |part: &[Second]| {
@@ -344,7 +344,7 @@ fn thinned(timeline: &[Second]) -> Vec<(f64, f64)> {
     timeline.chunks(step).map(middle).collect()
 }
 
-/// Stretches without progress.
+/// The stretches of the timeline in which no request completed.
 fn stalls(document: &Document, target: &str, run: &Round, end: f64) -> Vec<Band> {
     let interval = length(&run.timeline) / run.timeline.len() as f64;
     let mut bands: Vec<Band> = Vec::new();
@@ -379,7 +379,7 @@ pub(crate) fn time_ticks(end: f64) -> Vec<Tick> {
         .collect()
 }
 
-/// At most thirty rows: who needs more has the JSON.
+/// A table of the timeline with at most thirty rows; the JSON document has all intervals.
 fn timeline_table(runs: &[(&str, &Round)], end: f64) -> Table {
     let rows =
         30.0_f64.min(runs.iter().map(|(_, run)| run.timeline.len()).max().unwrap_or(0) as f64).max(1.0);
@@ -400,7 +400,7 @@ fn timeline_table(runs: &[(&str, &Round)], end: f64) -> Table {
     Table { caption: "Mean IOPS".into(), columns, rows: (0..rows as u32).map(row).collect() }
 }
 
-/// 10 µs, 1 ms: ticks of a logarithmic axis need no decimals.
+/// Labels of a logarithmic axis, without decimals: 10 µs, 1 ms.
 fn power_of_ten(us: f64) -> String {
     match us {
         us if us < 999.0 => format!("{us} µs"),

@@ -1,8 +1,8 @@
-//! One self-contained HTML page: no script it needs, no font, no request. It opens offline, in light and dark, on a
-//! desk and on a phone.
+//! One self-contained HTML page that needs no script, no font and no network. It can be read offline, in light and dark
+//! mode, on wide and narrow screens.
 //!
-//! It opens with the answer and the grids; what is behind them is folded. Curves are SVG that stretches, with its labels in
-//! HTML around it. Every chart has its figures in a table below it.
+//! The page begins with the answer and the grids; details are folded. Curves are SVG that stretches to the width of the
+//! page, with labels in HTML around it. Every chart has a table of its figures below it.
 
 pub(crate) mod detail;
 pub(crate) mod plot;
@@ -16,10 +16,10 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Targets beyond this many share colours again; nobody tells more apart.
+/// The number of different colours, which is as many as a reader can tell apart; further targets reuse them.
 const COLOURS: usize = 8;
 
-/// The page. `published` adds the tables of the published comparisons.
+/// Renders the page. `published` adds the tables of the published comparisons.
 pub fn render(document: &Document, published: bool) -> String {
     let mut page = opening(
         &answer::question(document),
@@ -50,7 +50,7 @@ pub fn render(document: &Document, published: bool) -> String {
     ))
 }
 
-/// The beginning of a page by itself, up to its main part: the title, and below it what it comes to.
+/// The beginning of a page up to its main part: the title, and the answer below it.
 pub(crate) fn opening(title: &str, answer: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
@@ -61,13 +61,13 @@ pub(crate) fn opening(title: &str, answer: &str) -> String {
     )
 }
 
-/// Sentences as what a page comes to.
+/// Formats the sentences of an answer as HTML.
 pub(crate) fn sentences(all: &[String]) -> String {
     let paragraphs: String = all.iter().map(|sentence| format!("<p>{}</p>", escape(sentence))).collect();
     format!("<div class=answer>{paragraphs}</div>")
 }
 
-/// The end of a page, with where it comes from.
+/// The end of a page, with a footer that states its origin.
 pub(crate) fn closing(from: &str) -> String {
     format!("</main><footer>{from}</footer></body></html>\n")
 }
@@ -83,7 +83,7 @@ fn answer_section(document: &Document) -> String {
     section + "</div>"
 }
 
-/// The grids of a workload: shares, and other figures one key away, without a script.
+/// The grids of a workload: the shares, and other figures that can be selected without a script.
 fn grids(document: &Document, workload: &str, index: usize) -> String {
     let mut views = vec![("% of base", grid::shares(document, workload))];
     for metric in &grid::METRICS {
@@ -112,7 +112,7 @@ fn grids(document: &Document, workload: &str, index: usize) -> String {
     html + "</section>"
 }
 
-/// A grid as a table: what stands after ± is smaller, and left out where there is no room.
+/// A grid as an HTML table: the uncertainty after ± is in small type, and hidden where there is no room.
 fn grid_html(table: &Table) -> String {
     let html = table.html().replacen("<div class=scroll", "<div class=\"scroll cells\"", 1);
     let mut parts = html.split(" ±");
@@ -140,7 +140,8 @@ fn notes(document: &Document) -> String {
     if list.is_empty() { list } else { format!("<section><ul class=how>{list}</ul></section>") }
 }
 
-/// The cases so that those of one name stand together: read, write and mix in a row, as CrystalDiskMark shows them.
+/// Sorts the cases so that those of one name follow each other: read, write and mix in a row, as CrystalDiskMark shows
+/// them.
 fn ordered(cases: Vec<&Case>) -> Vec<&Case> {
     let first = |case: &Case| cases.iter().position(|other| other.name == case.name);
     let mut sorted = cases.clone();
@@ -148,10 +149,10 @@ fn ordered(cases: Vec<&Case>) -> Vec<&Case> {
     sorted
 }
 
-/// The class that gives a target its colour, the same everywhere on the page.
+/// The CSS class that gives a target its colour, the same everywhere on the page.
 fn colour(document: &Document, target: &str) -> String {
     let position = document.targets.iter().position(|other| other.name == target).unwrap_or(0);
-    // The raw device is the grey that others stand out from.
+    // The raw device is grey, so that the other targets stand out.
     if target == RAW { "c0".into() } else { format!("c{}", 1 + (position.max(1) - 1) % (COLOURS - 1)) }
 }
 
@@ -213,7 +214,7 @@ fn published_section() -> String {
     section + "</section>"
 }
 
-/// Content that opens on demand.
+/// Folds content so that the reader can open it.
 fn folded(title: &str, inner: &str) -> String {
     format!("<details class=fold><summary>{}</summary>{inner}</details>", escape(title))
 }

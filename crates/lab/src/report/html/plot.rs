@@ -1,33 +1,34 @@
-//! Curves and columns: SVG that stretches to any width, with the labels in HTML so that they keep their size.
+//! Line charts and column charts: SVG that stretches to any width, with labels in HTML so that their size does not
+//! change.
 
 use crate::report::table::escape;
 use std::fmt::Write;
 
-/// Size of the drawing in its own units; the page stretches it.
+/// The size of the drawing in its own units; the page stretches it.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 400.0;
 
-/// One line of a plot: a class for its colour, a name, and its points. A gap breaks the line.
+/// One line of a chart: a CSS class for its colour, a name, and its points.
 pub struct Series {
     pub class: String,
     pub name: String,
     pub points: Vec<Point>,
 }
 
-/// A point in shares of the plot (0 to 1, upwards), with what the reader sees on pointing at it.
+/// A point in fractions of the chart's width and height (0 to 1, upwards), with the tooltip that describes it.
 pub struct Point {
     pub x: f64,
     pub y: f64,
     pub title: String,
 }
 
-/// A labelled place on an axis, in shares of the plot.
+/// A labelled position on an axis, as a fraction of the axis.
 pub struct Tick {
     pub at: f64,
     pub label: String,
 }
 
-/// A stretch of the x axis that is marked.
+/// A highlighted range of the x axis, in fractions of the axis.
 pub struct Band {
     pub class: String,
     pub from: f64,
@@ -35,13 +36,13 @@ pub struct Band {
     pub title: String,
 }
 
-/// A drawing with its axes.
+/// A chart with its axes.
 pub struct Plot {
-    /// What a screen reader says.
+    /// The description for screen readers.
     pub label: String,
     pub x: Vec<Tick>,
     pub y: Vec<Tick>,
-    /// A low drawing, for what only accompanies another.
+    /// Whether the chart is low, for one that only accompanies another.
     pub low: bool,
     body: String,
 }
@@ -51,7 +52,7 @@ impl Plot {
         Plot { label, x, y, low: false, body: String::new() }
     }
 
-    /// Marks stretches over the full height.
+    /// Highlights ranges of the x axis over the full height.
     pub fn bands(&mut self, bands: &[Band]) {
         for Band { class, from, to, title } in bands {
             let _ = write!(
@@ -64,7 +65,7 @@ impl Plot {
         }
     }
 
-    /// Draws lines; with `dots` every point is marked and says what it is.
+    /// Draws lines; with `dots` every point is marked and has a tooltip.
     pub fn lines(&mut self, series: &[Series], dots: bool) {
         for Series { class, name, points } in series {
             let mut path = String::new();
@@ -79,7 +80,7 @@ impl Plot {
             );
             if dots {
                 for point in points {
-                    // A line of no length with round ends is a dot that stretching does not deform.
+                    // A line of length 0 with round ends is a dot that is not deformed by stretching.
                     let _ = write!(
                         self.body,
                         "<path class=\"dot {class}\" d=\"M{:.1} {:.1}h0\"><title>{}</title></path>",
@@ -92,7 +93,7 @@ impl Plot {
         }
     }
 
-    /// Draws a column from the ground: its left edge and width in shares of the plot.
+    /// Draws a column that stands on the x axis: `left` and `width` in fractions of the chart's width.
     pub fn column(&mut self, class: &str, left: f64, width: f64, height: f64, title: &str) {
         let height = (height * HEIGHT).max(1.5);
         let _ = write!(
@@ -105,7 +106,7 @@ impl Plot {
         );
     }
 
-    /// The drawing with its labels.
+    /// Renders the chart with its labels.
     pub fn html(&self) -> String {
         let mut html = format!(
             "<div class=\"plot{}\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=none role=img aria-label=\"{}\">",
@@ -136,7 +137,7 @@ impl Plot {
     }
 }
 
-/// A round number that is at least `value`, and the steps up to it: at most six ticks from zero.
+/// Returns a round number that is at least `value`, and at most six ticks from zero up to it.
 pub fn linear_ticks(value: f64, show: impl Fn(f64) -> String) -> (f64, Vec<Tick>) {
     let value = if value.is_finite() && value > 0.0 { value } else { 1.0 };
     let magnitude = 10f64.powf((value / 5.0).log10().floor());
@@ -151,7 +152,7 @@ pub fn linear_ticks(value: f64, show: impl Fn(f64) -> String) -> (f64, Vec<Tick>
     (top, (0..=count as u32).map(tick).collect())
 }
 
-/// Powers of ten around positive values, as exponents, and a tick for each.
+/// Returns the powers of ten around positive values, as exponents, and a tick for each.
 pub fn log_ticks(low: f64, high: f64, show: impl Fn(f64) -> String) -> (f64, f64, Vec<Tick>) {
     let from = low.max(1e-3).log10().floor();
     let to = high.clamp(1e-3, 1e15).log10().ceil().max(from + 1.0);
