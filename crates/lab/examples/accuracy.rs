@@ -7,8 +7,8 @@
 //! and here, how far they differ, and how far the second run of fio in each round differs from the first. Exit code 1 if
 //! IOPS differ by more than 5 %, or a percentile by more than 10 %.
 //!
-//! A machine shared with others changes its speed several times a second. Many short rounds, in which all take turns, give
-//! each the same share of that; few long ones do not.
+//! A machine shared with others changes its speed several times a second. In many short rounds, in which all runs
+//! alternate, each run gets the same share of these changes; in few long rounds it does not.
 
 use platter_device::{Caching, FileDevice, FileOptions};
 use platter_lab::statistics::median;
@@ -18,14 +18,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of the path that are used.
+/// The bytes of the path that are used.
 const SPAN: u64 = 1 << 30;
 const SEED: u64 = 8664;
 
-/// How long each job runs before it is measured.
+/// How long the load of each job runs before it is measured.
 const RAMP_UP: Duration = Duration::from_millis(200);
 
-/// A job that both can run.
+/// A job that both fio and Platter can run.
 struct Shape {
     name: &'static str,
     rw: &'static str,
@@ -57,7 +57,7 @@ const fn shape(
     Shape { name, rw, read_percent, random, block, depth }
 }
 
-/// What one run gave: IOPS, and percentiles of latency in nanoseconds.
+/// The result of a run: IOPS, and percentiles of latency in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     iops: f64,
@@ -65,20 +65,21 @@ struct Figures {
     p99: f64,
 }
 
-/// Who runs a job in each round; fio does so twice, and how far it differs from itself is what the machine adds.
+/// The indices of the three runs of a job in each round. fio runs twice: the difference between its two runs shows how
+/// much the machine varies.
 const FIO: usize = 0;
 const PLATTER: usize = 1;
 const AGAIN: usize = 2;
 
-/// A figure, what to divide it by for print, and how far it may differ.
+/// A figure, the divisor for printing it, and the greatest difference that is allowed.
 type Column = (fn(&Figures) -> f64, f64, f64);
 
 const COLUMNS: [Column; 3] = [(|f| f.iops, 1.0, 0.05), (|f| f.p50, 1e3, 0.10), (|f| f.p99, 1e3, 0.10)];
 
 fn with_fio(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn Error>> {
     let output = Command::new("fio")
-        // Large buffers are of huge pages, as here (see also `iomem_align`): how many pieces a transfer falls into must
-        // not depend on which pages were free.
+        // Large buffers use huge pages, as they do in Platter (see also `iomem_align`): otherwise the number of pieces
+        // of a transfer would depend on which pages happen to be free.
         .env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         .args([
             "--name=accuracy",
@@ -87,11 +88,11 @@ fn with_fio(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dy
             "--norandommap",
             "--output-format=json",
         ])
-        // It measures as much as is measured here: how long each request took as a whole, not its parts too. On one
-        // processor these take some 2 % of the requests at a queue depth of 32.
+        // fio measures only the whole time of each request, as Platter does, and not its parts too. On one processor,
+        // measuring the parts costs some 2 % of the requests at a queue depth of 32.
         .args(["--lat_percentiles=1", "--disable_clat=1", "--disable_slat=1"])
-        // Before each write it changes some bytes in every 512, as is done here. That is its default too, but told: the
-        // requests a second at a queue depth of 32 differ by some percent with it.
+        // fio changes some bytes in every 512 before each write, as Platter does. That is fio's default, but stated,
+        // because it changes the IOPS at a queue depth of 32 by some percent.
         .arg("--scramble_buffers=1")
         .args(["--percentile_list=50:99", "--time_based"])
         .args(["--unified_rw_reporting=1", "--allow_file_create=0"])
@@ -121,11 +122,11 @@ fn with_fio(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dy
     })
 }
 
-/// The first argument of a process of this program that runs one job and prints its figures.
+/// The first argument of a child process of this program that runs one job and prints its figures.
 const ONE: &str = "one";
 
-/// In a process of its own, as fio's are: which memory a process gets makes a difference, and it is not to be ours that
-/// had luck once for all rounds.
+/// Runs the job in a process of its own, as fio's are: the memory that a process happens to get makes a difference, and
+/// one process for all rounds would have the same luck in all of them.
 fn with_platter(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn Error>> {
     let output = Command::new(std::env::current_exe()?)
         .args([ONE, path, shape.name, &time.as_secs_f64().to_string()])
@@ -163,8 +164,9 @@ fn run_one(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dyn
         touch: false,
         interval: Duration::from_secs(1),
     };
-    // A process of fio looks after its job a hundred times a second. Each look interrupts a small request, and together with
-    // the processors' own ticks that is one in a hundred at a queue depth of one: just where the 99th percentile is read.
+    // fio's process checks on its job a hundred times a second. Each check interrupts a small request, and together
+    // with the processors' own ticks this affects one request in a hundred at a queue depth of one, which is just where
+    // the 99th percentile is. This thread imitates it.
     std::thread::spawn(|| {
         loop {
             std::thread::sleep(Duration::from_millis(10));
@@ -234,7 +236,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         for round in 0..rounds {
             for (shape, runs) in SHAPES.iter().zip(&mut all) {
                 let mut figures = [Figures::default(); 3];
-                // Who goes first changes, so that a machine that slows down or warms up favours no one.
+                // The order of the runs rotates, so that no run has an advantage on a machine that slows down or warms
+                // up.
                 for turn in 0..3 {
                     let who = (round + turn) % 3;
                     figures[who] = match who {
@@ -252,7 +255,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             };
             let mut row = format!("{:<26}", shape.name);
             for (of, scale, bound) in COLUMNS {
-                // Both of fio's runs tell what fio measures, which halves the luck in that.
+                // Both runs of fio count for its figure, which halves the effect of chance in it.
                 let (theirs, ours) = (middle(&[FIO, AGAIN], of), middle(&[PLATTER], of));
                 let difference = ours / theirs - 1.0;
                 let control = middle(&[AGAIN], of) / middle(&[FIO], of) - 1.0;

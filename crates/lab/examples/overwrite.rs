@@ -1,12 +1,14 @@
-//! What stays of the speed when a file that fills nine tenths of a volume is overwritten at random again and again?
+//! How much of its speed does a volume keep when a file that fills nine tenths of it is overwritten at random again and
+//! again?
 //!
 //!     cargo run --release -p platter-lab --example overwrite -- PATH [--times N] [--format NAME]
 //!
-//! PATH is a block device or a file; **its content is overwritten**. A volume is made on it (ReFS with integrity
-//! unless a format is named), a file written that takes nine tenths of its space and read in order; then 4 KiB blocks
-//! are written at random (4 workers, 16 outstanding each, as in the comparisons that froze) until so many times (20) the
-//! file's size is written. Printed are seconds without progress, the throughput of each tenth, free space before and
-//! after, and how fast the file is read in order at once and when the volume had time to put it together.
+//! PATH is a block device or a file; **its content is overwritten**. A volume is made on it (ReFS with integrity unless
+//! a format is named), and a file that takes nine tenths of its space is written and read in order. Then 4 KiB blocks
+//! are written at random (4 workers with 16 in flight each, as in the published comparisons in which volumes froze)
+//! until N times (20) the file's size is written. The program prints the seconds without progress, the throughput of
+//! each tenth, the free space before and after, and how fast the file is read in order, both at once and after a pause
+//! in which the volume may defragment it.
 
 use platter_device::{Caching, Device, FileDevice, FileOptions};
 use platter_lab::{Durability, Job, Measured, Pattern, Stop, Subject, prepare, run};

@@ -1,17 +1,17 @@
-//! How fast are many small files made, listed with their attributes, and removed: here, and through the mount of a
-//! driver in user space?
+//! How fast are many small files made, listed with their attributes, and removed: directly in Platter, and through the
+//! mount of a FUSE driver?
 //!
 //!     cargo run --release -p platter-lab --example small_files -- IMAGE FORMAT [--count N] [--rounds N]
 //!         [--peer 'ntfs-3g IMAGE DIR']
 //!
-//! IMAGE is made anew for every turn (8 GiB, sparse). Files of 1 KiB (100,000) go into directories of 1,000. Both write
-//! through the page cache, and each phase ends when all is on the storage. Turns alternate (3 rounds); printed are
-//! medians of files a second and their ratio. `IMAGE` and `DIR` in the command of the peer stand for the image and the
-//! directory to mount it on; it must return when it is mounted.
+//! IMAGE is made anew for each run (8 GiB, sparse). Files of 1 KiB (100,000) go into directories of 1,000. Both sides
+//! write through the page cache, and each phase ends when all data is on the storage. The runs alternate (3 rounds);
+//! the program prints the medians of files per second and their ratio. `IMAGE` and `DIR` in the command of the peer are
+//! replaced by the image and the directory to mount it on; the command must return when the image is mounted.
 //!
-//! What the way through the kernel costs is measured beside it: lookups of names that are not there, in an empty
-//! directory, one request each. A file takes about five requests to make (lookup, create, write, flush, release), one
-//! to look at, one to remove.
+//! The cost of a request through the kernel is measured too: lookups of names that do not exist, in an empty directory,
+//! one request each. A file takes about five requests to make (lookup, create, write, flush, release), one to list, one
+//! to remove.
 
 use platter_device::{Device, FileDevice, FileOptions};
 use platter_lab::statistics::median;
@@ -79,7 +79,7 @@ fn measure() -> Outcome<()> {
             println!();
             continue;
         }
-        // What the kernel's requests take of a file's time in the peer.
+        // The share of the peer's time for each file that its requests through the kernel take.
         let share = requests * median(&trips) * rate(&theirs);
         println!(
             ", peer {:>9.0}, ratio {:.1}; about {:.0} % of the peer's time is requests of {:.1} µs",
@@ -110,7 +110,7 @@ fn file_name(file: u64) -> String {
     format!("small file {file}.txt")
 }
 
-/// Seconds that each phase takes.
+/// Returns the seconds that each phase takes.
 fn timed(phases: [&mut dyn FnMut() -> Outcome<()>; 3]) -> Outcome<Times> {
     let mut times = Times::default();
     for (phase, time) in phases.into_iter().zip(&mut times) {
@@ -165,7 +165,7 @@ fn here(format: &dyn Format, image: &Path, count: u64) -> Outcome<Times> {
     Ok(times)
 }
 
-/// The same through a mount, and the seconds that one request takes.
+/// Runs the phases through a mount; returns their times, and the seconds that one request takes.
 fn mounted(format: &dyn Format, image: &Path, count: u64, command: &str) -> Outcome<(Times, f64)> {
     drop(volume(format, image)?);
     let mount = Mount::new(command, image)?;
@@ -224,7 +224,7 @@ fn run(command: &mut Command) -> Outcome<()> {
     }
 }
 
-/// A mount, ended when dropped.
+/// A mount, which is unmounted when dropped.
 struct Mount {
     directory: PathBuf,
 }
@@ -246,7 +246,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         let unmount = || run(Command::new("umount").arg(&self.directory));
-        // The driver may still write for a moment.
+        // The driver may still be writing for a moment.
         let mut ended = unmount();
         for _ in 0..50 {
             if ended.is_ok() {

@@ -1,11 +1,12 @@
-//! Does a comparison tell what is there, and nothing else?
+//! Does a comparison report the differences that exist, and no others?
 //!
 //!     cargo run --release -p platter-lab --example trust -- aa|ab [--compares N] [--time SECONDS] [--slower PERCENT] [--beside]
 //!
-//! `aa` compares one target under three names: every cell called different is wrong. Exit code 1 if those are more than 5 %.
-//! `ab` compares it with one that is slower by so many percent (10 if nothing is said), since it does some requests twice
-//! ([`Fault::Again`]): every cell that is not called slower is missed. With `--beside` another process uses all processors
-//! in bursts meanwhile. Everything else is as in a default `platter compare`, on a temporary image in the current directory.
+//! `aa` compares one target under three names: every cell that is called different is wrong. Exit code 1 if more than 5
+//! % are. `ab` compares the target with one that is slower by a known percentage (10 by default), because it carries
+//! out some requests twice ([`Fault::Again`]): every cell that is not called slower is missed. With `--beside` another
+//! process uses all processors in bursts meanwhile. Everything else is as in a default `platter compare`, on a
+//! temporary image in the current directory.
 
 use platter_device::{Device, Fault, Faults, Operation, When};
 use platter_lab::report::Document;
@@ -16,10 +17,11 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Puts something on top of a device.
+/// Wraps a device in another one.
 type Wrap = fn(Arc<dyn Device>) -> Arc<dyn Device>;
 
-/// One in so many requests done twice makes a device slower by so many percent: 1 in 9 takes 10/9 of the time.
+/// Slower devices by percentage: a device that carries out one in N requests twice is slower by a known amount. With
+/// one in 9 it takes 10/9 of the time.
 const SLOWED: [(u32, Wrap); 3] =
     [(5, |device| slowed(device, 19)), (10, |device| slowed(device, 9)), (20, |device| slowed(device, 4))];
 
@@ -67,7 +69,7 @@ fn arguments() -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Another process that uses all processors in bursts of 0.05 to 0.8 s, with pauses as long.
+/// Another process that uses all processors in bursts of 0.05 to 0.8 s, with pauses of the same length between them.
 struct Bursts(Child);
 
 impl Bursts {
@@ -181,7 +183,8 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     Ok(share(different, cells) <= 5.0)
 }
 
-/// Of the targets that count: ratios, those called different, those called faster, and those called slower.
+/// Counts the ratios of the targets that `counts` selects: all, those called different, those called faster, and those
+/// called slower.
 fn count(document: &Document, counts: impl Fn(&str) -> bool) -> (u32, u32, u32, u32) {
     let estimates = || {
         let results = document.results.iter().filter(|result| counts(&result.target));

@@ -1,4 +1,4 @@
-//! Every input that the fuzzer found worth keeping, on stable Rust.
+//! Replays every input in the fuzzing corpus, on stable Rust.
 
 #[test]
 fn kept_inputs_are_read_and_rendered_without_a_panic() {

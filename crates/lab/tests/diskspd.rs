@@ -1,4 +1,4 @@
-//! DiskSpd's command lines by what the device saw, and its results by what was measured.
+//! DiskSpd's command lines are tested by the traffic of the device, and its results by the measurements.
 
 use platter_lab::diskspd::Profile;
 use platter_lab::report::Document;
@@ -6,7 +6,7 @@ use platter_lab::workload::Case;
 use platter_lab::{Comparison, Measured, Observer, Runs, Stand, Target, Workload, compare};
 use std::sync::Mutex;
 
-/// Keeps what was measured.
+/// Keeps the measurements.
 #[derive(Default)]
 struct Keeper(Mutex<Runs>);
 
@@ -36,7 +36,7 @@ fn row(table: &str, begins: &str) -> Vec<f64> {
     cells.map_while(|cell| cell.trim().parse().ok()).collect()
 }
 
-/// The text of an element of this name, each time it is there.
+/// The texts of all elements with this name.
 fn values<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let parts = xml.split(&open).skip(1);
@@ -47,7 +47,7 @@ fn values<'a>(xml: &'a str, name: &str) -> Vec<&'a str> {
 fn text_results_say_what_was_measured() {
     let (text, document) = run("-c8M -b4K -o4 -t3 -r -w25 -d1 -W0 -Sh -L -D250 data");
     let run = &document.results[0].runs[0];
-    // A write-through write is one that is durable when it is done.
+    // A write-through write is durable when it completes, without a flush.
     let device = run.device.as_ref().unwrap();
     assert_eq!((device.flushes, device.writes), (0, run.requested.writes));
     assert_eq!(device.write_bytes, run.requested.writes * 4096);
@@ -62,7 +62,7 @@ fn text_results_say_what_was_measured() {
     let [_, writes] = row(table("Write IO"), "total:")[..2] else { panic!() };
     assert_eq!(reads + writes, ios);
     assert!((writes / ios - 0.25).abs() < 0.03, "{writes} of {ios}");
-    // Each thread has its row, and they add up.
+    // Each thread has a row, and the rows add up to the total.
     let threads: f64 = (0..3).map(|thread| row(table("Total IO"), &format!("{thread} |"))[1]).sum();
     assert_eq!(threads, ios);
     let mean = row(table("Total IO"), "total:")[4];
@@ -78,7 +78,7 @@ fn text_results_say_what_was_measured() {
 fn xml_results_hold_the_profile_and_add_up() {
     let (xml, document) = run("-c8M -b64K -o2 -t2 -si -w100 -d1 -W0 -Su -D500 -Rxml one two");
     let counts: Vec<u64> = values(&xml, "IOCount").iter().map(|count| count.parse().unwrap()).collect();
-    // Two threads of each of two targets.
+    // There are two threads for each of two targets.
     assert_eq!((counts.len(), values(&xml, "ThreadCount").last()), (4, Some(&"4")));
     let ids: Vec<&str> = values(&xml, "Id").into_iter().rev().take(4).collect();
     assert_eq!(ids, ["3", "2", "1", "0"]);
@@ -89,7 +89,7 @@ fn xml_results_hold_the_profile_and_add_up() {
     let by_case: f64 =
         document.results.iter().map(|result| result.runs[0].iops * result.runs[0].seconds).sum();
     assert!((counts.iter().sum::<u64>() as f64 / by_case - 1.0).abs() < 1e-6);
-    // The intervals of each thread hold what it did.
+    // The counts of a thread's intervals add up to its total.
     let of_thread = xml.split("<Thread>").nth(1).unwrap();
     let total = |line: &str| line.split("Total=\"").nth(1)?.split('"').next()?.parse::<u64>().ok();
     let intervals: u64 = of_thread.lines().filter_map(total).sum();
@@ -98,7 +98,7 @@ fn xml_results_hold_the_profile_and_add_up() {
     assert_eq!(inside.paths().collect::<Vec<_>>(), ["one", "two"]);
 }
 
-/// Without -L and -D the columns and elements of these are not there, as in DiskSpd.
+/// Without -L and -D their columns and elements are absent, as in DiskSpd.
 #[test]
 fn what_was_not_asked_for_is_not_told() {
     let (text, _) = run("-c8M -d1 -W0 -Su data");
@@ -106,7 +106,7 @@ fn what_was_not_asked_for_is_not_told() {
     assert!(text.contains("I/O per s |  file"));
 }
 
-/// Threads that share a place go over the file once together; those that do not, each by itself.
+/// Threads that share a position go over the file once together; those that do not, each over the whole file.
 #[test]
 fn interlocked_threads_share_their_place() {
     let sequential = |options: &str| {

@@ -1,4 +1,4 @@
-//! A run of hours, in seconds: stopped, killed and resumed, it goes on where it was.
+//! An endurance run of seconds: after a stop, a kill and a resume it continues where it was.
 
 use platter_lab::endurance::{COLUMNS, Endurance, Goal, Record, html, resume, summary};
 use platter_lab::{Observer, Pattern, Target};
@@ -29,7 +29,7 @@ fn endurance(device: &Path, target: &str, seconds: f64) -> Endurance {
     }
 }
 
-/// Wants an end when it was asked so often since the load began.
+/// Asks to end when it was called a certain number of times since the load began.
 struct Impatient(AtomicU32, u32);
 
 impl Impatient {
@@ -56,7 +56,7 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (place, device, out)
 }
 
-/// What the samples say is what was done: whole blocks, seconds that follow each other, a volume as full as was asked.
+/// The samples are consistent with the run: whole blocks, times without gaps, and a volume as full as was asked for.
 fn assert_sound(record: &Record) {
     let mut at = 0.0;
     for sample in &record.samples {
@@ -81,7 +81,7 @@ fn a_run_that_was_stopped_goes_on() {
     let before = record.samples.len();
     assert!(record.seconds() < 0.7 && before > 0, "{before} samples");
     assert_eq!(record.plan.ended.as_deref(), Some("it was stopped"));
-    // A kill leaves half a line, and a plan that says nothing of an end.
+    // A killed run leaves half a line in the samples, and a plan without an end.
     let samples = out.join("samples.csv");
     let whole = std::fs::read_to_string(&samples).unwrap();
     std::fs::write(&samples, format!("{whole}0,17,0.3")).unwrap();
@@ -97,7 +97,7 @@ fn a_run_that_was_stopped_goes_on() {
     }
     let page = html(&record);
     assert!(page.contains("IOPS over time") && page.contains("Free space over time"), "{page}");
-    // Another goal, by what is written.
+    // The run is resumed with another goal, one of written bytes.
     let goal = Goal { seconds: None, volumes: Some(record.volumes() + 0.1) };
     let longer = resume(&out, Some(goal), false, &()).unwrap();
     assert!(longer.volumes() >= goal.volumes.unwrap() && longer.samples.last().unwrap().part == 2);

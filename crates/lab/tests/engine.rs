@@ -1,4 +1,4 @@
-//! The engine on memory: what it asks for is what the job says, and wrong blocks are caught.
+//! The engine in memory: it issues the I/Os that the job describes, and detects wrong blocks.
 
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors};
 use platter_lab::{CELL, Durability, Job, Measured, Pattern, Session, Stop, Subject, Watch, prepare, run};
@@ -45,7 +45,7 @@ fn a_count_is_kept_and_the_device_sees_what_was_asked() {
     let traffic = recorder.traffic();
     assert_eq!((traffic.read.count, traffic.write.count), (measured.reads.ios, measured.writes.ios));
     assert_eq!(traffic.read.sizes.len(), 1);
-    // 70 % of 10,001 with a standard deviation of 46.
+    // Of 10,001 I/Os 70 % are reads, with a standard deviation of 46.
     assert!((6_700..7_300).contains(&measured.reads.ios), "{} reads", measured.reads.ios);
     assert_eq!(traffic.flushes, 0);
 }
@@ -66,8 +66,8 @@ fn sequential_workers_go_on_where_they_were() {
     let mut job = job(1_500);
     job.pattern = Pattern { random_percent: 0, read_percent: 100, queue_depth: 1, ..job.pattern };
     let (_, recorder) = on_memory(&job);
-    // All but each worker's first, where one wraps around, and those whose trace the recorder lost to another worker's:
-    // of workers in step about one in a hundred.
+    // Sequential are all reads but the first of each worker, those after a worker wraps around, and about one in a
+    // hundred that the recorder cannot follow because several workers run in step.
     assert!(recorder.traffic().read.sequential_share() > 0.9, "{:?}", recorder.traffic().read);
     job.pattern.workers = 1;
     let (_, recorder) = on_memory(&job);
@@ -85,13 +85,14 @@ fn each_durability_reaches_the_device() {
     assert_eq!((recorder.traffic().flushes, measured.syncs.count()), (30, 30));
 }
 
-/// Where new places must be put on record before a write is durable, those in flight have one sync in common: of the first
-/// come the two flushes of a commit, which makes the log; each other is an entry beside the data, which goes in three.
+/// On a volume that writes to new places, the writes in flight share one sync. The first sync is a commit with two
+/// flushes, which creates the sync log; each later one is an entry of the log beside the data, which takes three
+/// transfers.
 #[test]
 fn writes_in_flight_share_a_sync() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image");
-    // A file, whose completions come one by one; memory has carried out everything at once.
+    // A file, because its completions come one by one; in memory all requests complete at once.
     let file = FileDevice::create(&path, 512 << 20, FileOptions::default()).unwrap();
     let device: Arc<dyn Device> = Arc::new(file);
     let format = platter_formats::by_name("refs+integrity").unwrap();
@@ -103,7 +104,8 @@ fn writes_in_flight_share_a_sync() {
     let mut job = job(640);
     prepare(&subject, &job.range, 1, &mut |_, _| {}).unwrap();
     subject.sync().unwrap();
-    // In order: of two writes of one block nobody knows which will be the last, and they are synced afterwards.
+    // Sequential, because two writes of one block in flight have no defined order, and ReFS syncs such writes
+    // afterwards.
     job.pattern = Pattern { read_percent: 0, random_percent: 0, workers: 1, queue_depth: 32, ..job.pattern };
     job.durability = Durability::WriteThrough;
     let before = recorder.traffic();
@@ -126,7 +128,8 @@ fn a_job_by_time_keeps_its_time_and_its_timeline() {
     assert_eq!(measured.timeline.iter().map(|interval| interval.ios).sum::<u64>(), measured.ios());
 }
 
-/// A slice counts all that it issued, until the last has completed; what the device saw is in `issued`, ramp-up included.
+/// A slice counts every I/O that it issued, until the last has completed; `issued` counts the ramp-up too, as the
+/// device's traffic does.
 #[test]
 fn a_slice_counts_what_it_issued_and_the_next_goes_on() {
     let recorder = Arc::new(Recorder::new(Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL))));
@@ -142,16 +145,16 @@ fn a_slice_counts_what_it_issued_and_the_next_goes_on() {
         issued += slice.issued.reads;
         counted += slice.ios();
     }
-    // On a busy machine a worker may sleep through a ramp-up, or a slice; not through all of them.
+    // On a busy machine a worker may sleep through a whole ramp-up or slice, but not through all of them.
     assert!(issued > counted && counted > 0);
     let seen = recorder.traffic().read;
     assert_eq!((seen.count, seen.bytes), (issued, issued * 4096));
-    // In order over slices too: all but where the walk comes round to its beginning.
+    // The I/Os continue in order from slice to slice, except where the walk wraps around.
     let rounds = issued / (8 << 20 >> 12) + 1;
     assert!(seen.count - seen.sequential <= rounds + 1, "{} of {} in order", seen.sequential, seen.count);
 }
 
-/// Who wants to end a run does not wait for its end.
+/// A run ends soon after its observer asks for it.
 #[test]
 fn a_run_ends_when_it_is_told_to() {
     struct Impatient;
@@ -171,7 +174,7 @@ fn a_run_ends_when_it_is_told_to() {
     }
 }
 
-/// The ramp-up takes nothing from a job that ends by count.
+/// I/Os of the ramp-up do not count towards the count that ends a job.
 #[test]
 fn a_count_begins_after_the_ramp_up() {
     let mut job = job(500);
@@ -200,7 +203,8 @@ fn impossible_jobs_are_refused() {
 fn every_cache_line_is_touched_if_asked() {
     let device = MemoryDevice::new(1 << 20, Sectors::SMALL);
     let lines = 4096 / 64;
-    // Words of which the first in each cache line counts; each block is read once by a single worker in order.
+    // Each word is the square of its index; the engine reads the first word of each cache line. A single worker reads
+    // each block once, in order.
     let content: Vec<u8> = (0..1_u64 << 17).flat_map(|word| (word * word).to_le_bytes()).collect();
     device.write_at(0, &content).unwrap();
     let expected = (0..256 * lines).map(|line| (line * 8) * (line * 8)).fold(0, |all, word: u64| all ^ word);
@@ -214,7 +218,8 @@ fn every_cache_line_is_touched_if_asked() {
     job.touch = true;
     assert_eq!(run(&subject, &job, &()).unwrap().touched, expected);
 
-    // One buffer for all writes: its lines differ from block to block only if each was changed before it was written.
+    // All writes use one buffer, so its lines differ from block to block only if each line was changed before each
+    // write.
     job.pattern.read_percent = 0;
     job.pattern.queue_depth = 1;
     run(&subject, &job, &()).unwrap();

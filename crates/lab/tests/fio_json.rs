@@ -1,4 +1,4 @@
-//! fio's JSON, compared with what fio prints.
+//! The fio report, compared with the JSON that fio itself prints.
 
 #[allow(dead_code, reason = "each test binary uses a part of this")]
 mod sample;
@@ -7,7 +7,7 @@ use platter_lab::report::fio;
 use serde_json::Value;
 use std::process::Command;
 
-/// What fio prints of a short job with reads, writes and syncs.
+/// The JSON that fio prints for a short job with reads, writes and syncs.
 fn of_fio() -> Value {
     let here = tempfile::tempdir().unwrap();
     let options = "--name=a --size=1m --rw=randrw --bs=4k --iodepth=1 --numjobs=1 --rwmixread=70 --percentage_random=100 \
@@ -18,7 +18,7 @@ fn of_fio() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Every name of ours that fio has not, or that holds something else.
+/// Collects every name of our JSON that fio's lacks, or whose value has another type.
 fn compare(ours: &Value, theirs: &Value, at: &str, found: &mut Vec<String>) {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {
@@ -32,7 +32,7 @@ fn compare(ours: &Value, theirs: &Value, at: &str, found: &mut Vec<String>) {
         (Value::Array(ours), Value::Array(theirs)) => {
             ours.iter().zip(theirs.iter().cycle()).for_each(|(a, b)| compare(a, b, at, found));
         }
-        // fio prints what it counts without a fraction, and what it computes with one.
+        // fio prints counts without a fraction, and computed figures with one.
         (Value::Number(a), Value::Number(b)) if a.is_f64() == b.is_f64() => {}
         (Value::String(_), Value::String(_)) => {}
         _ => found.push(format!("{at}: {ours} and {theirs}")),
@@ -49,7 +49,7 @@ fn every_name_is_one_of_fios_and_holds_the_same_kind_of_value() {
         found.sort();
         found.dedup();
         assert!(found.is_empty(), "{}", found.join("\n"));
-        // What all readers of fio's JSON use is there, in each job.
+        // Each job has all names below `read` or `write` that readers of fio's JSON may use.
         for name in theirs["jobs"][0]["read"].as_object().unwrap().keys() {
             assert!(ours["jobs"][0]["write"].get(name).is_some(), "{name}");
         }

@@ -1,4 +1,4 @@
-//! Reports of many machines, made up: who is slow is named, and nobody else.
+//! Made-up reports of many machines: the slow machines are named, and no others.
 
 #[allow(dead_code, reason = "each test binary uses a part of this")]
 mod sample;
@@ -12,13 +12,13 @@ fn normal(rng: &mut fastrand::Rng) -> f64 {
     (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
 }
 
-/// A report of a machine whose rates are those of the sample, times `speed`, times what chance adds.
+/// A report of a machine whose rates are those of the sample, times `speed`, times random noise.
 fn report(number: u32, model: &str, speed: f64, rng: &mut fastrand::Rng) -> Document {
     let mut document = sample::two_volumes();
     document.environment.host = format!("node{number}");
     document.environment.device.model = Some(model.into());
     document.labels.insert("rack".into(), format!("r{}", number % 2));
-    // Machines differ in everything together, and in each figure.
+    // Machines differ as a whole, and in each figure by itself.
     let own = (0.03 * normal(rng)).exp();
     for result in &mut document.results {
         result.iops *= speed * own * (0.02 * normal(rng)).exp();
@@ -26,7 +26,7 @@ fn report(number: u32, model: &str, speed: f64, rng: &mut fastrand::Rng) -> Docu
     document
 }
 
-/// What is kept of a report.
+/// The part of a report that a fleet keeps.
 fn rates(document: &Document) -> Rates {
     Rates::of(document.to_json().as_bytes()).unwrap()
 }
@@ -42,7 +42,7 @@ fn three_slow_machines_of_500_are_named_and_no_other() {
         let slow: BTreeSet<u32> = [17, 203, 498].into();
         let mut fleet = Fleet::new(vec![Key::parse("device.model").unwrap()]);
         for number in 0..500 {
-            // One model is far slower than the other, which makes none of its machines slow.
+            // One model is far slower than the other, but its machines are not outliers in a group of the same model.
             let (model, speed) = if number < 300 { ("fast", 1.0) } else { ("slow", 0.4) };
             let speed = if slow.contains(&number) { speed * 0.75 } else { speed };
             fleet.add(rates(&report(number, model, speed, &mut rng)));
@@ -63,7 +63,7 @@ fn nobody_is_named_where_all_are_alike() {
         (0..60).for_each(|number| fleet.add(rates(&report(number, "disk", 1.0, &mut rng))));
         named += u32::from(!fleet.summary().outliers().is_empty());
     }
-    // One in twenty at most is meant; seeds are fixed.
+    // At most one in twenty is allowed; the seeds are fixed.
     assert!(named <= 2, "{named} of 40");
 }
 
@@ -81,7 +81,7 @@ fn one_odd_case_is_named_with_its_machine() {
             document.results[1].iops *= 0.5;
         }
         fleet.add(rates(&document));
-        // A second report of the same machine counts with the first.
+        // A second report of the same machine is combined with the first.
         fleet.add(rates(&document));
     }
     let fleet = fleet.summary();
@@ -121,7 +121,7 @@ fn what_is_no_report_is_refused() {
     assert!(Key::parse("label.").is_err() && Key::parse("colour").unwrap_err().contains("device.model"));
 }
 
-/// What a fleet of 10,000 takes: seconds, and memory that does not depend on how much there is in each report.
+/// A fleet of 10,000 reports takes seconds, and memory that does not depend on the size of each report.
 #[test]
 #[ignore = "a campaign: gigabytes of reports"]
 fn ten_thousand_reports_take_seconds_and_little_memory() {
@@ -131,7 +131,7 @@ fn ten_thousand_reports_take_seconds_and_little_memory() {
     let mut bytes = 0;
     for number in 0..10_000 {
         let mut document = report(number, "disk", 1.0, &mut rng);
-        // As many slices as a comparison of some minutes has.
+        // As many slices as in a comparison of some minutes.
         let runs = document.results.iter_mut().flat_map(|result| &mut result.runs);
         runs.for_each(|run| run.slices = run.slices.iter().copied().cycle().take(120).collect());
         let text = document.to_json();

@@ -1,4 +1,4 @@
-//! Iometer's configurations by what the device saw, and its results by what was measured.
+//! Iometer's configurations are tested by the traffic of the device, and its results by the measurements.
 
 use platter_device::{Device, MemoryDevice, Recorder, Sectors};
 use platter_lab::iometer::Config;
@@ -43,7 +43,7 @@ fn results_csv_has_a_row_for_everyone_and_adds_up() {
         own.map(|line| line.split(',').map(str::to_owned).collect()).collect()
     };
     let number = |row: &[String], name: &str| row[column(name)].parse::<f64>().unwrap();
-    // Two steps, each with its rows.
+    // There are two steps, each with its own rows.
     let counts = ["ALL", "MANAGER", "WORKER", "DISK"].map(|kind| rows(kind).len());
     assert_eq!(counts, [2, 2, 8, 8]);
     assert_eq!(rows("PROCESSOR").len() % 2, 0);
@@ -58,13 +58,14 @@ fn results_csv_has_a_row_for_everyone_and_adds_up() {
         let run = &result.runs[0];
         assert!(((reads + writes) / (run.iops * run.seconds) - 1.0).abs() < 1e-6);
         assert!((number(all, "IOps") / run.iops - 1.0).abs() < 1e-4);
-        // Reads and writes share the bins, and nothing takes ten seconds.
+        // Reads and writes are counted in the same bins, and no I/O takes ten seconds.
         let first = column("0 to 50 uS");
         let bins: f64 = all[first..].iter().map(|count| count.parse::<f64>().unwrap()).sum();
         assert_eq!(bins, reads + writes);
         assert_eq!((number(all, "# Workers"), number(all, "Queue Depth")), (4.0, 16.0));
     }
-    // 75 % of the first are reads; of the second, half of four fifths, and bursts of four make the rest larger.
+    // In the first specification 75 % are reads. In the second it is half of four fifths; its bursts of four I/Os shift
+    // the share further towards writes.
     let share =
         |row: &[String]| number(row, "Read I/Os") / (number(row, "Read I/Os") + number(row, "Write I/Os"));
     assert!((share(&rows("ALL")[0]) - 0.75).abs() < 0.02, "{}", share(&rows("ALL")[0]));
@@ -77,7 +78,8 @@ fn results_csv_has_a_row_for_everyone_and_adds_up() {
     assert!(csv.contains("8192,80,50,100,0,1,0,0,\n65536,20,0,0,10,4,65536,0,\n"));
 }
 
-/// With a fixed seed all workers go to the same places, so that together they come to a quarter of what four would.
+/// With a fixed seed all workers write the same places, so together they reach a quarter of those that four different
+/// workers would.
 #[test]
 fn workers_with_one_seed_write_the_same_places() {
     let written = |text: &str| {
@@ -106,6 +108,6 @@ fn workers_with_one_seed_write_the_same_places() {
         (0..16384).filter(is_written).count()
     };
     let (same, different) = (written(FILE), written(&FILE.replace("ENABLED,8664", "DISABLED,0")));
-    // Of 16,384 places 500 drawn are 492 different ones, and 2,000 are 1,882.
+    // 500 draws from 16,384 places hit 492 different ones, and 2,000 draws hit 1,882.
     assert!(same.abs_diff(492) < 10 && different.abs_diff(1882) < 40, "{same} and {different}");
 }

@@ -1,4 +1,4 @@
-//! The published figures are typed by hand: what a source says twice must agree.
+//! The published figures are typed in by hand; figures that a source states twice must agree.
 
 #[allow(dead_code, reason = "the samples are shared by several tests")]
 mod sample;
@@ -74,7 +74,8 @@ fn iometer_percentages_agree_but_for_the_noted_one() {
     let tables = source.tables();
     let change = |row| (number(&tables[2], row, 3) / number(&tables[2], row, 1) - 1.0) * 100.0;
     assert!((change(0) - number(&tables[3], 0, 1)).abs() <= 0.005);
-    // The source gives −7.23 % for reads; its figures give −7.72 %. Its figure stays, and a note says so.
+    // The source states −7.23 % for reads, but its figures yield −7.72 %. The file keeps the stated figure, with a
+    // note.
     assert!((change(1) + 7.72).abs() <= 0.005 && number(&tables[3], 1, 1) == -7.23);
     assert!(source.notes.iter().any(|note| note.contains("7.23") && note.contains("7.72")));
 }
@@ -103,7 +104,7 @@ fn averages_of_jetstress_follow_from_the_runs() {
         number(&tables[2], 0, 2) / number(&tables[2], 0, 1),
     ];
     for (row, gain) in gains.into_iter().enumerate() {
-        // "approx": whole percents.
+        // The source says "approx": its percentages are whole numbers.
         assert!(((gain - 1.0) * 100.0 - number(&tables[3], row, 1)).abs() < 0.6, "row {row}: {gain}");
     }
 }
@@ -125,7 +126,7 @@ fn the_array_counts_about_what_the_host_counts_until_integrity_changes_the_sizes
     assert!(number(table, 1, 4) / number(table, 0, 4) > 1.3);
 }
 
-/// What others published stands beside the pairs of every report that measured the same load, with its source.
+/// Every report that measured the same load shows the published ratios beside its pairs, with their sources.
 #[test]
 fn published_ratios_stand_beside_measured_ones() {
     let case = Case {

@@ -1,4 +1,4 @@
-//! The document is the truth: it must read back unchanged, and say what its published schema says.
+//! The JSON document must read back unchanged, and conform to its published schema.
 
 mod sample;
 
@@ -26,9 +26,10 @@ fn concluding_again_changes_nothing() {
     }
 }
 
-/// What a document says that its schema does not allow.
+/// Returns where a document violates its schema.
 ///
-/// Knows the keywords that the schema uses and fails on any other; a general validator would cost minutes to build.
+/// The check supports the keywords that the schema uses and fails on any other; a general validator would take minutes
+/// to compile.
 fn complaints(schema: &Value, document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, schema, document, "$", &mut found);
@@ -74,7 +75,7 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             "maxItems" if value.as_array().is_some_and(|items| items.len() as f64 > number(rule)) => {
                 complain(format!("more than {rule} items"));
             }
-            // The only pattern is that of a time: digits stand for digits, the rest for itself.
+            // The only pattern in the schema is that of a time; only the positions of its digits are checked.
             "pattern" => {
                 let shape: String = value
                     .as_str()
@@ -132,8 +133,8 @@ fn documents_say_what_the_schema_says() {
         let value = serde_json::to_value(&document).unwrap();
         assert_eq!(complaints(&schema, &value), [] as [String; 0]);
 
-        // The schema is no empty promise: without any one of its required fields the document is refused, and an
-        // unknown field as well.
+        // Make sure that the schema is strict: without any one of its required fields the document is refused, and so
+        // it is with an unknown field.
         for field in value.as_object().unwrap().keys() {
             let mut less = value.clone();
             less.as_object_mut().unwrap().remove(field);
@@ -155,7 +156,7 @@ fn documents_say_what_the_schema_says() {
             "/pairs/0",
         ] {
             let mut more = value.clone();
-            // Not every sample has pairs.
+            // Some samples have no pairs.
             let Some(part) = more.pointer_mut(path) else {
                 assert!(path == "/pairs/0" && document.pairs.is_empty(), "{path} is missing");
                 continue;
@@ -177,7 +178,7 @@ fn ratios_answers_and_warnings_follow_from_the_slices() {
         for estimate in &result.estimates {
             let (low, high) = (estimate.low.unwrap(), estimate.high.unwrap());
             assert!(low <= estimate.ratio && estimate.ratio <= high && estimate.passes == 40);
-            // One estimate: what stands beside a ratio agrees with it, and ratios agree with each other.
+            // All figures come from one estimate: the rates agree with the ratio, and the ratios agree with each other.
             let base = document.find(&estimate.base, &result.case).unwrap();
             assert!((result.mb_per_s / base.mb_per_s / estimate.ratio - 1.0).abs() < 1e-9);
         }
@@ -200,7 +201,7 @@ fn ratios_answers_and_warnings_follow_from_the_slices() {
     );
 }
 
-/// A target that failed on the way leaves the others their ratios.
+/// If a target failed on the way, the others still have their ratios.
 #[test]
 fn a_target_with_fewer_slices_stands_alone() {
     let mut document = sample::quick();
@@ -214,7 +215,7 @@ fn a_target_with_fewer_slices_stands_alone() {
     }
 }
 
-/// Faster than the device below it is either explained or called implausible.
+/// A target that is faster than the device below it is either explained or called implausible.
 #[test]
 fn faster_than_raw_is_explained_or_doubted() {
     let mut document = sample::quick();
@@ -251,7 +252,7 @@ fn what_is_no_report_is_refused() {
     for text in ["", "null", "{}", "{\"schema\":\"platter-report/2\"}", "{\"schema\":1}"] {
         assert!(matches!(Document::from_json(text), Err(ReadError::Json(_))), "{text:?}");
     }
-    // Numbers that JSON can write and a double cannot hold must not come in as infinity.
+    // Numbers that JSON can express but a double cannot must not be read as infinity.
     let huge = sample::quick().to_json().replacen("\"seconds\": 60.0", "\"seconds\": 1e999", 1);
     assert!(Document::from_json(&huge).is_err());
 }

@@ -1,4 +1,4 @@
-//! Reports as people see them: nothing is cut, nothing breaks out, nothing goes to the network.
+//! Rendered reports: nothing is cut off, no name can inject markup, and no page uses the network.
 
 mod sample;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&|`*_\u{1b}[2J\r\n,=1";
 
-/// Every name a stranger could have chosen is hostile.
+/// A document in which every name that a user can choose contains markup and control characters.
 fn hostile() -> Document {
     let mut document = sample::quick();
     document.command = HOSTILE.into();
@@ -40,7 +40,7 @@ fn hostile() -> Document {
     document
 }
 
-/// Documents that no comparison writes, but a file may hold.
+/// Documents that no comparison writes, but that a file may contain.
 fn odd() -> Vec<Document> {
     let empty = Document::new(
         std::time::SystemTime::UNIX_EPOCH,
@@ -86,7 +86,7 @@ fn odd() -> Vec<Document> {
     all
 }
 
-/// Everything there is to show.
+/// A view that shows everything.
 fn every() -> View {
     View { colour: true, details: true, published: true, ..View::default() }
 }
@@ -131,7 +131,7 @@ fn the_terminal_report_fits_100_columns_and_is_plain_when_asked() {
     }
 }
 
-/// Terminal, Markdown, HTML, CSV and JSON say the same of every cell.
+/// Terminal, Markdown, HTML, CSV and JSON show the same figure in every cell.
 #[test]
 fn every_view_agrees_cell_by_cell() {
     for document in [sample::full(), sample::quick(), sample::two_volumes()] {
@@ -206,7 +206,7 @@ fn csv_has_a_line_for_each_ratio_with_all_columns() {
     }
 }
 
-/// RFC 4180, as a spreadsheet reads it.
+/// Parses CSV by RFC 4180, as a spreadsheet does.
 fn parse_csv(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut characters = text.chars().peekable();
@@ -271,9 +271,9 @@ fn the_page_refers_to_nothing_outside() {
     }
 }
 
-/// Opens a page in headless Chromium. Returns the document after its scripts ran, and what the console said.
-/// Chromium has died once in thousands of starts, on a page that it showed before and after: only a page that ends it
-/// each time is to blame.
+/// Opens a page in headless Chromium. Returns the page's DOM after its scripts ran, and the messages of the console.
+/// Chromium has crashed once in thousands of starts, on a page that it showed before and after, so a page fails only if
+/// Chromium crashes three times.
 fn browse(page: &str, width: u32) -> (String, Vec<String>) {
     let mut deaths = Vec::new();
     while deaths.len() < 3 {
@@ -303,7 +303,7 @@ fn run_chromium(page: &str, width: u32) -> Output {
         .expect("chromium is needed to test the page; Debian: apt-get install chromium")
 }
 
-/// The page with a script that writes down every request that the page made, successful or not.
+/// Adds a script to the page that lists every request that the page made, successful or not.
 fn watched(page: &str) -> String {
     let watch = "<script>onload=()=>{const names=performance.getEntriesByType('resource').map(entry=>entry.name);\
                  document.body.append('requests: '+names.length+' '+names.join(' ')+'.')}</script></body>";
@@ -312,7 +312,7 @@ fn watched(page: &str) -> String {
 
 #[test]
 fn chromium_opens_the_page_without_complaint_or_request() {
-    // The watch must see what it watches for.
+    // Make sure that the script and the console detect requests and errors.
     let bad = "<!doctype html><html><body><img src='http://host.invalid/x.png'><script>nonsense()</script></body></html>";
     let (dom, complaints) = browse(&watched(bad), 1280);
     assert!(complaints.iter().any(|line| line.contains("nonsense")), "{complaints:?}");
@@ -327,7 +327,7 @@ fn chromium_opens_the_page_without_complaint_or_request() {
 
 #[test]
 fn the_page_is_not_wider_than_a_phone() {
-    // A window cannot be as narrow as a phone, a frame can. Everything that folds is opened first.
+    // A window cannot be as narrow as a phone, but a frame can. All folded content is opened first.
     for document in [sample::full(), sample::two_volumes()] {
         let page = html::render(&document, true).replace("<details", "<details open");
         let wrapper = format!(

@@ -1,4 +1,4 @@
-//! What jobs of fio's richer keys come to, by what the device saw: sizes, shares, order, rates.
+//! fio jobs with less common keys, by the traffic of the device: sizes, shares, order, rates.
 
 use platter_device::{Device, MemoryDevice, Recorder, Sectors};
 use platter_lab::{Durability, Job, Measured, Stop, Subject, Workload, prepare, run};
@@ -6,7 +6,7 @@ use platter_vfs::{FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The only job of a fio job file with these keys, over 8 MiB.
+/// The job of a fio job file with one section and these keys, over 8 MiB.
 fn job(keys: &str, stop: Stop) -> Job {
     let text = format!("[a]\nsize=8m\ndirect=1\n{}\n", keys.replace(' ', "\n"));
     let case =
@@ -30,7 +30,7 @@ fn on_memory(keys: &str, stop: Stop) -> (Measured, Arc<Recorder>) {
     (run(&subject, &job(keys, stop), &()).unwrap(), recorder)
 }
 
-/// Sizes that were read, with their counts.
+/// The sizes of the reads that the device saw, with their counts.
 fn read_sizes(recorder: &Recorder) -> Vec<(u64, u64)> {
     recorder.traffic().read.sizes.iter().map(|(bin, count)| (bin.least, *count)).collect()
 }
@@ -59,7 +59,7 @@ fn reads_and_writes_have_sizes_of_their_own() {
 
 #[test]
 fn a_rate_is_kept_by_each_job_and_direction() {
-    // Two jobs of 500 reads a second each, for a fifth of a second.
+    // Two jobs with 500 reads per second each run for a fifth of a second.
     let time = Duration::from_millis(200);
     let (measured, _) = on_memory("rw=randread rate_iops=500 numjobs=2 iodepth=4", Stop::After(time));
     assert!((150..=202).contains(&measured.ios()), "{} I/Os", measured.ios());
@@ -72,13 +72,13 @@ fn a_rate_is_kept_by_each_job_and_direction() {
 fn a_pause_comes_after_every_so_many() {
     let time = Duration::from_millis(200);
     let (measured, _) = on_memory("rw=read thinktime=20ms thinktime_blocks=8", Stop::After(time));
-    // Ten pauses fit, and eight I/Os come before each.
+    // There is time for ten pauses, with eight I/Os before each.
     assert!((48..=80).contains(&measured.ios()) && measured.ios() % 8 == 0, "{} I/Os", measured.ios());
 }
 
 #[test]
 fn without_repetition_a_pass_comes_to_every_block_once() {
-    // 2,048 blocks of which each is written with its own number: all have been changed afterwards.
+    // All 2,048 blocks must have been written once, so that none is still zero.
     let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
     let subject = Subject::Device { device: device.clone(), free: None };
     run(&subject, &job("rw=randwrite bs=4k", Stop::Count(2048)), &()).unwrap();
@@ -94,13 +94,13 @@ fn without_repetition_a_pass_comes_to_every_block_once() {
     let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
     let subject = Subject::Device { device: device.clone(), free: None };
     run(&subject, &job("rw=randwrite bs=4k norandommap", Stop::Count(2048)), &()).unwrap();
-    // Drawn with repetition one in e is missed.
+    // With repetition, one block in e is never drawn.
     assert!(untouched(&device).abs_diff(753) < 80, "{}", untouched(&device));
 }
 
 #[test]
 fn a_hot_spot_is_met_as_often_as_its_law_says() {
-    // In parts of the file, as nothing else tells places apart: 90 % of the I/Os in the first tenth.
+    // All I/Os go to the first tenth of the file, because the device shows places only by which blocks were written.
     let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
     let recorder = Arc::new(Recorder::new(device.clone()));
     let subject = Subject::Device { device: recorder, free: None };
@@ -122,12 +122,12 @@ fn files_and_distances_show_in_what_follows_what() {
     };
     assert!(sequential("rw=read bs=4k") >= 998);
     assert_eq!(sequential("rw=read:4k bs=4k"), 0);
-    // Of 125 runs of eight all but the first of each, and the few runs that begin where any recent one ended by chance.
+    // Sequential are seven of each run of eight, and the few runs that happen to begin where a recent one ended.
     let runs = sequential("rw=randread:8 bs=4k");
     assert!((870..=900).contains(&runs), "{runs}");
 }
 
-/// A volume that verifies its data gets blocks of many sizes in one buffer's place, and every one reads back.
+/// A volume that verifies its data gets blocks of many sizes in the same buffer, and every block reads back.
 #[test]
 fn blocks_of_many_sizes_read_back_from_every_format() {
     for name in ["fat32", "exfat", "ntfs", "refs", "refs+integrity"] {

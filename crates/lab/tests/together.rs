@@ -1,4 +1,4 @@
-//! Jobs that run at the same time: each does what it says, and has a row of its own.
+//! Jobs that run at the same time: each keeps its own rules, and has a row of its own in the report.
 
 use platter_device::{MemoryDevice, Recorder, Sectors};
 use platter_lab::report::Document;
@@ -39,7 +39,8 @@ fn each_job_keeps_its_own_count_range_and_rule() {
     let subject = Subject::Device { device: recorder.clone(), free: None };
     platter_lab::prepare(&subject, &(0..SPAN), 1, &mut |_, _| {}).unwrap();
     let before = recorder.traffic();
-    // What the first reads, the second writes meanwhile: one ledger knows which block should be where.
+    // The first job reads the blocks that the second writes meanwhile; both use the same ledger of the blocks'
+    // generations.
     let jobs = vec![job(100, 0..SPAN, 2, 1), job(0, SPAN / 2..SPAN, 1, 2), job(50, 0..SPAN / 4, 3, 3)];
     let mut session = Session::together(subject, jobs).unwrap();
     let stops = [Stop::Count(3_000), Stop::Count(500), Stop::Count(1_000)];
@@ -84,7 +85,7 @@ fn sections_that_run_together_have_a_row_and_ratios_each() {
     let of_exfat: Vec<_> = document.results.iter().filter(|row| row.target == "exfat").collect();
     assert!(of_exfat.iter().all(|row| row.estimates.len() == 1 && row.estimates[0].low.is_some()));
     assert!(of_exfat[1].sync_latency_us.is_some() && of_exfat[0].sync_latency_us.is_none());
-    // What the storage saw is of both.
+    // The traffic of the device is that of both cases together.
     let (read, written) = (&of_exfat[0].runs[0], &of_exfat[1].runs[0]);
     assert_eq!(read.requested, written.requested);
     assert!(read.requested.reads > 0 && read.requested.writes > 0 && read.workers.len() == 2);

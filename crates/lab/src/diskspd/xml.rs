@@ -143,7 +143,7 @@ impl Profile {
         Profile::from_xml(&text, paths).map_err(|error| about(&error))
     }
 
-    /// Reads a profile from XML; `paths` as for [`Profile::from_file`].
+    /// Reads a profile from XML. `paths` replace the template paths `*1`, `*2` and so on.
     ///
     /// # Errors
     /// A sentence with the element.

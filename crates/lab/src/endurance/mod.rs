@@ -1,8 +1,8 @@
-//! Endurance: one load on one volume for hours, in parts if it is stopped between.
+//! Endurance: one load on one volume for hours; the run may be stopped and resumed.
 //!
-//! The published run of twelve hours left open what a volume is like afterwards: one with integrity "froze". So every few
-//! seconds a sample is recorded: rates, response times, whether a second went by without progress, free space, in how many
-//! pieces the file lies, what the device was asked, and the memory of this process.
+//! The published run of twelve hours does not say what state a volume is in afterwards; one volume with integrity
+//! "froze". So every few seconds a sample is recorded: rates, response times, time without progress, free space, the
+//! number of pieces of the file, the traffic of the device, and the memory of this process.
 
 mod record;
 mod report;
@@ -20,37 +20,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What is to run, and where.
+/// The settings of an endurance run.
 pub struct Endurance {
-    /// An image or a block device: whoever asks has made sure that its content may be lost.
+    /// An image or a block device; the caller has made sure that its content may be lost.
     pub device: PathBuf,
-    /// Also while somebody else uses it.
+    /// Whether the device may be used although another program or the kernel uses it.
     pub force: bool,
-    /// The raw device or a volume.
+    /// The raw device, or a volume.
     pub target: Target,
-    /// Part of the volume that is in use when the load begins, in percent.
+    /// The percentage of the volume that is in use when the load begins.
     pub full_percent: u32,
     /// The load.
     pub pattern: Pattern,
-    /// Of places and data.
+    /// The seed of random places and data.
     pub seed: u64,
-    /// Length of a sample.
+    /// The length of a sample.
     pub sample: Duration,
-    /// When it ends.
+    /// When the run ends.
     pub goal: Goal,
-    /// The command line that repeats it, for the report.
+    /// The command line that repeats the run, for the report.
     pub command: String,
 }
 
-/// Bytes of the file that are written before it is asked whether to end.
+/// Bytes of the file that are written before the observer is asked again whether to end.
 const PIECE: u64 = 256 << 20;
-/// A wait for the last I/Os of a sample is a stall beyond this.
+/// If the last I/Os of a sample complete later than this after its end, the wait is a stall.
 const STALL: Duration = Duration::from_millis(250);
-/// How long a process that was killed may take to end.
+/// How long to wait for the device while a process that was killed still holds it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often pieces are counted, in seconds under load: a file of millions takes a while.
+/// The least time between two counts of the file's pieces, in seconds under load: counting millions of them takes a
+/// while.
 const COUNTED_EVERY: f64 = 60.0;
-/// What is under load.
+/// The device, its recorder and the subject of the load.
 struct Subjects {
     stand: OpenStand,
     recorder: Arc<Recorder>,
@@ -58,10 +59,11 @@ struct Subjects {
 }
 
 impl Endurance {
-    /// Makes the volume and its file, and runs until the goal or until the observer wants an end.
+    /// Makes the volume and its file, and runs until the goal is reached or the observer asks to end.
     ///
     /// # Errors
-    /// What stops it before the first sample. Later failures end the run and are told in its [`EndurancePlan::ended`].
+    /// An error that occurs before the first sample. A later failure ends the run and is recorded in
+    /// [`EndurancePlan::ended`].
     pub fn begin(&self, directory: &Path, observer: &dyn Observer) -> Result<Record> {
         if !matches!(self.target, Target::Raw | Target::Volume { .. }) {
             return Err(Error::Job("endurance runs on the raw device or on a volume of ours".into()));
@@ -139,10 +141,11 @@ impl Endurance {
     }
 }
 
-/// Goes on with a run that was stopped, on the volume as it is. Another goal takes the place of its own.
+/// Continues a run that was stopped, on the volume as it is. `goal` replaces the goal of the run, if given.
 ///
 /// # Errors
-/// [`Error::Input`] if the device does not hold the volume of that run, and what stops it before the first sample.
+/// [`Error::Input`] if the device does not hold the volume of that run, and any error that occurs before the first
+/// sample.
 pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn Observer) -> Result<Record> {
     let mut record = Record::open(directory)?;
     record.plan.goal = goal.unwrap_or(record.plan.goal);
@@ -178,14 +181,14 @@ pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn 
 }
 
 fn open(device: &Path, force: bool) -> Result<OpenStand> {
-    // The span only says how much of an image is provided: all of it.
+    // The span only determines how much of an image is written in advance: here all of it.
     let span = std::fs::metadata(device).map_or(0, |data| data.len());
     let stand = Stand::Path { path: device.into(), force };
     OpenStand::open(&stand, span, 1, Caching::DirectIfPossible, false)
 }
 
-/// The same once whoever works on it has ended: a process that was killed holds its files until the kernel has ended its
-/// requests.
+/// Opens the device as [`open`] does, but waits while it is locked: a killed process holds its files until the kernel
+/// has finished its requests.
 fn open_patiently(device: &Path, force: bool) -> Result<OpenStand> {
     let began = Instant::now();
     loop {
@@ -198,13 +201,13 @@ fn open_patiently(device: &Path, force: bool) -> Result<OpenStand> {
     }
 }
 
-/// Ends a sample when the observer wants an end.
+/// Passes on progress to the observer, and ends a sample when the observer asks for it.
 struct Ends<'o> {
     observer: &'o dyn Observer,
     goal: Goal,
     seconds: f64,
     volumes: f64,
-    /// The other goal, where the time is not what is asked for.
+    /// The goal in time, to which progress is scaled; an arbitrary long time if the goal is only one of written bytes.
     most: Duration,
 }
 
@@ -219,7 +222,7 @@ impl Watch for Ends<'_> {
     }
 }
 
-/// Takes samples until the goal.
+/// Takes samples until the goal is reached, the observer asks to end, or a sample fails.
 fn go_on(mut record: Record, subjects: Subjects, observer: &dyn Observer) -> Result<Record> {
     let plan = &record.plan;
     let part = record.samples.last().map_or(0, |last| last.part + 1);
@@ -235,7 +238,7 @@ fn go_on(mut record: Record, subjects: Subjects, observer: &dyn Observer) -> Res
     let job = Job {
         pattern,
         range: 0..plan.span,
-        // Every part goes to other places than those before.
+        // Every part of the run has another seed, so that it goes to other places than the parts before.
         seed: plan.seed.wrapping_add(u64::from(part)),
         ramp_up: Duration::ZERO,
         stop: Stop::After(interval),
@@ -292,7 +295,7 @@ fn go_on(mut record: Record, subjects: Subjects, observer: &dyn Observer) -> Res
     Ok(record)
 }
 
-/// Measures for a while.
+/// Takes one sample; `is_due` says whether to count the file's pieces.
 fn take(
     session: &mut Session,
     subjects: &Subjects,
@@ -337,12 +340,12 @@ fn take(
     })
 }
 
-/// Pieces that a file lies in.
+/// The number of pieces (extents) of a file.
 fn pieces(system: &dyn FileSystem, node: Node) -> Result<u64> {
     Ok(system.extents(node)?.len() as u64)
 }
 
-/// Memory of this process that is in use.
+/// The resident memory of this process in bytes.
 fn resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

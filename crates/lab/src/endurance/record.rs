@@ -1,4 +1,4 @@
-//! What a run of hours leaves behind: its plan, and a line for each sample, so that it can go on after any stop.
+//! The record of an endurance run: its plan, and a line for each sample, so that the run can be resumed after any stop.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,14 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The plan and how it ended.
+/// The file with the plan, and how the run ended.
 const PLAN: &str = "endurance.json";
-/// A line for each sample.
+/// The file with a line for each sample.
 const SAMPLES: &str = "samples.csv";
-/// The version of both files.
+/// The version of the format of both files.
 pub const SCHEMA: &str = "platter-endurance-1";
 
-/// When a run has reached its end: whichever comes first.
+/// When a run ends: as soon as one of the goals is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// Seconds under load, all parts of the run together.
@@ -26,106 +26,106 @@ pub struct Goal {
 }
 
 impl Goal {
-    /// How much of the way is done, from 0 to 1.
+    /// How much of the goal is reached, from 0 to 1.
     pub fn share(&self, seconds: f64, volumes: f64) -> f64 {
         let parts = [(seconds, self.seconds), (volumes, self.volumes)];
         parts.into_iter().filter_map(|(done, goal)| Some(done / goal?)).fold(0.0, f64::max).min(1.0)
     }
 }
 
-/// What runs, and on what.
+/// The settings of the run, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndurancePlan {
-    /// [`SCHEMA`].
+    /// The version of the format: [`SCHEMA`].
     pub schema: String,
-    /// When it began, RFC 3339.
+    /// When the run began, RFC 3339.
     pub created: String,
-    /// Version of Platter that began it.
+    /// The version of Platter that began the run.
     pub platter_version: String,
-    /// The command line that began it.
+    /// The command line that began the run.
     pub command: String,
     /// The image or block device.
     pub device: PathBuf,
-    /// Its size.
+    /// The size of the device in bytes.
     pub device_bytes: u64,
-    /// As on the command line.
+    /// The target, as on the command line.
     pub target: String,
     /// The volume's own identifier; empty for the raw device.
     pub identifier: String,
-    /// Bytes of the volume's clusters, or of the raw device.
+    /// The bytes of all clusters of the volume, or of the raw device.
     pub volume_bytes: u64,
-    /// Part of them in use when the load began.
+    /// The percentage of those bytes in use when the load began.
     pub full_percent: u32,
-    /// Bytes of the file that the load is on.
+    /// The length of the file under load in bytes.
     pub span: u64,
     /// Bytes of an I/O.
     pub block: u32,
-    /// Share of reads, the others are writes.
+    /// Share of reads in percent; the others are writes.
     pub read_percent: u8,
-    /// Share of I/Os at a random place.
+    /// Share of I/Os at random places, in percent.
     pub random_percent: u8,
-    /// Threads.
+    /// The number of workers, each a thread.
     pub workers: u32,
-    /// I/Os that each of them keeps outstanding.
+    /// The number of I/Os that each worker keeps in flight.
     pub queue_depth: u32,
-    /// Of places and data.
+    /// The seed of random places and data.
     pub seed: u64,
-    /// Length of a sample.
+    /// The length of a sample in seconds.
     pub sample_seconds: f64,
-    /// When it is to end.
+    /// When the run is to end.
     pub goal: Goal,
-    /// How its last part ended; nothing while it runs, or if it was killed.
+    /// How the last part of the run ended; `None` while it runs, or if it was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Whether that was a failure.
+    /// Whether that end was a failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
 }
 
-/// What was measured in some seconds.
+/// The measurements of one sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// The part of the run: 0 until it was stopped and resumed for the first time.
+    /// The number of the part of the run: 0 until it was stopped and resumed for the first time.
     pub part: u32,
-    /// When it began, in seconds since 1970.
+    /// When the sample began, in seconds since 1970.
     pub clock: u64,
-    /// When it began, in seconds under load.
+    /// When the sample began, in seconds under load.
     pub at: f64,
-    /// How long it took, until the last I/O had completed.
+    /// How long the sample took, until its last I/O had completed.
     pub seconds: f64,
-    /// Reads that completed.
+    /// The number of reads that completed.
     pub reads: u64,
-    /// Writes that completed.
+    /// The number of writes that completed.
     pub writes: u64,
-    /// Bytes that were written by the load.
+    /// The bytes that the load wrote.
     pub written: u64,
-    /// Response times in microseconds: mean, median, 99 %, 99.9 %, largest.
+    /// The mean response time in microseconds, as all that follow.
     pub mean_us: f64,
-    /// Median.
+    /// The median of the response times.
     pub p50_us: f64,
-    /// 99 % are not longer.
+    /// The 99th percentile of the response times.
     pub p99_us: f64,
-    /// 99.9 % are not longer.
+    /// The 99.9th percentile of the response times.
     pub p99_9_us: f64,
-    /// The longest.
+    /// The longest response time.
     pub max_us: f64,
-    /// Whole seconds in which nothing completed.
+    /// Seconds without progress: whole intervals in which nothing completed, or a long wait for the last I/Os.
     pub stalled: f64,
-    /// Bytes free on the volume at its end.
+    /// The number of bytes free on the volume at the end of the sample.
     pub free: Option<u64>,
-    /// Pieces that the file lies in, counted now and then.
+    /// The number of pieces of the file, in samples in which they were counted.
     pub pieces: Option<u64>,
-    /// Bytes that the device was asked to read.
+    /// The bytes that the device was asked to read.
     pub device_read: u64,
-    /// Bytes that the device was asked to write.
+    /// The bytes that the device was asked to write.
     pub device_written: u64,
-    /// Flushes that the device was asked for.
+    /// The number of flushes that the device was asked for.
     pub flushes: u64,
-    /// Memory of this process.
+    /// The resident memory of this process in bytes.
     pub resident: Option<u64>,
 }
 
-/// Column names of `samples.csv`, in its order.
+/// The names of the columns of `samples.csv`, in their order.
 pub const COLUMNS: [&str; 19] = [
     "part",
     "clock",
@@ -149,7 +149,7 @@ pub const COLUMNS: [&str; 19] = [
 ];
 
 impl Sample {
-    /// I/Os a second.
+    /// I/Os per second.
     pub fn iops(&self) -> f64 {
         (self.reads + self.writes) as f64 / self.seconds.max(1e-9)
     }
@@ -167,7 +167,7 @@ impl Sample {
         line
     }
 
-    /// `None` for anything but a whole line.
+    /// Parses a line; `None` for anything but a complete line.
     fn parse(line: &str) -> Option<Sample> {
         let fields: Vec<&str> = line.split(',').collect();
         let fields: [&str; COLUMNS.len()] = fields.try_into().ok()?;
@@ -202,14 +202,14 @@ impl Sample {
     }
 }
 
-/// A run in its directory.
+/// A run's record in its directory.
 #[derive(Debug)]
 pub struct Record {
     directory: PathBuf,
     samples_file: File,
-    /// What runs.
+    /// The plan of the run.
     pub plan: EndurancePlan,
-    /// What was measured so far.
+    /// The samples so far.
     pub samples: Vec<Sample>,
 }
 
@@ -219,10 +219,10 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 impl Record {
-    /// Refuses a directory that holds a run already.
+    /// Refuses a directory that already holds a run.
     ///
     /// # Errors
-    /// [`Error::Input`] with what to do.
+    /// [`Error::Input`] that says how to proceed.
     pub fn refuse_existing(directory: &Path) -> Result<()> {
         let there = [PLAN, SAMPLES].map(|name| directory.join(name));
         match there.iter().find(|path| path.symlink_metadata().is_ok()) {
@@ -240,7 +240,7 @@ impl Record {
     /// Begins a record.
     ///
     /// # Errors
-    /// [`Error::Input`] if one is there already, [`Error::Io`] if it cannot be written.
+    /// [`Error::Input`] if the directory holds a run already, [`Error::Io`] if the record cannot be written.
     pub fn begin(directory: &Path, plan: EndurancePlan) -> Result<Record> {
         Record::refuse_existing(directory)?;
         std::fs::create_dir_all(directory).map_err(failed(directory))?;
@@ -253,10 +253,10 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads a record. A last line that was not written whole is left out, and cut off.
+    /// Reads a record. A last line that was not written completely is ignored and removed from the file.
     ///
     /// # Errors
-    /// [`Error::Input`] with the line that is wrong, [`Error::Io`] if it cannot be read.
+    /// [`Error::Input`] with the invalid line, [`Error::Io`] if the record cannot be read.
     pub fn open(directory: &Path) -> Result<Record> {
         let path = directory.join(PLAN);
         let text = std::fs::read_to_string(&path).map_err(failed(&path))?;
@@ -284,22 +284,22 @@ impl Record {
         Ok(Record { directory: directory.into(), samples_file, plan, samples })
     }
 
-    /// Where it is.
+    /// The directory of the record.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Seconds under load so far.
+    /// The seconds under load so far.
     pub fn seconds(&self) -> f64 {
         self.samples.last().map_or(0.0, |last| last.at + last.seconds)
     }
 
-    /// Bytes that the load has written so far.
+    /// The bytes that the load has written so far.
     pub fn written(&self) -> u64 {
         self.samples.iter().map(|sample| sample.written).sum()
     }
 
-    /// The same as a multiple of the volume's size.
+    /// The bytes that the load has written so far, as a multiple of the volume's size.
     pub fn volumes(&self) -> f64 {
         self.written() as f64 / self.plan.volume_bytes.max(1) as f64
     }
@@ -311,7 +311,7 @@ impl Record {
         Ok(())
     }
 
-    /// Writes the plan beside the old one, and then in its place.
+    /// Writes the plan to a new file, which then replaces the old one.
     pub(super) fn save_plan(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.plan).expect("a plan has no maps") + "\n";
         let (new, path) = (self.directory.join(".endurance.json.new"), self.directory.join(PLAN));

@@ -1,4 +1,4 @@
-//! What a run of hours says: sentences, the first tenth beside the last, and curves.
+//! The report of an endurance run: findings in sentences, a comparison of its first and last tenth, and curves.
 
 use super::{EndurancePlan, Record, Sample};
 use crate::report::html;
@@ -9,10 +9,11 @@ use crate::report::{Cell, Column, Table, format};
 use crate::statistics;
 use std::fmt::Write;
 
-/// Parts of a run that are compared with each other.
+/// The number of equal parts in which a run is compared with itself.
 const TENTHS: usize = 10;
 
-/// What was asked, and how far it got: `refs+integrity on /dev/sdb, 90 % full: 2 h of random writes of 4 KiB`.
+/// The title: the settings, and how far the run came: `refs+integrity on /dev/sdb, 90 % full: 2 h of random writes of 4
+/// KiB`.
 fn title(record: &Record) -> String {
     let EndurancePlan { target, device, full_percent, block, read_percent, random_percent, .. } =
         &record.plan;
@@ -34,7 +35,7 @@ fn title(record: &Record) -> String {
     )
 }
 
-/// Whole seconds without progress, and the stretches that they make.
+/// The seconds without progress in all samples, and the longest in one sample with the time of that sample.
 struct Stalls {
     seconds: f64,
     longest: f64,
@@ -58,7 +59,7 @@ fn quantile(samples: &[Sample], part: f64, of: impl Fn(&Sample) -> f64) -> f64 {
     statistics::quantile(&values, part)
 }
 
-/// The first tenth of the samples and the last, if there are enough.
+/// The samples of the first and of the last tenth, if there are enough.
 fn tenths(samples: &[Sample]) -> Option<(&[Sample], &[Sample])> {
     let length = samples.len() / TENTHS;
     (length > 0).then(|| (&samples[..length], &samples[samples.len() - length..]))
@@ -150,7 +151,7 @@ fn sentences(record: &Record) -> Vec<String> {
     all
 }
 
-/// How many rows the table has: each tenth of the run.
+/// A table with a row for each tenth of the run.
 fn table(samples: &[Sample]) -> Table {
     let titles = ["From", "IOPS", "p50", "p99", "Longest", "Stalled", "Free"];
     let mut columns = vec![Column::words(titles[0])];
@@ -179,7 +180,7 @@ fn table(samples: &[Sample]) -> Table {
     }
 }
 
-/// For a terminal: the findings, and a table of the tenths.
+/// The report for a terminal: the findings, and a table of the tenths.
 pub fn summary(record: &Record, colour: bool) -> String {
     let mut text = format!("{}\n\n", title(record));
     for sentence in sentences(record) {
@@ -191,7 +192,7 @@ pub fn summary(record: &Record, colour: bool) -> String {
     text
 }
 
-/// Samples joined so that at most [`POINTS`] remain, each drawn at its beginning.
+/// A curve in which samples are joined so that at most [`POINTS`] points remain, each at the beginning of its samples.
 fn line(
     class: &str,
     name: &str,
@@ -212,7 +213,7 @@ fn key(lines: &[(&str, &str)]) -> String {
     strokes(lines.iter().map(|(class, name)| (class.to_string(), *name)))
 }
 
-/// Stalls as stretches, and where the run was resumed.
+/// The highlighted ranges of a chart: stalls, and where the run was resumed.
 fn bands(record: &Record) -> Vec<Band> {
     let end = record.seconds().max(1e-9);
     let stalled = record.samples.iter().filter(|sample| sample.stalled > 0.0).map(|sample| Band {
@@ -248,7 +249,7 @@ fn rates(record: &Record) -> String {
     figure("IOPS", note, &key(&[("c1", "mean"), ("c2", "slowest sample")]), &plot.html(), None, true)
 }
 
-/// Its name in the key, its class, and what it is of a sample.
+/// A curve of response times: its name in the key, its CSS class, and its value in a sample.
 type Percentile = (&'static str, &'static str, fn(&Sample) -> f64);
 
 fn response_times(record: &Record) -> String {
@@ -280,7 +281,7 @@ fn response_times(record: &Record) -> String {
     figure("Response times", note, &key, &plot.html(), None, true)
 }
 
-/// A low curve of something that not every sample has, from zero.
+/// A low chart of a value that not every sample has, from zero upwards.
 fn low(record: &Record, name: &str, show: fn(f64) -> String, of: fn(&Sample) -> Option<f64>) -> String {
     let most = record.samples.iter().filter_map(of).fold(0.0, f64::max);
     if most <= 0.0 {
@@ -294,7 +295,7 @@ fn low(record: &Record, name: &str, show: fn(f64) -> String, of: fn(&Sample) -> 
     figure(name, "", "", &plot.html(), None, true)
 }
 
-/// A page by itself: the findings, curves over time, and the tenths as a table.
+/// The report as a self-contained page: the findings, curves over time, and the tenths as a table.
 pub fn html(record: &Record) -> String {
     let size = |bytes: f64| format::size(bytes as u64);
     let mut page = html::opening(&title(record), &html::sentences(&sentences(record)));

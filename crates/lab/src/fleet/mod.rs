@@ -1,6 +1,6 @@
-//! Many machines: what many saved reports say together, by groups, and which machines fall out of theirs.
+//! A fleet: the rates of many machines' reports, in groups, and the machines that stand out from their group.
 //!
-//! Of each report only its rates are kept, 16 bytes each, so that thousands take little memory.
+//! Only the rates of each report are kept, 16 bytes each, so that thousands of reports take little memory.
 
 mod outliers;
 mod rates;
@@ -12,19 +12,19 @@ pub use rates::Rates;
 use crate::report::document::{DeviceInfo, Environment};
 use std::collections::HashMap;
 
-/// A property of a report that it is put into a group by.
+/// A property of reports by which they are grouped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// `label.NAME`: what `--label NAME=VALUE` said.
+    /// `label.NAME`: the value that `--label NAME=VALUE` gave the report.
     Label(String),
-    /// A fact of the machine or its device.
+    /// A fact about the machine or its device.
     Fact(&'static str),
 }
 
-/// A fact of a report, as text.
+/// Returns a fact of a report as text.
 type Fact = fn(&Environment) -> String;
 
-/// Facts by name.
+/// The facts that reports can be grouped by, with their names.
 const FACTS: [(&str, Fact); 9] = [
     ("host", |from| from.host.clone()),
     ("cpu", |from| from.cpu.clone()),
@@ -38,10 +38,10 @@ const FACTS: [(&str, Fact); 9] = [
 ];
 
 impl Key {
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// # Errors
-    /// A sentence that lists what there is.
+    /// A sentence that lists the possible keys.
     pub fn parse(text: &str) -> Result<Key, String> {
         if let Some(name) = text.strip_prefix("label.").filter(|name| !name.is_empty()) {
             return Ok(Key::Label(name.into()));
@@ -65,18 +65,18 @@ impl Key {
     }
 }
 
-/// What was measured of what: the same on every machine.
+/// A case on a target: measured in the same way on every machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cell {
-    /// The load.
+    /// The name of the workload.
     pub workload: String,
-    /// Its case, with the direction.
+    /// The name of the case, with the direction.
     pub case: String,
-    /// On what.
+    /// The name of the target.
     pub target: String,
 }
 
-/// A rate of a machine in a cell, both by number.
+/// The rate of one machine in one cell; both are given by their index.
 #[derive(Clone, Copy)]
 struct Figure {
     cell: u32,
@@ -84,7 +84,7 @@ struct Figure {
     rate: f64,
 }
 
-/// Machines that have the same values of the keys.
+/// The machines whose reports have the same values of all keys.
 #[derive(Default)]
 struct Group {
     name: String,
@@ -92,21 +92,21 @@ struct Group {
     figures: Vec<Figure>,
 }
 
-/// Reports that are being put together.
+/// The reports that have been added so far.
 pub struct Fleet {
     keys: Vec<Key>,
     groups: Vec<Group>,
     known_groups: HashMap<String, usize>,
     cells: Vec<Cell>,
     known_cells: HashMap<Cell, u32>,
-    /// The names of devices of hosts.
+    /// The name of each machine: the host and its device. Every device of a host counts as a machine.
     machines: Vec<String>,
     known_machines: HashMap<(String, usize), u32>,
     reports: u64,
 }
 
 impl Fleet {
-    /// Nothing yet; reports go into groups by these.
+    /// Makes an empty fleet, in which reports are grouped by these keys.
     pub fn new(keys: Vec<Key>) -> Fleet {
         Fleet {
             keys,
@@ -120,12 +120,12 @@ impl Fleet {
         }
     }
 
-    /// Reports that were added.
+    /// The number of reports that were added.
     pub fn reports(&self) -> u64 {
         self.reports
     }
 
-    /// Adds what a report has.
+    /// Adds the rates of a report.
     pub fn add(&mut self, report: Rates) {
         let values: Vec<String> = self.keys.iter().map(|key| key.of(&report)).collect();
         let name = values.join(", ");
@@ -151,7 +151,7 @@ impl Fleet {
         self.reports += 1;
     }
 
-    /// What they say together.
+    /// Combines the reports into a summary.
     pub fn summary(self) -> Summary {
         let Fleet { mut groups, cells, machines, reports, .. } = self;
         groups.iter_mut().for_each(Group::settle);
@@ -160,12 +160,12 @@ impl Fleet {
 }
 
 impl Group {
-    /// Sorts the figures by cell, and keeps one for each machine and cell: the median of what it measured.
+    /// Sorts the figures by cell, and keeps one figure for each machine and cell: the median of its rates.
     fn settle(&mut self) {
         self.figures.sort_by_key(|figure| (figure.cell, figure.machine));
         let mut kept: Vec<Figure> = Vec::new();
         let same = |a: &Figure, b: &Figure| (a.cell, a.machine) == (b.cell, b.machine);
-        // A group of machines with one report each, as most are, stays as it is.
+        // In most groups each machine has one report, so there is nothing to combine.
         if self.figures.windows(2).any(|pair| same(&pair[0], &pair[1])) {
             for of_one in self.figures.chunk_by(same) {
                 let rates: Vec<f64> = of_one.iter().map(|figure| figure.rate).collect();
@@ -175,7 +175,7 @@ impl Group {
         }
     }
 
-    /// What the machines have of a cell.
+    /// The figures of all machines in a cell.
     fn of(&self, cell: u32) -> &[Figure] {
         let begin = self.figures.partition_point(|figure| figure.cell < cell);
         let length = self.figures[begin..].partition_point(|figure| figure.cell == cell);
@@ -183,7 +183,7 @@ impl Group {
     }
 }
 
-/// Reports put together.
+/// The combined reports of a fleet.
 pub struct Summary {
     groups: Vec<Group>,
     cells: Vec<Cell>,

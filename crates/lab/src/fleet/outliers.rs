@@ -1,44 +1,45 @@
-//! Which machines fall out of their group.
+//! The machines that stand out from their group.
 //!
-//! Of each cell the logarithm of a machine's rate is taken as its distance from the group's median, in units of the group's
-//! spread (1.4826 times the median of all distances: the standard deviation, if they are normal). A machine that is slow in
-//! everything is found by the median of its distances over all cells, one that is odd in a single cell by that one. Chances are
-//! those of Student's t, and corrected for the number of machines and cells (Bonferroni): where all machines are alike,
-//! the chance that any is named is one in twenty at most.
+//! In each cell, a machine's distance is the difference of the logarithm of its rate from the group's median, in units
+//! of the group's spread (1.4826 times the median of all absolute differences, which is the standard deviation if they
+//! are normally distributed). A machine that is slow in everything is found by the median of its distances over all
+//! cells, and one that is odd in a single cell by its distance there. Probabilities are those of Student's t, corrected
+//! for the number of machines and cells (Bonferroni): where all machines are alike, the probability that any is named
+//! is at most one in twenty.
 
 use super::Summary;
 use crate::statistics::median;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 
-/// The chance that any machine is named where all are alike.
+/// The probability that any machine is named where all are alike.
 const ERRORS: f64 = 0.05;
-/// A group of fewer tells nothing of one of them.
+/// The least number of machines in a group; of a smaller group no machine is named.
 pub const LEAST: usize = 8;
-/// The standard deviation of a normal distribution, in medians of absolute distances.
+/// The standard deviation of a normal distribution, as a multiple of the median of absolute distances.
 const DEVIATION: f64 = 1.4826;
-/// Of so many parts of the values the median of distances makes use: its variance is that of a standard deviation of
-/// fewer.
+/// The efficiency of the median of absolute distances as an estimate of the spread: its variance is that of a standard
+/// deviation which is computed from only this share of the values.
 const EFFICIENCY: f64 = 0.37;
-/// A spread is taken to be no less: figures of machines are never more alike than this.
+/// The least spread that is assumed, as rates of different machines are never more alike than this.
 const LEAST_SPREAD: f64 = 0.001;
 
-/// A machine that falls out.
+/// A machine that stands out from its group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlier {
-    /// Host and device.
+    /// The name of the machine: host and device.
     pub machine: String,
-    /// Its group.
+    /// The name of its group.
     pub group: String,
-    /// Its rate as a multiple of the group's median: over all cells, or in the one.
+    /// The machine's rate as a multiple of the group's median: over all cells, or in the one cell.
     pub ratio: f64,
-    /// In units of the group's spread.
+    /// The machine's distance from the group's median, in units of the group's spread.
     pub distance: f64,
-    /// The one cell that it is about, if it is not about all.
+    /// The cell in which the machine stands out; `None` if it stands out over all cells.
     pub cell: Option<super::Cell>,
 }
 
-/// Distances from the median of all, in units of their spread.
+/// Returns the distance of each value from the median of all, in units of their spread.
 fn distances(values: &[f64]) -> Vec<f64> {
     let middle = median(values);
     let away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
@@ -46,7 +47,7 @@ fn distances(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| (value - middle) / spread).collect()
 }
 
-/// The chance of such a distance in a group of so many, to both sides.
+/// The two-sided probability of a distance at least as large as this in a group of so many machines.
 fn chance(distance: f64, machines: usize) -> f64 {
     let freedom = EFFICIENCY * (machines - 1) as f64;
     let student = StudentsT::new(0.0, 1.0, freedom).expect("a group has several machines");
@@ -54,11 +55,11 @@ fn chance(distance: f64, machines: usize) -> f64 {
 }
 
 impl Summary {
-    /// The machines that fall out of their groups, the slowest first.
+    /// The machines that stand out from their groups, the slowest first.
     pub fn outliers(&self) -> Vec<Outlier> {
         let judged: usize =
             self.groups.iter().map(|group| group.machines).filter(|machines| *machines >= LEAST).sum();
-        // Half of the errors for machines as a whole, half for their cells.
+        // Half of the error probability is for machines over all cells, half for machines in single cells.
         let whole = ERRORS / 2.0 / judged.max(1) as f64;
         let single = whole / self.cells.len().max(1) as f64;
         let mut found = Vec::new();

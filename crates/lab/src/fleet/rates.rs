@@ -1,10 +1,10 @@
-//! What many reports need of one: who measured, and its rates. All else of the text is passed over without being kept.
+//! The part of a saved report that a fleet needs: environment and rates. All other content is skipped while parsing.
 
 use crate::report::document::{Case, Direction, Environment, SCHEMA};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The rates of a saved report, and what it can be put into a group by.
+/// The rates of a saved report, and the properties by which it can be grouped.
 #[derive(Deserialize)]
 pub struct Rates {
     schema: String,
@@ -14,8 +14,8 @@ pub struct Rates {
     pub(super) results: Vec<Rate>,
 }
 
-// The names of a case stand beside those of its result. They are written out, as flattening would keep all that is passed
-// over, slices too, and take three times as long.
+// The fields of a case are beside those of its result. They are listed here instead of being flattened, because serde's
+// flattening would keep everything that is skipped, slices too, and take three times as long.
 #[derive(Deserialize)]
 pub(super) struct Rate {
     pub target: String,
@@ -33,10 +33,10 @@ impl Rate {
 }
 
 impl Rates {
-    /// Takes them from the text of a saved report.
+    /// Parses the text of a saved report.
     ///
     /// # Errors
-    /// Why the text is none.
+    /// The reason why the text is not a report.
     pub fn of(json: &[u8]) -> Result<Rates, String> {
         let rates: Rates = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         match rates.schema == SCHEMA {

@@ -1,4 +1,4 @@
-//! What a fleet says, as tables and as a page.
+//! Renders the summary of a fleet as tables and as a page.
 
 use super::outliers::LEAST;
 use super::{Outlier, Summary};
@@ -9,7 +9,7 @@ use crate::statistics::{median, plural, quantile};
 use std::fmt::Write;
 
 impl Summary {
-    /// `500 reports of 500 machines in 2 groups by device.model`.
+    /// The title of the summary: `500 reports of 500 machines in 2 groups by device.model`.
     fn title(&self) -> String {
         let many = |count: usize, noun: &str| {
             format!("{} {}", format::count(count as f64), plural(count as u64, noun))
@@ -22,7 +22,7 @@ impl Summary {
         )
     }
 
-    /// The machines that fall out, as sentences.
+    /// Sentences about the machines that stand out.
     fn findings(&self, outliers: &[Outlier]) -> Vec<String> {
         let mut all = Vec::new();
         for outlier in outliers {
@@ -53,7 +53,8 @@ impl Summary {
         all
     }
 
-    /// For each case and target the distribution in every group; with two groups the second against the first.
+    /// For each workload a table: for each case and target the distribution in every group, and with two groups the
+    /// second compared with the first.
     fn tables(&self) -> Vec<Table> {
         let mut workloads: Vec<&str> = self.cells.iter().map(|cell| cell.workload.as_str()).collect();
         workloads.sort_unstable();
@@ -94,7 +95,8 @@ impl Summary {
         Table { caption: format!("{workload}: rates by group"), columns, rows }
     }
 
-    /// `−12 % ±3`, faint if it could be chance; empty for the first group.
+    /// A cell with the change from one group to the next: `−12 % ±3`, faint if it could be chance; empty for the first
+    /// group.
     fn against(&self, rates: &[f64], before: &[f64]) -> Cell {
         if before.is_empty() {
             return Cell::default();
@@ -113,7 +115,7 @@ impl Summary {
         }
     }
 
-    /// For a terminal.
+    /// Renders the summary for a terminal.
     pub fn terminal(&self, colour: bool) -> String {
         let mut text = format!("{}\n\n", self.title());
         for sentence in self.findings(&self.outliers()) {
@@ -125,7 +127,7 @@ impl Summary {
         text
     }
 
-    /// As Markdown.
+    /// Renders the summary as Markdown.
     pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n\n", self.title());
         for sentence in self.findings(&self.outliers()) {
@@ -137,7 +139,7 @@ impl Summary {
         text
     }
 
-    /// A page by itself.
+    /// Renders the summary as a self-contained page.
     pub fn html(&self) -> String {
         let findings = self.findings(&self.outliers());
         let mut page = html::opening(&self.title(), &html::sentences(&findings));

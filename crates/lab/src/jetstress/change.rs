@@ -1,22 +1,23 @@
-//! Changes of pages, as the log holds them: each can be made again on a page that lacks it.
+//! Changes of pages, as the log records them. A replay applies a change again to each of its pages that lacks it.
 
 use super::page::{Kind, Page};
 
-/// One change. It is whole in the log or not there, and the tree is whole before it and after it.
+/// One change. The log holds it completely or not at all, and the tree is consistent before and after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A key of a leaf has this record.
+    /// A leaf has this record for a key, which is inserted or replaced.
     Put { leaf: u64, key: u64, value: Vec<u8> },
-    /// A leaf has this key no more.
+    /// A key is removed from a leaf.
     Delete { leaf: u64, key: u64 },
-    /// What a page holds from an entry on stands in a new one, which its parent knows by its first key.
+    /// The entries of the page `left` from number `kept` on move to the new page `right`, and the parent gets an entry
+    /// for that page with its first key.
     Split { left: u64, kept: u32, right: u64, kind: Kind, parent: u64, separator: u64, entries: Vec<u8> },
-    /// What the root holds stands in a new page, which is all that the root has.
+    /// The entries of the root move to the new page `child`, which becomes the root's only entry.
     Grow { root: u64, child: u64, kind: Kind, entries: Vec<u8> },
 }
 
 impl Change {
-    /// The pages that it changes.
+    /// The pages that the change modifies.
     pub fn pages(&self) -> Vec<u64> {
         match self {
             Change::Put { leaf, .. } | Change::Delete { leaf, .. } => vec![*leaf],
@@ -25,7 +26,7 @@ impl Change {
         }
     }
 
-    /// The page that was not there before.
+    /// The page that the change creates, if it creates one.
     pub fn made(&self) -> Option<u64> {
         match self {
             Change::Put { .. } | Change::Delete { .. } => None,
@@ -34,7 +35,7 @@ impl Change {
         }
     }
 
-    /// Makes it on one of its pages.
+    /// Applies the change to one of its pages.
     pub fn apply(&self, number: u64, page: &mut Page) {
         match self {
             Change::Put { key, value, .. } => page.put(*key, value),
@@ -59,7 +60,7 @@ impl Change {
         }
     }
 
-    /// As bytes: their length first.
+    /// Encodes the change; the bytes begin with their length.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; 4];
         let mut words = |code: u64, words: &[u64], bytes: &[u8]| {
@@ -83,7 +84,8 @@ impl Change {
         out
     }
 
-    /// The change at the beginning of these bytes, and how long it is; `None` where there is no whole one.
+    /// Decodes the change at the beginning of these bytes, and returns it with its length; `None` if it is incomplete
+    /// or invalid.
     pub fn decode(bytes: &[u8]) -> Option<(Change, usize)> {
         let length = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
         let body = bytes.get(4..length)?;

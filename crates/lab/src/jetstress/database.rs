@@ -1,7 +1,8 @@
-//! A database: a B+-tree of pages in a file, a cache of stated size, and a log that puts right what a stop cut off.
+//! A database: a B+-tree of pages in a file, a cache of a given size, and a log from which a crash is recovered.
 //!
-//! A page has two places in the file and is written to them in turn, so that one that was torn leaves the one before it. (ESE
-//! overwrites in place, and leaves it to the storage not to tear.) It is written after the log holds its changes.
+//! A page has two places in the file and is written to them alternately, so that a torn write leaves the older copy
+//! intact. (ESE overwrites pages in place, and relies on the storage not to tear them.) A page is written only after
+//! the log holds its changes durably.
 
 use super::change::Change;
 use super::log::{CONTENT, Log};
@@ -13,23 +14,24 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// What a database is made with.
+/// The parameters that a database is created with.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Records that it begins with.
+    /// The number of records in a new database.
     pub records: u64,
-    /// Pages that it can grow to.
+    /// The number of pages that the database can grow to.
     pub pages: u64,
-    /// Pages that its cache holds.
+    /// The number of pages in the cache.
     pub cache: usize,
-    /// Bytes of log that a replay may have to read: when there are more, the pages that were changed first are written.
+    /// The bytes of log that a replay may have to read; when there are more, the pages that were changed earliest are
+    /// written.
     pub depth: u64,
 }
 
 impl Shape {
-    /// Of so many records, and a cache of so many bytes.
+    /// Returns the shape for so many records, a cache of so many bytes, and a replay of at most `depth` bytes.
     pub fn of(records: u64, cache: u64, depth: u64) -> Shape {
-        // Filled to three quarters, and twice as many for what is added.
+        // New leaves are three quarters full, and the file has room for twice as many pages.
         let leaves = records.div_ceil(FILLED as u64);
         Shape {
             records,
@@ -39,42 +41,45 @@ impl Shape {
         }
     }
 
-    /// Bytes of its file.
+    /// The length of the database's file in bytes.
     pub fn file_bytes(&self) -> u64 {
         PAGES_AT + self.pages * 2 * PAGE as u64
     }
 
     fn segments(&self) -> u64 {
-        // What changes do not wait for, and as much again while a checkpoint is on its way.
+        // Changes wait for a checkpoint when half of the segments are in use; the other half has room for changes that
+        // are made while the checkpoint is written.
         (self.depth * 4 / CONTENT) + (32 << 20) / CONTENT
     }
 
-    /// Bytes of its log.
+    /// The length of the log's file in bytes.
     pub fn log_bytes(&self) -> u64 {
         self.segments() * super::log::SEGMENT as u64
     }
 }
 
-/// Records of a page when a database is made.
+/// The number of records on each leaf of a new database.
 const FILLED: usize = 24;
-/// Where pages begin; before them are two places for what opening needs to know.
+/// The offset of the first page in the file. Before it there are places for two heads, which hold the information for
+/// opening.
 const PAGES_AT: u64 = 64 << 10;
 const HEAD: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"plattrdb");
 const ROOT: u64 = 1;
-/// Pages that maintenance reads at once (256 KiB with both places of each), and how long it waits then: ESE's default.
+/// The number of pages that maintenance reads at once (256 KiB with both places of each), and the pause after that:
+/// ESE's defaults.
 const SCANNED: u64 = 4;
 const SCAN_PAUSE: Duration = Duration::from_millis(20);
 
 /// A page in the cache.
 struct Frame {
     page: Page,
-    /// Where in the log the first change begins that its place in the file lacks.
+    /// The log position of the first change that the page's copy in the file lacks; `None` if it lacks none.
     since: Option<u64>,
-    /// The same of changes that came while it was being written.
+    /// The same position for changes that were made while the page was being written.
     next_since: Option<u64>,
     is_writing: bool,
-    /// Used since the cache last looked for one to give up.
+    /// Whether the page was used since the cache last considered dropping it.
     is_used: bool,
 }
 
@@ -87,16 +92,16 @@ impl Frame {
 #[derive(Default)]
 struct DatabaseState {
     frames: HashMap<u64, Frame>,
-    /// Pages of the cache, in the order in which they are looked at to be given up.
+    /// The pages of the cache, in the order in which they are considered for dropping (the clock algorithm).
     clock: VecDeque<u64>,
-    /// Which place of each page is the newer one, where that is known.
+    /// For each page, which of its two places has the newer copy, if that is known.
     sides: Vec<Option<u8>>,
     loading: HashSet<u64>,
-    /// Pages that lack something in the file, by where in the log that begins.
+    /// The pages whose copy in the file lacks changes, ordered by the log position of the first of these changes.
     unwritten: BTreeSet<(u64, u64)>,
-    /// The last page.
+    /// The number of the last page in use.
     last: u64,
-    /// Of the head that was written last.
+    /// The sequence number of the head that was written last.
     sequence: u64,
 }
 
@@ -107,14 +112,14 @@ impl DatabaseState {
     }
 }
 
-/// What an operation came to under the lock.
+/// The result of an attempt at an operation under the lock.
 enum Outcome<T> {
     Done(T),
-    /// The operation stopped: this page must be read first.
+    /// The operation made no change, because this page must be read into the cache first.
     Needs(u64),
 }
 
-/// A database.
+/// A database with its log, open.
 pub struct Database {
     pub store: Store,
     pub log: Log,
@@ -122,12 +127,12 @@ pub struct Database {
     shape: Shape,
     state: Mutex<DatabaseState>,
     changed: Condvar,
-    /// Held while a head is written: of the two one is always whole.
+    /// Held while a head is written, so that heads are written one at a time and one of the two is always intact.
     heads: Mutex<()>,
 }
 
 impl Database {
-    /// Makes one in two files that are as long as its [`Shape`] says.
+    /// Creates a database in two files that are as long as its [`Shape`] says.
     pub fn create(file: Store, log: Store, stamp: u64, shape: Shape) -> Result<Database> {
         let database = Database::new(file, log, stamp, shape, 0);
         let mut writer = Writer { database: &database, buffer: Buffer::new(1 << 20), first: 2, count: 0 };
@@ -154,7 +159,7 @@ impl Database {
             }
             level = above;
         }
-        // What the database can grow to is there too: a file that grows is another load.
+        // All pages that the database can grow to are written too, because a file that grows would be another load.
         for number in next..=shape.pages {
             writer.add(&mut Page::new(Kind::Leaf, number, stamp.wrapping_add(1)))?;
         }
@@ -162,14 +167,15 @@ impl Database {
         let kind = if level.is_empty() { Kind::Leaf } else { Kind::Branch };
         let mut root = Page::new(kind, ROOT, stamp);
         for (index, (key, child)) in level.iter().enumerate() {
-            // Whatever is below the first key is below its page too.
+            // The first entry of a branch has the key 0, because all smaller keys belong below it too.
             root.put(if index == 0 { 0 } else { *key }, &child.to_le_bytes());
         }
         let mut both = Buffer::new(2 * PAGE);
         both.fill(0);
         both[..PAGE].copy_from_slice(root.sealed());
         database.store.write_loosely(PAGES_AT, &both)?;
-        // Nothing of an earlier log is taken for this one's: its stamp is another. All of it has its place now.
+        // The zeroes allocate the space of the whole log. Segments of an earlier log would be ignored, as their stamp
+        // differs.
         let zeroes = Buffer::new(1 << 20);
         for offset in (0..shape.log_bytes()).step_by(1 << 20) {
             let length = (shape.log_bytes() - offset).min(1 << 20) as usize;
@@ -192,10 +198,10 @@ impl Database {
         Database { store: file, log, stamp, shape, state, changed, heads: Mutex::default() }
     }
 
-    /// Opens one, and makes all changes again that its log holds and its pages lack.
+    /// Opens a database, and applies the changes that its log holds and its pages lack.
     ///
     /// # Errors
-    /// [`Error::Job`] that says what is damaged.
+    /// [`Error::Job`] that states the damage.
     pub fn open(file: Store, log: Store, shape: Shape) -> Result<Database> {
         let mut head = Buffer::new(2 * HEAD);
         file.read(0, &mut head, Whose::Work)?;
@@ -212,12 +218,14 @@ impl Database {
             (state.last, state.sequence) = (head.last, head.sequence);
             state.sides = vec![None; shape.pages as usize + 1];
         }
-        // What a process that was killed had written may not be on the storage yet.
+        // A killed process may have written log segments that are not durable yet; they must be durable before pages
+        // are written.
         database.log.store.sync()?;
         let next = database
             .log
             .replay(head.needed, &mut |begin, end, change| database.again(begin, end, &change))?;
-        // Segments that a stop left behind have numbers that the log does not come to again.
+        // The log continues a whole ring later: then segments that a crash left behind have numbers that the log never
+        // reaches.
         let first = next + shape.segments();
         database.log.go_on(first);
         database.write_all()?;
@@ -229,7 +237,7 @@ impl Database {
         self.state.lock().expect("no panic while locked")
     }
 
-    /// Makes a change of the log again where it is lacking.
+    /// Applies a change from the log to those of its pages that lack it.
     fn again(&self, begin: u64, end: u64, change: &Change) -> Result<()> {
         for number in change.pages() {
             if number == 0 || number > self.shape.pages {
@@ -250,7 +258,7 @@ impl Database {
         Ok(())
     }
 
-    /// Logs a change and makes it. All its pages are in the cache, or new.
+    /// Logs a change and applies it; returns the log position after it. All its pages are in the cache, or new.
     fn make(&self, state: &mut DatabaseState, change: &Change) -> u64 {
         let (begin, end) = self.log.append(change);
         if let Some(made) = change.made() {
@@ -259,7 +267,7 @@ impl Database {
             if state.sides.len() <= made as usize {
                 state.sides.resize(made as usize + 1, None);
             }
-            // Neither place holds anything.
+            // Neither place holds the page yet; with 1 as the newer one, the first write goes to place 0.
             state.sides[made as usize] = Some(1);
         }
         for number in change.pages() {
@@ -271,7 +279,7 @@ impl Database {
         end
     }
 
-    /// A page was changed.
+    /// Notes that a page in the cache was modified by the change that lies in the log from `begin` to `end`.
     fn mark(&self, state: &mut DatabaseState, number: u64, begin: u64, end: u64) {
         let Some(frame) = state.frames.get_mut(&number) else { return };
         frame.page.set_position(end);
@@ -284,7 +292,7 @@ impl Database {
         }
     }
 
-    /// Does something under the lock, with the pages that it asks for in the cache.
+    /// Runs an operation under the lock; reads the pages that it needs into the cache and tries again until it is done.
     fn with<T>(&self, mut act: impl FnMut(&mut DatabaseState) -> Result<Outcome<T>>) -> Result<T> {
         loop {
             let outcome = act(&mut self.lock())?;
@@ -295,7 +303,7 @@ impl Database {
         }
     }
 
-    /// The leaf that a key belongs to, and the branches above it, from the root.
+    /// Returns the pages on the path from the root to the leaf that a key belongs to.
     fn way(&self, state: &mut DatabaseState, key: u64) -> Result<Outcome<Vec<u64>>> {
         let mut way = vec![ROOT];
         loop {
@@ -312,7 +320,8 @@ impl Database {
         }
     }
 
-    /// The version of a record; of the next one that is there with `nearest`.
+    /// Returns a key with the version of its record; with `nearest`, of the next existing key if the key itself does
+    /// not exist.
     pub fn seek(&self, key: u64, nearest: bool) -> Result<Option<(u64, u64)>> {
         self.with(|state| {
             let way = match self.way(state, key)? {
@@ -337,7 +346,7 @@ impl Database {
         })
     }
 
-    /// Gives a key a record; returns the position that the log must be durable up to.
+    /// Inserts or replaces a key's record; returns the position up to which the log must be durable for that.
     pub fn put(&self, key: u64, version: u64) -> Result<u64> {
         let value = record(key, version).to_vec();
         self.await_room()?;
@@ -347,7 +356,7 @@ impl Database {
                     Outcome::Done(way) => way,
                     Outcome::Needs(number) => return Ok(Outcome::Needs(number)),
                 };
-                // From the root on, so that there is always room above for one more.
+                // The topmost full page on the path is divided first, so that every parent has room for one more entry.
                 let full = way.iter().position(|number| {
                     let page = &state.frames[number].page;
                     page.is_full() && (page.kind() == Kind::Branch || page.find(key).is_err())
@@ -364,7 +373,7 @@ impl Database {
         })
     }
 
-    /// What makes room in a full page on the way.
+    /// Returns the change that makes room in the full page at index `full` of the path.
     fn divide(&self, state: &DatabaseState, way: &[u64], full: usize) -> Result<Change> {
         let made = state.last + 1;
         if made > self.shape.pages {
@@ -387,12 +396,12 @@ impl Database {
         })
     }
 
-    /// Whether there are pages for more records.
+    /// Whether enough pages are left for more records.
     pub fn has_room(&self) -> bool {
         self.lock().last + 256 < self.shape.pages
     }
 
-    /// Takes a key away, if it is there.
+    /// Deletes a key if it exists; returns the position up to which the log must be durable for that.
     pub fn delete(&self, key: u64) -> Result<u64> {
         self.await_room()?;
         self.with(|state| {
@@ -408,7 +417,7 @@ impl Database {
         })
     }
 
-    /// Waits for a checkpoint where the log has grown too long.
+    /// Waits for checkpoints while the log has too little room for further changes.
     fn await_room(&self) -> Result<()> {
         while self.log.is_crowded() {
             self.checkpoint()?;
@@ -416,7 +425,8 @@ impl Database {
         Ok(())
     }
 
-    /// Brings a page into the cache. One that the log makes may be in neither place.
+    /// Reads a page into the cache. With `may_be_new`, it may be in neither place, because a change of the log creates
+    /// it.
     fn load(&self, number: u64, may_be_new: bool) -> Result<()> {
         let mut state = self.lock();
         loop {
@@ -444,7 +454,7 @@ impl Database {
         PAGES_AT + ((number - 1) * 2 + u64::from(side)) * PAGE as u64
     }
 
-    /// The newer of a page's two places, and which it is.
+    /// Returns the newer intact copy of a page, and in which of its two places that is.
     fn read(&self, number: u64, may_be_new: bool) -> Result<(Page, u8)> {
         let side = match self.lock().sides.get(number as usize) {
             Some(side) => *side,
@@ -470,7 +480,7 @@ impl Database {
         }
     }
 
-    /// Gives up pages until there is room for one more.
+    /// Drops pages from the cache until there is room for one more; writes those that were changed first.
     fn make_room(&self) -> Result<()> {
         let mut looked = 0;
         loop {
@@ -485,7 +495,7 @@ impl Database {
             if frame.is_writing || std::mem::take(&mut frame.is_used) || number == ROOT {
                 state.clock.push_back(number);
                 if looked > most {
-                    // All that could go is being written.
+                    // All pages that could be dropped are being written.
                     let wait = Duration::from_millis(1);
                     drop(self.changed.wait_timeout(state, wait).expect("no panic while locked"));
                     looked = 0;
@@ -502,7 +512,7 @@ impl Database {
         }
     }
 
-    /// Writes a page to its other place, after the log holds what was changed in it.
+    /// Writes a page to the place with its older copy, after making the log durable up to the page's last change.
     fn write_page(&self, number: u64) -> Result<()> {
         let mut state = self.lock();
         let Some(frame) = state.frames.get_mut(&number).filter(|frame| frame.since.is_some()) else {
@@ -539,7 +549,7 @@ impl Database {
         written
     }
 
-    /// Writes all that is not written.
+    /// Writes all pages whose copy in the file lacks changes.
     fn write_all(&self) -> Result<()> {
         loop {
             let oldest = self.lock().unwritten.first().copied();
@@ -550,7 +560,8 @@ impl Database {
         }
     }
 
-    /// Writes the pages that were changed first until the log is no deeper than asked, and notes how far.
+    /// Writes the pages that were changed earliest until a replay would read no more than [`Shape::depth`] bytes of
+    /// log, and records in the head where a replay begins.
     pub fn checkpoint(&self) -> Result<()> {
         loop {
             let oldest = self.lock().unwritten.first().copied();
@@ -567,7 +578,7 @@ impl Database {
         }
     }
 
-    /// Notes on disk from where the log is needed.
+    /// Writes a head with the log position from which a replay begins.
     fn write_head(&self) -> Result<()> {
         let _alone = self.heads.lock().expect("no panic while locked");
         let (needed, last, sequence) = {
@@ -583,14 +594,15 @@ impl Database {
         Ok(())
     }
 
-    /// Writes everything, so that opening has nothing to do.
+    /// Writes all changes, so that the next opening has nothing to replay.
     pub fn close(&self) -> Result<()> {
         self.log.flush(self.log.end())?;
         self.write_all()?;
         self.write_head()
     }
 
-    /// Reads some pages of the file in order and compares their checksums, as ESE does in the background; returns where to go on.
+    /// Reads some pages of the file in order and verifies their checksums, as ESE does in the background; returns the
+    /// number of the page to continue with.
     pub fn maintain(&self, from: u64) -> Result<u64> {
         let (last, before) = {
             let state = self.lock();
@@ -605,7 +617,7 @@ impl Database {
         self.store.read(Self::place(range.start, 0), &mut bytes, Whose::Maintenance)?;
         for ((number, side), both) in range.clone().zip(sides).zip(bytes.chunks(2 * PAGE)) {
             let Some(side) = side else { continue };
-            // What was never written, and what was written meanwhile, is not compared.
+            // Copies that were never written, or that were written since they were read, are not verified.
             let is_same = self.lock().sides[number as usize] == Some(side);
             let is_new = self.lock().frames.get(&number).is_some_and(|frame| frame.since.is_some());
             let place = &both[usize::from(side) * PAGE..][..PAGE];
@@ -617,7 +629,7 @@ impl Database {
         Ok(if range.end > last { 1 } else { range.end })
     }
 
-    /// Goes through the whole tree: all keys in order with their versions.
+    /// Walks the whole tree; returns all keys in order, with the versions of their records.
     ///
     /// # Errors
     /// [`Error::Job`] for the first page that is damaged or out of order.
@@ -665,16 +677,16 @@ impl Database {
     }
 }
 
-/// The key of one of the records that a database begins with: evenly apart, in order.
+/// Returns the key of a record in a new database: the keys are evenly spaced, in the order of `number`.
 pub fn key_of(number: u64, records: u64) -> u64 {
     (u64::MAX / (records + 1)) * (number + 1)
 }
 
-/// What opening needs to know.
+/// A head: the information for opening a database.
 struct Head {
     sequence: u64,
     stamp: u64,
-    /// From where the log is needed.
+    /// The log position from which a replay begins.
     needed: u64,
     last: u64,
     segments: u64,
@@ -710,7 +722,7 @@ impl Head {
     }
 }
 
-/// Writes pages that follow each other, each with both its places.
+/// Writes consecutive pages of a new database, each with both its places.
 struct Writer<'a> {
     database: &'a Database,
     buffer: Buffer,
@@ -722,7 +734,7 @@ impl Writer<'_> {
     fn add(&mut self, page: &mut Page) -> Result<()> {
         let at = self.count * 2 * PAGE;
         self.buffer[at..at + PAGE].copy_from_slice(page.sealed());
-        // The other place is written too, so that it is the storage's own from the beginning.
+        // The second place is written too, so that its space is allocated from the beginning.
         self.buffer[at + PAGE..at + 2 * PAGE].fill(0);
         self.count += 1;
         match (self.count + 1) * 2 * PAGE > self.buffer.len() {

@@ -1,5 +1,5 @@
-//! What is done to the databases: a mix of insertions, deletions, replacements and seeks by some threads, and what all storage
-//! then did.
+//! The load on the databases: a mix of insertions, deletions, replacements and seeks by several threads, and the
+//! transfers that the storage carried out for it.
 
 use super::database::{Database, key_of};
 use super::store::Tallies;
@@ -9,20 +9,20 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Shares of what is done, in percent; what is left is seeks.
+/// Shares of the operations in percent; the others are seeks.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     pub insert: u8,
     pub delete: u8,
     pub replace: u8,
-    /// Of the changes that are committed without waiting for the log.
+    /// The share of commits that do not wait for the log.
     pub lazy: u8,
 }
 
-/// Jetstress 2010 and 2013, as their reports list it (recalled).
+/// The mix of Jetstress 2010 and 2013, as their reports list it (from memory, not verified).
 pub const MIX: Mix = Mix { insert: 40, delete: 20, replace: 5, lazy: 70 };
 
-/// What was done in a run.
+/// The operations of a run, and the transfers that they caused.
 #[derive(Default)]
 pub struct Done {
     pub seconds: f64,
@@ -32,15 +32,15 @@ pub struct Done {
     pub replaces: u64,
     pub seeks: u64,
     pub lazy: u64,
-    /// Of the databases' files.
+    /// The transfers of the databases' files.
     pub database: Tallies,
-    /// Of their logs.
+    /// The transfers of the log files.
     pub log: Tallies,
     pub cpu: CpuTime,
 }
 
 impl Done {
-    /// Reads and writes of the databases a second, without those of the log and of maintenance: what Jetstress calls
+    /// Reads and writes of the databases per second, without those of the logs and of maintenance: Jetstress calls this
     /// transactional I/O.
     pub fn iops(&self) -> f64 {
         (self.database.reads.count + self.database.writes.count) as f64 / self.seconds
@@ -56,7 +56,7 @@ impl Done {
     }
 }
 
-/// Runs the mix with so many threads for a time, after a time that does not count.
+/// Runs the mix with `threads` threads for `time`, after a ramp-up that does not count.
 pub fn run(
     databases: &[Database],
     records: u64,
@@ -72,7 +72,7 @@ pub fn run(
         is_over.store(true, Ordering::Relaxed);
         failure.lock().expect("no panic while locked").get_or_insert(error);
     };
-    // Versions grow, so that every record tells when it was written.
+    // Versions grow, so that the version of each record shows when it was written.
     let versions = AtomicU64::new(2);
     let mut done = Done::default();
     std::thread::scope(|scope| {
@@ -176,7 +176,7 @@ impl Worker<'_> {
             done.inserts += 1;
             database.put(self.rng.u64(..), version())?
         } else if drawn < insert + delete {
-            // A key that is there: what is deleted is sought first.
+            // Deletes the next existing key, which a seek finds first.
             let found = database.seek(known, true)?;
             done.deletes += 1;
             database.delete(found.map_or(known, |(key, _)| key))?

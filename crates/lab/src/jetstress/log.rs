@@ -1,10 +1,10 @@
-//! The log: segments of 4 KiB, written in groups.
+//! The log: segments of 4 KiB in a ring, written in groups.
 //!
-//! Whoever needs something durable first writes all that has come together; those who come meanwhile wait for the next group. A
-//! group begins a segment of its own, so that no segment that holds something durable is written again: a power cut tears
-//! only what nobody was told of. Segments lie in a ring.
+//! A thread that needs its changes durable writes all changes collected so far as one group; threads that come
+//! meanwhile wait for the next group. Each group begins with a new segment, so a segment with durable changes is never
+//! written again: a power cut can tear only changes that no caller was told are durable. Segments form a ring.
 //!
-//! A position counts bytes of content: of segment number N from N times [`CONTENT`] on.
+//! A position counts bytes of content: segment number N holds the content from position N times [`CONTENT`] on.
 
 use super::change::Change;
 use super::store::{Store, Whose};
@@ -13,39 +13,39 @@ use platter_device::Buffer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
-/// Bytes of a segment: ESE's, from Exchange 2013 on.
+/// The size of a segment in bytes: ESE's since Exchange 2013.
 pub const SEGMENT: usize = 4096;
 const HEADER: usize = 32;
-/// Bytes of a segment that are content.
+/// The bytes of a segment that are content.
 pub const CONTENT: u64 = (SEGMENT - HEADER) as u64;
-/// Segments that are read at once when the log is replayed.
+/// The number of segments that a replay reads at once.
 const READ: u64 = 64;
 
 struct LogState {
-    /// What nobody writes yet.
+    /// The changes for the next group, which are not being written yet.
     group: Vec<u8>,
-    /// Where that will be.
+    /// The position of the beginning of that group.
     start: u64,
-    /// All before it is durable.
+    /// All changes before this position are durable.
     durable: u64,
     is_writing: bool,
     failure: Option<String>,
 }
 
-/// The log.
+/// The log of one database.
 pub struct Log {
     pub store: Store,
     stamp: u64,
-    /// Segments of the ring.
+    /// The number of segments in the ring.
     segments: u64,
-    /// What is before it is needed no more.
+    /// No change before this position is needed for a replay.
     needed: AtomicU64,
     state: Mutex<LogState>,
     changed: Condvar,
 }
 
 impl Log {
-    /// A log that goes on at a segment.
+    /// Makes a log that continues with segment number `first`.
     pub fn new(store: Store, stamp: u64, segments: u64, first: u64) -> Log {
         let start = first * CONTENT;
         let state = LogState { group: Vec::new(), start, durable: start, is_writing: false, failure: None };
@@ -57,14 +57,14 @@ impl Log {
         self.state.lock().expect("no panic while locked")
     }
 
-    /// Goes on at a segment, after a replay.
+    /// Continues with segment number `first`, after a replay.
     pub fn go_on(&mut self, first: u64) {
         let state = self.state.get_mut().expect("no panic while locked");
         (state.start, state.durable) = (first * CONTENT, first * CONTENT);
         *self.needed.get_mut() = first * CONTENT;
     }
 
-    /// Adds a change; returns where it begins and where it ends.
+    /// Appends a change; returns the positions of its beginning and its end.
     pub fn append(&self, change: &Change) -> (u64, u64) {
         let bytes = change.encode();
         let mut state = self.lock();
@@ -73,28 +73,28 @@ impl Log {
         (begin, begin + bytes.len() as u64)
     }
 
-    /// Where the next change begins.
+    /// The position of the next change.
     pub fn end(&self) -> u64 {
         let state = self.lock();
         state.start + state.group.len() as u64
     }
 
-    /// What a replay would read of it, in bytes of content.
+    /// The bytes of content that a replay would read.
     pub fn depth(&self) -> u64 {
         self.end().saturating_sub(self.needed.load(Ordering::Acquire))
     }
 
-    /// Nothing before this position is needed any more, and its place may be used again.
+    /// Notes that no change before this position is needed any more, so that its segments may be reused.
     pub fn forget(&self, before: u64) {
         self.needed.fetch_max(before, Ordering::AcqRel);
     }
 
-    /// Whether so much is in it that changes have to wait for a checkpoint.
+    /// Whether the log is so full that changes have to wait for a checkpoint.
     pub fn is_crowded(&self) -> bool {
         self.depth() > self.segments * CONTENT / 2
     }
 
-    /// Comes back when everything before a position is durable.
+    /// Returns when everything before a position is durable.
     pub fn flush(&self, position: u64) -> Result<()> {
         let mut state = self.lock();
         loop {
@@ -157,13 +157,13 @@ impl Log {
         Ok(())
     }
 
-    /// Hands over every change from a position on, each with where it ends; returns the number of the first segment that
-    /// holds none.
+    /// Passes every change from a position on to `take`, with the positions of its beginning and its end; returns the
+    /// number of the first segment without valid content.
     pub fn replay(&self, from: u64, take: &mut dyn FnMut(u64, u64, Change) -> Result<()>) -> Result<u64> {
         let mut number = from / CONTENT;
         let mut skip = (from % CONTENT) as usize;
         let last = number + self.segments;
-        // What is not whole yet, and where it begins.
+        // The content that is not decoded yet, and the position of its beginning.
         let (mut content, mut begin) = (Vec::new(), from);
         let mut bytes = Buffer::new(READ as usize * SEGMENT);
         'all: while number < last {
@@ -185,7 +185,8 @@ impl Log {
                 content.drain(..at);
                 begin += at as u64;
                 if used < CONTENT as usize {
-                    // A group ends, and what is left of it is not whole.
+                    // A segment that is not full ends a group; a change that is incomplete there was torn, and is
+                    // dropped.
                     content.clear();
                     begin = number * CONTENT;
                 }
@@ -194,7 +195,7 @@ impl Log {
         Ok(number)
     }
 
-    /// Bytes of content of the segment of this number, if it is one.
+    /// Returns the number of bytes of content if this is the intact segment of this number.
     fn used(&self, segment: &[u8], number: u64) -> Option<usize> {
         let long = |at: usize| u64::from_le_bytes(segment[at..at + 8].try_into().expect("eight bytes"));
         let word = |at: usize| u32::from_le_bytes(segment[at..at + 4].try_into().expect("four bytes"));

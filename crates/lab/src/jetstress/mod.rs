@@ -1,7 +1,7 @@
-//! Jetstress: the load of a mail server's databases on files, by an engine in the manner of ESE.
+//! Jetstress: the load that a mail server's databases put on files, by an engine modelled on ESE.
 //!
-//! Databases and their logs lie on volumes of their own. What of the engine and of the load is known, and how well, is in
-//! `docs/jetstress.md`.
+//! Databases and their logs are on volumes of their own. `docs/jetstress.md` lists the known facts about the engine and
+//! the load, and how certain each is.
 
 mod change;
 mod database;
@@ -24,36 +24,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use store::Store;
 
-/// What to run, and how.
+/// The settings of a Jetstress run.
 #[derive(Clone)]
 pub struct Jetstress {
-    /// On what.
+    /// The device that volumes are made on.
     pub stand: Stand,
-    /// What the databases and their logs lie on; each is compared with the others.
+    /// The pairs of targets for databases and logs that are compared.
     pub volumes: Vec<Volumes>,
-    /// Small databases for seconds, or as large as a server's for hours.
+    /// Quick: small databases and seconds for each case. Full: databases as large as a server's and hours.
     pub preset: Preset,
-    /// How often each case is run, each time on volumes and databases that are made anew.
+    /// How often each case is run, each time with new volumes and databases.
     pub repeats: u32,
     /// Measured time of a case, instead of the preset's.
     pub time: Option<Duration>,
-    /// The volumes that stand for 1, by name; the first if `None`.
+    /// The name of the pair that all others are compared with; the first if `None`.
     pub base: Option<String>,
-    /// The command line that repeats it, for the report.
+    /// The command line that repeats the run, for the report.
     pub command: String,
 }
 
-/// What a database lies on, and what its log lies on.
+/// The targets for a database and for its log.
 #[derive(Clone)]
 pub struct Volumes {
-    /// Of databases.
+    /// The target for databases.
     pub db: Target,
-    /// Of logs.
+    /// The target for logs.
     pub log: Target,
 }
 
 impl Volumes {
-    /// As on the command line.
+    /// The name, as on the command line.
     pub fn name(&self) -> String {
         match (self.db.name(), self.log.name()) {
             (db, log) if db == log => db,
@@ -65,7 +65,7 @@ impl Volumes {
 impl FromStr for Volumes {
     type Err = String;
 
-    /// `db=TARGET,log=TARGET`, or one target for both.
+    /// Parses `db=TARGET,log=TARGET`, or one target for both.
     fn from_str(text: &str) -> std::result::Result<Volumes, String> {
         let target = |name: &str| Target::parse(name).map_err(|error| error.to_string());
         match text.strip_prefix("db=").and_then(|rest| rest.split_once(",log=")) {
@@ -76,27 +76,27 @@ impl FromStr for Volumes {
     }
 }
 
-/// Databases, each with a log: as many as the published comparison had.
+/// The number of databases, each with a log: as in the published comparison.
 const DATABASES: usize = 4;
 const SEED: u64 = 8664;
 
-/// How many threads work.
+/// The number of threads of a case.
 #[derive(Clone, Copy)]
 enum Threads {
     Number(u32),
-    /// More and more, until latencies or throughput say that it is enough.
+    /// A growing number of threads, until the latencies become too long or the throughput stops growing.
     Autotune,
 }
 
-/// The cases of the published runs.
+/// The cases of the published comparison.
 const CASES: [(&str, Threads); 3] =
     [("8 threads", Threads::Number(8)), ("16 threads", Threads::Number(16)), ("autotune", Threads::Autotune)];
-/// Autotune tries no more threads than these.
+/// The greatest number of threads that autotune tries.
 const MOST_THREADS: u32 = 256;
-/// Autotune ends where half as many threads more do less than so many times the operations.
+/// Autotune ends when half as many threads more do not raise the throughput at least by this factor.
 const LEAST_GAIN: f64 = 1.03;
 
-/// What a preset means.
+/// The sizes and times of a preset.
 struct Size {
     shape: Shape,
     ramp: Duration,
@@ -115,10 +115,10 @@ impl Jetstress {
     }
 }
 
-/// Runs all cases on all volumes.
+/// Runs all cases on all pairs of targets.
 ///
 /// # Errors
-/// What stops everything before something was measured. Afterwards the document is partial and says why.
+/// An error that occurs before anything was measured. After that, the document is partial and states why.
 pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     if jetstress.volumes.is_empty() {
         return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
@@ -210,7 +210,7 @@ struct Course<'j> {
     began: Instant,
     results: Vec<CaseResult>,
     targets: Vec<report::Target>,
-    /// What was passed and what was not.
+    /// For each run, whether its latencies were within the limits.
     notes: Vec<String>,
     partial: Vec<String>,
 }
@@ -238,7 +238,7 @@ impl Course<'_> {
         self.observer.stage(what, self.began.elapsed(), total.max(self.began.elapsed()));
     }
 
-    /// One case, on volumes and databases that are made for it.
+    /// Runs one case, on new volumes and databases.
     fn case(&mut self, volumes: &Volumes, case: &str, threads: Threads, repeat: u32) -> Result<()> {
         let name = volumes.name();
         self.stage(&format!("{name}: making volumes"));
@@ -293,7 +293,8 @@ impl Course<'_> {
                 .collect::<Vec<Option<Traffic>>>()
         });
         self.stage(&format!("{name}: looking whether the databases are whole"));
-        // Not closed: what a stop would leave is what Jetstress' soft recovery begins with.
+        // The databases are not closed, so that opening them has to replay the log, which is timed as Jetstress times
+        // its soft recovery.
         drop(databases);
         let stopped = Instant::now();
         let files = ready.iter().map(|pair| [0, 1].map(|which| Store::new(pair[which].subject.clone())));
@@ -330,7 +331,7 @@ impl Course<'_> {
         places: &mut impl Iterator<Item = &'p Region>,
         length: u64,
     ) -> Result<Ready> {
-        // A directory needs no place on the device; any will do.
+        // A target in a directory of the host does not use its region, so any will do.
         let place = if target.is_on_device() { places.next() } else { self.stand.places.first() };
         let place = place.ok_or_else(|| Error::Job("there is no room for all volumes".into()))?;
         target.set_up(&target.name(), place, self.stand.caching, length)
@@ -342,8 +343,9 @@ impl Course<'_> {
         load::run(databases, self.size.shape.records, MIX, threads, times, SEED, &stop)
     }
 
-    /// Half as many threads more each time, until a mark is missed or they gain nothing; the best is then run for the whole
-    /// time. Jetstress changes the number until latencies are as long as they may be; how it ends otherwise is unknown.
+    /// Raises the number of threads by half each time, until the latencies exceed a limit or the throughput stops
+    /// growing; then runs the best number for the whole time. Jetstress raises the number until the latencies reach
+    /// their limits; its other rules are unknown.
     fn autotune(&self, databases: &[Database], name: &str) -> Result<(u32, Done)> {
         let trial = (self.size.time / 10).max(Duration::from_millis(500)).min(self.size.time);
         let (mut best, mut most) = (8, 0.0);

@@ -1,24 +1,25 @@
-//! Pages of 32 KiB: sorted entries of one width, and a checksum over all of it.
+//! Pages of 32 KiB: sorted entries of equal size, with a checksum over the whole page.
 
 use platter_device::Buffer;
 
-/// Bytes of a page: Exchange's since 2010.
+/// The size of a page in bytes: Exchange's since 2010.
 pub const PAGE: usize = 32 << 10;
-/// Bytes of a record: those of Jetstress in 2005, which its authors described (recalled for later versions).
+/// The size of a record in bytes: that of Jetstress in 2005, as its authors described it (from memory for later
+/// versions).
 pub const RECORD: usize = 1000;
 const HEADER: usize = 64;
 
-/// What a page's entries are.
+/// The kind of entries on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Records.
     Leaf,
-    /// Pages, each with the smallest key that it is for.
+    /// Child pages, each with the smallest key below it.
     Branch,
 }
 
 impl Kind {
-    /// Bytes of an entry: its key, and a record or the number of a page.
+    /// The size of an entry in bytes: its key, and a record or the number of a page.
     pub fn width(self) -> usize {
         match self {
             Kind::Leaf => 8 + RECORD,
@@ -26,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// Entries that a page holds.
+    /// The greatest number of entries on a page.
     pub fn most(self) -> usize {
         (PAGE - HEADER) / self.width()
     }
@@ -45,8 +46,9 @@ impl Kind {
 
 /// A page in memory.
 ///
-/// At 0 the CRC32 of all that follows, 4 kind, 8 number, 16 position in the log behind its last change, 24 count of entries,
-/// 32 stamp of the database, 64 entries; all little endian.
+/// The layout: at byte 0 the CRC-32 of all bytes from 4 on, at 4 the kind, at 8 the page number, at 16 the log position
+/// after the page's last change, at 24 the number of entries, at 32 the stamp of the database, at 64 the entries; all
+/// little endian.
 pub struct Page {
     bytes: Buffer,
     kind: Kind,
@@ -62,7 +64,7 @@ impl Page {
         page
     }
 
-    /// The page that these bytes are, if they are a whole one of this number and database.
+    /// Returns the page in these bytes, if it is intact and has this number and stamp.
     pub fn of(bytes: &[u8], number: u64, stamp: u64) -> Option<Page> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -84,7 +86,7 @@ impl Page {
         Page { bytes, kind: self.kind }
     }
 
-    /// The bytes to write, with their checksum.
+    /// Computes the checksum and returns the bytes to write.
     pub fn sealed(&mut self) -> &[u8] {
         let sum = crc32fast::hash(&self.bytes[4..]);
         self.bytes[..4].copy_from_slice(&sum.to_le_bytes());
@@ -108,7 +110,7 @@ impl Page {
         self.kind
     }
 
-    /// Behind the last change in the log.
+    /// The log position after the page's last change.
     pub fn position(&self) -> u64 {
         self.get(16)
     }
@@ -133,17 +135,17 @@ impl Page {
         self.get(self.at(index))
     }
 
-    /// The page of an entry of a branch.
+    /// The page number in an entry of a branch.
     pub fn child(&self, index: usize) -> u64 {
         self.get(self.at(index) + 8)
     }
 
-    /// What belongs to a key.
+    /// The bytes of an entry after its key.
     pub fn value(&self, index: usize) -> &[u8] {
         &self.bytes[self.at(index) + 8..self.at(index + 1)]
     }
 
-    /// The entry of a key, or where it would be.
+    /// Returns the index of a key's entry, or the index at which it would be inserted.
     pub fn find(&self, key: u64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.count());
         while low < high {
@@ -157,7 +159,8 @@ impl Page {
         Err(low)
     }
 
-    /// The entry of a branch that a key is below: the last that does not begin after it, or the first.
+    /// Returns the index of the entry of a branch below which a key belongs: the last whose key is not greater, or the
+    /// first.
     pub fn way(&self, key: u64) -> usize {
         match self.find(key) {
             Ok(index) => index,
@@ -165,7 +168,7 @@ impl Page {
         }
     }
 
-    /// Gives a key a value; of a page that is not full, or has the key.
+    /// Inserts or replaces the entry of a key. If the key is new, the page must not be full.
     pub fn put(&mut self, key: u64, value: &[u8]) {
         let index = match self.find(key) {
             Ok(index) => index,
@@ -189,7 +192,7 @@ impl Page {
         }
     }
 
-    /// The bytes of the entries from one on.
+    /// The bytes of the entries from number `from` on.
     pub fn entries(&self, from: usize) -> &[u8] {
         &self.bytes[self.at(from)..self.at(self.count())]
     }
@@ -198,7 +201,7 @@ impl Page {
         self.set(24, count.min(self.count()) as u64);
     }
 
-    /// Has these entries and no other.
+    /// Replaces all entries and the kind.
     pub fn fill(&mut self, kind: Kind, entries: &[u8]) {
         self.set_kind(kind);
         self.bytes[HEADER..HEADER + entries.len()].copy_from_slice(entries);
@@ -206,7 +209,7 @@ impl Page {
     }
 }
 
-/// A record that tells by itself whether it is whole.
+/// Returns a record whose bytes follow from key and version, so that damage can be detected.
 pub fn record(key: u64, version: u64) -> [u8; RECORD] {
     let mut bytes = [0; RECORD];
     fastrand::Rng::with_seed(key ^ version.rotate_left(32)).fill(&mut bytes[8..]);
@@ -214,7 +217,7 @@ pub fn record(key: u64, version: u64) -> [u8; RECORD] {
     bytes
 }
 
-/// The version of a key's record, if it is whole.
+/// Returns the version of a key's record, if the record is intact.
 pub fn version(key: u64, bytes: &[u8]) -> Option<u64> {
     let version = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
     (record(key, version) == bytes).then_some(version)

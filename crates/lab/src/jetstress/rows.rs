@@ -1,4 +1,4 @@
-//! What was done as rows of a report: databases and logs apart, and whether the marks were met.
+//! The results as rows of a report, databases and logs apart, and whether the latencies were within Jetstress' limits.
 
 use super::load::Done;
 use super::log::SEGMENT;
@@ -9,8 +9,8 @@ use crate::report::document::{self as report, CaseResult, Direction, Round, Slic
 use platter_device::Traffic;
 use std::time::Duration;
 
-/// What Jetstress 2010 and 2013 ask for, in milliseconds (recalled): of reads of databases and of writes of logs on average,
-/// of both at most, and the same of a run of more than six hours.
+/// The limits of Jetstress 2010 and 2013 in milliseconds (from memory, not verified): average of reads of databases,
+/// average of writes of logs, maximum of both, and maximum of both in a run of more than six hours.
 const READ_AVERAGE: f64 = 20.0;
 const LOG_AVERAGE: f64 = 10.0;
 const MOST: f64 = 100.0;
@@ -29,7 +29,7 @@ fn most_allowed(hours: f64) -> f64 {
     if hours > STRESS_HOURS { MOST_STRESS } else { MOST }
 }
 
-/// Whether every mark is met.
+/// Whether all latencies are within the limits.
 pub fn is_passed(done: &Done, hours: f64) -> bool {
     let (reads, logs, most) = (&done.database.reads, &done.log.writes, most_allowed(hours));
     let is_idle = |tally: &Tally| tally.count == 0;
@@ -37,7 +37,7 @@ pub fn is_passed(done: &Done, hours: f64) -> bool {
         && (is_idle(logs) || (mean_ms(logs) <= LOG_AVERAGE && most_ms(logs) <= most))
 }
 
-/// The marks and what was found, in a sentence.
+/// A sentence with the latencies and their limits.
 pub fn verdict(done: &Done, threads: u32, hours: f64) -> String {
     let (reads, logs, most) = (&done.database.reads, &done.log.writes, most_allowed(hours));
     format!(
@@ -61,18 +61,18 @@ pub fn verdict(done: &Done, threads: u32, hours: f64) -> String {
     )
 }
 
-/// Which run it was.
+/// Identifies a run.
 pub struct When {
     pub repeat: u32,
     pub started: Duration,
-    /// Threads, where the case says how many.
+    /// The number of threads, where the case states it.
     pub workers: u32,
 }
 
-/// What is done, and how sure that is.
+/// The mix of operations, as the report describes it; R means "from memory" (see `docs/jetstress.md`).
 const ABOUT: &str = "R: 40 % inserted, 20 % deleted, 5 % replaced, 35 % sought, 70 % of commits lazy";
 
-/// Adds a run to its rows.
+/// Adds the measurements of a run to the rows of its case.
 pub fn add(
     results: &mut Vec<CaseResult>,
     target: &str,

@@ -1,19 +1,19 @@
-//! A file of the database or of its log: transfers that are durable when they return, counted and timed.
+//! The file of a database or of its log: durable writes, with all transfers counted and timed.
 
 use crate::{Error, Latencies, Result, Subject};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Whose transfers they are.
+/// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Of what was asked of the database.
+    /// Operations on the database.
     Work,
-    /// Of what reads all pages in the background.
+    /// Maintenance, which reads all pages in the background.
     Maintenance,
 }
 
-/// Transfers of one kind.
+/// The transfers of one kind: number, bytes and latencies.
 #[derive(Clone, Default)]
 pub struct Tally {
     pub count: u64,
@@ -35,7 +35,7 @@ impl Tally {
     }
 }
 
-/// What was transferred.
+/// The transfers of a file, by kind.
 #[derive(Clone, Default)]
 pub struct Tallies {
     pub reads: Tally,
@@ -51,7 +51,7 @@ impl Tallies {
     }
 }
 
-/// A file.
+/// The file of a database or of its log.
 pub struct Store {
     subject: Subject,
     tallies: Mutex<Tallies>,
@@ -80,7 +80,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes, and may come back before it is durable.
+    /// Writes without waiting until the bytes are durable.
     pub fn write_loosely(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         match &self.subject {
             Subject::Device { device, .. } => Ok(device.write_at(offset, bytes)?),
@@ -92,7 +92,7 @@ impl Store {
         self.subject.sync()
     }
 
-    /// Writes, and comes back when it is durable: ESE opens its files with write-through.
+    /// Writes, and returns when the bytes are durable: ESE opens its files with write-through.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let start = Instant::now();
         self.write_loosely(offset, bytes)?;
@@ -101,7 +101,7 @@ impl Store {
         Ok(())
     }
 
-    /// What was transferred since the last look.
+    /// Returns the transfers since the last call.
     pub fn take(&self) -> Tallies {
         std::mem::take(&mut self.tallies.lock().expect("no panic while locked"))
     }

@@ -1,4 +1,4 @@
-//! The engine by what it keeps, and the load by its counts.
+//! The database engine is tested by what it keeps after power cuts and kills, the load by its counts.
 
 use super::database::{Database, Shape, key_of};
 use super::load::{self, MIX, Mix};
@@ -23,7 +23,7 @@ fn on(device: Arc<dyn Device>) -> Store {
     Store::new(Subject::Device { device, free: None })
 }
 
-/// A database's two files, one behind the other on a device.
+/// The two files of a database, one after the other on a device.
 fn halves(device: Arc<dyn Device>, shape: &Shape) -> [Store; 2] {
     let split = shape.file_bytes();
     let part = |start: u64, length: u64| {
@@ -36,12 +36,13 @@ fn memory(shape: &Shape) -> Arc<dyn Device> {
     Arc::new(MemoryDevice::new(shape.file_bytes() + shape.log_bytes(), Sectors::SMALL))
 }
 
-/// What a database of this shape holds in the beginning.
+/// The keys and versions in a new database of this shape.
 fn beginning(shape: &Shape) -> BTreeMap<u64, u64> {
     (0..shape.records).map(|number| (key_of(number, shape.records), 1)).collect()
 }
 
-/// A key of chance that gets a version, or is taken away, in the model.
+/// Draws a random key to put or to delete, and changes the model accordingly; returns the key and whether it is
+/// deleted.
 fn draw(rng: &mut Rng, version: u64, model: &mut BTreeMap<u64, u64>) -> (u64, bool) {
     let known = model.range(rng.u64(..)..).next().map_or(7, |(key, _)| *key);
     let (key, is_gone) = match rng.u8(..4) {
@@ -56,7 +57,7 @@ fn draw(rng: &mut Rng, version: u64, model: &mut BTreeMap<u64, u64>) -> (u64, bo
     (key, is_gone)
 }
 
-/// One change of chance, and what it makes of the model.
+/// Makes one random change in the database and in the model; returns the position that the log must be durable up to.
 fn change(rng: &mut Rng, version: u64, database: &Database, model: &mut BTreeMap<u64, u64>) -> Result<u64> {
     match draw(rng, version, model) {
         (key, true) => database.delete(key),
@@ -83,7 +84,7 @@ fn a_database_holds_what_was_put_into_it() {
             database.checkpoint().unwrap();
         }
     }
-    // Keys in order split the same page again and again, also the root.
+    // Keys in ascending order split the same page again and again, and also the root.
     for key in 0..400 {
         model.insert(key, 9);
         database.put(key, 9).unwrap();
@@ -98,7 +99,7 @@ fn a_database_holds_what_was_put_into_it() {
     let database = Database::open(file, log, shape).unwrap();
     assert_eq!(content(&database), model);
     drop(database);
-    // What is left without closing is there too, as far as the log is.
+    // A database that was not closed has all changes that its log holds durably.
     let [file, log] = halves(device.clone(), &shape);
     let database = Database::open(file, log, shape).unwrap();
     for version in 10_000..11_000 {
@@ -110,13 +111,14 @@ fn a_database_holds_what_was_put_into_it() {
     assert_eq!(content(&Database::open(file, log, shape).unwrap()), model);
 }
 
-/// States after each change, and how many of them were committed when so many writes had reached the device.
+/// The model's states after each change, and pairs of the number of device writes so far and the index of the state
+/// that was committed by then.
 struct History {
     states: Vec<BTreeMap<u64, u64>>,
     durable: Vec<(usize, usize)>,
 }
 
-/// After a power cut the database is as after some change, and that is not before the last that was committed.
+/// After a power cut the database must equal one of the states from the last committed one on.
 fn judge(history: &History, cut: usize, found: &BTreeMap<u64, u64>) {
     let committed =
         history.durable.iter().rev().find(|(writes, _)| *writes <= cut).map_or(0, |(_, state)| *state);
@@ -124,7 +126,7 @@ fn judge(history: &History, cut: usize, found: &BTreeMap<u64, u64>) {
     assert!(is_one, "cut at write {cut}: nothing after change {committed} looks like this");
 }
 
-/// Changes on a recording device, and the cuts of it that `open` makes a database of.
+/// Makes changes on a recording device, and judges the database that `open` finds after each power cut.
 fn cuts(
     faults: &Arc<Faults>,
     database: &Database,
@@ -158,7 +160,7 @@ fn cuts(
 }
 
 fn small() -> Shape {
-    // The cache does not hold it all, and the log comes round.
+    // The cache is smaller than the database, and the log wraps around.
     Shape { cache: 8, ..Shape::of(400, 0, 64 << 10) }
 }
 
@@ -174,7 +176,7 @@ fn a_power_cut_takes_nothing_that_was_committed() {
     });
 }
 
-/// The same on volumes of ours, which lose their power too.
+/// The same with the files on a volume of Platter, whose device has the power cuts.
 #[test]
 fn a_power_cut_of_a_volume_takes_nothing_that_was_committed() {
     for format in ["ntfs", "refs+integrity"] {
@@ -202,7 +204,7 @@ fn a_power_cut_of_a_volume_takes_nothing_that_was_committed() {
     }
 }
 
-/// The mix, what of it is lazy, and what the storage saw of it: whole pages and whole segments.
+/// The mix has its shares, also of lazy commits, and the storage receives whole pages and whole segments.
 #[test]
 fn the_load_has_its_shape() {
     let shape = Shape::of(20_000, 4 << 20, 1 << 20);
@@ -229,19 +231,19 @@ fn the_load_has_its_shape() {
     assert!((done.lazy as f64 / changes - 0.7).abs() < 0.08, "{} of {changes}", done.lazy);
     let (reads, writes) = (&done.database.reads, &done.database.writes);
     assert_eq!(reads.bytes, reads.count * PAGE as u64);
-    // Pages, and now and then a head of 4 KiB.
+    // The writes are pages, with an occasional head of 4 KiB.
     assert!(writes.bytes <= writes.count * PAGE as u64 && writes.bytes > writes.count * 30_000);
     assert!(done.log.writes.bytes.is_multiple_of(4096) && done.log.writes.count > 0);
     assert!(done.database.maintenance.count > 0);
-    // Threads share groups of the log: fewer writes than commits that wait.
+    // Threads share groups of the log, so there are not many more log writes than commits that wait.
     let waiting = changes - done.lazy as f64;
     assert!((done.log.writes.count as f64) < waiting * 1.5, "{} writes", done.log.writes.count);
-    // What was counted is what was seen; a little goes on after the count.
+    // The devices saw all counted transfers, and some more that came after the count ended.
     assert!(of_file.write.count >= writes.count && of_file.flushes >= writes.count);
     assert!(of_log.write.count >= done.log.writes.count);
 }
 
-/// Many threads, a cache of few pages, and a log that comes round: all that is there is whole, before and after a stop.
+/// With many threads, a small cache and a log that wraps around, the tree is intact before and after a stop.
 #[test]
 fn many_threads_leave_a_whole_tree() {
     let shape = Shape { cache: 96, ..Shape::of(6_000, 0, 256 << 10) };
@@ -271,13 +273,13 @@ fn damage_is_told() {
     let [file, log] = halves(device.clone(), &shape);
     Database::create(file, log, 5, shape).unwrap().close().unwrap();
     open().unwrap().unwrap();
-    // A leaf: neither of its places is whole.
+    // Page 4, a leaf, has one damaged place and one that was never written.
     let at = (64 << 10) + 3 * 2 * PAGE as u64;
     device.write_at(at + 512, &[7; 512]).unwrap();
     assert!(open().unwrap().unwrap_err().to_string().contains("page 4: neither of its places"));
     device.write_at(0, &[0; 8192]).unwrap();
     assert!(open().err().unwrap().to_string().contains("head"));
-    // Bytes of chance as a log and as a file make errors or nothing, and no panic.
+    // Random bytes decode to nothing, or to a change that encodes to the same length, and never cause a panic.
     let mut rng = Rng::with_seed(3);
     let mut bytes = vec![0; 4096];
     for _ in 0..2_000 {
@@ -291,7 +293,7 @@ fn damage_is_told() {
 
 const KILLED: &str = "PLATTER_KILLED_DATABASE";
 
-/// Opens the database on the volume in an image.
+/// Opens the database on the volume in an image file.
 fn in_image(path: &Path, shape: Shape, is_new: bool) -> Database {
     let device = Arc::new(FileDevice::open(path, FileOptions::default()).unwrap());
     let system = platter_formats::open(device, OpenOptions::default()).unwrap();
@@ -312,7 +314,7 @@ fn in_image(path: &Path, shape: Shape, is_new: bool) -> Database {
     }
 }
 
-/// Changes a database until it is killed, and says what it has committed.
+/// A child process that changes a database until it is killed, and prints which changes it has committed.
 #[test]
 #[ignore = "a process of the tests that kill it"]
 fn a_process_that_is_killed() {
@@ -331,7 +333,7 @@ fn a_process_that_is_killed() {
         if number % 8 == 0 {
             database.checkpoint().unwrap();
         }
-        // It stays small, as it would be full in the end.
+        // Deletes records beyond a limit, as the database would become full otherwise.
         if model.len() > 600 {
             let key = *model.keys().next().unwrap();
             model.remove(&key);
@@ -340,7 +342,7 @@ fn a_process_that_is_killed() {
     }
 }
 
-/// Kills a process that changes a database so often, and looks at what is left each time.
+/// Kills a process that changes a database `times` times, and checks the database each time.
 fn killed(format: &str, times: u64) {
     let here = tempfile::tempdir().unwrap();
     let image = here.path().join("disk.img");
@@ -361,7 +363,8 @@ fn killed(format: &str, times: u64) {
         let mut said = BufReader::new(process.stdout.take().unwrap()).lines().map(|line| line.unwrap());
         let is_ready = said.any(|line| line.contains("committed 0"));
         assert!(is_ready, "round {round}: the database could not be opened");
-        // Some commits later, however slow the machine is; and then at any moment of the next ones.
+        // The process is killed after some commits, however slow the machine is, and then at any moment of the next
+        // ones.
         let number = |line: String| line.strip_prefix("committed ")?.parse::<u64>().ok();
         let mut numbers = said.filter_map(number);
         let seen = numbers.by_ref().take(round as usize % 8).last().unwrap_or(0);
@@ -370,7 +373,7 @@ fn killed(format: &str, times: u64) {
         process.wait().unwrap();
         let committed = numbers.last().unwrap_or(seen);
         let found = content(&in_image(&image, small(), false));
-        // The same changes on the model: one of its states, and none before the last commit, is what is there.
+        // The same changes are made on the model: one of its states from the last commit on must equal the database.
         let mut rng = Rng::with_seed(round);
         let mut is_one = committed == 0 && state == found;
         for number in 1..=committed + 40 {

@@ -1,11 +1,12 @@
-//! Ageing: what a volume looks like after files have come and gone, so that new ones lie in the gaps.
+//! Ageing: fills a volume with files and deletes half of them, so that new files have to use the gaps.
 
 use super::files::{Files, Open};
 use super::loads::sizes;
 use crate::Result;
 use fastrand::Rng;
 
-/// What became of a file that is made all at once, before and after; `None` where pieces cannot be counted.
+/// The result of ageing: the number of pieces of a file made in one go, before and after; `None` where pieces cannot be
+/// counted.
 pub struct Aged {
     pub files: u64,
     pub pieces_before: Option<usize>,
@@ -13,7 +14,7 @@ pub struct Aged {
 }
 
 impl Aged {
-    /// In words.
+    /// Describes the result in a sentence.
     pub fn sentence(&self, name: &str) -> String {
         let pieces = match (self.pieces_before, self.pieces_after) {
             (Some(before), Some(after)) => {
@@ -25,17 +26,17 @@ impl Aged {
     }
 }
 
-/// Bytes of the file whose pieces are counted, and of the writes that make it.
+/// The size in bytes of the file whose pieces are counted, and of each write that makes it.
 const PROBE: u64 = 16 << 20;
 const PIECE: usize = 64 << 10;
-/// How often files come and half of them go.
+/// How often the volume is filled and half of the files deleted.
 const ROUNDS: u32 = 2;
 const IN_A_FOLDER: usize = 500;
-/// Of what is free so much is filled, in sixteenths.
+/// The part of the free space that is filled, in sixteenths.
 const FILLED: u64 = 15;
 
-/// Fills what is free, deletes half of it by chance, and fills and deletes again; `keep` bytes are free afterwards where there
-/// were so many.
+/// Fills the free space with files, deletes a random half of them, and does both once more. Afterwards at least `keep`
+/// bytes are free, if there were so many.
 pub fn age(files: &mut Files, keep: u64, seed: u64) -> Result<Aged> {
     let mut rng = Rng::with_seed(seed);
     let mut content = vec![0; 1 << 20];
@@ -46,7 +47,7 @@ pub fn age(files: &mut Files, keep: u64, seed: u64) -> Result<Aged> {
     let mut aged = Aged { files: 0, pieces_before, pieces_after: None };
     for round in 0..ROUNDS {
         let (free, cluster) = files.free()?;
-        // Half of what is filled is free again, beside what was not filled.
+        // Half of the bytes that are written become free again, in addition to those that are not written.
         let mut left = (free / 16 * FILLED).min(free.saturating_sub(keep).saturating_mul(2));
         let mut folder = top.clone();
         let mut there = Vec::new();
@@ -77,7 +78,7 @@ pub fn age(files: &mut Files, keep: u64, seed: u64) -> Result<Aged> {
     Ok(aged)
 }
 
-/// Makes a file all at once, counts its pieces, and removes it.
+/// Makes a file in one go, counts its pieces, and removes it.
 fn probe(files: &mut Files, content: &[u8]) -> Result<Option<usize>> {
     let root = files.root();
     let mut open: Open = files.create(&root, "probe")?;

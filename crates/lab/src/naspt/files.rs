@@ -1,4 +1,4 @@
-//! Files and folders of a target, as one program with one thread uses them.
+//! Files and folders on a target, as a program with one thread uses them.
 
 use crate::target::Ready;
 use crate::{Error, Latencies, Result, Subject};
@@ -10,24 +10,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What Windows does with what programs write to a disk that can be unplugged.
+/// The removal policy of Windows for a disk that can be unplugged: when written data is forced to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// "Optimize for performance", and every disk that cannot be unplugged: what says where files are is written in time.
+    /// "Optimize for performance", which also applies to every fixed disk: metadata is written when the system finds
+    /// time.
     #[default]
     BetterPerformance,
-    /// "Optimize for quick removal": on FAT a file that was changed, and all that leads to it, is on the disk when it is
-    /// closed; on NTFS the journal is enough.
+    /// "Optimize for quick removal": on FAT a changed file and all metadata that leads to it are on the disk when the
+    /// file is closed; on NTFS the journal suffices.
     QuickRemoval,
-    /// Each write is on the disk, with all that leads to it, when it returns.
+    /// Each write is on the disk, with all metadata that leads to it, when it returns.
     WriteThrough,
 }
 
 impl Policy {
-    /// All, by their names on the command line.
+    /// All policies.
     pub const ALL: [Policy; 3] = [Policy::BetterPerformance, Policy::QuickRemoval, Policy::WriteThrough];
 
-    /// As on the command line.
+    /// The policy's name, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Policy::BetterPerformance => "better-performance",
@@ -37,7 +38,7 @@ impl Policy {
     }
 }
 
-/// When what leads to a file's data is made durable.
+/// When metadata is made durable: at each change of a name, at each write, at each close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules {
     at_change: bool,
@@ -46,10 +47,11 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// What Windows XP's drivers do under a policy. Read: the public sample of FAT's driver (`strucsup.c`, `cachesup.c`,
-    /// `cleanup.c` of Windows-driver-samples) writes each change of a name and of the FAT through, and flushes a file and the
-    /// FAT when it is closed; NTFS has a journal and flushes nothing then. Inferred: exFAT's does it at each write, as its
-    /// published figures fall tenfold where small writes come often.
+    /// Returns what the drivers of Windows XP do under a policy. Verified in source: the public sample of the FAT
+    /// driver (`strucsup.c`, `cachesup.c`, `cleanup.c` of Windows-driver-samples) writes each change of a name and of
+    /// the FAT through, and flushes a file and the FAT when the file is closed; NTFS has a journal and flushes nothing
+    /// then. Inferred: the exFAT driver flushes at each write, because its published figures fall tenfold for loads
+    /// with many small writes.
     fn of(policy: Policy, format: &str) -> Rules {
         let nothing = Rules::default();
         let format = format.strip_prefix("mount:").unwrap_or(format);
@@ -73,7 +75,7 @@ impl std::str::FromStr for Policy {
     }
 }
 
-/// A folder or a file, where it is.
+/// The place of a folder or file: a node of a volume, or a path of the host.
 #[derive(Clone, Debug)]
 pub(super) enum ItemPlace {
     Node(Node),
@@ -87,17 +89,17 @@ pub(super) struct Open {
     is_changed: bool,
 }
 
-/// A target's files, and what was done with them.
+/// The files of a target, and counts of the operations on them.
 pub(super) struct Files {
     system: Option<Arc<dyn FileSystem>>,
     root: ItemPlace,
-    /// What a file system of the host is mounted from, if it was for this.
+    /// The block device that the host's file system is mounted from, if it was mounted for the test.
     block: Option<PathBuf>,
     rules: Rules,
     pub done: Done,
 }
 
-/// What was done since the last look.
+/// The operations since the last call of [`Files::take_done`].
 #[derive(Default)]
 pub(super) struct Done {
     pub reads: u64,
@@ -105,10 +107,10 @@ pub(super) struct Done {
     pub read_bytes: u64,
     pub write_bytes: u64,
     pub opens: u64,
-    /// Files that were looked at, and names that were changed or removed.
+    /// The number of files whose attributes were read, and the number of renames and deletions.
     pub looks: u64,
     pub changes: u64,
-    /// Flushes that the load asked for.
+    /// The number of flushes that the load itself asked for.
     pub syncs: u64,
     pub clones: u64,
     pub cloned_bytes: u64,
@@ -120,7 +122,7 @@ fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 }
 
 impl Files {
-    /// Of a volume that is ready, in an empty folder of its own.
+    /// Uses an empty folder of a volume that is ready.
     pub fn of_volume(ready: &Ready, policy: Policy, format: &str) -> Result<Files> {
         let Subject::File { system, .. } = &ready.subject else {
             return Err(Error::Job("the raw device has no files".into()));
@@ -135,7 +137,7 @@ impl Files {
         })
     }
 
-    /// Of a directory of the host, which is empty and the caller's to remove.
+    /// Uses an empty directory of the host, which the caller removes afterwards.
     pub fn of_directory(path: &Path, block: Option<PathBuf>, policy: Policy, format: &str) -> Files {
         Files {
             system: None,
@@ -201,7 +203,7 @@ impl Files {
         })
     }
 
-    /// Opening is an operation that takes time, as reading is.
+    /// Times the opening of a file and counts it as an operation.
     fn timed(&mut self, act: impl FnOnce(&Files) -> Result<Open>) -> Result<Open> {
         let start = Instant::now();
         let open = act(self)?;
@@ -250,9 +252,9 @@ impl Files {
         Ok(())
     }
 
-    /// Gives a file the times of what it is a copy of, as `CopyFile` does before it closes it.
+    /// Sets the file's modification time, as `CopyFile` does to that of the original before it closes the copy.
     pub fn set_times(&mut self, open: &Open) -> Result<()> {
-        // Some day in 2009.
+        // A day in 2009.
         let then = Duration::from_secs(1_240_531_200);
         match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => {
@@ -272,7 +274,7 @@ impl Files {
         Ok(())
     }
 
-    /// What was written to a file is on the storage, as `fdatasync(2)` has it.
+    /// Makes the data written to a file durable, as `fdatasync(2)` does.
     pub fn sync_file(&mut self, open: &Open) -> Result<()> {
         let start = Instant::now();
         match (&open.place, &open.file, &self.system) {
@@ -285,7 +287,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether files can share their clusters; of the host's file systems those are asked of which it is known.
+    /// Whether files can share clusters; for the host's file systems by a list of those that are known to.
     pub fn has_clones(&self) -> bool {
         match (&self.system, &self.root) {
             (Some(system), _) => system.capabilities().clone,
@@ -295,7 +297,7 @@ impl Files {
         }
     }
 
-    /// A part of a file has the clusters of a part of another.
+    /// Makes a range of the file `to` share the clusters of a range of the file `from`.
     pub fn clone_range(
         &mut self,
         from: &Open,
@@ -310,7 +312,7 @@ impl Files {
                 system.clone_range(*from, offset, *to, at, length)?;
             }
             (_, ItemPlace::Path(path), Some(from), Some(to), _) => {
-                // These file systems share what is copied inside the kernel.
+                // These file systems share clusters when a copy is made inside the kernel.
                 let (mut offset, mut at) = (offset as i64, at as i64);
                 let copied = copy_file_range(from, Some(&mut offset), to, Some(&mut at), length as usize)
                     .map_err(|error| failed(path)(error.into()))?;
@@ -327,9 +329,9 @@ impl Files {
         Ok(())
     }
 
-    /// Whether files have snapshots.
+    /// Whether files can have snapshots.
     pub fn has_snapshots(&self) -> bool {
-        // Asked of a file, as directories have none.
+        // A file is needed for the test, as directories have no snapshots.
         let (Some(system), ItemPlace::Node(root)) = (&self.system, &self.root) else { return false };
         let name = Name::from("snapshots");
         let Ok(node) = system.create(*root, &name, Kind::File) else { return false };
@@ -350,7 +352,7 @@ impl Files {
 
     pub fn remove_snapshots(&self, open: &Open) -> Result<()> {
         if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
-            // What has no snapshots has none to remove.
+            // A file whose format has no snapshots has none to remove.
             for name in system.snapshots(*node).unwrap_or_default() {
                 system.remove_snapshot(*node, &name)?;
             }
@@ -373,7 +375,7 @@ impl Files {
         Ok(())
     }
 
-    /// Looks at every file of a folder, as a listing with sizes does; returns how many there are.
+    /// Reads the attributes of every file of a folder, as a listing with sizes does; returns the number of files.
     pub fn list(&mut self, folder: &ItemPlace) -> Result<u64> {
         let start = Instant::now();
         let mut count = 0;
@@ -396,7 +398,7 @@ impl Files {
         Ok(count)
     }
 
-    /// The size of a file by its name.
+    /// Returns the size of a file by its name.
     pub fn size(&mut self, folder: &ItemPlace, name: &str) -> Result<u64> {
         let start = Instant::now();
         let size = match (folder, &self.system) {
@@ -439,7 +441,7 @@ impl Files {
         Ok(())
     }
 
-    /// Removes a file as a part of a load.
+    /// Deletes a file as an operation of a load: timed, counted, and durable if the policy says so.
     pub fn delete(&mut self, folder: &ItemPlace, name: &str) -> Result<()> {
         let start = Instant::now();
         self.remove(folder, name)?;
@@ -468,7 +470,7 @@ impl Files {
         }
     }
 
-    /// Everything that was written is on the storage.
+    /// Makes everything that was written durable.
     pub fn sync(&self) -> Result<()> {
         match (&self.system, &self.root) {
             (Some(system), _) => Ok(system.sync_all()?),
@@ -480,8 +482,8 @@ impl Files {
         }
     }
 
-    /// Has the host's page cache forget what it holds of a file that was synced: a machine with little memory has it on its
-    /// storage alone. A volume of ours holds no data.
+    /// Drops a synced file from the host's page cache, so that reads go to the storage as on a machine with little
+    /// memory. Volumes of Platter do not cache file data.
     pub fn forget_content(&self, folder: &ItemPlace, name: &str) -> Result<()> {
         match folder {
             ItemPlace::Path(path) => forget(&path.join(name)),
@@ -489,12 +491,13 @@ impl Files {
         }
     }
 
-    /// The same of the block device, whose pages a program that serves a file system through FUSE reads.
+    /// Drops the block device from the page cache, for a FUSE program that serves a file system by reading the device
+    /// through it.
     pub fn forget_block(&self) -> Result<()> {
         self.block.as_deref().map_or(Ok(()), forget)
     }
 
-    /// Bytes that are free, and of how many the smallest piece of a file is.
+    /// The number of free bytes, and the allocation unit in bytes.
     pub fn free(&self) -> Result<(u64, u64)> {
         match (&self.system, &self.root) {
             (Some(system), _) => {
@@ -512,7 +515,7 @@ impl Files {
         }
     }
 
-    /// In how many pieces a file lies, where that can be asked.
+    /// The number of pieces (extents) of a file, where that can be determined.
     pub fn pieces(&self, open: &Open) -> Result<Option<usize>> {
         match (&open.place, &self.system) {
             (ItemPlace::Node(node), Some(system)) => Ok(Some(system.extents(*node)?.len())),
@@ -520,7 +523,7 @@ impl Files {
         }
     }
 
-    /// What was done since the last look.
+    /// Returns the operations since the last call.
     pub fn take_done(&mut self) -> Done {
         std::mem::take(&mut self.done)
     }
@@ -532,7 +535,7 @@ fn forget(path: &Path) -> Result<()> {
         .map_err(|error| failed(path)(error.into()))
 }
 
-/// How long something took.
+/// Runs a function and measures how long it takes.
 pub(super) fn time<T>(act: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
     let start = Instant::now();
     let value = act()?;

@@ -1,8 +1,8 @@
-//! The twelve loads.
+//! The twelve loads of NASPT.
 //!
-//! Facts, each with how sure it is: read (V) are the first three loads, that all are recorded traffic of applications which is
-//! replayed through the system's file calls, and that there are twelve; recalled (R) are the files, sizes and shares of the
-//! others; inferred (I) is what is drawn where no fact is left: see `docs/naspt.md`.
+//! How certain the facts are: verified (V) are the first three loads, the number of twelve, and that all loads replay
+//! the recorded traffic of applications through the system's file calls; recalled from memory (R) are the files, sizes
+//! and shares of the others; inferred (I) is whatever no fact is known for. See `docs/naspt.md`.
 
 mod today;
 
@@ -19,18 +19,18 @@ const MB: u64 = 1_000_000;
 /// One load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// As NASPT calls it.
+    /// The load's name in NASPT.
     pub name: &'static str,
     pub direction: Direction,
-    /// How sure its facts are, and what it consists of.
+    /// The contents of the load, and how certain they are.
     pub about: &'static str,
     pub what: What,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    /// So many files of these bytes in all, read or written by streams that change places after an I/O with this chance in
-    /// percent.
+    /// Several files with these total bytes are read or written sequentially; after each I/O the load switches to
+    /// another file with a probability of `switch` percent.
     Streams {
         reads: u64,
         read_files: u64,
@@ -48,7 +48,7 @@ pub(super) enum What {
     Today(Today),
 }
 
-/// What is done with each of many small files.
+/// The operation on each of many small files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Create,
@@ -59,7 +59,7 @@ pub(super) enum Phase {
     Delete,
 }
 
-/// Small files of a load at its full scale, how many are in a folder, and their bytes.
+/// The number of small files at full scale, the number of files in a folder, and the bytes of a file.
 const SMALL_FILES: u64 = 100_000;
 const IN_A_FOLDER: u64 = 1000;
 const SMALL: u64 = 4 * KIB;
@@ -68,7 +68,7 @@ const fn small(name: &'static str, direction: Direction, phase: Phase) -> Load {
     Load { name, direction, about: "files of 4 KiB, 1,000 in a folder", what: What::Small(phase) }
 }
 
-/// Many small files, and what is done with each.
+/// The loads on many small files, one for each operation.
 pub(super) const SMALL_LOADS: [Load; 6] = [
     small("create", Direction::Write, Phase::Create),
     small("list", Direction::Read, Phase::List),
@@ -87,7 +87,7 @@ const fn copy(reads: u64, writes: u64) -> What {
     What::Streams { reads, read_files, writes, write_files, switch: 0, block: 64 * KIB }
 }
 
-/// All, in the order of NASPT's results.
+/// All loads, in the order of NASPT's results.
 pub(super) const LOADS: [Load; 12] = [
     Load {
         name: "HD Video Playback",
@@ -165,7 +165,7 @@ pub(super) const LOADS: [Load; 12] = [
 
 #[cfg(test)]
 impl What {
-    /// The chance that another stream is next, of streams.
+    /// The probability in percent that the next I/O goes to another stream; `None` for loads without streams.
     pub fn switch_percent(self) -> Option<u8> {
         match self {
             What::Streams { switch, .. } => Some(switch),
@@ -174,19 +174,19 @@ impl What {
     }
 }
 
-/// A load that was made ready: its files are there.
+/// A load whose files are prepared.
 pub(super) struct Ready {
     folders: Vec<ItemPlace>,
-    /// Folder, name and size of each.
+    /// For each file: the index of its folder, its name and its size.
     files: Vec<(usize, String, u64)>,
-    /// Whether they are there before the load.
+    /// Whether the files exist before the load.
     is_there: bool,
-    /// Those that the load makes itself.
+    /// The files that the load itself creates.
     made: Vec<(usize, String)>,
 }
 
 impl Ready {
-    /// No cache of the host holds what was written to make it ready.
+    /// Drops the prepared files from the host's page cache.
     pub fn forget_content(&self, files: &Files) -> Result<()> {
         if self.is_there {
             for (folder, name, _) in &self.files {
@@ -197,11 +197,11 @@ impl Ready {
     }
 }
 
-/// Bytes that are written at once while files are made ready.
+/// Bytes of each write that prepares files.
 const PIECE: usize = 1 << 20;
 
 impl Load {
-    /// The largest I/O.
+    /// The size of the largest I/O in bytes.
     pub fn block(&self) -> u64 {
         match self.what {
             What::Streams { block, .. } => block,
@@ -211,7 +211,7 @@ impl Load {
         }
     }
 
-    /// Bytes of its files at most.
+    /// The greatest number of bytes that the load's files take.
     pub fn bytes(&self, scale: u64) -> u64 {
         let bytes = match self.what {
             What::Streams { reads, writes, .. } => reads + writes,
@@ -225,7 +225,7 @@ impl Load {
         bytes / scale + (8 << 20)
     }
 
-    /// Makes its files, without a policy; what takes time here is not counted.
+    /// Makes the load's files. No policy applies and no time counts yet.
     pub fn prepare(&self, files: &mut Files, scale: u64, seed: u64) -> Result<Ready> {
         let root = files.root();
         let mut rng = Rng::with_seed(seed);
@@ -252,7 +252,7 @@ impl Load {
             What::Today(today) => today.folders(scale),
             _ => 1,
         };
-        // A tree that is unpacked brings its folders.
+        // A tree that is unpacked brings its own folders.
         let made = if matches!(self.what, What::Today(_)) && !is_there { 1 } else { folders };
         for folder in 1..made {
             let parent = ready.folders[0].clone();
@@ -261,12 +261,12 @@ impl Load {
         let each = (sizes.len() as u64).div_ceil(folders).max(1);
         for (size, number) in sizes.into_iter().zip(0..) {
             let folder = (number / each) as usize;
-            // What is read and written in its middle holds the largest I/O.
+            // Files that are accessed at random places must be as large as the largest I/O.
             let least = if folders == 1 { 64 * KIB } else { 1 };
             ready.files.push((folder, format!("file {number}.dat"), size.max(least)));
         }
         if !is_there {
-            // It makes them itself.
+            // The load creates its files itself.
             return Ok(ready);
         }
         let mut content = vec![0; PIECE];
@@ -282,7 +282,7 @@ impl Load {
         Ok(ready)
     }
 
-    /// Does what its application did.
+    /// Runs the load.
     pub fn replay(&self, files: &mut Files, ready: &mut Ready, scale: u64, seed: u64) -> Result<()> {
         let mut replay = Replay { files, ready, rng: Rng::with_seed(seed), buffer: vec![0; 1 << 20] };
         replay.rng.fill(&mut replay.buffer);
@@ -300,7 +300,7 @@ impl Load {
         }
     }
 
-    /// Removes its files.
+    /// Removes the load's files.
     pub fn clear(&self, files: &Files, ready: &Ready) -> Result<()> {
         let own = ready.files.iter().map(|(folder, name, _)| (folder, name));
         let made = ready.made.iter().map(|(folder, name)| (folder, name));
@@ -311,13 +311,13 @@ impl Load {
     }
 }
 
-/// Sizes of a tree of 2,833 files and 247 MB: log-normal with a median of 12 KB, at most 8 MB.
+/// Draws the sizes of a tree of 2,833 files and 247 MB: log-normal with a median of 12 KB, at most 8 MB.
 fn directory(scale: u64, rng: &mut Rng) -> Vec<u64> {
     let count = (2833 / scale).max(16);
     sizes(count, 12_000.0, 8e6, Some(247e6 * count as f64 / 2833.0), rng)
 }
 
-/// So many log-normal sizes with a median and a largest, scaled to a sum if there is one.
+/// Draws `count` log-normal sizes with a median and an upper limit, scaled to a sum if one is given.
 pub(super) fn sizes(count: u64, median: f64, most: f64, sum: Option<f64>, rng: &mut Rng) -> Vec<u64> {
     let draw = |_| {
         let (u, v) = (1.0 - rng.f64(), rng.f64());
@@ -347,7 +347,7 @@ impl Replay<'_> {
     }
 
     fn write(&mut self, open: &mut Open, offset: u64, length: u64) -> Result<()> {
-        // No two writes are alike.
+        // The first bytes are random, so that no two writes are alike.
         self.buffer[..8].copy_from_slice(&self.rng.u64(..).to_le_bytes());
         self.files.write(open, offset, &self.buffer[..length as usize])
     }
@@ -358,7 +358,7 @@ impl Replay<'_> {
         Ok(open)
     }
 
-    /// Each file from its beginning to its end, with changes from one to another.
+    /// Reads or writes each file from its beginning to its end, switching between the files at random.
     fn streams(&mut self, writes: u64, write_files: u64, switch: u8, block: u64) -> Result<()> {
         let reading = self.ready.files.len();
         let mut streams: Vec<(Open, bool, u64, u64)> = Vec::new();
@@ -397,7 +397,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// One of several sizes in KiB, by weight.
+    /// Draws one of several sizes in KiB by weight; returns it in bytes.
     fn size(&mut self, sizes: [(u64, u8); 4]) -> u64 {
         let mut drawn = self.rng.u8(..100);
         for (size, weight) in sizes {
@@ -409,7 +409,7 @@ impl Replay<'_> {
         sizes[3].0 * KIB
     }
 
-    /// Bursts on one file after the other, open while they last, until as much was moved as its files hold.
+    /// Goes from file to file, with 64 I/Os while each is open, until `bytes` bytes were read and written.
     fn bursts(&mut self, writes: u8, in_order: u8, bytes: u64, of: [[(u64, u8); 4]; 2]) -> Result<()> {
         let count = self.ready.files.len();
         let mut moved = 0;
@@ -447,11 +447,11 @@ impl Replay<'_> {
         let bytes: u64 = self.ready.files.iter().map(|(.., size)| size).sum();
         let reads = [(1, 80), (4, 8), (12, 6), (64, 6)];
         let writes = [(12, 70), (1, 10), (4, 10), (64, 10)];
-        // As many bytes written as read: a mean read is 5.7 KiB, a mean write 15.3.
+        // Reads and writes come to equally many bytes: a mean read has 5.7 KiB, a mean write 15.3 KiB.
         self.bursts(27, 81, 2 * bytes, [reads, writes])
     }
 
-    /// Makes all files, each with its content and its times.
+    /// Creates all files, writes their content and sets their times.
     fn copy_in(&mut self) -> Result<()> {
         for (folder, name, size) in self.ready.files.clone() {
             let mut open = self.create(folder, name)?;
@@ -462,7 +462,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Writes a file from its beginning, in pieces of 64 KiB.
+    /// Writes a file from its beginning in I/Os of 64 KiB.
     fn write_all(&mut self, open: &mut Open, size: u64) -> Result<()> {
         for offset in (0..size).step_by(64 << 10) {
             self.write(open, offset, (size - offset).min(64 * KIB))?;
@@ -526,7 +526,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A file from its beginning, in pieces of 64 KiB.
+    /// Reads a file from its beginning in I/Os of 64 KiB, at most `most` bytes.
     fn whole(&mut self, file: usize, most: u64) -> Result<()> {
         let size = self.ready.files[file].2.min(most);
         let open = self.open(file)?;

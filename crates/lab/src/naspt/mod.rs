@@ -1,7 +1,7 @@
-//! Intel's NAS Performance Toolkit: its twelve loads on files, and what Windows' removal policies make of them.
+//! Intel's NAS Performance Toolkit: its twelve loads on files, with the removal policies of Windows.
 //!
-//! One program with one thread opens, reads, writes and closes files as fast as the storage answers. What is known of the
-//! loads, and how well, is in `docs/naspt.md`, and beside each result.
+//! One program with one thread opens, reads, writes and closes files as fast as the storage allows. `docs/naspt.md`
+//! lists the known facts about the loads and how certain they are; each result repeats this for its load.
 
 mod ageing;
 mod files;
@@ -24,43 +24,44 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What to run, and how.
+/// The settings of a NASPT run.
 #[derive(Clone)]
 pub struct Naspt {
-    /// On what.
+    /// The device that volumes are made on.
     pub stand: Stand,
-    /// What has files: volumes, and directories of the host.
+    /// The targets that have files: volumes, and directories of the host.
     pub targets: Vec<Target>,
-    /// Each target with each of them.
+    /// The removal policies; each target is measured with each of them.
     pub policies: Vec<Policy>,
-    /// Each target also after files have come and gone on it, as a target of its own.
+    /// Whether each target is also measured after ageing (many files were made and deleted on it), as a target of its
+    /// own.
     pub ages: bool,
-    /// Which loads.
+    /// The sets of loads to run.
     pub sets: Vec<Set>,
-    /// A sixteenth of files and bytes, or all.
+    /// Quick: a sixteenth of the files and bytes. Full: all.
     pub preset: Preset,
-    /// How often; each time on targets that are made anew.
+    /// The number of rounds, each with targets that are made anew.
     pub repeats: u32,
-    /// The target that stands for 1, by name; the first if `None`.
+    /// The name of the target that all others are compared with; the first if `None`.
     pub base: Option<String>,
-    /// The command line that repeats it, for the report.
+    /// The command line that repeats the run, for the report.
     pub command: String,
 }
 
-/// Loads that belong together.
+/// A set of loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     /// NASPT's twelve.
     Naspt,
-    /// Many small files, and what is done with each.
+    /// Operations on many small files: create, list, stat, read, rename, delete.
     SmallFiles,
-    /// Images of virtual machines.
+    /// Random I/O on images of virtual machines.
     Images,
-    /// A database's commits.
+    /// Commits of a database.
     Commit,
     /// Synthetic full backups.
     Backup,
-    /// A tree of sources.
+    /// Unpacking, building and cleaning a source tree.
     Tree,
 }
 
@@ -68,7 +69,7 @@ impl Set {
     /// Every set of loads.
     pub const ALL: [Set; 6] = [Set::Naspt, Set::SmallFiles, Set::Images, Set::Commit, Set::Backup, Set::Tree];
 
-    /// As on the command line.
+    /// The set's name, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Set::Naspt => "naspt",
@@ -106,7 +107,7 @@ impl Set {
 const SEED: u64 = 8664;
 
 impl Naspt {
-    /// Files and bytes are divided by this.
+    /// The factor by which the numbers of files and bytes are divided.
     fn scale(&self) -> u64 {
         match self.preset {
             Preset::Quick => 16,
@@ -118,7 +119,7 @@ impl Naspt {
 /// Runs all loads on all targets.
 ///
 /// # Errors
-/// What stops everything before something was measured. Afterwards the document is partial and says why.
+/// An error that occurs before anything was measured. After that, the document is partial and states why.
 pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let (without, with): (Vec<&Target>, Vec<&Target>) =
         naspt.targets.iter().partition(|target| matches!(target, Target::Raw | Target::Through { .. }));
@@ -127,7 +128,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         if with.is_empty() {
             return Err(Error::Job(why));
         }
-        // The list of a comparison of blocks is one of files too.
+        // The list of targets may be that of a block comparison, so targets without files are left out with a warning.
         let targets = with.into_iter().cloned().collect();
         let mut document = run(&Naspt { targets, ..naspt.clone() }, observer)?;
         document.warnings.push(format!("{why}, and is left out of loads on files."));
@@ -176,7 +177,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     };
     'all: for round in 1..=naspt.repeats {
         for turn in 0..members.len() {
-            // In every round another is the first.
+            // Each round begins with another target.
             let member = &members[(turn + round as usize - 1) % members.len()];
             if let Err(error) = course.target(member, &stand, round, observer) {
                 course.partial.push(format!("{} was left out: {error}", member.name));
@@ -242,7 +243,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     Ok(document)
 }
 
-/// What reports call a target with a policy.
+/// The name of a target with a policy, in reports.
 fn name_of(naspt: &Naspt, target: &Target, policy: Policy) -> String {
     match naspt.policies.len() {
         1 => target.name(),
@@ -250,7 +251,7 @@ fn name_of(naspt: &Naspt, target: &Target, policy: Policy) -> String {
     }
 }
 
-/// A target with a policy.
+/// A target with a policy, new or aged.
 struct Member<'n> {
     target: &'n Target,
     policy: Policy,
@@ -264,12 +265,12 @@ struct Course<'n> {
     results: Vec<CaseResult>,
     targets: Vec<report::Target>,
     partial: Vec<String>,
-    /// Rows that are not there, and why; what ageing came to.
+    /// Notes on loads that a target cannot run, and the results of ageing.
     notes: BTreeSet<String>,
 }
 
 impl Course<'_> {
-    /// Makes a target new, and runs all loads on it.
+    /// Makes a target anew, and runs all loads on it.
     fn target(
         &mut self,
         member: &Member<'_>,
@@ -280,10 +281,11 @@ impl Course<'_> {
         let &Member { target, policy, is_aged, ref name } = member;
         let total = Duration::from_secs(12 * u64::from(self.naspt.repeats));
         observer.stage(&format!("{name}: formatting"), self.began.elapsed(), total.max(self.began.elapsed()));
-        // Programs use a directory's files through the page cache, as NASPT does; nothing is measured on this one.
+        // Files in a directory of the host are used through the page cache, as NASPT does. The test file made here is
+        // not measured.
         let caching = if target.is_on_device() { stand.caching } else { Caching::Buffered };
         let ready = target.set_up(name, &stand.places[0], caching, 4096)?;
-        // Removed when it is dropped, whatever happens.
+        // The folder is removed when this is dropped, also after an error.
         let host = match (target, &ready.mounted) {
             (Target::Directory(path), _) => Some(HostFolder::new(path)?),
             (_, Some(mounted)) => Some(HostFolder::new(&mounted.at)?),
@@ -353,7 +355,7 @@ impl Course<'_> {
         let before = recorder.map(Recorder::traffic);
         let cpu = CpuTime::now();
         let started = self.began.elapsed();
-        // What was written is on the storage when it ends, so that no policy puts off what another has to do.
+        // The time includes making all writes durable, so that a policy which writes late does not look faster for it.
         let ((), took) = time(|| {
             load.replay(files, &mut ready, scale, SEED ^ 1)?;
             files.sync()
@@ -362,10 +364,10 @@ impl Course<'_> {
         let traffic = recorder.zip(before).map(|(recorder, before)| recorder.traffic().since(&before));
         let done = files.take_done();
         load.clear(files, &ready)?;
-        // What was removed is free for the next load, and is no part of its work.
+        // The space of the removed files is free before the next load begins, outside of the measured time.
         files.sync()?;
         let seconds = took.as_secs_f64().max(1e-9);
-        // Of small files, files: each is one, whatever is done with it.
+        // For loads on small files, an operation is the handling of one file, whatever is done with it.
         let operations = match load.what {
             What::Small(_) | What::Today(Today::Tree(_)) => done.opens + done.looks + done.changes,
             What::Today(Today::Commit) => done.syncs,
@@ -373,7 +375,7 @@ impl Course<'_> {
             _ => done.reads + done.writes + done.opens,
         };
         let moved = match load.what {
-            // Of a backup what it holds, however it came there.
+            // A backup is rated by the bytes that it holds, whether they were written or cloned.
             What::Today(Today::Backup { .. }) => done.write_bytes + done.cloned_bytes,
             _ => done.read_bytes + done.write_bytes,
         };
@@ -433,7 +435,7 @@ fn case(set: Set, load: &Load, policy: Policy) -> report::Case {
     }
 }
 
-/// A folder in a directory of the host, removed with all that is in it.
+/// A folder in a directory of the host, which is removed with its content when dropped.
 struct HostFolder(PathBuf);
 
 impl HostFolder {
@@ -447,15 +449,16 @@ impl HostFolder {
 
 impl Drop for HostFolder {
     fn drop(&mut self) {
-        // Whoever has removed it already has done what is to be done.
+        // The removal fails if the folder has been removed already, which is just as well.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// The rows of `NASPerf-APP.csv` for one target: the loads in NASPT's order, each with its MB/s, from the third row on.
+/// Returns the rows of `NASPerf-APP.csv` for one target: from the third row on the loads in NASPT's order, each with
+/// its MB/s.
 ///
-/// Facts: NasTestScript (github.com/spikerwork), which reads rows 3 to 14 as `name,value`. What the first two hold is
-/// unknown; here they say what it is.
+/// Facts: NasTestScript (github.com/spikerwork), which reads rows 3 to 14 as `name,value`. The content of NASPT's first
+/// two rows is unknown; here they describe the file.
 pub fn csv(document: &Document, target: &str) -> String {
     let mut text = format!("NASPT loads by platter on {target}\nTest,Throughput (MB/s)\n");
     for load in &LOADS {

@@ -1,11 +1,11 @@
-//! The loads by what they do and what the device sees.
+//! The loads, by their operations and by the traffic of the device.
 
 use super::*;
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_vfs::{FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
-/// A fresh volume of a format in memory, watched.
+/// A new volume of a format in memory, on a recorder.
 fn volume(format: &str, bytes: u64) -> crate::target::Ready {
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(bytes, Sectors::SMALL));
     let format = platter_formats::by_name(format).unwrap();
@@ -26,7 +26,7 @@ fn load(name: &str) -> &'static Load {
     LOADS.iter().find(|load| load.name == name).unwrap()
 }
 
-/// What a load did, and what the device saw of it, at a sixteenth.
+/// Runs a load at a sixteenth of its size; returns its operations and the traffic of the device.
 fn replayed(load: &Load, format: &str, policy: Policy) -> (files::Done, platter_device::Traffic) {
     let ready = volume(format, 1 << 30);
     let recorder = ready.recorder.clone().unwrap();
@@ -76,7 +76,7 @@ fn each_load_moves_what_it_says() {
     assert!((share - 0.5).abs() < 0.1, "{share}");
 }
 
-/// One stream is in order; several take turns after almost every I/O, as often as the published shares say.
+/// A single stream is sequential; several streams alternate after almost every I/O, with the published shares.
 #[test]
 fn streams_interleave_as_published() {
     let one = replayed(load("HD Video Playback"), "exfat", Policy::BetterPerformance).1.read;
@@ -85,8 +85,8 @@ fn streams_interleave_as_published() {
     assert_eq!(load("4x HD Playback").what.switch_percent(), Some(90));
 }
 
-/// The published finding: copying a directory to FAT32 is several times as slow where the system writes each file's
-/// metadata when it is closed. It shows in what the device has to do.
+/// The published finding: copying a directory to FAT32 is several times slower where the system writes each file's
+/// metadata when the file is closed. It shows in the number of writes and flushes of the device.
 #[test]
 fn quick_removal_makes_a_directory_copy_three_times_the_work_on_fat32() {
     let seen = |format: &str, policy: Policy| replayed(load("Dir copy to NAS"), format, policy);
@@ -100,18 +100,18 @@ fn quick_removal_makes_a_directory_copy_three_times_the_work_on_fat32() {
     println!(
         "{files} files, {data} writes of data: {better} writes and {few} flushes; {quick} and {flushes}"
     );
-    // Writes and flushes together, and the writes of what leads to the data.
+    // Compares writes and flushes together, and the writes of metadata alone.
     assert!(quick + flushes >= 3 * (better + few), "{quick} + {flushes} against {better} + {few}");
     assert!(quick - data >= 5 * (better - data), "{quick} and {better} writes, {data} of them data");
-    // A flush at least for each file that was closed, against a handful at the end.
+    // There is at least one flush for each closed file, against a handful at the end.
     assert!(flushes >= files && few < 10, "{flushes} flushes against {few}, of {files} files");
-    // Of NTFS nothing changes, as its journal is enough; what exFAT writes more, it writes at each write.
+    // NTFS makes no difference between the policies, as its journal suffices; exFAT writes metadata at each write.
     let of = |format, policy| writes(format, policy).0;
     assert_eq!(of("ntfs", Policy::QuickRemoval), of("ntfs", Policy::BetterPerformance));
     assert!(of("exfat", Policy::QuickRemoval) > 2 * of("exfat", Policy::BetterPerformance));
     let (through, ..) = writes("fat32", Policy::WriteThrough);
     assert!(through >= quick, "{through} writes against {quick}");
-    // Reading is the same whatever the policy is.
+    // Reading does not depend on the policy.
     let read = |policy| replayed(load("Dir copy from NAS"), "fat32", policy).1;
     assert_eq!(read(Policy::QuickRemoval).write.count, read(Policy::BetterPerformance).write.count);
 }
@@ -147,7 +147,7 @@ fn small_files_are_made_looked_at_and_removed() {
     }
 }
 
-/// A load of today on a volume, if it can be done there.
+/// Runs a load of [`Today`] on a volume; `None` if the format lacks what the load needs.
 fn today(name: &str, format: &str) -> Option<(files::Done, platter_device::Traffic)> {
     let all = Set::ALL.into_iter().flat_map(|set| set.loads());
     let load = all.into_iter().find(|load| load.name == name).unwrap();
@@ -167,7 +167,7 @@ fn images_are_read_and_written_all_over_and_have_snapshots_where_there_are_any()
     assert_eq!((done.read_bytes, done.write_bytes), (done.reads * 8192, done.writes * 8192));
     assert!(seen.read.sequential_share() < 0.05 && seen.read.count >= done.reads);
     assert!(today("images with snapshots", "ntfs").is_none());
-    // Eight of each of four images, one after the other while the load goes on.
+    // Eight snapshots of each of the four images, taken while the load runs.
     let (with, _) = today("images with snapshots", "refs").unwrap();
     assert_eq!((with.changes, with.reads + with.writes), (8 * 4, 10_000));
 }
@@ -201,7 +201,8 @@ fn a_tree_is_unpacked_built_and_cleaned() {
         let (unpacked, _) = today("unpack", format).unwrap();
         assert_eq!(unpacked.opens, files, "{format}");
         let (built, _) = today("build", format).unwrap();
-        // Each source, what it includes, what is made of it, that read again, and the whole.
+        // For each source: the source, eight headers, the object that is made, and the object read again; and once the
+        // binary.
         assert_eq!(built.opens, files * (1 + 8 + 1 + 1) + 1, "{format}");
         assert_eq!(built.looks, 2 * files, "{format}");
         assert!(built.write_bytes > unpacked.write_bytes * 29 / 10, "{format}");
@@ -220,7 +221,7 @@ fn on_an_aged_volume_files_lie_in_pieces() {
         assert!(files.free().unwrap().0 > keep - (8 << 20), "{format}");
         let [before, after] = [aged.pieces_before, aged.pieces_after].map(Option::unwrap);
         assert!(before < 4 && after > 8 * before, "{format}: {before} and {after} pieces");
-        // The same seed, the same files.
+        // The same seed makes the same files.
         let ready = volume(format, 384 << 20);
         let mut files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
         let again = ageing::age(&mut files, keep, SEED).unwrap();

@@ -1,9 +1,9 @@
-//! Documents that look like real ones, the same on every run, for tests and for looking at the pages.
+//! Documents that look like real ones and are the same on every run, for tests and for looking at pages.
 
 use platter_lab::report::document::*;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Numbers that look random: splitmix64.
+/// Pseudo-random numbers: splitmix64.
 struct Dice(u64);
 
 impl Dice {
@@ -15,7 +15,7 @@ impl Dice {
         value ^ (value >> 31)
     }
 
-    /// About 1, give or take `share`.
+    /// Returns a number around 1, at most `share` above or below it.
     fn about(&mut self, share: f64) -> f64 {
         1.0 + share * ((self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
     }
@@ -24,7 +24,7 @@ impl Dice {
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The seven targets of a default comparison, under both workloads.
+/// A comparison of the seven default targets under both workloads.
 pub fn full() -> Document {
     document(
         "platter compare --full --device /dev/nvme0n1",
@@ -42,7 +42,7 @@ pub fn full() -> Document {
     )
 }
 
-/// Few targets.
+/// A comparison of few targets.
 pub fn quick() -> Document {
     document(
         "platter compare --targets raw,fat32,dir:/tmp",
@@ -56,7 +56,7 @@ pub fn quick() -> Document {
     )
 }
 
-/// No raw device: ratios are to the first target.
+/// A comparison without the raw device: ratios are relative to the first target.
 pub fn two_volumes() -> Document {
     document(
         "platter compare --targets fat32,refs",
@@ -286,7 +286,7 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
     }
 }
 
-/// Little's law: requests outstanding over requests a second.
+/// The mean latency in microseconds by Little's law: requests in flight divided by requests per second.
 fn mean(case: &Case, mb_per_s: f64) -> f64 {
     f64::from(case.queue_depth * case.workers) * case.block_bytes as f64 / mb_per_s
 }
@@ -326,7 +326,7 @@ fn scaled(latency: &Latency, factor: f64) -> Latency {
     }
 }
 
-/// Spreads the requests over the bins between the percentiles.
+/// Distributes the requests over the bins according to the percentiles.
 fn bins(latency: &Latency, requests: u64) -> Vec<u64> {
     let mut bins = vec![0; RESPONSE_TIME_BINS_US.len()];
     let steps = [
@@ -353,7 +353,7 @@ fn traffic(case: &Case, target: &str, reads: u64, writes: u64) -> Traffic {
     let (reads, read_bytes, read_sizes) = same(reads);
     let (writes, write_bytes, write_sizes) =
         if target.contains("integrity") && case.block_bytes == 4096 && writes > 0 {
-            // Allocate-on-write joins small writes and adds metadata of its own.
+            // Allocate-on-write joins small writes, and adds writes of metadata.
             let sizes = vec![
                 SizeCount { bytes: 4096, count: writes / 40 },
                 SizeCount { bytes: 16 << 10, count: writes / 6 },

@@ -1,6 +1,6 @@
-//! Loads of today: images of virtual machines, commits of a database, synthetic full backups, a source tree.
+//! Further loads of today: images of virtual machines, commits of a database, synthetic full backups, a source tree.
 //!
-//! They are ours and repeat none that was published; what each consists of is in `docs/today.md`.
+//! They are Platter's own and imitate no published load; `docs/today.md` describes them.
 
 use super::{KIB, Load, MB, Replay, What, sizes};
 use crate::Result;
@@ -8,20 +8,20 @@ use crate::naspt::files::Files;
 use crate::report::document::Direction;
 use fastrand::Rng;
 
-/// What is done.
+/// The kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Today {
-    /// Small I/Os all over large files, with snapshots of them meanwhile or without.
+    /// Small random I/Os on large files, with or without snapshots taken meanwhile.
     Images { snapshots: bool },
-    /// Reads, and small appended writes that are durable before the next begins.
+    /// Reads, and small appended writes that are each made durable before the next begins.
     Commit,
-    /// A full backup made of an older one and of increments, by copying or by sharing their clusters.
+    /// A full backup that is made from an older one and its increments, by copying or by cloning their clusters.
     Backup { clones: bool },
-    /// One step of the work on a source tree.
+    /// One step of working with a source tree.
     Tree(Step),
 }
 
-/// What is done with a source tree.
+/// A step of working with a source tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     Unpack,
@@ -58,7 +58,7 @@ pub const TREE_LOADS: [Load; 3] = [
 const IMAGE_COUNT: u64 = 4;
 const IMAGE: u64 = 1000 * MB;
 const IMAGE_IO: u64 = 8 * KIB;
-/// I/Os of all images at the full scale, and how many snapshots of each are taken meanwhile.
+/// The number of I/Os on all images at full scale, and the number of snapshots of each image taken meanwhile.
 const IMAGE_IOS: u64 = 160_000;
 const SNAPSHOTS: u64 = 8;
 
@@ -69,12 +69,12 @@ const RECORD: u64 = 4 * KIB;
 const FULL: u64 = 4000 * MB;
 const BACKUP_BLOCK: u64 = 512 * KIB;
 const INCREMENTS: u64 = 6;
-/// Percent of a full that an increment holds.
+/// The size of an increment in percent of a full backup.
 const CHANGED: u64 = 5;
 
 const SOURCES: u64 = 40_000;
 const IN_A_FOLDER: u64 = 25;
-/// Other files that each source includes.
+/// The number of other files that each source includes.
 const HEADERS: u64 = 8;
 
 fn in_blocks(bytes: u64, block: u64) -> u64 {
@@ -82,7 +82,7 @@ fn in_blocks(bytes: u64, block: u64) -> u64 {
 }
 
 impl Today {
-    /// The largest I/O.
+    /// The size of the largest I/O in bytes.
     pub fn block(self) -> u64 {
         match self {
             Today::Images { .. } | Today::Commit => IMAGE_IO,
@@ -91,7 +91,7 @@ impl Today {
         }
     }
 
-    /// Bytes of its files at most, with what it shares and writes elsewhere.
+    /// The greatest number of bytes that the load's files take, with clusters that snapshots and clones keep.
     pub fn bytes(self) -> u64 {
         match self {
             Today::Images { .. } => IMAGE * IMAGE_COUNT * 2,
@@ -101,7 +101,7 @@ impl Today {
         }
     }
 
-    /// Sizes of the files that are there before.
+    /// Draws the sizes of the files that exist before the load.
     pub fn sizes(self, scale: u64, rng: &mut Rng) -> Vec<u64> {
         match self {
             Today::Images { .. } => vec![in_blocks(IMAGE / scale, IMAGE_IO); IMAGE_COUNT as usize],
@@ -115,7 +115,7 @@ impl Today {
         }
     }
 
-    /// Folders that they lie in.
+    /// The number of folders that the files are in.
     pub fn folders(self, scale: u64) -> u64 {
         match self {
             Today::Tree(_) => (SOURCES / scale).div_ceil(IN_A_FOLDER),
@@ -123,12 +123,12 @@ impl Today {
         }
     }
 
-    /// Whether its files are there before it.
+    /// Whether the load's files exist before it.
     pub fn is_there(self) -> bool {
         self != Today::Tree(Step::Unpack)
     }
 
-    /// Why it cannot be done on these files.
+    /// Returns why the load cannot be run on these files; `None` if it can.
     pub fn lacks(self, files: &Files) -> Option<&'static str> {
         match self {
             Today::Images { snapshots: true } if !files.has_snapshots() => {
@@ -140,7 +140,7 @@ impl Today {
     }
 }
 
-/// The file that is made of a source.
+/// The name of the object file that is made from a source.
 fn object(source: &str) -> String {
     format!("{source}.o")
 }
@@ -203,7 +203,8 @@ impl Replay<'_> {
         let mut next = vec![0; sources.len()];
         let mut made = self.create(0, "synthetic full".into())?;
         for at in (0..size).step_by(BACKUP_BLOCK as usize) {
-            // What an increment holds is in its order; the rest is that of the older full.
+            // Each increment supplies 5 % of the blocks, in the increment's own order; the other blocks are those of
+            // the older full at the same offset.
             let from = self.rng.usize(..100) as u64 / CHANGED;
             let from = if (1..=INCREMENTS).contains(&from) { from as usize } else { 0 };
             let offset = match from {
@@ -264,7 +265,7 @@ impl Replay<'_> {
     }
 
     fn clean(&mut self) -> Result<()> {
-        // Every other file stands for one that was built.
+        // Every other file plays the part of a file that a build has made.
         for file in 0..self.ready.files.len() {
             if file % 2 == 1 {
                 let (folder, name, _) = self.ready.files[file].clone();
