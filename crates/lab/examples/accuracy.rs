@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release -p platter-lab --example accuracy -- PATH [PATH ...] [--seconds S] [--rounds N]
 //!
-//! Every PATH is a block device or a file of at least 1 GiB; **its content is overwritten**. For each job it prints the
-//! medians of IOPS and of the 50th and 99th percentile of latency (submission to completion) in fio (io_uring, direct)
-//! and here, how far they differ, and how far the second run of fio in each round differs from the first. Exit code 1 if
-//! IOPS differ by more than 5 %, or a percentile by more than 10 %.
+//! Every PATH is a block device or a file of at least 1 GiB; **its content is overwritten**. For each job the program
+//! prints the medians of IOPS and of the 50th and 99th percentile of latency (submission to completion) in fio
+//! (io_uring, direct) and in Platter, how far they differ, and how far the second run of fio in each round differs from
+//! the first. The exit code is 1 if IOPS differ by more than 5 %, or a percentile by more than 10 %.
 //!
 //! A machine shared with others changes its speed several times a second. In many short rounds, in which all runs
 //! alternate, each run gets the same share of these changes; in few long rounds it does not.

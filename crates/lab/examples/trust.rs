@@ -1,6 +1,7 @@
 //! Does a comparison report the differences that exist, and no others?
 //!
-//!     cargo run --release -p platter-lab --example trust -- aa|ab [--compares N] [--time SECONDS] [--slower PERCENT] [--beside]
+//!     cargo run --release -p platter-lab --example trust -- aa|ab [--compares N] [--time SECONDS]
+//!         [--slower PERCENT] [--beside]
 //!
 //! `aa` compares one target under three names: every cell that is called different is wrong. Exit code 1 if more than 5
 //! % are. `ab` compares the target with one that is slower by a known percentage (10 by default), because it carries

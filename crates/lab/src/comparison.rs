@@ -12,7 +12,7 @@ pub struct Comparison {
     pub targets: Vec<Target>,
     /// The loads.
     pub workloads: Vec<Workload>,
-    /// Which scale of the workloads is run.
+    /// Which scale of the workloads is run, quick or full.
     pub preset: Preset,
     /// The name of the target that all others are compared with; the raw device, or else the first target, if `None`.
     pub base: Option<String>,

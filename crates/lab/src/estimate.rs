@@ -9,9 +9,9 @@
 //!
 //! Intervals are Student's t over the differences of pseudo-values in each pass, with the standard error divided by the
 //! share of residuals that were not clipped, as for the winsorised standard error of a trimmed mean (Yuen 1974). Which
-//! differences are called is decided for all cells of a report together by the rule of Benjamini and Hochberg (1995):
-//! of the differences called, at most the share [`ERRORS`] is expected to be false; and where no targets differ at all,
-//! the chance to call any difference is no more than that.
+//! differences are significant is decided for all cells of a report together by the rule of Benjamini and Hochberg
+//! (1995): of the significant differences, at most the share [`ERRORS`] is expected to be false; and where no targets
+//! differ at all, the chance that any difference is found significant is no more than that.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -21,10 +21,10 @@ const CLIP: f64 = 2.0;
 /// With fewer passes outliers cannot be recognised, so no residual is clipped.
 const ENOUGH_TO_CLIP: usize = 8;
 
-/// With fewer passes no difference is called: its error is infinite.
+/// With fewer passes no difference is significant: its error is infinite.
 pub const LEAST_PASSES: usize = 4;
 
-/// The greatest share of false ones that is expected among the differences called (the false discovery rate).
+/// The greatest share of false ones that is expected among the significant differences (the false discovery rate).
 pub const ERRORS: f64 = 0.05;
 
 /// The effects of targets, fitted to the rates of the slices of one case.
@@ -156,8 +156,8 @@ fn student(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("freedom is at least 1")
 }
 
-/// Returns the level at which differences with these p-values are called, by the rule of Benjamini and Hochberg.
-/// Exactly those differences whose p-value does not exceed the level have an interval at this level that excludes zero.
+/// Returns the significance level for differences with these p-values, by the rule of Benjamini and Hochberg. Exactly
+/// those differences whose p-value does not exceed the level have an interval at this level that excludes zero.
 pub fn level(chances: &[f64]) -> f64 {
     let mut sorted = chances.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Returns how many of the 24 differences in twelve cells of three targets are called.
+    /// Returns how many of the 24 differences in twelve cells of three targets are significant.
     fn told(machine: &mut Machine, passes: usize, truth: [f64; 3], scatter: f64) -> usize {
         let cells: Vec<Difference> = (0..12)
             .flat_map(|_| {

@@ -64,8 +64,8 @@ fn results_csv_has_a_row_for_everyone_and_adds_up() {
         assert_eq!(bins, reads + writes);
         assert_eq!((number(all, "# Workers"), number(all, "Queue Depth")), (4.0, 16.0));
     }
-    // In the first specification 75 % are reads. In the second it is half of four fifths; its bursts of four I/Os shift
-    // the share further towards writes.
+    // In the first specification 75 % are reads. In the second, four fifths of the draws are single I/Os, half of them
+    // reads, and one fifth are bursts of four writes: 0.4 of 1.6 I/Os are reads.
     let share =
         |row: &[String]| number(row, "Read I/Os") / (number(row, "Read I/Os") + number(row, "Write I/Os"));
     assert!((share(&rows("ALL")[0]) - 0.75).abs() < 0.02, "{}", share(&rows("ALL")[0]));

@@ -50,8 +50,8 @@ const SLICE: Duration = Duration::from_millis(60);
 /// The limits on the length of a slice.
 const SHORTEST: Duration = Duration::from_millis(30);
 const LONGEST: Duration = Duration::from_millis(200);
-/// With this many passes, a difference of a tenth can be told on a quiet machine. Longer cases have up to three times
-/// as many passes before their slices become longer.
+/// With this many passes, a difference of a tenth is found on a quiet machine. Longer cases have up to three times as
+/// many passes before their slices become longer.
 const PASSES: u32 = 20;
 /// The least number of I/Os in a slice of the slowest target, if [`LONGEST`] allows it.
 const LEAST_IOS: f64 = 32.0;
@@ -182,7 +182,7 @@ struct Turn<'t> {
 
 /// A target that is ready to be measured.
 struct Member {
-    /// Its name in reports.
+    /// The target's name in reports.
     name: String,
     ready: Ready,
     /// The read that keeps the target's volume busy while other targets are measured.

@@ -30,7 +30,7 @@ pub struct Endurance {
     pub target: Target,
     /// The percentage of the volume that is in use when the load begins.
     pub full_percent: u32,
-    /// The load.
+    /// The access pattern of the load.
     pub pattern: Pattern,
     /// The seed of random places and data.
     pub seed: u64,

@@ -20,7 +20,7 @@ const HEADER: usize = 24;
 pub struct Corruption {
     /// Offset of the cell in the subject.
     pub offset: u64,
-    /// What is wrong with it.
+    /// What is wrong with the cell, in words.
     pub what: String,
 }
 

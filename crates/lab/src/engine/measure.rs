@@ -122,11 +122,11 @@ pub struct Interval {
 /// The part of a run's measurements that one worker contributed.
 #[derive(Clone)]
 pub struct WorkerTally {
-    /// Reads.
+    /// The worker's reads.
     pub reads: Tally,
-    /// Writes.
+    /// The worker's writes.
     pub writes: Tally,
-    /// Interval by interval.
+    /// The worker's timeline, interval by interval.
     pub timeline: Vec<Interval>,
 }
 
@@ -207,8 +207,7 @@ pub struct Measured {
     pub verified: u64,
     /// The number of cells that did not hold what was last written there.
     pub corrupted: u64,
-    /// The exclusive or of one word of each cache line that was read: see [`Job::touch`]. Its only use is that the
-    /// reads of those words cannot be optimised away.
+    /// The exclusive or of one word of each cache line that was read: see [`Job::touch`].
     pub touched: u64,
     /// Descriptions of the first corrupted cells.
     pub corruptions: Vec<Corruption>,

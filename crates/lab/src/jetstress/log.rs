@@ -2,7 +2,7 @@
 //!
 //! A thread that needs its changes durable writes all changes collected so far as one group; threads that come
 //! meanwhile wait for the next group. Each group begins with a new segment, so a segment with durable changes is never
-//! written again: a power cut can tear only changes that no caller was told are durable. Segments form a ring.
+//! written again: a power cut can tear only changes that no caller was told are durable.
 //!
 //! A position counts bytes of content: segment number N holds the content from position N times [`CONTENT`] on.
 

@@ -252,7 +252,7 @@ impl Files {
         Ok(())
     }
 
-    /// Sets the file's modification time, as `CopyFile` does to that of the original before it closes the copy.
+    /// Sets the file's modification time, as `CopyFile` does before it closes a copy.
     pub fn set_times(&mut self, open: &Open) -> Result<()> {
         // A day in 2009.
         let then = Duration::from_secs(1_240_531_200);

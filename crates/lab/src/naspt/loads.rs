@@ -16,10 +16,10 @@ use fastrand::Rng;
 const KIB: u64 = 1024;
 const MB: u64 = 1_000_000;
 
-/// One load.
+/// One load on files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// The load's name in NASPT.
+    /// The load's name; NASPT's own for its twelve.
     pub name: &'static str,
     pub direction: Direction,
     /// The contents of the load, and how certain they are.

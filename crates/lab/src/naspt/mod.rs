@@ -51,7 +51,7 @@ pub struct Naspt {
 /// A set of loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// NASPT's twelve.
+    /// The twelve loads of NASPT.
     Naspt,
     /// Operations on many small files: create, list, stat, read, rename, delete.
     SmallFiles,

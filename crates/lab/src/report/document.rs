@@ -47,7 +47,7 @@ pub struct Document {
     /// Labels that the user gave the report, for comparing many: `--label rack=b7`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The machine and the device.
+    /// The machine and the device of the comparison.
     pub environment: Environment,
     /// The settings that were the same for every target.
     pub settings: Settings,
@@ -59,7 +59,7 @@ pub struct Document {
     pub pairs: Vec<Pair>,
     /// One entry for each target and case.
     pub results: Vec<CaseResult>,
-    /// The level at which differences are called and intervals are given: see [`crate::estimate`].
+    /// The significance level of differences and intervals: see [`crate::estimate`].
     pub level: f64,
     /// The answer that the report begins with, in sentences.
     pub answer: Vec<String>,
@@ -78,7 +78,7 @@ pub struct Pair {
     pub base: String,
 }
 
-/// The machine and the device.
+/// The machine and the device of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Name of the machine.
@@ -233,9 +233,9 @@ pub struct Case {
     pub queue_depth: u32,
     /// The number of workers, each a thread.
     pub workers: u32,
-    /// Share of requests at random offsets; each of the others follows the request before it.
+    /// Share of requests at random offsets, in percent; each of the others follows the request before it.
     pub random_percent: u8,
-    /// Share of reads.
+    /// Share of reads, in percent.
     pub read_percent: u8,
     /// When a write must have become durable: `direct`, `write-through` or `fsync_every=N`.
     pub durability: String,
@@ -326,7 +326,7 @@ pub struct Estimate {
     pub high: Option<f64>,
     /// The number of passes in which both targets had a slice.
     pub passes: u32,
-    /// The smallest difference in percent that would have been called; absent where too few slices ran.
+    /// The smallest difference in percent that would have been significant; absent where too few slices ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution_percent: Option<f64>,
     /// The conclusion from the interval.
@@ -344,7 +344,7 @@ pub enum Verdict {
     Slower,
     /// The target's rate is higher: the interval lies above 1.
     Faster,
-    /// The interval includes 1; a difference of more than [`Estimate::resolution_percent`] would have been called.
+    /// The interval includes 1; a difference of more than [`Estimate::resolution_percent`] would have been significant.
     NoDifference,
     /// The interval includes 1, but is so wide that a difference of more than a tenth is possible.
     #[default]
@@ -568,9 +568,9 @@ pub struct Traffic {
     pub read_sizes: Vec<SizeCount>,
     /// The numbers of transfers to the device by size, ascending.
     pub write_sizes: Vec<SizeCount>,
-    /// Share of reads that start where the read before ended.
+    /// Share of reads that start where the read before ended, in percent of all reads.
     pub sequential_read_percent: f64,
-    /// Share of writes that start where the write before ended.
+    /// Share of writes that start where the write before ended, in percent of all writes.
     pub sequential_write_percent: f64,
     /// The number of flushes.
     pub flushes: u64,

@@ -71,12 +71,11 @@ pub struct Comparison {
     pub case: String,
     /// Bytes of a request.
     pub block_bytes: u64,
-    /// The number of requests that each worker keeps in flight; `None`, as for the following fields, where the
-    /// publication does not state it.
+    /// The number of requests that each worker keeps in flight; `None` if the publication does not state it.
     pub queue_depth: Option<u32>,
-    /// The number of workers.
+    /// The number of workers; `None` if the publication does not state it.
     pub workers: Option<u32>,
-    /// Share of requests at random offsets, in percent.
+    /// Share of requests at random offsets, in percent; `None` if the publication does not state it.
     pub random_percent: Option<u8>,
     /// Share of reads, in percent.
     pub read_percent: u8,

@@ -63,9 +63,9 @@ impl Column {
 pub struct Table {
     /// The content of the table in words, with units.
     pub caption: String,
-    /// Its columns.
+    /// The columns, in order.
     pub columns: Vec<Column>,
-    /// Its rows.
+    /// The rows, each with its cells in the order of the columns.
     pub rows: Vec<Vec<Cell>>,
 }
 

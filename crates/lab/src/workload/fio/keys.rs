@@ -279,7 +279,7 @@ pub enum Meaning {
     Remark(&'static str),
     /// The job is refused for this reason, because without the key it would be a different load.
     Refused(&'static str),
-    /// The key is not a key of fio.
+    /// The key is in no list here, so it is unknown.
     Unknown,
 }
 

@@ -23,7 +23,7 @@ pub fn groups<'a>(sections: impl Iterator<Item = (&'a Section, &'a Settings)>) -
             Some(name) if !before.contains(&name) && !group.names.contains(&name) => {
                 return about(format!("wait_for={name}: no section before it has this name"));
             }
-            // It waits for all of the group, as that is this one.
+            // The section waits for the whole group, because that consists of the named section alone.
             Some(name) if group.names == [name] => false,
             waits_for if waits_for == group.waits_for => true,
             Some(name) => {
@@ -55,6 +55,6 @@ pub fn groups<'a>(sections: impl Iterator<Item = (&'a Section, &'a Settings)>) -
 /// Sections that begin together.
 struct Group<'a> {
     names: Vec<&'a str>,
-    /// What all of them wait for.
+    /// The section that all sections of the group wait for (`wait_for`).
     waits_for: Option<&'a str>,
 }

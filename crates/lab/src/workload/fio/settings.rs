@@ -149,7 +149,7 @@ impl Default for Settings {
     }
 }
 
-/// The most files of a job.
+/// The greatest number of files of a job.
 const MOST_FILES: u64 = 1_000_000;
 
 /// The upper limit of fio for counts.
