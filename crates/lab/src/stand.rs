@@ -344,7 +344,8 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
     let mut rng = fastrand::Rng::with_seed(0);
     let mut order: Vec<usize> = (0..targets as usize).collect();
     for row in 0..length / STRIPE {
-        // Each row of stripes has its own random order, so that no target always has the stripe further in.
+        // Each row of stripes has its own random order, so that no target always has the stripe with the highest
+        // offset.
         rng.shuffle(&mut order);
         for (column, target) in (0..).zip(&order) {
             starts[*target].push((row * targets + column) * STRIPE);

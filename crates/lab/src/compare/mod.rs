@@ -372,7 +372,7 @@ impl<'a> Course<'a> {
         members.sort_by_key(place);
     }
 
-    /// Does the same for all members; a member for which it fails is left out from now on.
+    /// Runs `act` on all members; a member for which it fails is left out from now on.
     fn each(&mut self, members: &mut Vec<Member>, what: &str, act: impl Fn(&mut Member) -> Result<()>) {
         members.retain_mut(|member| {
             let done = act(member);

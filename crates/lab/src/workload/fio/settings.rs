@@ -32,7 +32,8 @@ pub struct Settings {
     pub random_percent: Option<u8>,
     /// The block sizes of reads and of writes.
     pub block: [Vec<Block>; 2],
-    /// Bytes between the end of one sequential I/O and the beginning of the next, backwards if negative.
+    /// Bytes from the end of one sequential I/O to the beginning of the next; if negative, from beginning to beginning,
+    /// backwards.
     pub gap: i64,
     /// The number of I/Os that follow each other from each random place on.
     pub run: u32,
@@ -317,7 +318,7 @@ fn kb_base(value: Option<&str>) -> Result<KbBase, String> {
     }
 }
 
-/// Parses the gap between one sequential I/O and the next, in bytes.
+/// Parses the size of the gap between sequential I/Os in bytes, without its sign.
 fn distance(text: &str, base: KbBase) -> Result<i64, String> {
     Ok(values::between(text, base, 0, 1 << 40)? as i64)
 }
