@@ -4,8 +4,8 @@ use crate::report::{Diff, Document, csv, html, markdown, terminal};
 use crate::{Preset, Workload};
 use platter_device::parse_size;
 
-/// Parses bytes as a workload, a fio job file, a DiskSpd profile and a saved report, and renders what could be parsed
-/// in every form.
+/// Parses bytes as a workload, a job or configuration of fio, Iometer or DiskSpd, and a saved report, and renders what
+/// could be parsed in every form.
 pub fn input(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // Only panics and endless loops are failures here; results are ignored.

@@ -633,7 +633,8 @@ impl<'a> Course<'a> {
         document.warnings = self.warnings;
         document.warnings.extend(self.rests.sentence());
         document.results = self.gathered.into_iter().map(Gathered::result).collect();
-        // The order in which targets and cases were named, rather than the order in which slices happened to run.
+        // Results and targets are sorted in the order in which they were named, rather than that in which slices
+        // happened to run.
         let place = |name: &str| self.names.iter().position(|other| other == name);
         document.results.sort_by_key(|result| place(&result.target));
         document.targets.sort_by_key(|target| place(&target.name));

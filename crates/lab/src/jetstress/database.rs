@@ -258,7 +258,8 @@ impl Database {
         Ok(())
     }
 
-    /// Logs a change and applies it; returns the log position after it. All its pages are in the cache, or new.
+    /// Logs a change and applies it; returns the log position after it. All pages of the change must be in the cache,
+    /// or new.
     fn make(&self, state: &mut DatabaseState, change: &Change) -> u64 {
         let (begin, end) = self.log.append(change);
         if let Some(made) = change.made() {
@@ -480,7 +481,7 @@ impl Database {
         }
     }
 
-    /// Drops pages from the cache until there is room for one more; writes those that were changed first.
+    /// Drops pages from the cache until there is room for one more; a changed page is written before it is dropped.
     fn make_room(&self) -> Result<()> {
         let mut looked = 0;
         loop {

@@ -346,7 +346,8 @@ pub enum Verdict {
     Faster,
     /// The interval includes 1; a difference of more than [`Estimate::resolution_percent`] would have been significant.
     NoDifference,
-    /// The interval includes 1, but is so wide that a difference of more than a tenth is possible.
+    /// The interval includes 1 and is so wide that a difference of more than a tenth is possible, or too few slices
+    /// ran.
     #[default]
     Unclear,
 }
