@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The bytes of the path that are used.
+/// Bytes of the path that are used.
 const SPAN: u64 = 1 << 30;
 const SEED: u64 = 8664;
 
@@ -122,7 +122,7 @@ fn with_fio(path: &str, shape: &Shape, time: Duration) -> Result<Figures, Box<dy
     })
 }
 
-/// The first argument of a child process of this program that runs one job and prints its figures.
+/// The first argument of a process of this program that runs one job and prints its figures.
 const ONE: &str = "one";
 
 /// Runs the job in a process of its own, as fio's are: the memory that a process happens to get makes a difference, and

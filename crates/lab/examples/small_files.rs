@@ -110,7 +110,7 @@ fn file_name(file: u64) -> String {
     format!("small file {file}.txt")
 }
 
-/// Returns the seconds that each phase takes.
+/// Seconds that each phase takes.
 fn timed(phases: [&mut dyn FnMut() -> Outcome<()>; 3]) -> Outcome<Times> {
     let mut times = Times::default();
     for (phase, time) in phases.into_iter().zip(&mut times) {
@@ -246,7 +246,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         let unmount = || run(Command::new("umount").arg(&self.directory));
-        // The driver may still be writing for a moment.
+        // The driver may still write for a moment.
         let mut ended = unmount();
         for _ in 0..50 {
             if ended.is_ok() {

@@ -81,7 +81,7 @@ fn one_odd_case_is_named_with_its_machine() {
             document.results[1].iops *= 0.5;
         }
         fleet.add(rates(&document));
-        // A second report of the same machine is combined with the first.
+        // A second report of the same machine counts with the first.
         fleet.add(rates(&document));
     }
     let fleet = fleet.summary();

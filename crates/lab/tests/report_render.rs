@@ -40,7 +40,7 @@ fn hostile() -> Document {
     document
 }
 
-/// Documents that no comparison writes, but that a file may contain.
+/// Documents that no comparison writes, but a file may hold.
 fn odd() -> Vec<Document> {
     let empty = Document::new(
         std::time::SystemTime::UNIX_EPOCH,

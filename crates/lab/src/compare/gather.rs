@@ -22,7 +22,7 @@ pub(super) struct Slice {
     pub stop: Stop,
 }
 
-/// All slices of one case on one target.
+/// The slices of one case on one target.
 pub(super) struct Gathered {
     pub target: String,
     pub case: report::Case,

@@ -23,7 +23,7 @@ impl Orders {
         Orders { names, rows: Vec::new(), rng }
     }
 
-    /// Returns the order of the next pass.
+    /// The order of the next pass.
     pub fn next(&mut self) -> Vec<usize> {
         let count = self.names.len();
         if self.rows.is_empty() {

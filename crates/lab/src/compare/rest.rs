@@ -122,8 +122,7 @@ impl<'a> Stillness<'a> {
         Stillness { recorders, seen, last: vec![None; recorders.len()] }
     }
 
-    /// Waits until nothing has reached any device for `still`, at most for `most`; returns when each was last seen
-    /// working.
+    /// Waits until nothing has reached any device for `still`, at most for `most`; returns when each was last seen at work.
     fn wait(mut self, still: Duration, most: Duration) -> Vec<Option<Instant>> {
         let began = Instant::now();
         let mut since = began;

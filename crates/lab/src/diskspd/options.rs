@@ -20,7 +20,7 @@ struct Overrides {
 }
 
 impl Profile {
-    /// Parses a command line, without the name of the program.
+    /// Reads a command line, without the name of the program.
     ///
     /// # Errors
     /// A sentence that names the option.

@@ -74,7 +74,7 @@ pub(super) enum WriteContent {
     Random(u64),
 }
 
-/// A file and the load on it.
+/// A file, and the load on it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Target {
     pub path: String,

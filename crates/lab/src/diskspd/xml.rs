@@ -185,7 +185,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Renders the profile as XML.
+    /// The profile as XML.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::default();
         self.write(&mut out);

@@ -26,7 +26,7 @@ pub struct Endurance {
     pub device: PathBuf,
     /// Whether the device may be used although another program or the kernel uses it.
     pub force: bool,
-    /// The raw device, or a volume.
+    /// The raw device or a volume.
     pub target: Target,
     /// The percentage of the volume that is in use when the load begins.
     pub full_percent: u32,
@@ -34,7 +34,7 @@ pub struct Endurance {
     pub pattern: Pattern,
     /// The seed of random places and data.
     pub seed: u64,
-    /// The length of a sample.
+    /// Length of a sample.
     pub sample: Duration,
     /// When the run ends.
     pub goal: Goal,

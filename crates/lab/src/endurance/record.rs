@@ -115,9 +115,9 @@ pub struct Sample {
     pub free: Option<u64>,
     /// The number of pieces of the file, in samples in which they were counted.
     pub pieces: Option<u64>,
-    /// The bytes that the device was asked to read.
+    /// Bytes that the device was asked to read.
     pub device_read: u64,
-    /// The bytes that the device was asked to write.
+    /// Bytes that the device was asked to write.
     pub device_written: u64,
     /// The number of flushes that the device was asked for.
     pub flushes: u64,
@@ -289,12 +289,12 @@ impl Record {
         &self.directory
     }
 
-    /// The seconds under load so far.
+    /// Seconds under load so far.
     pub fn seconds(&self) -> f64 {
         self.samples.last().map_or(0.0, |last| last.at + last.seconds)
     }
 
-    /// The bytes that the load has written so far.
+    /// Bytes that the load has written so far.
     pub fn written(&self) -> u64 {
         self.samples.iter().map(|sample| sample.written).sum()
     }

@@ -62,7 +62,7 @@ impl Latencies {
         self.0.min()
     }
 
-    /// The standard deviation in nanoseconds.
+    /// Standard deviation in nanoseconds.
     pub fn deviation(&self) -> f64 {
         self.0.stdev()
     }

@@ -5,7 +5,7 @@ use super::walk::Step;
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 
-/// Holds one worker to its pace during one piece of a job.
+/// Keeps one worker to its pace in one piece of a job.
 pub(crate) struct Pacer {
     pace: Pace,
     start: Instant,
@@ -123,7 +123,7 @@ impl Pacer {
     }
 }
 
-/// A duration longer than any run.
+/// Longer than any run.
 const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ impl Places {
         Places { count, draw }
     }
 
-    /// Draws the next place.
+    /// The next place.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let count = self.count;
         match &self.draw {

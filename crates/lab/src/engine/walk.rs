@@ -211,7 +211,7 @@ impl Walk {
         self.rng = Rng::with_seed(self.seed ^ piece << 48);
     }
 
-    /// Returns the next I/O.
+    /// The next I/O.
     pub fn step(&mut self, layout: &Layout) -> Step {
         let mut delay = Duration::ZERO;
         if let [only] = &layout.kinds[..] {

@@ -1,4 +1,4 @@
-//! A load described in words, for reports.
+//! A load in words, for reports.
 
 use super::pattern::{NextFile, Pattern, Portion, Rate};
 use super::places::{PartLength, Spread};

@@ -12,7 +12,7 @@ use crate::statistics::median;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 
-/// The probability that any machine is named where all are alike.
+/// The chance that any machine is named where all are alike.
 const ERRORS: f64 = 0.05;
 /// The least number of machines in a group; of a smaller group no machine is named.
 pub const LEAST: usize = 8;

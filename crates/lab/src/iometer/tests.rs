@@ -6,7 +6,7 @@ use crate::workload::Workload;
 use crate::{Portion, Share};
 use std::time::Duration;
 
-/// A file as Iometer saves it: two specifications, and four workers of one manager.
+/// A file as Iometer saves it: two specifications, four workers of one manager.
 const FILE: &str = include_str!("../../tests/sample/two-specifications.icf");
 
 fn workload(text: &str) -> Workload {

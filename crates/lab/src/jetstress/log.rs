@@ -16,7 +16,7 @@ use std::sync::{Condvar, Mutex};
 /// The size of a segment in bytes: ESE's since Exchange 2013.
 pub const SEGMENT: usize = 4096;
 const HEADER: usize = 32;
-/// The bytes of a segment that are content.
+/// Bytes of a segment that are content.
 pub const CONTENT: u64 = (SEGMENT - HEADER) as u64;
 /// The number of segments that a replay reads at once.
 const READ: u64 = 64;

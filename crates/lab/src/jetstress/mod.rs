@@ -88,7 +88,7 @@ enum Threads {
     Autotune,
 }
 
-/// The cases of the published comparison.
+/// The cases of the published runs.
 const CASES: [(&str, Threads); 3] =
     [("8 threads", Threads::Number(8)), ("16 threads", Threads::Number(16)), ("autotune", Threads::Autotune)];
 /// The greatest number of threads that autotune tries.

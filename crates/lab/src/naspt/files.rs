@@ -398,7 +398,7 @@ impl Files {
         Ok(count)
     }
 
-    /// Returns the size of a file by its name.
+    /// The size of a file by its name.
     pub fn size(&mut self, folder: &ItemPlace, name: &str) -> Result<u64> {
         let start = Instant::now();
         let size = match (folder, &self.system) {

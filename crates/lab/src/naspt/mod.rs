@@ -270,7 +270,7 @@ struct Course<'n> {
 }
 
 impl Course<'_> {
-    /// Makes a target anew, and runs all loads on it.
+    /// Makes a target new, and runs all loads on it.
     fn target(
         &mut self,
         member: &Member<'_>,

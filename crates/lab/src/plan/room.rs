@@ -1,4 +1,4 @@
-//! How much room there is: on the device, in a volume on it, and in directories of the host.
+//! How much room there is: on the device, in a volume on it, in the directories of the host.
 
 use super::{largest_span, refuse};
 use crate::stand::{Stand, image_length, provided_length, region_length, typed};

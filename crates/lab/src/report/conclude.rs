@@ -17,8 +17,8 @@ struct Fitted {
 }
 
 impl Document {
-    /// Fills in everything that is derived from the results. Calling it again gives the same document; warnings that
-    /// the caller added remain.
+    /// Fills in everything that follows from the results. Calling it again gives the same document; warnings that the
+    /// caller added stay.
     pub fn conclude(&mut self) {
         if !self.targets.iter().any(|target| target.name == self.settings.base) {
             let raw = self.targets.iter().find(|target| target.name == RAW);
@@ -204,7 +204,7 @@ fn transfers(result: &CaseResult) -> Option<(u64, u64)> {
     Some((asked, seen))
 }
 
-/// The share of writes that reached the device in order, in percent.
+/// The share of writes that went to the device in order, in percent.
 fn sequential(result: &CaseResult) -> f64 {
     let shares: Vec<f64> =
         result.runs.iter().filter_map(|run| Some(run.device.as_ref()?.sequential_write_percent)).collect();

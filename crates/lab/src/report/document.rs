@@ -316,7 +316,7 @@ pub struct CaseResult {
 pub struct Estimate {
     /// The name of the target that the ratio is relative to.
     pub base: String,
-    /// The quotient of the two rates.
+    /// The quotient of the rates.
     pub ratio: f64,
     /// The lower end of the interval at [`Document::level`]; absent where too few slices ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -548,9 +548,9 @@ pub struct Requested {
     pub reads: u64,
     /// The number of write requests.
     pub writes: u64,
-    /// Bytes of the read requests.
+    /// Bytes of read requests.
     pub read_bytes: u64,
-    /// Bytes of the write requests.
+    /// Bytes of write requests.
     pub write_bytes: u64,
 }
 
@@ -666,7 +666,7 @@ impl Document {
         text
     }
 
-    /// Returns the result of a case on a target.
+    /// The result of a case on a target.
     pub fn find(&self, target: &str, case: &Case) -> Option<&CaseResult> {
         self.results.iter().find(|result| result.target == target && result.case.is_same(case))
     }
@@ -726,7 +726,7 @@ impl CaseResult {
     }
 }
 
-/// Formats a time as RFC 3339 in UTC, to the second. Times before 1970 are shown as 1970-01-01.
+/// A time as RFC 3339 in UTC, to the second. Times before 1970 are shown as 1970-01-01.
 pub fn rfc3339(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);

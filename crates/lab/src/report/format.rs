@@ -19,12 +19,12 @@ fn grouped(value: f64, decimals: usize) -> String {
     text
 }
 
-/// Formats a whole number: `1,234,567`.
+/// A whole number: `1,234,567`.
 pub fn count(value: f64) -> String {
     grouped(value, 0)
 }
 
-/// Formats a rate or a time with about four significant figures: `7,004`, `558.0`, `43.42`, `0.633`.
+/// A rate or a time to about four figures: `7,004`, `558.0`, `43.42`, `0.633`.
 pub fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 1000.0 || size == 0.0 => 0,
@@ -50,12 +50,12 @@ pub fn micros(us: f64) -> String {
     format!("{} {unit}", grouped(value, decimals))
 }
 
-/// Formats a size with powers of two: `512 B`, `4 KiB`, `1.5 GiB`.
+/// A size in powers of two: `512 B`, `4 KiB`, `1.5 GiB`.
 pub fn size(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 
-/// Formats an amount of data with powers of ten: `4.9 GB`.
+/// An amount of data in powers of ten: `4.9 GB`.
 pub fn volume(bytes: f64) -> String {
     scaled(bytes, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
@@ -82,7 +82,7 @@ pub fn percent(percent: f64) -> String {
     }
 }
 
-/// Formats a bound in percent, never rounded down: `6`, `0.7`.
+/// A bound in percent, never rounded down: `6`, `0.7`.
 pub fn percent_up(percent: f64) -> String {
     if percent <= 0.9 {
         format!("{:.1}", (percent * 10.0).ceil() / 10.0)
@@ -91,7 +91,7 @@ pub fn percent_up(percent: f64) -> String {
     }
 }
 
-/// Formats a ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
+/// A ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
 pub fn change(ratio: f64) -> String {
     format!("{} %", percent((ratio - 1.0) * 100.0))
 }

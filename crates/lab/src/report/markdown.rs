@@ -65,7 +65,7 @@ pub fn render(document: &Document, published: bool) -> String {
     text
 }
 
-/// Renders the figures that others published.
+/// The figures that others published.
 pub fn published_section() -> String {
     let mut text = String::from("## Published figures\n\n");
     for source in published::sources() {

@@ -145,7 +145,7 @@ pub fn append(document: &Document, directory: &Path) -> io::Result<PathBuf> {
     for number in 1u64.. {
         let path = directory.join(format!("{stem}-{number}.parquet"));
         let unfinished = directory.join(format!(".{stem}-{number}.unfinished"));
-        // Another process that writes a report of the same second has taken this number.
+        // Another process that writes a report of the same second has this number.
         match File::create_new(&unfinished) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(error),

@@ -12,7 +12,7 @@ pub enum Tone {
     Better(u8),
     /// Worse than the figure that it is compared with, by a degree from 1 to 3.
     Worse(u8),
-    /// Less important, such as a difference within the noise.
+    /// Of less weight, such as a difference within the noise.
     Faint,
 }
 
@@ -31,7 +31,7 @@ impl Cell {
         Cell { text: text.into(), tone: Tone::Plain }
     }
 
-    /// Makes a cell with a meaning.
+    /// A cell with a meaning.
     pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
         Cell { text: text.into(), tone }
     }
@@ -47,12 +47,12 @@ pub struct Column {
 }
 
 impl Column {
-    /// Makes a column of words.
+    /// A column of words.
     pub fn words(title: impl Into<String>) -> Self {
         Column { title: title.into(), figures: false }
     }
 
-    /// Makes a column of figures.
+    /// A column of figures.
     pub fn figures(title: impl Into<String>) -> Self {
         Column { title: title.into(), figures: true }
     }

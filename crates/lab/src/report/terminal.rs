@@ -100,7 +100,7 @@ pub fn render(document: &Document, view: View) -> String {
     text
 }
 
-/// Renders the figures that others published.
+/// The figures that others published.
 pub fn published_section(width: usize, colour: bool) -> String {
     let mut text = String::new();
     for source in published::sources() {

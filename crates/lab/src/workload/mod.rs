@@ -23,7 +23,7 @@ pub(crate) const MOST_DEPTH: u32 = 32_768;
 /// Which of a workload's two scales is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preset {
-    /// A small span and short runs: minutes for a whole comparison.
+    /// Small span and short runs: minutes for a whole comparison.
     #[default]
     Quick,
     /// The span and the times of the publications that use this workload: hours.

@@ -1,4 +1,4 @@
-//! Documents that look like real ones and are the same on every run, for tests and for looking at pages.
+//! Documents that look like real ones, the same on every run, for tests and for looking at the pages.
 
 use platter_lab::report::document::*;
 use std::time::{Duration, UNIX_EPOCH};

@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("page.css");
 /// The number of different colours, which is as many as a reader can tell apart; further targets reuse them.
 const COLOURS: usize = 8;
 
-/// Renders the page. `published` adds the tables of the published comparisons.
+/// The page. `published` adds the tables of the published comparisons.
 pub fn render(document: &Document, published: bool) -> String {
     let mut page = opening(
         &answer::question(document),

@@ -4,7 +4,7 @@
 use crate::report::table::escape;
 use std::fmt::Write;
 
-/// The size of the drawing in its own units; the page stretches it.
+/// Size of the drawing in its own units; the page stretches it.
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 400.0;
 
@@ -152,7 +152,7 @@ pub fn linear_ticks(value: f64, show: impl Fn(f64) -> String) -> (f64, Vec<Tick>
     (top, (0..=count as u32).map(tick).collect())
 }
 
-/// Returns the powers of ten around positive values, as exponents, and a tick for each.
+/// Powers of ten around positive values, as exponents, and a tick for each.
 pub fn log_ticks(low: f64, high: f64, show: impl Fn(f64) -> String) -> (f64, f64, Vec<Tick>) {
     let from = low.max(1e-3).log10().floor();
     let to = high.clamp(1e-3, 1e15).log10().ceil().max(from + 1.0);

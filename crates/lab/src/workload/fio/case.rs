@@ -190,7 +190,7 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
     })
 }
 
-/// Returns the kinds of I/O of a section.
+/// The kinds of I/O of a section.
 fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result<Vec<Portion>, String> {
     let sides = [(read_percent, 100), (100 - read_percent, 0)];
     let sides = sides.into_iter().zip(&settings.block).zip(settings.align);

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// How an ioengine of fio does I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// One I/O at a time, whatever `iodepth` is.
+    /// One I/O at a time, whatever `iodepth` says.
     Synchronous,
     /// As many I/Os in flight as `iodepth`.
     Asynchronous,
@@ -95,7 +95,7 @@ impl Block {
     }
 }
 
-/// The seed where a job states none: that of the built-in workloads.
+/// The seed where a job gives none: that of the built-in workloads.
 const SEED: u64 = 8664;
 
 impl Default for Settings {

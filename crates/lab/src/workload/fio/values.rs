@@ -18,7 +18,7 @@ pub enum KbBase {
 
 type Parsed<T> = std::result::Result<T, String>;
 
-/// Parses an integer with an optional unit: a size, or a plain number.
+/// An integer with an optional unit: a size, or a plain number.
 pub fn number(text: &str, base: KbBase) -> Parsed<u64> {
     let factors = text.split('*').map(|factor| factor_of(factor.trim(), base));
     let product = factors.into_iter().try_fold(1_u64, |product, factor| {
@@ -89,7 +89,7 @@ pub enum Size {
     Percent(u8),
 }
 
-/// Parses a size in bytes or in percent.
+/// A size in bytes or in percent.
 pub fn size(text: &str, base: KbBase) -> Parsed<Size> {
     match text.strip_suffix('%') {
         None => number(text, base).map(Size::Bytes),
