@@ -122,7 +122,8 @@ impl<'a> Stillness<'a> {
         Stillness { recorders, seen, last: vec![None; recorders.len()] }
     }
 
-    /// Waits until nothing has reached any device for `still`, at most for `most`; returns when each was last seen at work.
+    /// Waits until nothing has reached any device for `still`, at most for `most`; returns when each was last seen at
+    /// work.
     fn wait(mut self, still: Duration, most: Duration) -> Vec<Option<Instant>> {
         let began = Instant::now();
         let mut since = began;
