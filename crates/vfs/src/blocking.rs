@@ -1,15 +1,16 @@
-//! Reading and writing in one call: the two halves in a row, as often as it takes.
+//! Blocking reads and writes: plan, transfer and finish in one call, repeated in steps until the whole range is done.
 
 use crate::{Error, Result};
 use platter_device::Buffer;
 
-/// The most that one step of a blocking call plans: bounds the bounce buffer.
+/// The most bytes that one step of a blocking call plans, which bounds the size of the bounce buffer.
 const STEP: usize = 1 << 20;
 
-/// Plans as often as [`Error::Busy`] is the answer, and waits in between. For callers without a plan in flight on the file.
+/// Calls `plan` again as long as it answers [`Error::Busy`], and calls `wait` in between. For callers without a plan in
+/// flight on the file.
 ///
 /// # Errors
-/// Any other that `plan` gives.
+/// Any error of `plan` but [`Error::Busy`].
 pub fn plan_when_free(mut plan: impl FnMut() -> Result<()>, wait: impl Fn()) -> Result<()> {
     loop {
         match plan() {
@@ -19,16 +20,16 @@ pub fn plan_when_free(mut plan: impl FnMut() -> Result<()>, wait: impl Fn()) -> 
     }
 }
 
-/// Whether a write is one step for [`write_in_steps`], which nobody can come between.
+/// Whether [`write_in_steps`] makes a single call for this write, so that no other write can come between its parts.
 pub fn is_one_step(offset: u64, length: usize, unit: u64) -> bool {
     (offset | length as u64).is_multiple_of(unit) && length <= STEP
 }
 
-/// Calls `whole` with offset and content of what of a write is whole units of so many bytes, in steps, and `part` with what
-/// is less than one.
+/// Splits a write at multiples of `unit` bytes: calls `whole` with the offset and content of each run of whole units,
+/// at most 1 MiB at a time, and `part` with the offset and content of each piece that covers only part of a unit.
 ///
 /// # Errors
-/// The first that one of them gives.
+/// The first error of `whole` or `part`.
 pub fn write_in_steps(
     offset: u64,
     data: &[u8],
@@ -55,11 +56,12 @@ pub fn write_in_steps(
     Ok(())
 }
 
-/// Reads from any offset by transfers of whole sectors, of so many bytes: `transfer` reads from a sector on into the buffer
-/// it is given, and returns how many bytes the file had. What of a sector is not asked for goes through memory of its own.
+/// Reads from any offset by transfers of whole sectors of `sector` bytes. `transfer` reads from a sector boundary into
+/// the buffer it is given and returns how many bytes of the file it read. A sector of which only a part is asked for is
+/// read into a bounce buffer.
 ///
 /// # Errors
-/// The first that `transfer` gives; [`Error::InvalidArgument`] if the end of the range is beyond 2^64.
+/// The first error of `transfer`; [`Error::InvalidArgument`] if the end of the range is beyond 2^64.
 pub(crate) fn read_in_steps(
     offset: u64,
     buffer: &mut [u8],

@@ -1,5 +1,5 @@
-//! Little-endian fields of a byte slice. Reading past the end gives zero, so that no damaged length can panic; whoever
-//! must know checks the length first.
+//! Little-endian fields of a byte slice. Reading past the end gives zero, so that no damaged length can panic; a caller
+//! to whom zero is no answer checks the length first.
 
 /// The 2-byte field at `at`.
 #[inline]
@@ -24,15 +24,15 @@ fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// Stores a field at `at`, which must lie inside.
+/// Stores a field at offset `at`; the whole field must lie inside the slice.
 #[inline]
 pub fn put(bytes: &mut [u8], at: usize, field: impl Field) {
     field.store(bytes, at);
 }
 
-/// What [`put`] can store.
+/// An integer that [`put`] can store.
 pub trait Field {
-    /// Stores it at `at`.
+    /// Stores the field at offset `at`.
     fn store(self, bytes: &mut [u8], at: usize);
 }
 

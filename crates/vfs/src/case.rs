@@ -1,32 +1,33 @@
-//! Case mappings as runs: how formats that define their own mapping state it.
+//! Upper-case tables, held as runs of UTF-16 units.
 
 use std::sync::LazyLock;
 
-/// Units that map to as many units: the first, the last, the distance between neighbours, and what the first maps to.
+/// A run of UTF-16 units that map to equally many units: the first unit, the last unit, the distance between
+/// neighbours, and the unit that the first maps to.
 pub type CaseRun = (u16, u16, u16, u16);
 
-/// What `unit` maps to by runs that ascend and do not overlap, if one has it.
+/// The unit that `unit` maps to, if one of the runs contains it. The runs ascend and do not overlap.
 pub fn map_by_runs(runs: &[CaseRun], unit: u16) -> Option<u16> {
     let next = runs.partition_point(|run| run.0 <= unit);
     let &(first, last, step, to) = next.checked_sub(1).and_then(|index| runs.get(index))?;
     (unit <= last && (unit - first).is_multiple_of(step)).then(|| to + (unit - first))
 }
 
-/// What Windows compares `unit` as: the table that Windows 10 writes as `$UpCase` on NTFS. A pair of
-/// letters maps to its upper one; units of a surrogate pair map to themselves; 973 units map to another one.
+/// The unit as which Windows compares `unit`, by the table that Windows 10 writes as `$UpCase` on NTFS. A pair of
+/// letters maps to its upper-case one; units of a surrogate pair map to themselves; 973 units map to another one.
 ///
-/// ReFS has the same pairs and lets the other letter of some stand for both.
+/// ReFS has the same pairs, but for some of them compares both letters as the other one.
 ///
 /// Source: a volume made by Windows 10 (msuhanov/ntfs-samples); mkntfs writes the same.
 pub fn windows_upper(unit: u16) -> u16 {
     UPPER[usize::from(unit)]
 }
 
-/// What each unit maps to: who opens or checks a volume asks for all of them.
+/// The mapping of all 65,536 units as an array: opening and checking a volume look up every one of them.
 static UPPER: LazyLock<Box<[u16]>> =
     LazyLock::new(|| (0..=u16::MAX).map(|unit| map_by_runs(&WINDOWS, unit).unwrap_or(unit)).collect());
 
-/// Ascending, without overlap.
+/// The runs of the table, ascending and without overlap.
 #[rustfmt::skip]
 const WINDOWS: [CaseRun; 134] = [
     (0x0061, 0x007a, 1, 0x0041), (0x00e0, 0x00f6, 1, 0x00c0), (0x00f8, 0x00fe, 1, 0x00d8),

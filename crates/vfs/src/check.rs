@@ -1,4 +1,4 @@
-//! What a check of a volume finds.
+//! The findings and the report of a check of a volume.
 
 use std::fmt;
 
@@ -18,13 +18,13 @@ pub enum Severity {
 pub struct Finding {
     /// A short, stable name for the kind of finding, for scripts and tests, for example `lost-chain`.
     pub code: &'static str,
-    /// How bad it is.
+    /// How bad the finding is.
     pub severity: Severity,
-    /// The path it concerns, where there is one.
+    /// The path of the file or directory concerned, where there is one.
     pub path: Option<String>,
-    /// A sentence that names structure, place, expected and found.
+    /// A sentence that names the structure, its place, and the expected and found values.
     pub message: String,
-    /// Whether it was put right.
+    /// Whether the check repaired it.
     pub repaired: bool,
 }
 
@@ -38,40 +38,40 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What to do with what is found.
+/// What a check does with its findings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions {
-    /// Put right what can be. Without it nothing is written.
+    /// Repair what can be repaired. Without this option nothing is written.
     pub repair: bool,
 }
 
 /// The outcome of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// What was found, in the order it was found; at most [`CheckReport::KEPT`] of them are kept.
+    /// The findings, in the order in which they were made; at most [`CheckReport::KEPT`] of them are kept.
     pub findings: Vec<Finding>,
-    /// How many were found, kept or not.
+    /// The number of findings, kept or not.
     pub found: u64,
-    /// How many of those found are notices, which are no damage.
+    /// How many of the findings are notices, which are no damage.
     pub notices: u64,
-    /// How many were repaired.
+    /// How many findings were repaired.
     pub repaired: u64,
-    /// Files seen.
+    /// The number of files seen.
     pub files: u64,
-    /// Directories seen, the root included.
+    /// The number of directories seen, the root included.
     pub directories: u64,
     /// Clusters in use by files and directories.
     pub used_clusters: u64,
-    /// Clusters there are.
+    /// The number of clusters of the volume.
     pub total_clusters: u64,
-    /// Bytes of file data that have checksums and were not read: a check looks at metadata, a scrub at both.
+    /// Bytes of file data that have checksums and were not verified: a check reads only metadata, a scrub reads both.
     pub unread: u64,
-    /// Worst severity found and not repaired.
+    /// The worst severity among the findings that were not repaired.
     pub remaining: Option<Severity>,
 }
 
 impl CheckReport {
-    /// How many findings are kept: a badly damaged volume has millions.
+    /// The most findings that are kept: a badly damaged volume has millions.
     pub const KEPT: usize = 10_000;
 
     /// Adds a finding.
@@ -88,8 +88,9 @@ impl CheckReport {
         }
     }
 
-    /// Adds what one round of a check found that goes on until it finds nothing more to repair. What a round could not
-    /// repair the next one finds again, so only the last one's are taken.
+    /// Adds the findings of one round of a check that repeats until a round finds nothing more to repair. What a round
+    /// could not repair is found again by the next, so of the rounds before the last only the repaired findings are
+    /// added.
     pub fn take_round(&mut self, round: CheckReport, last: bool) {
         let dropped = round.found - round.findings.len() as u64;
         let kept_notices =

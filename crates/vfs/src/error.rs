@@ -1,20 +1,20 @@
-//! What can go wrong in a file system.
+//! The errors of a file system.
 
 use std::fmt;
 
 /// The result of a file system operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A structure on the device that cannot be what it should be.
+/// A damaged structure on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The structure's name in the format's own terms, for example "boot sector" or "cluster chain".
     pub structure: &'static str,
-    /// Where it stands, in bytes from the start of the volume.
+    /// The structure's place, in bytes from the start of the volume.
     pub offset: u64,
-    /// What should stand there.
+    /// The value that should be there.
     pub expected: String,
-    /// What does.
+    /// The value that is there.
     pub found: String,
 }
 
@@ -29,35 +29,36 @@ impl fmt::Display for Damage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameRule {
-    /// There must be something in it.
+    /// The name must not be empty.
     NotEmpty,
-    /// `.` and `..` belong to the system.
+    /// `.` and `..` are reserved.
     NotReserved,
-    /// It has at most so many characters or units.
+    /// The name is longer, in characters or UTF-16 units, than the format allows.
     Length,
-    /// Some characters are not allowed anywhere in it.
+    /// The name contains a character that is not allowed anywhere in it.
     Characters,
-    /// Some characters are not allowed at its ends.
+    /// The name begins or ends with a character that is not allowed there.
     Ends,
 }
 
-/// An error number of the system, such as `ENOSPC`: what a POSIX caller is told.
+/// An error number of the system, such as `ENOSPC`, as a POSIX caller gets it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Errno(pub i32);
 
 impl Errno {
     /// No extended attribute of this name.
     pub const NODATA: Errno = Errno(libc::ENODATA);
-    /// The format has no such thing.
+    /// The format does not have this feature.
     pub const UNSUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
-    /// The request makes no sense.
+    /// An argument of the request is invalid.
     pub const INVALID: Errno = Errno(libc::EINVAL);
-    /// Not allowed on this volume, whoever asks.
+    /// The operation is allowed to nobody on this volume.
     pub const NOT_PERMITTED: Errno = Errno(libc::EPERM);
-    /// A name has more than the format holds.
+    /// A name is longer than the format can hold.
     pub const NAME_TOO_LONG: Errno = Errno(libc::ENAMETOOLONG);
 
-    /// The same error, unless it says that the format has no such thing: then `other`, where POSIX wants that.
+    /// The same error number, but `other` instead of [`Errno::UNSUPPORTED`], for calls where POSIX prescribes another
+    /// number.
     pub fn or_if_unsupported(self, other: Errno) -> Errno {
         if self == Errno::UNSUPPORTED { other } else { self }
     }
@@ -91,12 +92,12 @@ pub enum Error {
     /// No free cluster, directory slot or record is left.
     #[error("no space left on the volume")]
     NoSpace,
-    /// What is kept of a file or directory beside its content has no room for more, however empty the volume is.
+    /// The metadata of one file or directory has no room for more, however empty the volume is.
     #[error("{format} holds no more of one file: {what}")]
     RecordFull {
         /// The format's name.
         format: &'static str,
-        /// Which limit stands in the way.
+        /// Which limit was reached.
         what: &'static str,
     },
     /// A file has as many names as the format can hold.
@@ -104,7 +105,7 @@ pub enum Error {
     TooManyLinks {
         /// The format's name.
         format: &'static str,
-        /// Which limit stands in the way.
+        /// Which limit was reached.
         what: &'static str,
     },
     /// A file would be larger than the format can hold.
@@ -120,14 +121,14 @@ pub enum Error {
     /// The format cannot hold this name.
     #[error("the name {name:?} cannot be used: {reason}")]
     InvalidName {
-        /// The name as it was given; what was not Unicode is shown as U+FFFD.
+        /// The name as it was given, with U+FFFD for parts that are not Unicode.
         name: String,
-        /// Which rule it breaks.
+        /// Which rule the name breaks.
         rule: NameRule,
         /// The rule in words.
         reason: &'static str,
     },
-    /// A value in a call makes no sense.
+    /// An argument of the call is invalid.
     #[error("invalid argument: {0}")]
     InvalidArgument(&'static str),
     /// A plan's offset or length is not a multiple of the device's logical sector.
@@ -135,13 +136,14 @@ pub enum Error {
     Misaligned {
         /// Offset in the file.
         offset: u64,
-        /// Length of the request.
+        /// Length of the request in bytes.
         length: u64,
-        /// The logical sector.
+        /// The logical sector of the device in bytes.
         sector: u32,
     },
-    /// Another caller has this range of the file for itself at the moment. Who has plans in flight on the file finishes
-    /// one and asks again; who has none may wait first ([`FileSystem::wait_until_free`](crate::FileSystem)).
+    /// Another caller has [claimed](crate::RangeLock) this range of the file. A caller with plans in flight on the file
+    /// finishes one and asks again; a caller without any may wait first
+    /// ([`FileSystem::wait_until_free`](crate::FileSystem::wait_until_free)).
     #[error("another caller is changing this part of the file")]
     Busy,
     /// A directory cannot become its own descendant.
@@ -150,27 +152,27 @@ pub enum Error {
     /// The volume is open for reading only.
     #[error("the volume is read-only: {0}")]
     ReadOnly(String),
-    /// The entry's own read-only attribute, or the like, forbids it.
+    /// The entry's read-only attribute or another property of it forbids the operation.
     #[error("not permitted: {0}")]
     NotPermitted(&'static str),
-    /// The format has no such thing.
+    /// The format does not have this feature.
     #[error("{format} has no {what}")]
     Unsupported {
         /// The format's name.
         format: &'static str,
-        /// What is missing, for example "hard links".
+        /// The missing feature, for example "hard links".
         what: &'static str,
     },
-    /// A file's content is there, in a form that is not read: encrypted, compressed, kept elsewhere. The rest of the
-    /// volume is not concerned.
+    /// A file's content is in a form that Platter does not read: encrypted, compressed, or kept elsewhere. The rest of
+    /// the volume is not affected.
     #[error("the content is not read: {0}")]
     Unreadable(&'static str),
-    /// The device holds something else, or a version that is not read.
+    /// The device does not hold a volume of this format, or a version of it that Platter does not read.
     #[error("not a usable {format} volume: {reason}")]
     NotThisFormat {
         /// The format's name.
         format: &'static str,
-        /// What was found instead.
+        /// Why the volume cannot be used.
         reason: String,
     },
     /// No volume of this format can be made on this device with these options.
@@ -178,19 +180,19 @@ pub enum Error {
     CannotMake {
         /// The format's name.
         format: &'static str,
-        /// Which limit stands in the way, and what would fit.
+        /// Which limit is exceeded, and what would fit.
         reason: String,
     },
-    /// A structure on the device is damaged. Nothing derived from it was used.
+    /// A structure on the device is damaged. None of its contents was used.
     #[error("damaged {0}")]
     Damaged(Damage),
-    /// The device failed.
+    /// The device failed the transfer or flush.
     #[error(transparent)]
     Device(#[from] platter_device::Error),
 }
 
 impl Error {
-    /// A damaged structure: see [`Damage`].
+    /// An [`Error::Damaged`] from the parts of a [`Damage`].
     pub fn damaged(
         structure: &'static str,
         offset: u64,
@@ -200,7 +202,8 @@ impl Error {
         Error::Damaged(Damage { structure, offset, expected: expected.to_string(), found: found.to_string() })
     }
 
-    /// Whether something has no room for more: the volume, or what is kept of one file. Nothing has changed then.
+    /// Whether the operation failed for want of room, on the volume or in the metadata of one file. It has changed
+    /// nothing then.
     pub fn is_full(&self) -> bool {
         matches!(self, Error::NoSpace | Error::RecordFull { .. } | Error::TooManyLinks { .. })
     }

@@ -1,4 +1,4 @@
-//! Formats: what can be recognised, made, opened and checked.
+//! The trait of a format, which recognises, makes, opens and checks volumes, and the options for that.
 
 use crate::{
     CheckOptions, CheckReport, Error, FileSystem, Progress, RecoverReport, Result, ScrubOptions, ScrubReport,
@@ -7,7 +7,8 @@ use crate::{
 use platter_device::Device;
 use std::sync::Arc;
 
-/// How to make a volume. What a format does not have is [`crate::Error::Unsupported`]; `None` lets the format choose.
+/// How to make a volume. An option that a format does not have gives [`crate::Error::Unsupported`]; `None` lets the
+/// format choose.
 #[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
     /// Cluster size in bytes.
@@ -16,17 +17,17 @@ pub struct FormatOptions {
     pub label: Option<String>,
     /// Serial number; chosen from the time if `None`.
     pub serial: Option<u64>,
-    /// A choice within the format, for example 12, 16 or 32 for FAT.
+    /// The variant of the format, for example 12, 16 or 32 for FAT.
     pub variant: Option<String>,
-    /// The checksum of the metadata, for example `crc64` or `sha256` for ReFS.
+    /// The algorithm of the metadata checksums, for example `crc64` or `sha256` for ReFS.
     pub checksum: Option<String>,
-    /// Whether new files' data is checksummed, where no directory says otherwise.
+    /// Whether the data of new files gets checksums, where the directory does not say otherwise.
     pub integrity: Option<bool>,
-    /// What clusters and structures begin on a multiple of, in bytes from the start of the volume.
+    /// The alignment in bytes of the cluster heap and the structures, counted from the start of the volume.
     pub align: Option<u64>,
-    /// Bytes of a record of the table that has a record for each file, for example 1,024 or 4,096 for NTFS.
+    /// Bytes of one record of the table that has a record for each file, for example 1,024 or 4,096 for NTFS.
     pub record: Option<u64>,
-    /// Whether new files are compressed, where no directory says otherwise.
+    /// Whether new files are compressed, where the directory does not say otherwise.
     pub compress: Option<bool>,
     /// Overwrite every cluster, not only the structures.
     pub full: bool,
@@ -37,9 +38,10 @@ pub struct FormatOptions {
 pub struct OpenOptions {
     /// Write nothing, not even the dirty mark.
     pub read_only: bool,
-    /// Minutes that the volume's local times are ahead of UTC, for formats that keep local time.
+    /// The number of minutes by which the volume's local time is ahead of UTC, for formats that keep local time.
     pub local_offset_minutes: i32,
-    /// Every sync is a commit in the format's own structures, also where another way that only Platter knows takes less.
+    /// Make every sync a commit in the format's own structures, even where the file system has a cheaper way that only
+    /// Platter understands, such as its sync log on ReFS.
     pub commits_syncs: bool,
 }
 
@@ -48,9 +50,9 @@ pub struct OpenOptions {
 pub struct Recognised {
     /// Name with version or variant, for example "FAT32".
     pub format: String,
-    /// Its label, if the first structures show one.
+    /// The label, if the first structures contain it.
     pub label: Option<String>,
-    /// How long it says it is, in bytes, if that is more than the device has: the device was cut off.
+    /// The length in bytes that the volume says it has, if that is more than the device has: the device was truncated.
     pub cut_off: Option<u64>,
 }
 
@@ -59,16 +61,17 @@ pub trait Format: Send + Sync {
     /// The name a user types, for example `fat32`.
     fn name(&self) -> &'static str;
 
-    /// Whether the device holds a volume of this format. Damage beyond recognition is `None`, not an error.
+    /// Returns what the device holds, if it is a volume of this format; `None`, not an error, if it is damaged beyond
+    /// recognition.
     fn recognise(&self, device: &dyn Device) -> Result<Option<Recognised>>;
 
-    /// Makes a volume over the whole device. Whoever calls has made sure that it may be overwritten.
+    /// Makes a volume over the whole device. The caller has made sure that the device may be overwritten.
     fn make(&self, device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()>;
 
     /// Opens the volume.
     fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>>;
 
-    /// Checks the volume, which must not be open, from the device alone.
+    /// Checks the volume, which must not be open, using only what is on the device.
     fn check(
         &self,
         device: &dyn Device,
@@ -76,8 +79,8 @@ pub trait Format: Send + Sync {
         progress: &dyn Progress,
     ) -> Result<CheckReport>;
 
-    /// The same, and reads every cluster, used or not: those that cannot be read, and the files on them, are found. A
-    /// repair keeps them from being used again.
+    /// The same as [`Format::check`], and also reads every cluster, used or not, to find unreadable clusters and the
+    /// files that use them. A repair marks those clusters so that they are not used again.
     fn check_surface(
         &self,
         _device: &dyn Device,
@@ -87,11 +90,11 @@ pub trait Format: Send + Sync {
         Err(Error::Unsupported { format: self.name(), what: "check of the surface" })
     }
 
-    /// Reads everything that has a checksum, from every copy that the device keeps, and verifies it. What is damaged in
-    /// one copy is put right from another, unless the device is read-only. The volume must not be open.
+    /// Reads and verifies everything that has a checksum, in every copy that the device keeps. Data that is damaged in
+    /// one copy is repaired from another, unless the device is read-only. The volume must not be open.
     ///
     /// # Errors
-    /// What opening the volume gives. Damage further down is reported, not an error.
+    /// The errors of opening the volume. Damage beyond that is reported and is not an error.
     fn scrub(
         &self,
         _device: Arc<dyn Device>,
@@ -101,21 +104,22 @@ pub trait Format: Send + Sync {
         Err(Error::Unsupported { format: self.name(), what: "checksums to scrub" })
     }
 
-    /// What is wrong with first structures that are this format's, and of which no volume can be recognised.
+    /// Returns what is wrong with the first structures, if they belong to this format but no volume can be recognised
+    /// from them.
     fn fault(&self, _device: &dyn Device) -> Option<Error> {
         None
     }
 
-    /// Whether a copy of its first structures tells of a volume on a device where none is recognised.
+    /// Whether the device, on which no volume is recognised, has a backup copy of this format's first structures.
     fn has_copy(&self, _device: &dyn Device) -> bool {
         false
     }
 
-    /// Looks through the whole device for what is left of a volume that may be beyond opening, and tells `visit` of
-    /// everything that is found. Nothing is written.
+    /// Searches the whole device for the remains of a volume that may be too damaged to open, and calls `visit` for
+    /// every file and directory found. Nothing is written.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] if nothing of such a volume is there; what `visit` gives.
+    /// [`Error::NotThisFormat`] if the device has no remains of such a volume; any error of `visit`.
     fn recover(
         &self,
         _device: Arc<dyn Device>,

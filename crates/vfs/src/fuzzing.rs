@@ -1,4 +1,4 @@
-//! What the fuzzing of every format does with a device that may hold a volume.
+//! The parts that the fuzz targets of all formats share: checking and using a device that may hold a volume.
 
 use crate::{
     Change, CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, RenameFlags,
@@ -7,10 +7,10 @@ use crate::{
 use platter_device::Device;
 use std::sync::Arc;
 
-/// The check: without repair, with it, and again. What a repair claims to have put right must be right.
+/// Checks the device without repair, with repair, and once more without: a repair must have put right what it claims.
 ///
 /// # Panics
-/// If it is not.
+/// If a repair did not do what its report claims.
 pub fn check(format: &dyn Format, device: &dyn Device) {
     let run = |repair| format.check(device, CheckOptions { repair }, &Silent);
     let Ok(found) = run(false) else { return };
@@ -27,7 +27,7 @@ pub fn check(format: &dyn Format, device: &dyn Device) {
     }
 }
 
-/// The open volume: everything is read, something is written; then a repair must be possible.
+/// Opens the volume, reads all of it and makes some changes; afterwards a check with repair must not panic.
 pub fn volume(format: &dyn Format, device: Arc<dyn Device>) {
     if let Ok(volume) = format.open(device.clone(), OpenOptions::default()) {
         read_all(&*volume);
@@ -37,7 +37,7 @@ pub fn volume(format: &dyn Format, device: Arc<dyn Device>) {
     let _ = format.check(&*device, CheckOptions { repair: true }, &Silent);
 }
 
-/// Reads what can be reached, no deeper and no more than a small image can hold.
+/// Reads everything reachable, at most 17 levels deep and 1,024 entries, which is more than a small image holds.
 fn read_all(volume: &dyn FileSystem) {
     let mut todo = vec![(Node::ROOT, 0)];
     let mut buffer = vec![0; 8192];
@@ -65,7 +65,7 @@ fn read_all(volume: &dyn FileSystem) {
     let _ = (volume.info(), volume.space());
 }
 
-/// Makes, changes, renames and removes.
+/// Creates, writes, renames and removes some entries.
 fn write_some(volume: &dyn FileSystem) {
     let name = |text: &str| Name::from(text);
     let Ok(directory) = volume.create(Node::ROOT, &name("a new directory"), Kind::Directory) else { return };

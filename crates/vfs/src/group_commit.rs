@@ -1,4 +1,4 @@
-//! One commit for all callers that wait for one.
+//! Group commit: one commit serves all callers that wait for one.
 
 use crate::{Health, Result};
 use platter_device::sync::{COMMIT, Condvar, Mutex, MutexGuard};
@@ -7,30 +7,31 @@ use std::sync::atomic::{
     Ordering::{Acquire, SeqCst},
 };
 
-/// What a caller waits for.
+/// The kind of durability that a caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// That what the device took before the call survives a power cut.
+    /// A flush: everything that the device accepted before the call survives a power cut.
     Flush,
-    /// That all changes made before the call do.
+    /// A commit: all changes made before the call survive a power cut.
     Commit,
 }
 
-/// The leadership of a volume's commits, with `L`, what only a leader uses: memory, the end of a log.
+/// The leadership of a volume's commits, with `L`, the state that only the leader uses, such as buffers or the end of a
+/// log.
 ///
-/// Callers that want something durable wait for the leadership. The first commits for all who had come by then; the
-/// others find, when it has ended, that this was done, and do not wait for the next leader, who may be at work already.
-/// A leader that fails serves nobody but itself: the next one tries for itself, and meets the failure in [`Health`] if it
-/// was final.
+/// A caller that wants its changes durable waits for the leadership. The leader commits for all callers that had asked
+/// when it began. When its commit ends, those callers see that they were served and return without waiting for the next
+/// leader, which may already be at work. A leader that fails serves only itself: the next leader tries again, and finds
+/// the failure in [`Health`] if it was final.
 #[derive(Debug, Default)]
 pub struct GroupCommit<L> {
     leader: Mutex<L, COMMIT>,
-    /// Whether somebody leads.
+    /// Whether there is a leader.
     is_led: Mutex<bool>,
-    /// Told when nobody leads any more.
+    /// Notified when a leader has ended.
     news: Condvar,
-    /// Calls so far, and up to which of them all are served; of those that need a commit likewise. The served ones change
-    /// under `leader` alone.
+    /// `asked` counts the calls of [`GroupCommit::serve`]; all calls up to number `served` are served. The `commits_`
+    /// pair counts only the calls that need a commit. The two `served` counters change under the `leader` lock alone.
     asked: AtomicU64,
     served: AtomicU64,
     commits_asked: AtomicU64,
@@ -38,7 +39,7 @@ pub struct GroupCommit<L> {
 }
 
 impl<L> GroupCommit<L> {
-    /// With nothing to commit yet.
+    /// A group commit with no call yet.
     pub fn new(leader: L) -> GroupCommit<L> {
         GroupCommit {
             leader: Mutex::new(leader),
@@ -51,12 +52,12 @@ impl<L> GroupCommit<L> {
         }
     }
 
-    /// Returns when what the caller needs is done: by `work`, or by that of another who led meanwhile. `work` is told the
-    /// most that anybody needs whom it serves. Called without any lock.
+    /// Returns when the caller's need is met, by `work` or by the work of another leader meanwhile. `work` gets the
+    /// strongest need of all callers that it serves. Called without any lock.
     ///
     /// # Errors
-    /// Those of `work`, and those of [`Health::promise`] if another led: what it did is worth nothing if something
-    /// failed that all else depends on.
+    /// The errors of `work`; if another caller led, those of [`Health::promise`], since its commit is worthless if a
+    /// write or flush failed on which everything depends.
     pub fn serve(
         &self,
         health: &Health,
@@ -64,7 +65,7 @@ impl<L> GroupCommit<L> {
         work: impl FnOnce(&mut L, Need) -> Result<()>,
     ) -> Result<()> {
         if need == Need::Commit {
-            // Before the call itself is counted: whoever serves it sees what it needs.
+            // Counted before the call itself, so that a leader that counts the call also sees that it needs a commit.
             self.commits_asked.fetch_add(1, SeqCst);
         }
         let call = self.asked.fetch_add(1, SeqCst) + 1;
@@ -74,10 +75,10 @@ impl<L> GroupCommit<L> {
         }
     }
 
-    /// Leads once nobody else does, whatever others need, and keeps the leadership to the end of `work`.
+    /// Waits for the leadership, even if other callers' commits would serve, and keeps it until `work` returns.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// The errors of `work`.
     pub fn alone(&self, work: impl FnOnce(&mut L) -> Result<()>) -> Result<()> {
         match self.become_leader(|| false) {
             Some(mut lead) => self.lead(&mut lead.leader, |leader, _| work(leader)),
@@ -85,18 +86,19 @@ impl<L> GroupCommit<L> {
         }
     }
 
-    /// Keeps others from leading until what this returns is dropped, which serves nobody. None if somebody leads.
+    /// Takes the leadership until the returned `Lead` is dropped, without serving any caller. `None` if there is a
+    /// leader.
     pub fn try_lead(&self) -> Option<Lead<'_, L>> {
         let is_led = self.is_led.lock();
         (!*is_led).then(|| self.begin(is_led))
     }
 
-    /// How often a caller asked for a commit or a flush so far.
+    /// The number of calls of [`GroupCommit::serve`] so far.
     pub fn asked(&self) -> u64 {
         self.asked.load(SeqCst)
     }
 
-    /// Waits until nobody leads, or until this is needless.
+    /// Waits for the leadership; returns `None` as soon as `is_needless` says that it is no longer needed.
     fn become_leader(&self, is_needless: impl Fn() -> bool) -> Option<Lead<'_, L>> {
         let mut is_led = self.is_led.lock();
         while !is_needless() {
@@ -125,10 +127,10 @@ impl<L> GroupCommit<L> {
     }
 }
 
-/// The leadership, until this is dropped.
+/// The leadership of a [`GroupCommit`], which ends when this is dropped.
 pub struct Lead<'l, L> {
     leader: MutexGuard<'l, L, COMMIT>,
-    // Dropped last: the next leader finds the lock free.
+    // Dropped last, so that the next leader finds the lock free.
     _ends: Ends<'l, L>,
 }
 
@@ -141,21 +143,21 @@ impl<L> Drop for Ends<'_, L> {
     }
 }
 
-/// Which changes are durable: each is noted with the number of the commit that will cover it, at the earliest.
+/// Which changes are durable: each change is noted with the number of the earliest commit that can cover it.
 ///
-/// A change is made and noted, in this order or the other, under a lock that the commit needs to see it. So one that was
-/// noted before a commit [began](Commits::begin) is covered by it; one that was noted later is left to the next, also if
-/// it was seen.
+/// A change is made and noted, in either order, under a lock that the commit takes to read it. So a change noted before
+/// a commit [began](Commits::begin) is covered by that commit; one noted later counts as covered by the next, even if
+/// the commit already wrote it.
 #[derive(Debug)]
 pub struct Commits {
     next: AtomicU64,
     durable: AtomicU64,
-    /// What the last change of all was noted with.
+    /// The commit number of the most recent change of any file.
     latest: AtomicU64,
 }
 
-/// What a file's last change was noted with, as long as the file is known. Of one that is not known yet, or no more, it
-/// is as if it had changed with the last that did.
+/// The commit number of a file's last change, as long as the file's state is in memory. For a file whose state is newly
+/// loaded the number is unknown, and the most recent change of any file counts as its own.
 #[derive(Debug)]
 pub struct Noted(AtomicU64);
 
@@ -174,19 +176,19 @@ impl Default for Commits {
 }
 
 impl Commits {
-    /// Notes a change.
+    /// Notes a change of `file`.
     pub fn note(&self, file: &Noted) {
         let next = self.next.load(SeqCst);
         self.latest.fetch_max(next, SeqCst);
         file.0.store(next, SeqCst);
     }
 
-    /// Begins a commit, before it looks at anything that may have changed. The caller leads.
+    /// Begins a commit and returns its number. The leader calls this before it reads anything that may have changed.
     pub fn begin(&self) -> u64 {
         self.next.fetch_add(1, SeqCst)
     }
 
-    /// A commit is durable, with all that had changed before it began.
+    /// Notes that a commit is durable, with all changes made before it began.
     pub fn end(&self, commit: u64) {
         self.durable.fetch_max(commit, SeqCst);
     }
@@ -259,7 +261,7 @@ mod tests {
         assert!(!commits.cover(&before));
         commits.end(commit);
         assert!(commits.cover(&before) && !commits.cover(&meanwhile) && !commits.cover(&other));
-        // One that failed, and the one after it.
+        // A commit that fails covers nothing; the one after it covers its changes too.
         commits.begin();
         assert!(!commits.cover(&meanwhile));
         commits.end(commits.begin());

@@ -1,17 +1,17 @@
-//! Whether a volume may still be written, and whether it may still promise anything.
+//! Whether a volume may still be changed, and whether a sync on it may still succeed.
 
 use crate::{Error, Result};
 use platter_device::Device;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The health of an open volume. It only ever becomes worse, and the first reason stays.
+/// The health of an open volume. It only ever gets worse, and the first reason is kept.
 ///
-/// After a flush failed, nobody knows what of the writes before it reached the medium: the device may have dropped them
-/// and say at the next flush that all is well. So a failure is final. Every change and every sync after it fails, with
-/// the first reason, until the volume is opened anew.
+/// After a failed flush it is unknown which of the writes before it reached the medium: the device may have dropped
+/// them and still report success for the next flush. So a failure is final. Every change and every sync after it fails,
+/// with the first reason, until the volume is opened anew.
 ///
-/// It takes no lock: whoever finds the volume writable and is overtaken by a failure meets it in what it does next.
+/// No lock is taken: a caller that finds the volume writable just before a failure meets the failure in its next step.
 #[derive(Debug, Default)]
 pub struct Health {
     state: AtomicU8,
@@ -19,13 +19,13 @@ pub struct Health {
     failed: OnceLock<String>,
 }
 
-/// Changes are refused; nothing is lost.
+/// State of a volume that refuses changes; nothing is lost.
 const READ_ONLY: u8 = 1;
-/// Something failed that all else depends on.
+/// State of a volume after a failed flush, or a failed write on which everything depends.
 const FAILED: u8 = 2;
 
 impl Health {
-    /// The health of a volume that is written, or of one that is read only for a reason.
+    /// The health of a volume that may be written, or of a read-only one with the reason.
     pub fn new(read_only: Option<String>) -> Health {
         let health = Health::default();
         if let Some(why) = read_only {
@@ -46,25 +46,25 @@ impl Health {
         }
     }
 
-    /// Whether a sync may return that nothing is lost.
+    /// Whether a sync may report success.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] for ever after a flush or a write failed that all else depends on.
+    /// [`Error::ReadOnly`] for ever after a failed flush, or a failed write on which everything depends.
     #[inline]
     pub fn promise(&self) -> Result<()> {
         if self.has_failed() { Err(self.refusal()) } else { Ok(()) }
     }
 
-    /// Whether something failed that all else depends on.
+    /// Whether a flush, or a write on which everything depends, has failed.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.state.load(Ordering::Acquire) == FAILED
     }
 
-    /// Why a volume is closed that was opened to be read.
+    /// The reason why a volume refuses changes that was opened for reading only.
     pub const OPENED_SO: &str = "it was opened so";
 
-    /// What stands in the way of changes, other than that the volume was opened to be read.
+    /// The reason why changes are refused, unless it is that the volume was opened for reading only.
     pub fn obstacle(&self) -> Option<&str> {
         self.reason().filter(|reason| *reason != Health::OPENED_SO)
     }
@@ -74,24 +74,25 @@ impl Health {
         self.failed.get().or(self.closed.get()).map(String::as_str)
     }
 
-    /// Refuses changes from now on, for a reason that is no failure. Says whether it was the first to do so.
+    /// Refuses changes from now on, for a reason that is no failure. Returns whether changes were accepted until now.
     pub fn close(&self, why: impl Into<String>) -> bool {
         let _ = self.closed.set(why.into());
         self.state.compare_exchange(0, READ_ONLY, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Notes a failure of which it is unknown what reached the device, and hands it back.
+    /// Notes a failure after which it is unknown what reached the device, and returns the error.
     pub fn fail(&self, error: Error) -> Error {
         let _ = self.failed.set(format!("a write failed that all else depends on: {error}"));
         self.state.store(FAILED, Ordering::Release);
         error
     }
 
-    /// Flushes the device. The only way in which an open volume does.
+    /// Flushes the device. An open volume flushes it only through this function.
     ///
     /// # Errors
-    /// What the device answers, which is noted; [`Health::promise`] beforehand and afterwards: another's flush may have
-    /// failed meanwhile, and then nobody knows whether this one still made everything durable.
+    /// The error of the device, which is noted as final; those of [`Health::promise`] before and after the flush, since
+    /// another caller's flush may have failed meanwhile, and then it is unknown whether this one made everything
+    /// durable.
     pub fn flush(&self, device: &dyn Device) -> Result<()> {
         self.promise()?;
         device.flush().map_err(|error| self.fail(error.into()))?;

@@ -1,4 +1,4 @@
-//! The one contract that every Platter file system keeps, and the words they all share.
+//! The contract that every Platter file system keeps, and the types that all of them share.
 //!
 //! A [`FileSystem`] answers by [`Node`] number, as FUSE asks, and takes `&self` everywhere, so that many threads can
 //! work on one volume. Data I/O has two halves: *plan* turns a request into device segments, whoever drives the device
@@ -9,7 +9,7 @@
 //!
 //! # Examples
 //!
-//! By nodes, as a mount asks:
+//! Creating and writing by node number, as a mount does:
 //!
 //! ```
 //! use platter_vfs::{FileSystem, Kind, Name, Node, Result, SyncScope};
@@ -28,7 +28,7 @@
 //! # write_one(&platter_testing::MemoryFileSystem::new(device, Default::default())).unwrap();
 //! ```
 //!
-//! With the two halves of a read, between which the device can do many others:
+//! Reading in two halves, between which the device can carry out many other requests:
 //!
 //! ```
 //! use platter_vfs::{FileSystem, Node, Plan, Result};

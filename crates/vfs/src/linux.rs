@@ -1,9 +1,9 @@
-//! What Linux knows of a file and the Windows formats do not, where Windows itself keeps it for Linux.
+//! Linux metadata that the Windows formats do not have, in the form in which Windows itself stores it for Linux.
 //!
-//! Owner, group and mode stand in extended attributes that the Windows Subsystem for Linux gives to files, which Windows
-//! and Linux's own driver read too: `$LXUID`, `$LXGID` and `$LXMOD`, 4 bytes each, and `$LXDEV`, major and minor number of
-//! a device, 4 bytes each. FIFOs, sockets and devices are files with a reparse point that says so, and symbolic links that
-//! Windows could not follow have a reparse point of their own kind.
+//! Owner, group and mode are kept in the extended attributes that the Windows Subsystem for Linux gives to files, which
+//! Windows and Linux's own driver read too: `$LXUID`, `$LXGID` and `$LXMOD`, 4 bytes each, and `$LXDEV`, the major and
+//! minor number of a device, 4 bytes each. FIFOs, sockets and devices are files with a reparse point of a tag for each
+//! kind; symbolic links that Windows could not follow have a reparse point with a tag of their own.
 //!
 //! Source: Microsoft, "File Permissions for WSL" (the attributes and their sizes); [MS-FSCC] 2.1.2.1 (the tags).
 
@@ -19,7 +19,7 @@ const DEVICE: &str = "$LXDEV";
 pub mod mode {
     /// Permissions, set-user-id and the like.
     pub const PERMISSIONS: u32 = 0o7777;
-    /// What a file is.
+    /// The kind of the file.
     pub const TYPE: u32 = 0o170_000;
     /// A named pipe.
     pub const FIFO: u32 = 0o010_000;
@@ -37,29 +37,30 @@ pub mod mode {
     pub const SOCKET: u32 = 0o140_000;
 }
 
-/// What a file's extended attributes say for Linux; what they do not say is as whoever shows the volume has it.
+/// The Linux metadata in a file's extended attributes. A field without an attribute is `None`: the program that shows
+/// the volume, such as a mount, chooses its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinuxAttributes {
     /// Owner.
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// What it is, and its permissions.
+    /// Kind and permissions, as in `st_mode`.
     pub mode: Option<u32>,
-    /// Of a device, its major and minor number.
+    /// Major and minor number, for a device.
     pub device: Option<(u32, u32)>,
 }
 
 impl LinuxAttributes {
-    /// Whether an extended attribute is one of these.
+    /// Whether an extended attribute of this name holds Linux metadata.
     pub fn has(name: &str) -> bool {
         [UID, GID, MODE, DEVICE].iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 
-    /// Reads them.
+    /// Reads the Linux metadata of a node.
     ///
     /// # Errors
-    /// What reading extended attributes gives.
+    /// The errors of reading extended attributes.
     pub fn read(system: &dyn FileSystem, node: Node) -> Result<LinuxAttributes> {
         let mut found = LinuxAttributes::default();
         for name in system.extended_attributes(node)? {
@@ -79,10 +80,10 @@ impl LinuxAttributes {
         Ok(found)
     }
 
-    /// Writes those that are given, and leaves the others.
+    /// Writes the fields that are given, and leaves the other attributes unchanged.
     ///
     /// # Errors
-    /// What writing extended attributes gives.
+    /// The errors of writing extended attributes.
     pub fn write(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
         let number = |number: u32| number.to_le_bytes().to_vec();
         let device = self.device.map(|(major, minor)| [number(major), number(minor)].concat());
@@ -100,7 +101,7 @@ impl LinuxAttributes {
         Ok(())
     }
 
-    /// Whether nothing is given.
+    /// Whether no field is given.
     pub fn is_empty(&self) -> bool {
         *self == LinuxAttributes::default()
     }
@@ -120,7 +121,7 @@ pub enum Special {
 }
 
 impl Special {
-    /// The kind that a mode names, if it is one of these.
+    /// The special kind that the type bits of a mode say, if it is one of these.
     pub fn of_mode(mode: u32) -> Option<Special> {
         match mode & mode::TYPE {
             mode::FIFO => Some(Special::Fifo),
@@ -131,7 +132,7 @@ impl Special {
         }
     }
 
-    /// The bits of a mode that name it.
+    /// The type bits of a mode for this kind.
     pub fn mode(self) -> u32 {
         match self {
             Special::Fifo => mode::FIFO,
@@ -141,12 +142,12 @@ impl Special {
         }
     }
 
-    /// Whether it has a device number.
+    /// Whether a file of this kind has a device number.
     pub fn is_device(self) -> bool {
         matches!(self, Special::Character | Special::Block)
     }
 
-    /// What Windows and the Windows Subsystem for Linux take for such a file.
+    /// The reparse point by which Windows and the Windows Subsystem for Linux recognise a file of this kind.
     pub fn reparse_point(self) -> Reparse {
         let tag = match self {
             Special::Socket => 0x8000_0023,
@@ -158,14 +159,14 @@ impl Special {
     }
 }
 
-/// What comes before the target in the data of a link of the Windows Subsystem for Linux: a version.
+/// The version that precedes the target in the data of a symbolic link of the Windows Subsystem for Linux.
 const LINK_VERSION: [u8; 4] = [2, 0, 0, 0];
 
-/// Makes a symbolic link to a target of any bytes: in the form of Windows where that can hold it, else in that of the
-/// Windows Subsystem for Linux.
+/// Makes a symbolic link to a target of any bytes: in Windows' own form where that can hold the target, else in the
+/// form of the Windows Subsystem for Linux.
 ///
 /// # Errors
-/// [`Error::Unsupported`] where there are no links, and what making an entry gives.
+/// [`Error::Unsupported`] if the format has no symbolic links, and the errors of creating an entry.
 pub fn make_link(system: &dyn FileSystem, directory: Node, name: &Name, target: &[u8]) -> Result<Node> {
     if !system.capabilities().symbolic_links {
         return Err(system.unsupported_error("symbolic links"));
@@ -180,7 +181,7 @@ pub fn make_link(system: &dyn FileSystem, directory: Node, name: &Name, target: 
     match system.set_reparse_point(node, Some(&point)) {
         Ok(()) => Ok(node),
         Err(error) => {
-            // Nothing of it is left, as far as that can be.
+            // Removes the entry again, as far as possible.
             let _ = system.unlink(directory, name);
             system.forget(node, 1);
             Err(error)
@@ -188,10 +189,10 @@ pub fn make_link(system: &dyn FileSystem, directory: Node, name: &Name, target: 
     }
 }
 
-/// Where a symbolic link leads, byte for byte.
+/// The target of a symbolic link, byte for byte.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] for what is no link, and what reading it gives.
+/// [`Error::InvalidArgument`] if the node is no symbolic link, and the errors of reading it.
 pub fn link_target(system: &dyn FileSystem, node: Node) -> Result<Vec<u8>> {
     match system.reparse_point(node) {
         Ok(Some(Reparse { tag: reparse::LINUX_SYMLINK, data })) => {

@@ -1,47 +1,47 @@
-//! Where listings under way go on.
+//! The positions from which directory listings continue.
 //!
-//! A cursor is a digest of the key that its entry has in the directory. So it needs nothing to be kept for it: whoever
-//! goes on reads the directory up to that key. For listings that do not rest for long, and for entries that were removed
-//! since, the keys behind the latest cursors are kept, for as many as a fixed amount of memory takes. The same entry has
-//! the same cursor in every listing, so many listings of one directory need no more memory than one.
+//! A cursor is a digest of the entry's key in the directory, so no state has to be kept for it: a listing continues by
+//! reading the directory until it finds the key with that digest. To spare that search, and for entries that were
+//! removed meanwhile, the keys of the latest cursors are kept in a fixed amount of memory. An entry has the same cursor
+//! in every listing, so many listings of one directory need no more memory than one.
 
 use crate::Cursor;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
-/// Bytes of keys that are kept.
+/// The most bytes of keys that are kept.
 const MOST: usize = 16 << 20;
 
-/// The cursors of a volume, and the keys behind the latest.
+/// The cursors of a volume's listings, with the keys of the latest of them.
 #[derive(Default)]
 pub struct Listings {
-    /// Nobody who names entries knows it, so nobody can give two the same digest.
+    /// Seeded at random, so that nobody can choose two names with the same digest.
     digests: RandomState,
     keys: HashMap<(u64, u64), Box<[u8]>>,
-    /// The keys by age.
+    /// The keys (directory and cursor) from the oldest to the latest.
     ages: VecDeque<(u64, u64)>,
     bytes: usize,
-    /// Directories in which listings met damage, and the same by age.
+    /// Directories in which listings met damage, as a set and from the oldest to the latest.
     damaged: HashSet<u64>,
     damaged_ages: VecDeque<u64>,
 }
 
-/// The most directories of which is kept that they are damaged: more listings than are ever under way at once.
+/// The most directories that are remembered as damaged: more than are ever listed at once.
 const MOST_DAMAGED: usize = 4096;
 
-/// Bytes that a key takes: itself, and where it is found.
+/// The bytes of memory that a kept key takes, with its places in the map and the queue.
 fn taken(key: &[u8]) -> usize {
     key.len() + 80
 }
 
 impl Listings {
-    /// The cursor of an entry with this key.
+    /// Returns the cursor of an entry with this key, without keeping the key.
     pub fn cursor(&self, key: &[u8]) -> Cursor {
-        // Programs take it for an offset, which has a sign, and small ones have meanings of their own.
+        // Programs treat a cursor as a file offset, which is signed, and small values have special meanings.
         Cursor(self.digests.hash_one(key) >> 2 | 1 << 61)
     }
 
-    /// The cursor of an entry that was listed.
+    /// Returns the cursor of an entry that was listed, and keeps its key.
     pub fn listed(&mut self, directory: u64, key: &[u8]) -> Cursor {
         let cursor = self.cursor(key);
         let place = (directory, cursor.0);
@@ -57,15 +57,15 @@ impl Listings {
         cursor
     }
 
-    /// The key behind a cursor, if it is kept. If not, it is that of the entry of which [`Listings::cursor`] says so; if
-    /// there is none, the entry was removed after its key had been let go, and the listing begins anew, since it would
-    /// leave something out otherwise.
+    /// Returns the key of a cursor, if it is still kept. If it is not, the listing continues behind the entry whose key
+    /// has this cursor ([`Listings::cursor`]). If no entry has, it was removed after its key had been dropped; then the
+    /// listing begins anew, because it could leave entries out otherwise.
     pub fn kept(&self, directory: u64, cursor: Cursor) -> Option<Vec<u8>> {
         self.keys.get(&(directory, cursor.0)).map(|key| key.to_vec())
     }
 
-    /// A listing of this directory left something out that could not be read. Whoever comes to its end is to be told, and
-    /// looks through the directory once more for that.
+    /// Notes that a listing of this directory left out entries that could not be read. When a listing reaches the end
+    /// of the directory, it reads the directory once more to report the damage.
     pub fn met_damage(&mut self, directory: u64) {
         if self.damaged.insert(directory) {
             self.damaged_ages.push_back(directory);

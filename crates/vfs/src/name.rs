@@ -3,17 +3,17 @@
 use crate::{Error, NameRule, Result};
 use std::fmt;
 
-/// Where the units begin that stand for bytes which are no text.
+/// The base of the UTF-16 units that represent bytes which are not UTF-8: such a byte is this value plus the byte.
 const ESCAPE: u16 = 0xDC00;
 
 /// The name of a directory entry: a sequence of UTF-16 units, exactly as the format stores it.
 ///
 /// * Text converts both ways without loss.
-/// * An unpaired surrogate, which Windows allows in names, is kept. Towards POSIX it is the three bytes that the
-///   generalised UTF-8 encoding (WTF-8) gives it, and those three bytes come back as the same unit.
-/// * Any other byte that is not UTF-8 is the unit U+DC00 plus that byte, as Python has it ("surrogateescape", PEP 383), and
-///   that unit is the byte again. So every name of a POSIX system has a name here, and comes back as it was.
-/// * `==` compares units. Whether two names are equal *on a volume* is the volume's own case rule ([`NameRules`]).
+/// * An unpaired surrogate, which Windows allows in names, is kept. Its POSIX form is the three bytes of the
+///   generalised UTF-8 encoding (WTF-8), and those three bytes are read as the same unit.
+/// * Any other byte that is not UTF-8 is the unit U+DC00 plus that byte, as in Python ("surrogateescape", PEP 383), and
+///   that unit is written as the byte. So every name of a POSIX system can be held and is returned byte for byte.
+/// * `==` compares units. Whether two names are equal *on a volume* depends on the volume's case rule ([`NameRules`]).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u16]>);
 
@@ -28,13 +28,13 @@ impl Name {
         if let Ok(text) = std::str::from_utf8(bytes) {
             return Name::from(text);
         }
-        // Units that stand alone could form a pair with what follows them, and come back as other bytes.
+        // A unit decoded from three bytes could form a surrogate pair with the next one, which would give other bytes.
         let name = Name::of_bytes(bytes, true);
         if name.to_bytes() == bytes { name } else { Name::of_bytes(bytes, false) }
     }
 
-    /// Decodes what is UTF-8, and as `surrogates` says the three bytes of a unit that stands alone. Other bytes are each a
-    /// unit.
+    /// Decodes bytes: UTF-8 as text; the three bytes of an unpaired surrogate as that surrogate if `surrogates` is set;
+    /// any other byte as a unit of its own.
     fn of_bytes(bytes: &[u8], surrogates: bool) -> Name {
         let mut units = Vec::with_capacity(bytes.len());
         let mut rest = bytes;
@@ -60,7 +60,8 @@ impl Name {
         Name(units.into())
     }
 
-    /// The bytes a POSIX program uses: UTF-8, and where a surrogate stands alone generalised UTF-8 or the byte it is for.
+    /// The bytes a POSIX program uses: UTF-8, where an unpaired surrogate is either the byte that it represents or its
+    /// three bytes of generalised UTF-8.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.0.len() * 3);
         for unit in char::decode_utf16(self.0.iter().copied()) {
@@ -84,7 +85,7 @@ impl Name {
         &self.0
     }
 
-    /// The name as `rule` compares it: two names are equal on a volume if these are.
+    /// The units that `rule` compares: two names are equal on a volume if these are.
     pub fn folded(&self, rule: CaseRule) -> Box<[u16]> {
         match rule {
             CaseRule::Sensitive => self.0.clone(),
@@ -95,8 +96,9 @@ impl Name {
 
 /// The upper case of one UTF-16 unit, for formats that keep no table of their own.
 ///
-/// It is Unicode's mapping where that gives a single unit, and the unit itself where it gives several ("ß"), where the
-/// unit is half of a pair, and where a unit beyond ASCII would become an ASCII one ("ı"), on which systems disagree.
+/// It is Unicode's mapping to a single unit. The unit maps to itself where Unicode's mapping gives several ("ß"), where
+/// the unit is half of a pair, and where a unit beyond ASCII would become an ASCII one ("ı"), on which systems
+/// disagree.
 pub fn upper_case(unit: u16) -> u16 {
     if unit < 0x80 {
         return if (0x61..=0x7A).contains(&unit) { unit - 0x20 } else { unit };
@@ -137,21 +139,22 @@ pub enum CaseRule {
     Insensitive,
 }
 
-/// What a volume takes as a name.
+/// The names that a volume accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameRules {
     /// The longest name in UTF-16 units.
     pub longest: usize,
     /// How names compare.
     pub case: CaseRule,
-    /// Characters that no name may contain, besides `/` and U+0000, which none may ever.
+    /// Characters that no name may contain, besides `/` and U+0000, which are always forbidden.
     pub forbidden: &'static str,
     /// Whether trailing dots and spaces are refused.
     pub no_trailing_dot_or_space: bool,
 }
 
 impl NameRules {
-    /// What the Windows formats share: 255 units, case-insensitive, none of `"*/:<>?\|` or control characters.
+    /// The rules that the Windows formats share: 255 units, case-insensitive, none of `"*/:<>?\|` or control
+    /// characters, no dot or space at the end.
     pub const WINDOWS: NameRules = NameRules {
         longest: 255,
         case: CaseRule::Insensitive,
@@ -162,7 +165,7 @@ impl NameRules {
     /// Whether a new entry may have this name.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] with the rule it breaks.
+    /// [`Error::InvalidName`] with the rule that the name breaks.
     pub fn check(&self, name: &Name) -> Result<()> {
         let units = name.units();
         let invalid = |rule, reason| Err(Error::InvalidName { name: name.to_string(), rule, reason });
@@ -203,7 +206,7 @@ mod tests {
         let smile = Name::from("x😀.txt");
         assert_eq!(Name::from_bytes(&smile.to_bytes()), smile);
         assert_eq!(Name::from_bytes(b"a\xFFb").units(), [0x61, 0xDCFF, 0x62]);
-        // All strings of a few bytes that stand at the borders.
+        // All strings of five of the bytes at the boundaries of the encoding's ranges.
         let bytes = [b'a', 0x7F, 0x80, 0x9F, 0xA0, 0xB0, 0xB2, 0xBF, 0xC3, 0xED, 0xF0, 0xFF];
         for number in 0..bytes.len().pow(5) {
             let text: Vec<u8> = (0..5).map(|at| bytes[number / bytes.len().pow(at) % bytes.len()]).collect();

@@ -1,4 +1,4 @@
-//! The hand-over between a file system and whoever drives the device.
+//! Plans: data requests as device transfers, which a file system makes and the driver of the device carries out.
 
 use crate::{Error, Result};
 use platter_device::{Device, Segments};
@@ -6,28 +6,28 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::ops::Range;
 
-/// What a write needs to survive a power cut.
+/// What a planned write needs to survive a power cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SyncNeed {
-    /// To be carried out so that it is durable on the device, and no sync.
+    /// Its transfers must be durable on the device (forced unit access, or a flush after them); no sync is needed.
     #[default]
     None,
-    /// A sync when it is finished. That makes its data durable too, so it need not be so by itself.
+    /// A sync after it is finished. The sync makes the data durable too, so the transfers need not be durable by
+    /// themselves.
     After,
-    /// To be carried out so that it is durable on the device, and a sync that is planned while it is on its way
-    /// ([`plan_sync`](crate::FileSystem::plan_sync)); or else one when it is finished.
+    /// Its transfers must be durable on the device, and it needs a sync: one planned while the transfers are in flight
+    /// ([`plan_sync`](crate::FileSystem::plan_sync)), or else one after it is finished.
     Beside,
 }
 
-/// What one data request comes to on the device.
+/// A read or write as transfers of the device.
 ///
-/// Made once and used again for request after request, so that the hot path allocates nothing.
-/// Every plan that `plan_read` or `plan_write` filled must be given to `finish_read` or `finish_write`, whatever
-/// became of its I/O: until then the file system counts it as in flight, and anything that would move the file's
-/// clusters waits.
+/// A plan is made once and reused for many requests, so that the hot path allocates nothing. Every plan that
+/// `plan_read` or `plan_write` filled must be given to `finish_read` or `finish_write`, whatever became of its I/O:
+/// until then the file system counts it as in flight, and anything that would move the file's clusters waits.
 #[derive(Default)]
 pub struct Plan {
-    /// The file.
+    /// The number of the file's node.
     pub node: u64,
     /// Offset in the file, in bytes.
     pub offset: u64,
@@ -39,36 +39,36 @@ pub struct Plan {
     pub segments: Segments,
     /// For reads: ranges of the buffer that no segment fills and that read as zeroes. `finish_read` clears them.
     pub holes: SmallVec<[Range<u32>; 2]>,
-    /// For writes: what one that is to be durable needs.
+    /// For writes: what else is needed if the write is to be durable.
     pub sync: SyncNeed,
-    /// Whether there is work with the data that is best done while it is on its way
+    /// Whether there is work on the data, such as checksums, that is best done while the transfers are in flight
     /// ([`work_beside`](crate::FileSystem::work_beside)).
     pub work_beside: bool,
-    /// For the file system: small values from plan to finish, such as a generation or a cluster number.
+    /// For the file system: small values that it keeps from plan to finish, such as a generation or a cluster number.
     pub notes: [u64; 4],
-    /// For the file system: anything larger, kept between requests so that its memory is used again.
+    /// For the file system: larger state, kept between requests so that its memory is reused.
     pub state: Option<Box<dyn Any + Send>>,
 }
 
 impl Plan {
-    /// Takes what a file system kept in the plan, if it is of this type and `suits`.
+    /// Takes the state that the file system kept in the plan, if it has the type `K` and `suits` accepts it.
     pub fn kept<K: Any + Send>(&mut self, suits: impl FnOnce(&K) -> bool) -> Option<Box<K>> {
         let kept = self.state.take()?.downcast::<K>().ok()?;
         suits(&kept).then_some(kept)
     }
 
-    /// Takes what a file system kept in the plan when it made it.
+    /// Takes the state that the file system kept in the plan when it made the plan.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the plan was made by another.
+    /// [`Error::InvalidArgument`] if another volume made the plan.
     pub fn own<K: Any + Send>(&mut self, suits: impl FnOnce(&K) -> bool) -> Result<Box<K>> {
         self.kept(suits).ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
     }
 
-    /// Whether a plan can cover this range, on a device with such logical sectors, in bytes.
+    /// Checks that a plan can cover this range of a file on a device with logical sectors of `sector` bytes.
     ///
     /// # Errors
-    /// [`Error::Misaligned`]; [`Error::InvalidArgument`] if it is too long.
+    /// [`Error::Misaligned`]; [`Error::InvalidArgument`] if the range is 4 GiB or longer.
     pub fn check_range(sector: u32, offset: u64, length: usize) -> Result<()> {
         if (offset | length as u64) & (u64::from(sector) - 1) != 0 {
             return Err(Error::Misaligned { offset, length: length as u64, sector });
@@ -91,8 +91,8 @@ impl Plan {
         self.notes = [0; 4];
     }
 
-    /// Appends a transfer of `length` bytes between device offset `offset` and buffer position `at`, joining it with
-    /// the one before where both ends touch.
+    /// Appends a transfer of `length` bytes between device offset `offset` and buffer position `at`, joined with the
+    /// transfer before it where both the offsets and the positions are adjacent.
     pub fn push(&mut self, offset: u64, at: u32, length: u32) {
         if let Some(last) = self.segments.last_mut()
             && last.offset + u64::from(last.length) == offset
@@ -107,7 +107,7 @@ impl Plan {
     /// Carries out a planned read with blocking calls.
     ///
     /// # Errors
-    /// What the device gives: for the second half.
+    /// The device's error, which the caller passes to `finish_read`.
     pub fn read_from(&self, device: &dyn Device, buffer: &mut [u8]) -> platter_device::Result<()> {
         self.segments.iter().try_for_each(|segment| {
             let at = segment.at as usize;
@@ -118,7 +118,7 @@ impl Plan {
     /// Carries out a planned write with blocking calls.
     ///
     /// # Errors
-    /// What the device gives: for the second half.
+    /// The device's error, which the caller passes to `finish_write`.
     pub fn write_to(&self, device: &dyn Device, data: &[u8]) -> platter_device::Result<()> {
         self.segments.iter().try_for_each(|segment| {
             let at = segment.at as usize;

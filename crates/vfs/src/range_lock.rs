@@ -1,36 +1,37 @@
-//! Ranges of an open file that one caller has for itself while others' transfers go on elsewhere in the file.
+//! Range locks of an open file: one caller has a range for itself while other callers' transfers go on elsewhere in the
+//! file.
 //!
 //! A planned read or write *enters* the lock when it is planned and *leaves* it when it is finished. Plans may overlap
-//! each other. Whoever must not meet plans *claims* a range: one who changes part of a sector has to read and write it
-//! back with no other write of it in between; one who cuts a file short gives its clusters away.
+//! each other. A caller whose work must not overlap plans *claims* a range. Examples: a write of part of a sector reads
+//! the sector and writes it back, and no other write of the sector may come in between; a truncation frees clusters.
 //!
 //! # Who waits for whom
-//! A claim waits only for plans that were there before it, so a stream of new ones cannot keep it from going on. A plan
-//! that meets a claim is not let in. It does not wait, because its caller may have another plan in flight for which the
-//! claim waits: it is told so and asks again when it has finished one, or waits when it has none
+//! A claim waits only for plans that entered before it, so a stream of new plans cannot delay it for ever. A plan that
+//! meets a claim is refused. The plan does not wait, because its caller may have another plan in flight for which the
+//! claim waits: the caller asks again when it has finished one of its plans, or waits when it has none
 //! ([`RangeLock::wait_free`]).
 //!
 //! # Which lock protects what
-//! [`RangeLock::enter`] is called with the file's run list locked, shared or not, and [`RangeLock::claim`] locks it for a
-//! change; so a plan is either there before the claim or finds it. Nothing is held while one waits. A claim and
-//! the plans that it waits for are counted in two phases: those that enter after it count in the other one. Entering and
-//! leaving allocate nothing and, with no claim about, take no lock.
+//! [`RangeLock::enter`] is called with the file's run list locked, shared or exclusively; [`RangeLock::claim`] locks it
+//! exclusively. So a plan either enters before the claim or meets it. No lock is held while a claim waits. Plans are
+//! counted in two phases: a claim flips the phase, so the plans that it waits for are counted in the old phase and
+//! plans that enter after it in the new one. Entering and leaving allocate nothing and, without a claim, take no lock.
 
 use crate::{Error, Result};
 use platter_device::sync::{Condvar, FILE, Mutex, RwLock};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::SeqCst};
 
-/// What a plan does with its range, and which plans a claim waits for.
+/// What a plan does with its range; for a claim, which plans it waits for and keeps out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// A plan that reads. A claim that waits for all plans, of either kind.
+    /// A plan that reads; a claim that excludes all plans, reads and writes.
     Read,
-    /// A plan that writes. A claim that waits for these only: reads of its range may go on.
+    /// A plan that writes; a claim that excludes only writes, while reads of its range go on.
     Write,
 }
 
-/// That a plan has entered. To be given to [`RangeLock::leave`].
+/// Proof that a plan has entered, to be given to [`RangeLock::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Pass(u8);
@@ -40,36 +41,37 @@ impl Pass {
         Pass(access as u8 * 2 + phase)
     }
 
-    /// For keeping it in a number.
+    /// The pass as a number, for [`Plan::notes`](crate::Plan::notes).
     pub fn into_bits(self) -> u64 {
         u64::from(self.0)
     }
 
-    /// What [`Pass::into_bits`] gave.
+    /// The pass that [`Pass::into_bits`] returned as a number.
     pub fn from_bits(bits: u64) -> Pass {
         Pass((bits & 3) as u8)
     }
 }
 
-/// See the module.
+/// The range lock of one open file; see the module.
 #[derive(Debug, Default)]
 pub struct RangeLock {
-    /// Plans that have entered, by [`Pass`].
+    /// The number of plans inside, by [`Pass`].
     inside: [AtomicUsize; 4],
-    /// In which phase the next plan counts, by [`Access`].
+    /// The phase (0 or 1) in which the next plan is counted, by [`Access`].
     phase: [AtomicU8; 2],
     /// Whether there is a claim.
     is_claimed: AtomicBool,
     claimed: Mutex<Option<(Range<u64>, Access)>>,
-    /// Told when a plan leaves while there is a claim, and when a claim ends.
+    /// Notified when a plan leaves while there is a claim, and when a claim ends.
     news: Condvar,
 }
 
 impl RangeLock {
-    /// Lets a plan in, which lies in a claim of its caller or in none. Called with the run list locked.
+    /// Lets a plan enter. `within` is the caller's own claim if it has one that contains the plan. Called with the run
+    /// list locked.
     ///
     /// # Errors
-    /// [`Error::Busy`] if it meets another caller's claim.
+    /// [`Error::Busy`] if the plan meets another caller's claim.
     #[inline]
     pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
         if within.is_none() && self.is_claimed.load(SeqCst) && self.meets_claim(&range, access) {
@@ -80,26 +82,27 @@ impl RangeLock {
         Ok(pass)
     }
 
-    /// Lets a plan out. Called with any lock held or none.
+    /// Counts a plan as finished. Called with any lock held or none.
     #[inline]
     pub fn leave(&self, pass: Pass) {
         let before = self.inside[usize::from(pass.0)].fetch_sub(1, SeqCst);
         assert!(before > 0, "a plan leaves a range that it has not entered");
-        // Whoever claims has said so before looking whether any are left.
+        // A claim sets `is_claimed` before it counts the plans inside, so it either sees this plan gone or is notified
+        // here.
         if before == 1 && self.is_claimed.load(SeqCst) {
             let _claimed = self.claimed.lock();
             self.news.notify_all();
         }
     }
 
-    /// Whether no plan is under way.
+    /// Whether no plan is in flight.
     pub fn is_quiet(&self) -> bool {
         self.inside.iter().all(|inside| inside.load(SeqCst) == 0)
     }
 
-    /// Waits until the caller has the range for itself that `range` names by the state of the file: plans that `waits_for`
-    /// says are finished, or do not meet it. `state` is the run list. Called without any lock, by a caller that has no
-    /// plan in flight on the file.
+    /// Claims a range and waits until the caller has it for itself: all plans that `waits_for` selects and that entered
+    /// before are finished. `range` computes the range from the locked run list `state`. Called without any lock, by a
+    /// caller that has no plan in flight on the file.
     pub fn claim<S>(
         &self,
         state: &RwLock<S, FILE>,
@@ -120,8 +123,8 @@ impl RangeLock {
         }
     }
 
-    /// Claims a range, for when the plans that this waits for are out of the way ([`Claim::wait`]). None if there is
-    /// another claim. Called with the run list locked for a change.
+    /// Registers a claim without waiting for older plans ([`Claim::wait`] does). `None` if there is another claim.
+    /// Called with the run list locked exclusively.
     fn try_claim(&self, range: Range<u64>, waits_for: Access) -> Option<Claim<'_>> {
         let mut claimed = self.claimed.lock();
         if claimed.is_some() {
@@ -135,7 +138,8 @@ impl RangeLock {
                 let phase = self.phase[access as usize].load(SeqCst);
                 let (now, next) = (Pass::new(access, phase), Pass::new(access, phase ^ 1));
                 older |= 1 << now.0;
-                // Nobody waited until a former claim's plans were gone: later ones cannot be told from them.
+                // If an earlier claim ended without waiting, plans from before it may still be counted in the other
+                // phase: then the phase cannot flip, and the claim waits for the plans of both.
                 match self.inside[usize::from(next.0)].load(SeqCst) {
                     0 => self.phase[access as usize].store(phase ^ 1, SeqCst),
                     _ => older |= 1 << next.0,
@@ -164,25 +168,26 @@ impl RangeLock {
     }
 }
 
-/// The range that a write has to have for itself where a file may end inside a sector: whole sectors, with the gap between
-/// `planned`, up to which something is planned or written, and the write, whose zeroes are written with it.
+/// The range that a write past the end of a file claims where the file may end inside a sector: whole sectors, from
+/// `planned` (the offset up to which the file is written or planned) if that is before the write, because the gap
+/// between is filled with zeroes together with the write.
 pub fn range_of_write(planned: u64, offset: u64, length: usize, sector: u32) -> Range<u64> {
     let mask = u64::from(sector) - 1;
     let end = offset.saturating_add(length as u64);
     planned.min(offset) & !mask..end.checked_add(mask).map_or(end, |end| end & !mask)
 }
 
-/// A range that is claimed. Given back when it is dropped.
+/// A claimed range. Dropping it ends the claim.
 #[derive(Debug)]
 #[must_use]
 pub struct Claim<'l> {
     lock: &'l RangeLock,
-    /// A bit for each [`Pass`] of the plans that were there before.
+    /// A bit for each [`Pass`] in which plans from before the claim are counted.
     older: u8,
 }
 
 impl Claim<'_> {
-    /// Waits until the plans that were there before are finished.
+    /// Waits until the plans that entered before the claim are finished.
     fn wait(&self) {
         let mut claimed = self.lock.claimed.lock();
         while (0..4).any(|pass| self.older & 1 << pass != 0 && self.lock.inside[pass].load(SeqCst) != 0) {
@@ -206,7 +211,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// Sees to it that a claim waits until `leave`, and no longer.
+    /// Asserts that a claim waits until `leave` was called, and no longer.
     fn waits_until(claim: Claim<'_>, leave: impl FnOnce()) {
         std::thread::scope(|scope| {
             let (done, is_done) = channel();

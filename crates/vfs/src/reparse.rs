@@ -12,18 +12,19 @@ pub const JUNCTION: u32 = 0xA000_0003;
 /// The tag of symbolic links that the Windows Subsystem for Linux makes where Windows could not follow them.
 pub const LINUX_SYMLINK: u32 = 0xA000_001D;
 
-/// Whether what has this tag is a symbolic link: a path, and no content.
+/// Whether a node with this reparse tag is a symbolic link, which has a target path and no content.
 pub fn is_link(tag: u32) -> bool {
     matches!(tag, SYMLINK | JUNCTION | LINUX_SYMLINK)
 }
 
-/// The reparse point of a symbolic link. Windows keeps the target twice: as it is followed, and as it is shown.
+/// The reparse point of a symbolic link. Windows stores the target twice: the substitute name, which is followed, and
+/// the print name, which is shown.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] if the target is empty or longer than 1024 UTF-16 units.
 pub fn link_to(target: &str) -> Result<Reparse> {
     let shown: Vec<u16> = target.encode_utf16().collect();
-    // Windows separates by backslashes; the other way round when it is read back.
+    // The substitute name separates by backslashes; [`target`] turns them back into slashes.
     let followed = shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit });
     if shown.is_empty() || shown.len() > 1024 {
         return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
@@ -41,10 +42,10 @@ pub fn link_to(target: &str) -> Result<Reparse> {
     Ok(Reparse { tag: SYMLINK, data })
 }
 
-/// Where a symbolic link, junction or mount point leads, as it is shown.
+/// The target of a symbolic link, junction or mount point: its print name if it has one.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] for other reparse points; [`Error::Damaged`] if no target is in it.
+/// [`Error::InvalidArgument`] for other reparse points; [`Error::Damaged`] if the data contains no target.
 pub fn target(point: &Reparse) -> Result<String> {
     let Reparse { tag, data } = point;
     match *tag {
@@ -52,7 +53,7 @@ pub fn target(point: &Reparse) -> Result<String> {
         tag if !is_link(tag) => return Err(Error::InvalidArgument("not a symbolic link")),
         _ => {}
     }
-    // A symbolic link says whether it is relative; a junction never is.
+    // The data of a symbolic link has a flags field ("relative") before the names; that of a junction has none.
     let names = if *tag == SYMLINK { 12 } else { 8 };
     let part = |at: usize| {
         let start = names + usize::from(u16_at(data, at));

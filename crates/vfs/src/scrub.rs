@@ -1,20 +1,20 @@
-//! What a scrub of a volume finds: everything that has a checksum is read and verified, and copies are compared.
+//! The options and the report of a scrub: everything that has a checksum is read and verified, and copies are compared.
 
 use crate::{Finding, Severity};
 use std::ops::Range;
 
-/// What to scrub, how fast, and what to do with what is lost.
+/// What a scrub reads, how fast, and what it does about lost data.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubOptions {
-    /// Bytes per second to read from each copy at most.
+    /// The most bytes per second to read from each copy.
     pub rate: Option<u64>,
-    /// Stop after about so many bytes of data, or of the device where copies are compared; [`ScrubReport::next`] says
-    /// where to go on.
+    /// Stop after about this many bytes of file data, or of the device where copies are compared; [`ScrubReport::next`]
+    /// then says where to continue.
     pub limit: Option<u64>,
-    /// Where to go on with the data: what an earlier report's [`ScrubReport::next`] said.
+    /// Where to continue with the file data: the [`ScrubReport::next`] of an earlier report.
     pub from: Option<String>,
-    /// Leave alone what has no checksum. Without this, the copies that a device keeps are compared from end to end, and
-    /// made alike where no checksum tells which is right.
+    /// Read only what has a checksum. Without this, the copies that a device keeps are also compared from end to end,
+    /// and made equal where no checksum tells which one is right.
     pub checksums_only: bool,
     /// Remove files and streams whose data is lost.
     pub salvage: bool,
@@ -23,13 +23,14 @@ pub struct ScrubOptions {
 /// A damaged range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
-    /// What kind it is, how bad, which file, and whether every copy is good again.
+    /// The kind and severity of the damage, the file concerned, and whether every copy is good again.
     pub finding: Finding,
-    /// Bytes of the file or stream that it concerns; `None` for metadata.
+    /// The damaged byte range of the file or stream; `None` for metadata.
     pub range: Option<Range<u64>>,
-    /// Where it stands on the volume, in bytes: the start of the range, whose parts may lie apart.
+    /// The place of the start of the range, in bytes from the start of the volume; the parts of the range may lie
+    /// apart.
     pub place: u64,
-    /// The device's copies that are damaged there, counted from 0.
+    /// The copies of the device that are damaged there, counted from 0.
     pub copies: Vec<usize>,
 }
 
@@ -38,32 +39,32 @@ pub struct Damaged {
 pub struct ScrubReport {
     /// Damaged ranges; at most [`ScrubReport::KEPT`] of them are kept.
     pub damaged: Vec<Damaged>,
-    /// How many were found, kept or not.
+    /// The number of damaged ranges found, kept or not.
     pub found: u64,
-    /// How many were repaired from another copy.
+    /// The number of damaged ranges repaired from another copy.
     pub repaired: u64,
-    /// Bytes of file data that no copy has any more.
+    /// Bytes of file data that are good in no copy.
     pub lost: u64,
     /// Bytes of metadata verified, in each copy.
     pub metadata: u64,
     /// Bytes of file data verified, in each copy.
     pub data: u64,
-    /// Bytes compared between the copies, whatever they hold.
+    /// Bytes compared between the copies, with or without checksums.
     pub compared: u64,
-    /// Copies that were verified.
+    /// The number of copies that were verified.
     pub copies: usize,
-    /// Where to go on, if the data was not scrubbed to its end. It means nothing to anyone but the format.
+    /// Where to continue, if the file data was not scrubbed to its end. Only the format can interpret it.
     pub next: Option<String>,
     /// Paths removed because their data is lost; a named stream is written `PATH:STREAM`.
     pub removed: Vec<String>,
     /// Paths that should have been removed, and why they could not be.
     pub stuck: Vec<(String, String)>,
-    /// Worst severity found, and neither repaired nor removed.
+    /// The worst severity among the damaged ranges that were neither repaired nor removed.
     pub remaining: Option<Severity>,
 }
 
 impl ScrubReport {
-    /// How many damaged ranges are kept: a badly damaged volume has millions.
+    /// The most damaged ranges that are kept: a badly damaged volume has millions.
     pub const KEPT: usize = 10_000;
 
     /// Adds a damaged range.
@@ -78,7 +79,8 @@ impl ScrubReport {
         }
     }
 
-    /// The exit code in the manner of `fsck(8)`: 0 nothing found, 1 all of it was dealt with, 4 damage is left.
+    /// The exit code in the manner of `fsck(8)`: 0 no damage found, 1 all damage was repaired or removed, 4 damage is
+    /// left.
     pub fn exit_code(&self) -> u8 {
         match self.remaining {
             Some(Severity::Inconsistent | Severity::DataLoss) => 4,

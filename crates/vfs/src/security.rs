@@ -4,10 +4,10 @@
 
 use crate::bytes::{put, u16_at, u32_at};
 
-/// Bytes of a descriptor before its first part.
+/// Bytes of the header of a descriptor, before its first part.
 const PARTS: usize = 20;
 
-/// A user or group of the NT authority: the numbers that follow `S-1-5-`.
+/// A security identifier of the NT authority, for a user or group: the numbers that follow `S-1-5-`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sid<'a>(pub &'a [u32]);
 
@@ -21,7 +21,7 @@ impl Sid<'_> {
     /// Authenticated Users, S-1-5-11.
     pub const AUTHENTICATED: Sid<'static> = Sid(&[11]);
 
-    /// As it stands in a descriptor.
+    /// The bytes of the identifier in a descriptor.
     pub fn bytes(self) -> Vec<u8> {
         let mut bytes = vec![1, self.0.len() as u8, 0, 0, 0, 0, 0, 5];
         bytes.extend(self.0.iter().flat_map(|number| number.to_le_bytes()));
@@ -29,23 +29,23 @@ impl Sid<'_> {
     }
 }
 
-/// An entry of an access list that allows something.
+/// An entry of an access control list that grants rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ace<'a> {
     /// [`Ace::HERE`], [`Ace::AND_BELOW`] or [`Ace::BELOW`].
     pub flags: u8,
-    /// What is allowed: a Windows access mask.
+    /// The rights that are granted: a Windows access mask.
     pub mask: u32,
-    /// To whom.
+    /// The user or group to whom they are granted.
     pub trustee: Sid<'a>,
 }
 
 impl Ace<'_> {
-    /// Only for what has the descriptor.
+    /// The entry applies only to the file or directory that has the descriptor.
     pub const HERE: u8 = 0;
-    /// For it, and inherited by files and directories in it.
+    /// The entry applies to the directory itself and is inherited by the files and directories in it.
     pub const AND_BELOW: u8 = 0x03;
-    /// Only inherited.
+    /// The entry is only inherited by the files and directories in the directory.
     pub const BELOW: u8 = 0x0B;
 
     /// All rights of a file.
@@ -65,7 +65,7 @@ impl Ace<'_> {
     }
 }
 
-/// A self-relative descriptor, its parts in the order of Windows: access list, owner, group.
+/// Returns a self-relative descriptor with its parts in the order that Windows uses: access control list, owner, group.
 pub fn descriptor(owner: Sid, group: Sid, allowed: &[Ace]) -> Vec<u8> {
     let entries: Vec<u8> = allowed.iter().flat_map(Ace::bytes).collect();
     let (owner, group) = (owner.bytes(), group.bytes());
@@ -82,8 +82,8 @@ pub fn descriptor(owner: Sid, group: Sid, allowed: &[Ace]) -> Vec<u8> {
     [bytes, entries, owner, group].concat()
 }
 
-/// What Windows gives a new volume's root, and what the directories in it inherit from that: everything for
-/// Administrators and the system, changes for those who are logged on, reading for Users.
+/// The descriptor that Windows gives the root of a new volume, and that the directories in the root inherit: full
+/// control for Administrators and the system, modification for authenticated users, reading for Users.
 pub fn directory_descriptor() -> Vec<u8> {
     let generic = |mask: u32, trustee| Ace { flags: Ace::BELOW, mask, trustee };
     let here = |mask, trustee| Ace { flags: Ace::HERE, mask, trustee };
@@ -99,7 +99,7 @@ pub fn directory_descriptor() -> Vec<u8> {
     descriptor(Sid::ADMINISTRATORS, Sid::SYSTEM, &allowed)
 }
 
-/// What a file inherits from [`directory_descriptor`].
+/// The descriptor that a file inherits from [`directory_descriptor`].
 pub fn file_descriptor() -> Vec<u8> {
     let rights = [
         (Ace::FULL, Sid::ADMINISTRATORS),
@@ -111,20 +111,20 @@ pub fn file_descriptor() -> Vec<u8> {
     descriptor(Sid::ADMINISTRATORS, Sid::SYSTEM, &allowed)
 }
 
-/// What the system keeps to itself: everything for it and for Administrators. With the root's it is the only descriptor
-/// that a new volume of Windows has.
+/// The descriptor of the system's own files: full control for the system and Administrators only. Apart from the root's
+/// it is the only descriptor on a new volume of Windows.
 pub fn system_descriptor() -> Vec<u8> {
     let rights = [Sid::SYSTEM, Sid::ADMINISTRATORS];
     let allowed = rights.map(|trustee| Ace { flags: Ace::HERE, mask: Ace::FULL, trustee });
     descriptor(Sid::ADMINISTRATORS, Sid::SYSTEM, &allowed)
 }
 
-/// What everything has that nobody gave rights of its own.
+/// The descriptors of files and directories to which nobody gave rights of their own.
 pub fn usual_descriptors() -> [Vec<u8>; 3] {
     [file_descriptor(), directory_descriptor(), system_descriptor()]
 }
 
-/// The hash by which NTFS and ReFS find a descriptor.
+/// The hash by which NTFS and ReFS look up a descriptor.
 pub fn descriptor_hash(descriptor: &[u8]) -> u32 {
     let words = descriptor.chunks(4).map(|word| {
         let mut whole = [0; 4];
@@ -134,9 +134,10 @@ pub fn descriptor_hash(descriptor: &[u8]) -> u32 {
     words.fold(0, |hash: u32, word| hash.rotate_left(3).wrapping_add(word))
 }
 
-/// Whether bytes are a self-relative descriptor whose parts lie in it. What they allow is not looked at.
+/// Whether the bytes are a self-relative descriptor whose parts lie within them. The rights that it grants are not
+/// examined.
 pub fn is_descriptor(bytes: &[u8]) -> bool {
-    /// Bit of its control: parts are named by their offsets.
+    /// Bit of the control field: the parts are given by their offsets.
     const SELF_RELATIVE: u16 = 0x8000;
     let sid = |at: usize| {
         let parts = bytes.get(at + 1).map_or(usize::MAX, |&parts| usize::from(parts));

@@ -1,4 +1,4 @@
-//! The contract.
+//! The contract that every file system keeps.
 
 use crate::blocking::{plan_when_free, read_in_steps};
 use crate::{
@@ -17,45 +17,45 @@ use std::sync::Arc;
 /// is gone: only then are its clusters freed. The root needs no counting.
 ///
 /// # Durability
-/// Nothing is promised to survive a power cut until [`FileSystem::sync`] or [`FileSystem::sync_all`] returns.
-/// After a cut the volume holds, for everything synced and not changed since, exactly what was synced; `check` with
-/// repair makes the rest consistent.
+/// Nothing is promised to survive a power cut until [`FileSystem::sync`] or [`FileSystem::sync_all`] returns. After a
+/// power cut, everything that was synced and not changed since is on the volume exactly as synced; `check` with repair
+/// makes everything else consistent.
 ///
 /// # Optional parts
-/// What a format cannot do answers [`Error::Unsupported`]; that is what the provided methods do.
-/// [`FileSystem::capabilities`] says so beforehand.
+/// A method for a feature that the format does not have returns [`Error::Unsupported`], which is what the provided
+/// methods do. [`FileSystem::capabilities`] tells beforehand which features there are.
 pub trait FileSystem: Send + Sync {
     /// The format's name, for error messages: "FAT32", "ReFS".
     fn format_name(&self) -> &'static str;
 
-    /// What the volume says of itself.
+    /// Label, identifier, version and other facts of the volume.
     fn info(&self) -> Result<VolumeInfo>;
 
-    /// What it can do.
+    /// The features and limits of the volume.
     fn capabilities(&self) -> &Capabilities;
 
-    /// The device below, on which plans are carried out.
+    /// The device of the volume, on which plans are carried out.
     fn device(&self) -> &Arc<dyn Device>;
 
-    /// A queue on the device below for at most `depth` plans in flight, for use by one thread. A format that puts new
-    /// data behind the last joins what different plans write there.
+    /// A queue on the volume's device for at most `depth` plans in flight, for use by one thread. For a format that
+    /// places new data behind the last written data, the queue joins the adjacent writes of different plans.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         Ok(self.device().queue(depth)?)
     }
 
-    /// Space in all and free, exact at this moment.
+    /// The total and the free space, exact at the time of the call.
     fn space(&self) -> Result<Space>;
 
-    /// Changes the label. An empty one removes it.
+    /// Changes the label. An empty string removes it.
     fn set_label(&self, label: &str) -> Result<()>;
 
     // Names
 
-    /// The node that `name` leads to in `directory`, by the volume's own case rule.
+    /// Returns the node that `name` leads to in `directory`, by the volume's own case rule.
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node>;
 
-    /// The same, if the directory has the name exactly so, in upper and lower case too: for those who take names that
-    /// differ in case alone for different ones.
+    /// The same as [`FileSystem::lookup`], but only if the case of the name matches too, for callers to whom names that
+    /// differ only in case are different.
     fn lookup_exact(&self, directory: Node, name: &Name) -> Result<Node>;
 
     /// Gives back `count` hand-outs of a node.
@@ -73,26 +73,26 @@ pub trait FileSystem: Send + Sync {
     /// Moves an entry, also to another directory. Renaming to the same name in other case changes the case.
     fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()>;
 
-    /// Gives a file a further name.
+    /// Gives a file a further name (a hard link).
     fn link(&self, _node: Node, _directory: Node, _name: &Name) -> Result<()> {
         self.unsupported("hard links")
     }
 
-    /// Makes a symbolic link to `target`, which is not looked at.
+    /// Makes a symbolic link to `target`, which need not exist and is not checked.
     fn symlink(&self, _directory: Node, _name: &Name, _target: &str) -> Result<Node> {
         self.unsupported("symbolic links")
     }
 
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     fn read_link(&self, _node: Node) -> Result<String> {
         self.unsupported("symbolic links")
     }
 
-    /// Appends up to `most` entries after `cursor` to `entries`; none are left when it appends none.
+    /// Appends up to `most` entries after `cursor` to `entries`. If it appends none, the listing is at its end.
     ///
-    /// Of a directory that is damaged in part, all that can be read is listed. The call that has nothing left to append
-    /// then fails and says what could not be read, so that whoever reads to the end knows that something is missing.
-    /// Each entry's cursor lies behind the one it was read from: a walk ends, whatever the directory holds.
+    /// Of a directory that is damaged in part, all readable entries are listed. The call at the end of the listing then
+    /// fails with the damage, so that a caller who reads to the end learns that entries are missing. Each entry's
+    /// cursor lies behind the cursor from which it was read, so a listing ends, whatever the directory holds.
     fn read_directory(
         &self,
         directory: Node,
@@ -101,7 +101,7 @@ pub trait FileSystem: Send + Sync {
         entries: &mut Vec<Entry>,
     ) -> Result<()>;
 
-    /// The directory that holds this directory; the root's is the root. For files: [`Error::NotADirectory`].
+    /// The parent of a directory; the root's is the root. For files: [`Error::NotADirectory`].
     fn parent(&self, directory: Node) -> Result<Node>;
 
     // Attributes
@@ -109,30 +109,31 @@ pub trait FileSystem: Send + Sync {
     /// A node's attributes.
     fn attributes(&self, node: Node) -> Result<Attributes>;
 
-    /// Changes attributes and returns them as they are now.
+    /// Changes attributes and returns all attributes as they are afterwards.
     fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes>;
 
-    /// Keeps when a node's content was last read, and nothing else: unlike [`FileSystem::set_attributes`] this is no change
-    /// of the node, whose time of change stays. A format that does not keep it so does nothing.
+    /// Sets the access time of a node and nothing else: unlike [`FileSystem::set_attributes`] this leaves the node's
+    /// time of change as it is. A format that cannot store the access time alone does nothing.
     fn note_access(&self, _node: Node, _at: Timestamp) -> Result<()> {
         Ok(())
     }
 
     // Data
 
-    /// Returns when no caller has a range of the node's content for itself: after [`Error::Busy`]. To be called without
-    /// a plan in flight on the node, for which that caller may be waiting.
+    /// Waits until no caller has claimed a range of the node's content; to be called after [`Error::Busy`], and without
+    /// a plan in flight on the node, because the claim may be waiting for that plan.
     fn wait_until_free(&self, _node: Node) {}
 
     /// First half of a read: fills `plan` with the device segments for `length` bytes from `offset`, or as many as
     /// there are before the end of the file. Both are multiples of the device's logical sector.
     ///
     /// # Errors
-    /// [`Error::Busy`] while another caller has part of the range for itself: see [`FileSystem::wait_until_free`].
+    /// [`Error::Busy`] while another caller has claimed part of the range: see [`FileSystem::wait_until_free`].
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()>;
 
-    /// Second half: `buffer` holds what the segments brought, or `done` is their failure. Verifies where the file has
-    /// checksums, fills holes with zeroes, and returns how many bytes of the buffer are the file's.
+    /// Second half of a read: `buffer` holds the data of the segments, or `done` is the error of the transfers.
+    /// Verifies the data where the file has checksums, fills holes with zeroes, and returns how many bytes of the
+    /// buffer belong to the file.
     fn finish_read(
         &self,
         plan: &mut Plan,
@@ -140,24 +141,24 @@ pub trait FileSystem: Send + Sync {
         done: platter_device::Result<()>,
     ) -> Result<usize>;
 
-    /// First half of a write of `data` at `offset`: allocates what is needed and fills `plan`. `offset` and the
-    /// length are multiples of the device's logical sector. Until the second half, a reader sees the old content
-    /// or, where clusters are overwritten in place, either.
+    /// First half of a write of `data` at `offset`: allocates what is needed and fills `plan`. `offset` and the length
+    /// are multiples of the device's logical sector. Until the second half, a reader sees the old content or, where
+    /// clusters are overwritten in place, the old or the new.
     ///
     /// # Errors
-    /// [`Error::Busy`] while another caller has part of the range for itself: see [`FileSystem::wait_until_free`].
+    /// [`Error::Busy`] while another caller has claimed part of the range: see [`FileSystem::wait_until_free`].
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()>;
 
-    /// Does what takes long with a planned request's data, such as checksums, for its second half to find done: with all
-    /// that is written while the device carries it out ([`Queue::submit_beside`]); with each part that was read, which
-    /// is `at` so many bytes in the buffer, while others are on their way ([`Queue::submit_in_parts`]). Not to call it
-    /// costs time alone.
+    /// Does the long computations on a planned request's data, such as checksums, ahead of its second half. For a write
+    /// it is called with all data while the device carries the write out ([`Queue::submit_beside`]); for a read it is
+    /// called with each part that has arrived, which begins at byte `at` of the buffer, while other parts are in flight
+    /// ([`Queue::submit_in_parts`]). If it is not called, the second half does the same work and takes longer.
     fn work_beside(&self, _plan: &mut Plan, _at: usize, _data: &[u8]) {}
 
-    /// Second half, with the same data: records what was written (size, extents, checksums, times), or undoes the first
-    /// half if `done` is a failure. Returns whether [`FileSystem::sync`] is needed before the data that the device has
-    /// made durable can be found after a power cut: `false` for clusters overwritten in place, if what leads to them is
-    /// durable itself.
+    /// Second half of a write, with the same data: records what was written (size, extents, checksums, times), or
+    /// undoes the first half if `done` is an error. Returns whether [`FileSystem::sync`] is needed before the data that
+    /// the device has made durable can be found after a power cut: `false` for clusters overwritten in place whose
+    /// metadata is durable already.
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool>;
 
     /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.
@@ -175,25 +176,26 @@ pub trait FileSystem: Send + Sync {
         })
     }
 
-    /// Writes all of `data` at any `offset`, extending the file as needed. Up to 1 MiB of whole clusters, or what lies in
-    /// one, is taken as a whole: refused for want of space, it has changed nothing. Of anything else a beginning may be
-    /// written then, as `write(2)` may do less than it was asked.
+    /// Writes all of `data` at any `offset`, extending the file as needed. A write of up to 1 MiB of whole clusters, or
+    /// within one cluster, is done as a whole: if it is refused for want of space, it has changed nothing. Of any other
+    /// write a beginning may have been written then, as `write(2)` may write less than it was asked.
     fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()>;
 
-    /// Allocates the range without changing its content; `keep_size` leaves the file's size alone. All of it or nothing.
+    /// Allocates clusters for the whole range or for none of it, without changing the content; with `keep_size` the
+    /// file's size stays as it is.
     ///
     /// # Errors
-    /// [`Error::NoSpace`]; [`Error::Unsupported`] for files of which every write takes new clusters, too.
+    /// [`Error::NoSpace`]; [`Error::Unsupported`] also for files of which every write takes new clusters.
     fn allocate(&self, _node: Node, _range: Range<u64>, _keep_size: bool) -> Result<()> {
         self.unsupported("preallocation")
     }
 
-    /// Makes the range read as zeroes and gives its whole clusters back.
+    /// Makes the range read as zeroes and frees its whole clusters.
     fn punch(&self, _node: Node, _range: Range<u64>) -> Result<()> {
         self.unsupported("holes in files")
     }
 
-    /// Where the file's content lies, in file order, gaps included as [`crate::Place::Hole`].
+    /// The extents of the file's content, in file order, gaps included as [`crate::Place::Hole`].
     fn extents(&self, node: Node) -> Result<Vec<Extent>>;
 
     /// Makes `length` bytes of `to` share the clusters of `from`. Offsets and length are multiples of the cluster.
@@ -208,7 +210,8 @@ pub trait FileSystem: Send + Sync {
         self.unsupported("named streams")
     }
 
-    /// The node of a named stream, for reading and writing like a file; made if `create` and not there.
+    /// Returns the node of a named stream, which is read and written like a file; with `create` a missing stream is
+    /// made.
     fn stream(&self, _node: Node, _name: &Name, _create: bool) -> Result<Node> {
         self.unsupported("named streams")
     }
@@ -235,40 +238,39 @@ pub trait FileSystem: Send + Sync {
 
     // Reparse points and security descriptors
 
-    /// A node's reparse point, in its own bytes. Those that are symbolic links have [`FileSystem::read_link`] too.
+    /// A node's reparse point, as raw bytes. For symbolic links see also [`FileSystem::read_link`].
     fn reparse_point(&self, _node: Node) -> Result<Option<Reparse>> {
         self.unsupported("reparse points")
     }
 
-    /// Gives a node a reparse point (`Some`) or takes it away (`None`). A file with content cannot become a symbolic
-    /// link.
+    /// Sets (`Some`) or removes (`None`) a node's reparse point. A file with content cannot become a symbolic link.
     fn set_reparse_point(&self, _node: Node, _point: Option<&Reparse>) -> Result<()> {
         self.unsupported("reparse points")
     }
 
-    /// Who may do what with a node: a self-relative Windows security descriptor.
+    /// The security descriptor of a node, in the self-relative form of Windows.
     fn security_descriptor(&self, _node: Node) -> Result<Vec<u8>> {
         self.unsupported("security descriptors")
     }
 
-    /// Gives a node another security descriptor. It is kept and not enforced.
+    /// Replaces the security descriptor of a node. It is stored but not enforced.
     fn set_security_descriptor(&self, _node: Node, _descriptor: &[u8]) -> Result<()> {
         self.unsupported("security descriptors")
     }
 
     // Integrity and snapshots
 
-    /// Whether a file's data is checksummed; for a directory, whether new entries inherit that.
+    /// Whether a file's data has checksums; for a directory, whether new entries inherit checksums.
     fn integrity(&self, _node: Node) -> Result<Integrity> {
         self.unsupported("integrity streams")
     }
 
-    /// Turns checksums on or off, also on a file that has data.
+    /// Turns checksums on or off, even on a file that has data.
     fn set_integrity(&self, _node: Node, _integrity: Integrity) -> Result<()> {
         self.unsupported("integrity streams")
     }
 
-    /// [`FileSystem::set_integrity`] that says how far it is, in bytes: a large file is read from end to end.
+    /// [`FileSystem::set_integrity`] with progress in bytes, since a large file is read from end to end.
     fn set_integrity_watched(&self, node: Node, integrity: Integrity, _watch: &dyn Progress) -> Result<()> {
         self.set_integrity(node, integrity)
     }
@@ -278,7 +280,7 @@ pub trait FileSystem: Send + Sync {
         self.unsupported("file snapshots")
     }
 
-    /// Keeps the file's present content under this name.
+    /// Makes a snapshot of the file's present content under this name.
     fn create_snapshot(&self, _node: Node, _name: &Name) -> Result<()> {
         self.unsupported("file snapshots")
     }
@@ -290,17 +292,18 @@ pub trait FileSystem: Send + Sync {
 
     // Durability
 
-    /// Returns when the node survives a power cut as it is now.
+    /// Makes the node durable: when this returns, the node survives a power cut as it was when the call began.
     fn sync(&self, node: Node, scope: SyncScope) -> Result<()>;
 
-    /// First half of a sync of writes that are planned and not finished, for those that need one
-    /// [beside](crate::SyncNeed::Beside) them: fills `buffer` with what tells of them, and `plan` with its place. The
-    /// caller carries it out like theirs, durable on the device, at the same time; so a write that waits until it is
-    /// durable waits no longer than one that needs no sync.
+    /// First half of a sync of writes that are planned and not finished, for those with
+    /// [`SyncNeed::Beside`](crate::SyncNeed): fills `buffer` with the log entry that describes the writes, and `plan`
+    /// with the entry's place. The caller writes the buffer like their data, durable on the device, and at the same
+    /// time; so a write that waits until it is durable waits no longer than one that needs no sync.
     ///
-    /// `false` if that cannot be now, or [work beside](FileSystem::work_beside) one of them is not done; then they need
-    /// [`FileSystem::sync`] when they are finished. Others that sync meanwhile wait a little for it to be finished, by
-    /// whichever thread; then they go on, and it is made durable once more when it is.
+    /// Returns `false` if such a sync is not possible now or the [work beside](FileSystem::work_beside) one of the
+    /// writes is not done; then the writes need [`FileSystem::sync`] when they are finished. Other callers that sync
+    /// meanwhile wait a little until this sync is finished, by whichever thread; if it is not finished by then they go
+    /// on without it, and the writes are made durable once more when it is.
     fn plan_sync(
         &self,
         _writes: &mut dyn Iterator<Item = &mut Plan>,
@@ -310,27 +313,28 @@ pub trait FileSystem: Send + Sync {
         Ok(false)
     }
 
-    /// Second half, after every one of the writes is finished: when it returns they survive a power cut. If one of
-    /// them failed, the others do.
+    /// Second half of a planned sync, after all its writes are finished: when it returns, the writes survive a power
+    /// cut. If one of them failed, the others do.
     fn finish_sync(&self, _plan: &mut Plan, _done: platter_device::Result<()>) -> Result<()> {
         Err(Error::InvalidArgument("no sync was planned"))
     }
 
-    /// Returns when the whole volume survives a power cut as it is now.
+    /// Makes the whole volume durable: when this returns, the volume survives a power cut as it was when the call
+    /// began.
     fn sync_all(&self) -> Result<()>;
 
     /// Syncs everything and marks the volume clean. Afterwards every change fails with [`Error::ReadOnly`].
     /// Dropping a volume without this leaves it as a power cut would.
     fn unmount(&self) -> Result<()>;
 
-    /// Refuses what the format does not have.
+    /// The error for a feature that the format does not have.
     #[doc(hidden)]
     fn unsupported_error(&self, what: &'static str) -> Error {
         Error::Unsupported { format: self.format_name(), what }
     }
 }
 
-/// Shorthand for the provided methods.
+/// Shorthand for the provided methods: returns [`FileSystem::unsupported_error`].
 trait Unsupported {
     fn unsupported<T>(&self, what: &'static str) -> Result<T>;
 }

@@ -1,4 +1,4 @@
-//! The words that all file systems share.
+//! The types that all file systems share.
 
 use crate::NameRules;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,19 +12,19 @@ impl Node {
     pub const ROOT: Node = Node(1);
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// It holds bytes.
+    /// A file, which holds bytes.
     File,
-    /// It holds names of other nodes.
+    /// A directory, which holds the names of other nodes.
     Directory,
-    /// It holds a path.
+    /// A symbolic link, which holds a path.
     SymbolicLink,
 }
 
-/// A point in time: seconds since 1970-01-01 00:00 UTC and nanoseconds (0 to 999,999,999) after that.
-/// Formats store what their precision holds and round down.
+/// A point in time: seconds since 1970-01-01 00:00 UTC and nanoseconds (0 to 999,999,999) after that. A format with a
+/// coarser precision rounds down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     /// Whole seconds; negative before 1970.
@@ -45,7 +45,7 @@ impl Timestamp {
         }
     }
 
-    /// The same units, rounded down; a time before 1601 becomes 0, one after `latest` that.
+    /// The time in units of 100 ns since 1601, rounded down and limited to the range from 0 to `latest`.
     pub fn to_file_time(self, latest: u64) -> u64 {
         let seconds = i128::from(self.seconds) + i128::from(TO_1970);
         let units = seconds * 10_000_000 + i128::from(self.nanoseconds / 100);
@@ -54,7 +54,7 @@ impl Timestamp {
 }
 
 impl Timestamp {
-    /// The time in the standard library's form, where that can hold it.
+    /// The time as the standard library represents it; `None` if that cannot hold it.
     pub fn to_system_time(self) -> Option<SystemTime> {
         let part = Duration::from_nanos(u64::from(self.nanoseconds));
         let whole = Duration::from_secs(self.seconds.unsigned_abs());
@@ -71,7 +71,7 @@ impl From<SystemTime> for Timestamp {
         match time.duration_since(UNIX_EPOCH) {
             Ok(after) => Timestamp::from(after),
             Err(before) => {
-                // Nanoseconds count forward from the second before.
+                // `nanoseconds` counts forward, so a fraction before 1970 belongs to the whole second before it.
                 let before = before.duration();
                 let part = before.subsec_nanos();
                 let whole = -(before.as_secs() as i64);
@@ -96,15 +96,15 @@ impl From<Duration> for Timestamp {
 pub struct DosFlags(pub u32);
 
 impl DosFlags {
-    /// Not to be changed or deleted.
+    /// The file must not be changed or deleted.
     pub const READ_ONLY: DosFlags = DosFlags(0x01);
-    /// Not listed by default.
+    /// The file is not listed by default.
     pub const HIDDEN: DosFlags = DosFlags(0x02);
-    /// Belongs to the operating system.
+    /// The file belongs to the operating system.
     pub const SYSTEM: DosFlags = DosFlags(0x04);
-    /// Changed since the last backup.
+    /// The file was changed since the last backup.
     pub const ARCHIVE: DosFlags = DosFlags(0x20);
-    /// The flags a user can set.
+    /// The flags that a user can set.
     pub const SETTABLE: DosFlags = DosFlags(0x27);
 
     /// Whether every flag of `other` is set here.
@@ -113,34 +113,34 @@ impl DosFlags {
     }
 }
 
-/// What is known about a node besides its content.
+/// The metadata of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What it is.
+    /// The kind of the node.
     pub kind: Kind,
     /// Size of the content in bytes; 0 for a directory.
     pub size: u64,
     /// Bytes taken on the volume, in whole clusters.
     pub allocated: u64,
-    /// How many names lead to it.
+    /// The number of names that lead to the node.
     pub links: u32,
-    /// Flags.
+    /// The attribute flags.
     pub flags: DosFlags,
-    /// When it was created, where the format keeps that.
+    /// When the node was created, where the format stores that.
     pub created: Option<Timestamp>,
-    /// When its content last changed.
+    /// When the content last changed.
     pub modified: Timestamp,
-    /// When its content was last read, where the format keeps that.
+    /// When the content was last read, where the format stores that.
     pub accessed: Option<Timestamp>,
-    /// When its attributes last changed, where the format keeps that.
+    /// When the attributes last changed, where the format stores that.
     pub changed: Option<Timestamp>,
 }
 
-/// New values for attributes; `None` leaves one as it is. A time that the format does not keep is ignored; one
-/// outside its range is set to the nearest it can hold.
+/// New values for attributes; `None` leaves an attribute as it is. A time that the format does not store is ignored;
+/// one outside the format's range is set to the nearest that the format can hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// New size: shorter cuts off, longer reads as zeroes.
+    /// New size: a shorter one truncates the file, a longer one extends it by zeroes.
     pub size: Option<u64>,
     /// New flags; those that are not [`DosFlags::SETTABLE`] are ignored.
     pub flags: Option<DosFlags>,
@@ -152,35 +152,37 @@ pub struct Change {
     pub accessed: Option<Timestamp>,
 }
 
-/// A place in a directory from which a listing can go on, also after entries were added or removed. An entry that was
-/// there all the while is listed exactly once. [`Cursor::START`] is before the first entry.
+/// A position in a directory from which a listing can continue, even after entries were added or removed. An entry that
+/// exists from the beginning to the end of the listing is listed exactly once. [`Cursor::START`] is before the first
+/// entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub u64);
 
 impl Cursor {
-    /// Before the first entry.
+    /// The position before the first entry.
     pub const START: Cursor = Cursor(0);
 }
 
 /// One line of a listing. "." and ".." are never listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// The name of the entry.
     pub name: crate::Name,
-    /// The node that looking it up would hand out, where that is known without. It is not handed out by this.
+    /// The node that [`lookup`](crate::FileSystem::lookup) would return, where the directory alone tells it. The
+    /// listing does not count as a hand-out of the node.
     pub node: Option<Node>,
-    /// What it leads to, as the directory knows it.
+    /// The attributes of the node, as far as the directory stores them.
     pub attributes: Attributes,
-    /// Where the listing goes on after it.
+    /// The position at which the listing continues after this entry.
     pub next: Cursor,
 }
 
-/// Where a part of a file is.
+/// The place of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On the device, from this offset in bytes.
+    /// On the device, from this offset in bytes on.
     Device(u64),
-    /// Nowhere: reads as zeroes.
+    /// A hole, without clusters: reads as zeroes.
     Hole,
     /// Allocated from this device offset, but reads as zeroes until written.
     Unwritten(u64),
@@ -188,53 +190,54 @@ pub enum Place {
     Resident,
 }
 
-/// A run of a file's content that lies together.
+/// A contiguous part of a file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Offset in the file in bytes.
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Where it is.
+    /// The place of the content.
     pub place: Place,
 }
 
 /// A named stream of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStream {
-    /// Its name, without the colon.
+    /// The name of the stream, without the colon.
     pub name: crate::Name,
-    /// Its size in bytes.
+    /// The size of the stream in bytes.
     pub size: u64,
 }
 
-/// What a file or directory is besides itself, to those who know the tag: a link, a placeholder.
+/// A reparse point: data on a file or directory that gives it another meaning to programs that understand its tag, such
+/// as a symbolic link or a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reparse {
-    /// What it means: a Windows reparse tag, never 0.
+    /// The Windows reparse tag, which tells the meaning of the data; never 0.
     pub tag: u32,
-    /// What belongs to that, at most 16 KiB: what follows tag and length in a Windows `REPARSE_DATA_BUFFER`.
+    /// The data for the tag, at most 16 KiB: the bytes after tag and length in a Windows `REPARSE_DATA_BUFFER`.
     pub data: Vec<u8>,
 }
 
-/// Whether a file's data is checksummed, and with what.
+/// The checksum settings of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Integrity {
-    /// Whether new data is checksummed (for a directory: whether new entries inherit that).
+    /// Whether new data gets checksums (for a directory: whether new entries inherit that).
     pub enabled: bool,
-    /// Whether a read that meets damage fails (true) or hands out what is there (false).
+    /// Whether a read that finds damage fails (true) or returns the damaged data (false).
     pub enforced: bool,
 }
 
-/// How a rename treats an entry that has the new name already.
+/// What a rename does with an entry that already has the new name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameFlags {
-    /// Replaces it, if both are files or the replaced one is an empty directory.
+    /// Replaces that entry, if both are files or that entry is an empty directory.
     #[default]
     Replace,
     /// Fails with [`crate::Error::Exists`].
     NoReplace,
-    /// The two change places.
+    /// Exchanges the two entries.
     Exchange,
 }
 
@@ -252,51 +255,53 @@ pub enum SyncScope {
 pub struct Space {
     /// Bytes per cluster.
     pub cluster: u64,
-    /// Clusters there are.
+    /// All clusters of the volume.
     pub total: u64,
     /// Clusters that are free.
     pub free: u64,
-    /// Of those, clusters that are kept for metadata, so that a full volume can still be changed: data cannot have them.
+    /// The part of the free clusters that is reserved for metadata, so that a full volume can still be changed; file
+    /// data cannot have these clusters.
     pub reserved: u64,
 }
 
-/// What a format can do; what it cannot is [`crate::Error::Unsupported`].
+/// The features and limits of a format; the methods of a missing feature return [`crate::Error::Unsupported`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// The largest file in bytes.
     pub largest_file: u64,
-    /// What it takes as a name.
+    /// The rules for names.
     pub names: NameRules,
     /// Precision of the modification time.
     pub modified_precision: Duration,
-    /// Precision of the creation time; `None` if it keeps none.
+    /// Precision of the creation time; `None` if the format stores none.
     pub created_precision: Option<Duration>,
-    /// Precision of the access time; `None` if it keeps none.
+    /// Precision of the access time; `None` if the format stores none.
     pub accessed_precision: Option<Duration>,
-    /// Several names for one file.
+    /// Whether a file can have several names.
     pub hard_links: bool,
-    /// Symbolic links.
+    /// Whether there are symbolic links.
     pub symbolic_links: bool,
-    /// Named streams.
+    /// Whether there are named streams.
     pub streams: bool,
-    /// Extended attributes.
+    /// Whether there are extended attributes.
     pub extended_attributes: bool,
-    /// Files with holes, and making new ones.
+    /// Whether files can have holes, and holes can be punched.
     pub sparse: bool,
-    /// Allocating ahead of writing.
+    /// Whether clusters can be allocated ahead of writing.
     pub preallocate: bool,
-    /// Data checksums.
+    /// Whether file data can have checksums.
     pub integrity: bool,
-    /// Clusters that several files share.
+    /// Whether several files can share clusters.
     pub clone: bool,
-    /// Exchanging two entries.
+    /// Whether a rename can exchange two entries.
     pub exchange: bool,
-    /// Whether opening a volume that was not closed puts right what was under way: by a log, or because nothing in use is
-    /// overwritten. Where it does not, writing to such a volume before a check may destroy files.
+    /// Whether opening a volume that was not cleanly unmounted makes it consistent, by replaying a log or because
+    /// nothing in use is ever overwritten. Where this is false, writing to such a volume before a check may destroy
+    /// files.
     pub recovers: bool,
 }
 
-/// What a volume says of itself.
+/// The label, identifier and other facts of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeInfo {
     /// The format's name with its version, for example "FAT32" or "ReFS 3.14".
@@ -307,19 +312,19 @@ pub struct VolumeInfo {
     pub identifier: String,
     /// Bytes per cluster.
     pub cluster: u64,
-    /// Whether it was not cleanly unmounted.
+    /// Whether the volume was not cleanly unmounted.
     pub dirty: bool,
     /// Further facts in the format's terms, for `info`: name and value.
     pub details: Vec<(&'static str, String)>,
 }
 
-/// Told how far a long operation is.
+/// Receives the progress of a long operation.
 pub trait Progress: Sync {
-    /// `done` of `total` units, doing `what`.
+    /// `done` of `total` units of the step `what` are complete.
     fn progress(&self, what: &'static str, done: u64, total: u64);
 }
 
-/// Progress that nobody watches.
+/// A [`Progress`] that ignores every report.
 pub struct Silent;
 
 impl Progress for Silent {
