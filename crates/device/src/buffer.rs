@@ -1,11 +1,11 @@
-//! Memory that any device can transfer to and from without a copy.
+//! Buffers: memory that any device can transfer to and from without a copy.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// An allocation that one buffer or several lie in.
+/// An allocation that contains one or several buffers.
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
@@ -15,7 +15,7 @@ struct Memory {
 const HUGE: usize = 2 << 20;
 
 impl Memory {
-    /// Memory of which `length` bytes are zeroed, and at least one page.
+    /// Allocates at least `length` bytes and at least one page; the first `length` bytes are zeroed.
     fn new(length: usize) -> Memory {
         let length = length.max(Buffer::ALIGNMENT);
         let alignment = if length < HUGE / 2 { Buffer::ALIGNMENT } else { HUGE };
@@ -25,12 +25,12 @@ impl Memory {
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         if alignment == HUGE {
-            // A transfer between scattered pages is cut where it has too many pieces for the device: how fast it is
-            // would depend on which pages were free. This is advice; where it is not taken everything works as well.
-            // SAFETY: the range is this allocation, and the advice does not change its content.
+            // A transfer to or from scattered pages is split where it has more pieces than the device takes, so its
+            // speed would depend on which pages were free. Huge pages avoid that. The call is advice only; everything
+            // works without it.
             unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
-        // SAFETY: `start` points to at least `length` bytes of memory that nobody else knows yet.
+        // SAFETY: `start` points to at least `length` bytes of memory that nothing else refers to yet.
         unsafe { start.as_ptr().write_bytes(0, length) };
         Memory { start, layout }
     }
@@ -43,21 +43,21 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: nothing is read or written through this type; it only frees the memory, once, from whichever thread.
+// SAFETY: nothing is read or written through this type; it only frees the memory, once, on any thread.
 unsafe impl Send for Memory {}
-// SAFETY: as above: a shared reference to it allows nothing.
+// SAFETY: as above: a shared reference to this type allows no access.
 unsafe impl Sync for Memory {}
 
 /// Owned, zero-initialised memory aligned to [`Buffer::ALIGNMENT`], as direct I/O wants it.
 pub struct Buffer {
     start: NonNull<u8>,
     length: usize,
-    /// Keeps the memory as long as a buffer lies in it.
+    /// Keeps the allocation alive as long as this buffer lies in it.
     _memory: Arc<Memory>,
 }
 
 impl Buffer {
-    /// The alignment of every buffer: the page, which no device's direct I/O exceeds on the systems supported.
+    /// The alignment of every buffer: one page, which direct I/O on no device of the supported systems exceeds.
     pub const ALIGNMENT: usize = 4096;
 
     /// A zeroed buffer of `length` bytes. A length of zero is allowed and allocates one page.
@@ -66,8 +66,8 @@ impl Buffer {
         Buffer { start: memory.start, length, _memory: memory }
     }
 
-    /// `count` zeroed buffers of `length` bytes each, next to each other in memory that is freed when the last of them
-    /// is dropped. If they are 1 MiB or more together, they are of huge pages where the system has these.
+    /// `count` zeroed buffers of `length` bytes each, next to each other in one allocation that is freed when the last
+    /// of them is dropped. If the allocation is 1 MiB or more, it uses huge pages where the system has them.
     pub fn several(count: usize, length: usize) -> Vec<Buffer> {
         let step = length.max(1).checked_next_multiple_of(Buffer::ALIGNMENT);
         let step = step.expect("a buffer fits the address space");
@@ -81,7 +81,8 @@ impl Buffer {
             .collect()
     }
 
-    /// Some of the bytes, without a reference to the others, which the kernel may be writing to.
+    /// Returns a part of the buffer without creating a reference to the other bytes, to which the kernel may be
+    /// writing.
     ///
     /// # Panics
     /// If the range does not lie in the buffer.
@@ -95,8 +96,8 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(range.start), range.len()) }
     }
 
-    /// Where some of the bytes lie, for the kernel to write to, without a reference to the others: it may be writing to
-    /// those already.
+    /// Returns the address of a part of the buffer, for the kernel to write to, without creating a reference to the
+    /// other bytes, to which the kernel may already be writing.
     ///
     /// # Panics
     /// If the range does not lie in the buffer.
@@ -106,7 +107,7 @@ impl Buffer {
             "a part of {} bytes: {range:?}",
             self.length
         );
-        // SAFETY: it lies in this buffer.
+        // SAFETY: the address lies in this buffer.
         unsafe { self.start.as_ptr().add(range.start) }
     }
 }
@@ -134,8 +135,8 @@ impl DerefMut for Buffer {
     }
 }
 
-// SAFETY: these bytes belong to this buffer alone, whoever else lies in the same allocation; references to them follow
-// the borrow rules of `Deref`.
+// SAFETY: these bytes belong to this buffer alone, even if other buffers lie in the same allocation; references to them
+// follow the borrow rules of `Deref`.
 unsafe impl Send for Buffer {}
 // SAFETY: as above: shared references only read.
 unsafe impl Sync for Buffer {}

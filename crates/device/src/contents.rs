@@ -1,15 +1,15 @@
-//! What a device seems to hold, told from the marks that formats leave and from its partition table.
+//! Recognises what a device seems to hold, by the signatures of formats and by its partition table.
 //!
-//! This is for not destroying things: it names what is there and makes no promise that it is in order.
+//! The answer serves to avoid overwriting something by mistake; a recognised content may still be damaged.
 
 use crate::marks::{HEAD, TAIL, marks, read_bytes};
 use crate::{Device, PartitionTable, Result, Scheme};
 
-/// What the first and last bytes of the device are known as, for example "an ext4 file system"; `None` if nothing is
-/// recognised.
+/// Returns what the first and last bytes of the device are recognised as, for example "an ext4 file system"; `None` if
+/// nothing is recognised.
 ///
 /// # Errors
-/// What reading the device gives.
+/// The errors of reading the device.
 pub fn contents(device: &dyn Device) -> Result<Option<String>> {
     let head = read_bytes(device, 0, HEAD.min(device.len()))?;
     let tail_length = TAIL.min(device.len());
@@ -17,7 +17,7 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
     if let Some(known) = marks(&head, &tail, device.len()) {
         return Ok(Some(known.to_string()));
     }
-    // A damaged table is a table all the same, so an error is no reason to write over it.
+    // A damaged partition table must not be overwritten by mistake either, so an error counts as content.
     Ok(match PartitionTable::read(device) {
         Ok(Some(table)) => {
             let count = table.partitions.len();

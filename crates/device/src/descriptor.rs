@@ -1,24 +1,24 @@
-//! An open file or block device: what transfers need of it, on whatever thread they are.
+//! An open file or block device, with everything that a transfer on any thread needs to know of it.
 
 use crate::{Buffer, Error, Operation, Result, Sectors};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// See the module.
+/// The open file with its geometry; shared by the threads of a queue.
 pub(crate) struct Descriptor {
     pub name: String,
     pub file: File,
     pub length: u64,
     pub sectors: Sectors,
-    /// Whether transfers go past the page cache.
+    /// Whether transfers bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Whether it is a block device.
+    /// Whether the file is a block device.
     pub block: bool,
     pub read_only: bool,
 }
 
 impl Descriptor {
-    /// Whether the kernel can transfer to this memory as it is.
+    /// Whether the kernel can transfer directly to or from this memory address, without a bounce buffer.
     pub fn suits(&self, memory: *const u8) -> bool {
         !self.direct || (memory as usize).is_multiple_of(self.sectors.logical as usize)
     }

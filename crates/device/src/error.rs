@@ -1,4 +1,4 @@
-//! What can go wrong below a file system.
+//! The errors of devices.
 
 use std::fmt;
 use std::io;
@@ -6,18 +6,18 @@ use std::io;
 /// The result of a device operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What was asked of a device.
+/// An operation of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Sectors to memory.
+    /// Read sectors into memory.
     Read,
-    /// Memory to sectors.
+    /// Write memory to sectors.
     Write,
     /// Make completed writes durable.
     Flush,
-    /// Give up a range's content.
+    /// Discard a range, whose content is no longer needed.
     Discard,
-    /// Open the device, or learn its size and sectors.
+    /// Open the device, or query its size and sectors.
     Open,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A device's refusal or failure. Offsets and lengths are bytes.
+/// The refusal or failure of a device operation. Offsets and lengths are in bytes.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,13 +42,13 @@ pub enum Error {
     Io {
         /// The device's name.
         device: Box<str>,
-        /// What was asked.
+        /// The operation that failed.
         operation: Operation,
-        /// Where.
+        /// Its offset.
         offset: u64,
-        /// How much.
+        /// Its length.
         length: u64,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// An offset or a length is not a multiple of the logical sector.
@@ -58,27 +58,27 @@ pub enum Error {
     Misaligned {
         /// The device's name.
         device: Box<str>,
-        /// What was asked.
+        /// The operation that was refused.
         operation: Operation,
-        /// Where.
+        /// Its offset.
         offset: u64,
-        /// How much.
+        /// Its length.
         length: u64,
-        /// The logical sector.
+        /// The logical sector of the device in bytes.
         sector: u32,
     },
-    /// A transfer reaches past the end.
+    /// A transfer reaches past the end of the device.
     #[error(
         "{device}: {operation} of {length} bytes at offset {offset} reaches past the end at {size} bytes"
     )]
     OutOfRange {
         /// The device's name.
         device: Box<str>,
-        /// What was asked.
+        /// The operation that was refused.
         operation: Operation,
-        /// Where.
+        /// Its offset.
         offset: u64,
-        /// How much.
+        /// Its length.
         length: u64,
         /// The device's size.
         size: u64,
@@ -89,33 +89,34 @@ pub enum Error {
         /// The device's name.
         device: Box<str>,
     },
-    /// Writing would destroy something the user did not name, or race with the kernel.
+    /// Writing would destroy something that the user did not name, or conflict with a use by the kernel.
     #[error("{device}: {reason}")]
     Protected {
         /// The device's name.
         device: Box<str>,
-        /// What stands in the way, for example "mounted at /home" or "holds an ext4 file system".
+        /// The reason, for example "mounted at /home" or "holds an ext4 file system".
         reason: String,
     },
-    /// Another process has locked it. Nothing good comes of writing beside it, so nobody is offered to.
+    /// Another process has locked the device. Writing beside that process would do damage, so no option overrides this
+    /// error.
     #[error("{device}: {who} works on it")]
     Locked {
         /// The device's name.
         device: Box<str>,
-        /// Who has: a process's number and name, or "another process".
+        /// The process that holds the lock: its number and name, or "another process".
         who: String,
     },
-    /// The text or the parameters that name a device make no sense.
+    /// The name or the parameters of a device are invalid.
     #[error("{device}: {reason}")]
     Unusable {
         /// The device's name.
         device: Box<str>,
-        /// What is wrong with it.
+        /// What is wrong with the name or the parameters.
         reason: String,
     },
 }
 
-/// What was asked, with place and length where it has any.
+/// The operation as text, with offset and length if it has any.
 fn transfer(operation: Operation, offset: u64, length: u64) -> String {
     match operation {
         Operation::Open | Operation::Flush => operation.to_string(),
@@ -124,7 +125,7 @@ fn transfer(operation: Operation, offset: u64, length: u64) -> String {
 }
 
 impl Error {
-    /// The failure of a system call.
+    /// An [`Error::Io`] for a failed system call.
     pub fn io(device: &str, operation: Operation, offset: u64, length: u64, source: io::Error) -> Error {
         Error::Io { device: device.into(), operation, offset, length, source }
     }

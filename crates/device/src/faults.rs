@@ -1,4 +1,4 @@
-//! A device that fails on purpose.
+//! A device with injected faults, for tests.
 
 mod again;
 
@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Which transfers a fault meets. Transfers of each operation are counted from 0; each piece of a batch and each
-/// segment of a queue's request is one. What breaks the contract of [`Device`] is refused and not counted.
+/// Selects the transfers that a fault affects. The transfers of each operation are counted from 0; each piece of a
+/// batch and each segment of a queue's request is one. A transfer that breaks the contract of [`Device`] is refused and
+/// not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
     operation: Operation,
@@ -33,22 +34,22 @@ enum Which {
 }
 
 impl When {
-    /// The `n`-th transfer of this operation, once.
+    /// The `n`-th transfer of this operation only.
     pub fn nth(operation: Operation, n: u64) -> When {
         When { operation, which: Which::Nth(n) }
     }
 
-    /// The `n`-th and every one after it.
+    /// The `n`-th transfer of this operation and every later one.
     pub fn from(operation: Operation, n: u64) -> When {
         When { operation, which: Which::From(n) }
     }
 
-    /// Each with a chance of one in `n`, as the seed says.
+    /// Each transfer of this operation with probability 1/`n`, decided by the seed.
     pub fn one_in(operation: Operation, n: u64) -> When {
         When { operation, which: Which::OneIn(n.max(1)) }
     }
 
-    /// Each that touches a byte of this range of the device.
+    /// Each transfer of this operation that touches a byte of this range of the device.
     pub fn within(operation: Operation, range: Range<u64>) -> When {
         When { operation, which: Which::Within(range.start, range.end) }
     }
@@ -64,42 +65,44 @@ impl When {
     }
 }
 
-/// What happens to a transfer.
+/// What a fault does to a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with [`Error::Io`], and nothing was transferred. A flush that fails made nothing durable, and a
-    /// later one does not make up for it: what a recording device had not flushed is lost when the power fails.
+    /// The transfer fails with [`Error::Io`] and nothing is transferred. A flush that fails makes nothing durable, and
+    /// a later flush does not make up for it: on a recording device, the writes that the failed flush should have made
+    /// durable are lost when the power fails.
     Fail,
-    /// A write fails when any of its sectors had been written, as the seed says. Anything else just fails.
+    /// A write fails after some of its sectors, chosen by the seed, were written. Any other operation just fails.
     Tear,
-    /// It is carried out so much later.
+    /// The transfer is delayed by this time.
     Delay(Duration),
-    /// It is carried out twice, one time after the other: a device on which one in nine does so is a tenth slower. A queue
-    /// that is opened while this is the only fault keeps as many requests in flight as the device below; it looks at the
-    /// first segment of a request.
+    /// The transfer is carried out twice, one after the other, which slows the device down in a known way. If every
+    /// fault of the device is of this kind, a queue keeps as many requests in flight as the device below; it selects
+    /// requests by their first segment.
     Again,
-    /// Bits are flipped on the way and nobody is told. A read leaves the medium as it is.
+    /// Bits are flipped in transit without an error. A read does not change the medium.
     Flip {
-        /// Which byte of the transfer; counted round if the transfer is shorter.
+        /// The number of the byte in the transfer, modulo the transfer's length.
         byte: u64,
-        /// Which of its bits.
+        /// The bits of the byte that are flipped.
         mask: u8,
     },
 }
 
-/// A device that passes everything on to another and makes it fail, the same way on every run with the same seed and
-/// the same order of transfers.
+/// A device that passes everything on to the device below and injects faults, the same on every run with the same seed
+/// and the same order of transfers.
 ///
-/// Every way in is covered: blocking calls, batches and queues. Faults are added with [`Faults::inject`] at any time;
-/// several may meet the same transfer and take effect in the order they were added.
+/// Blocking calls, batches and queues all meet the faults. Faults can be added with [`Faults::inject`] at any time;
+/// several may affect the same transfer and take effect in the order in which they were added.
 ///
-/// With [`Faults::recording`] the device below is only read: writes stay in a journal, and [`Faults::log`] shows what
-/// a power cut at any moment would have left. [`Log`] says what a power cut may and may not do. Copies of the device
-/// below are told apart where nothing was written; what the journal holds, a repair too, all of them show.
+/// With [`Faults::recording`] the device below is only read: writes stay in a journal, and [`Faults::log`] shows what a
+/// power cut at any moment would have left. [`Log`] defines what a power cut may and may not do. The copies of the
+/// device below differ only where nothing was written: what is in the journal, repairs included, reads the same from
+/// every copy.
 pub struct Faults {
     device: Arc<dyn Device>,
     seed: u64,
-    /// What a torn write keeps whole, in bytes.
+    /// The unit in bytes that a torn write leaves whole.
     grain: u64,
     journal: Option<Arc<Journal>>,
     rules: Mutex<Vec<(When, Fault)>>,
@@ -109,14 +112,14 @@ pub struct Faults {
 const COUNTED: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
 
 impl Faults {
-    /// Passes writes on to `device`. Torn writes keep physical sectors whole.
+    /// A device that passes writes on to `device`. Torn writes leave physical sectors whole.
     pub fn new(device: Arc<dyn Device>, seed: u64) -> Faults {
         let grain = Grain::Physical.bytes(device.sectors());
         Faults { device, seed, grain, journal: None, rules: Mutex::default(), counts: Default::default() }
     }
 
-    /// Keeps all writes in memory, for [`Faults::log`]; `device` is what they start from and must not change
-    /// meanwhile. Memory grows with every write. Discarded sectors read as rubbish.
+    /// A device that keeps all writes in memory, for [`Faults::log`]. `device` holds the initial content and must not
+    /// change meanwhile. Memory grows with every write. Discarded sectors read as a fixed non-zero pattern.
     pub fn recording(device: Arc<dyn Device>, seed: u64, grain: Grain) -> Faults {
         let journal = Some(Arc::new(Journal::new(device.clone(), grain)));
         Faults { grain: grain.bytes(device.sectors()), journal, ..Faults::new(device, seed) }
@@ -127,20 +130,20 @@ impl Faults {
         self.rules.lock().push((when, fault));
     }
 
-    /// Takes all faults away.
+    /// Removes all faults.
     pub fn heal(&self) {
         self.rules.lock().clear();
     }
 
-    /// How many transfers of this operation there were: the number that the next one gets.
+    /// The number of transfers of this operation so far, which is the number that the next one gets.
     pub fn count(&self, operation: Operation) -> u64 {
         self.counter(operation).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Flips bits of the byte at `offset` at rest. While recording, this counts as a durable write in the log.
+    /// Flips bits of the byte at `offset` on the medium. While recording, this counts as a durable write in the log.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], and what the device below answers.
+    /// [`Error::OutOfRange`], and the errors of the device below.
     pub fn flip(&self, offset: u64, mask: u8) -> Result<()> {
         let sector = u64::from(self.sectors().logical);
         let (start, at) = (offset / sector * sector, (offset % sector) as usize);
@@ -151,7 +154,7 @@ impl Faults {
         self.store(None, start, &data, true)
     }
 
-    /// The record of the run so far.
+    /// The log of the run so far.
     ///
     /// # Panics
     /// If the device was not made with [`Faults::recording`].
@@ -159,7 +162,7 @@ impl Faults {
         self.journal.as_ref().expect("a log is kept by a recording device").log()
     }
 
-    /// Whether there are faults, and all of them are [`Fault::Again`].
+    /// Whether there are faults and every one is [`Fault::Again`].
     fn only_repeats(&self) -> bool {
         let rules = self.rules.lock();
         !rules.is_empty() && rules.iter().all(|(_, fault)| *fault == Fault::Again)
@@ -170,7 +173,8 @@ impl Faults {
         Some(&self.counts[place])
     }
 
-    /// Counts a transfer, and waits or fails as the faults it meets say. The other faults are handed back.
+    /// Counts a transfer and applies the faults that delay it or make it fail. Returns the transfer's number and its
+    /// faults.
     fn meet(&self, operation: Operation, offset: u64, length: u64) -> Result<(u64, SmallVec<[Fault; 1]>)> {
         let counter = self.counter(operation).expect("only transfers are counted");
         let (number, met) = {
@@ -255,7 +259,7 @@ impl Faults {
         if durable { self.device.flush() } else { Ok(()) }
     }
 
-    /// Does what a request says. A durable write is no flush: it protects itself alone.
+    /// Carries out a request. A durable write is no flush: it makes only itself durable.
     fn carry_out(&self, request: &mut Request) -> Result<()> {
         for segment in &request.segments {
             let range = queue::buffer_range(self.name(), segment, request.buffer.len())?;

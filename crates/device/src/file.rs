@@ -12,15 +12,16 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whether transfers go past the operating system's page cache (`O_DIRECT`).
+/// Whether transfers bypass the operating system's page cache (`O_DIRECT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
     /// Through the page cache.
     #[default]
     Buffered,
-    /// Past it, or fail.
+    /// Direct I/O; opening fails where it is not possible.
     Direct,
-    /// Past it where the file system below can, otherwise through it. [`FileDevice::is_direct`] tells.
+    /// Direct I/O where the file system that holds the file can do it, otherwise through the page cache.
+    /// [`FileDevice::is_direct`] tells which.
     DirectIfPossible,
 }
 
@@ -29,27 +30,28 @@ pub enum Caching {
 pub struct FileOptions {
     /// Refuse writes.
     pub read_only: bool,
-    /// Page cache or not.
+    /// Whether to use the page cache.
     pub caching: Caching,
-    /// Claim it alone: fails while another process has locked it ([`Error::Locked`]), and for a block device (`O_EXCL`)
-    /// while it is mounted or otherwise claimed by the kernel.
+    /// Lock the file or device: opening fails while another process has locked it ([`Error::Locked`]), and for a block
+    /// device (`O_EXCL`) also while it is mounted or otherwise claimed by the kernel.
     pub exclusive: bool,
-    /// Claim it beside whatever the kernel has claimed a block device for. Locks of other processes still count.
+    /// Lock a block device even if the kernel has claimed it, for example by a mount. Locks of other processes still
+    /// count.
     pub beside_kernel: bool,
-    /// A file that stands for no disk: through the page cache it takes transfers of any length at any offset, which a
-    /// sector of 1 byte says. Past it, and for block devices, this means nothing.
+    /// For a file that is no disk image: with the page cache, transfers of any length at any offset are allowed, and
+    /// the sector size is 1 byte. With direct I/O and for block devices this option has no effect.
     pub bytewise: bool,
 }
 
 /// An image file or a block device.
 ///
-/// Batches and queues use io_uring where the kernel has it, and positional calls where not.
-/// Sector sizes of a block device are its own (`BLKSSZGET`, `BLKPBSZGET`). Those of an image file are 512 bytes, or
-/// what direct I/O on the file system that holds it asks for (`STATX_DIOALIGN`) if that is more.
+/// Batches and queues use io_uring where the kernel has it, and positional calls (`pread`, `pwrite`) elsewhere. The
+/// sector sizes of a block device are its own (`BLKSSZGET`, `BLKPBSZGET`). Those of an image file are 512 bytes, or the
+/// alignment that direct I/O on its file system needs (`STATX_DIOALIGN`) if that is more.
 pub struct FileDevice {
-    /// Queues on other threads share it.
+    /// The open file, shared with the threads of queues.
     pub(crate) descriptor: Arc<Descriptor>,
-    /// For batches.
+    /// The rings of batches.
     rings: uring::Pool,
 }
 
@@ -59,14 +61,14 @@ impl FileDevice {
         FileDevice::open_with(path.as_ref(), options, None, false)
     }
 
-    /// Makes an image file of `length` bytes, or sets an existing one to that length; new bytes are a hole that reads
-    /// as zeroes. Content that is there stays.
+    /// Makes an image file of `length` bytes, or sets the length of an existing one, whose content is kept; new bytes
+    /// are a hole that reads as zeroes.
     pub fn create(path: impl AsRef<Path>, length: u64, options: FileOptions) -> Result<FileDevice> {
         FileDevice::open_with(path.as_ref(), options, Some(length), false)
     }
 
-    /// Makes an image file of `length` bytes, a hole that reads as zeroes. Fails if there is anything of this name, were it
-    /// a symbolic link that leads nowhere.
+    /// Makes an image file of `length` bytes, a hole that reads as zeroes. Fails if the name exists, even as a dangling
+    /// symbolic link.
     pub fn create_new(path: impl AsRef<Path>, length: u64, options: FileOptions) -> Result<FileDevice> {
         FileDevice::open_with(path.as_ref(), options, Some(length), true)
     }
@@ -75,7 +77,7 @@ impl FileDevice {
         let name = path.display().to_string();
         let kind = std::fs::metadata(path).map(|data| data.file_type());
         if let Ok(kind) = kind {
-            // Before it is opened, since opening a FIFO waits for its other end.
+            // Checked before opening, because opening a FIFO waits for the other end.
             refuse_kind(&name, kind)?;
         }
         let block = kind.is_ok_and(|kind| kind.is_block_device());
@@ -95,7 +97,7 @@ impl FileDevice {
         FileDevice::of_file(file, name, direct, options, create)
     }
 
-    /// A device of an open file, or of an open block device, whose length is set first if one is given.
+    /// Makes a device from an open file or block device. If `set_length` is given, the length of a file is set first.
     pub(crate) fn of_file(
         file: File,
         name: String,
@@ -130,12 +132,12 @@ impl FileDevice {
         Ok(FileDevice { descriptor: Arc::new(descriptor), rings: uring::Pool::default() })
     }
 
-    /// Whether transfers go past the page cache.
+    /// Whether transfers bypass the page cache.
     pub fn is_direct(&self) -> bool {
         self.descriptor.direct
     }
 
-    /// Whether what lies here lies in a file: this is an image, or a loop device, which is one too.
+    /// Whether the content lies in a file: this is an image file, or a loop device, which maps one.
     ///
     /// Facts: loop devices have the major number 7 (Linux, `Documentation/admin-guide/devices.txt`).
     pub fn is_image(&self) -> bool {
@@ -150,7 +152,7 @@ impl FileDevice {
     }
 }
 
-/// Opens with direct I/O or without, as asked; tells which it was.
+/// Opens a file with direct I/O or without it, as `caching` says; returns whether it is direct.
 pub(crate) fn open_as(caching: Caching, open: impl Fn(bool) -> io::Result<File>) -> io::Result<(File, bool)> {
     match caching {
         Caching::Buffered => Ok((open(false)?, false)),
@@ -162,7 +164,7 @@ pub(crate) fn open_as(caching: Caching, open: impl Fn(bool) -> io::Result<File>)
     }
 }
 
-/// Refuses what is neither a file nor a block device, and says what it is.
+/// Refuses everything but a regular file or block device, with an error that names its type.
 fn refuse_kind(name: &str, kind: FileType) -> Result<()> {
     let what = match () {
         () if kind.is_file() || kind.is_block_device() => return Ok(()),
@@ -192,7 +194,7 @@ fn block_geometry(file: &File) -> io::Result<(u64, Sectors)> {
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
 const BLKDISCARD: libc::Ioctl = 0x1277;
 
-/// What direct I/O on an image file must be aligned to.
+/// The alignment that direct I/O on an image file needs, in bytes.
 fn direct_alignment(file: &File) -> u32 {
     // SAFETY: an all-zero statx is a valid value of that plain C structure.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
@@ -202,7 +204,7 @@ fn direct_alignment(file: &File) -> u32 {
         libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &raw mut stat)
     };
     let known = done == 0 && stat.stx_mask & libc::STATX_DIOALIGN != 0 && stat.stx_dio_offset_align > 0;
-    // Kernels that cannot tell (before 6.1) get the size that every disk and file system accepts.
+    // Kernels that do not report it (before 6.1) get an alignment that every disk and file system accepts.
     let alignment = if known { stat.stx_dio_offset_align } else { 4096 };
     alignment.clamp(512, 65536)
 }
@@ -262,7 +264,7 @@ impl Device for FileDevice {
         if self.descriptor.block || offset >= length {
             return offset.min(length);
         }
-        // Moves the file's own position, which nothing here uses.
+        // `seek` moves the file's own position, which no transfer uses.
         match rustix::fs::seek(&self.descriptor.file, SeekFrom::Data(offset)) {
             Ok(place) => place.min(length),
             Err(rustix::io::Errno::NXIO) => length,
@@ -296,7 +298,7 @@ impl Device for FileDevice {
             {
                 Err(Error::io(&self.descriptor.name, Operation::Discard, offset, length, error))
             }
-            // A device without the operation keeps its content, which the contract allows.
+            // A device without a discard operation keeps its content, which the contract allows.
             _ => Ok(()),
         }
     }

@@ -1,71 +1,76 @@
-//! Writes that follow each other on the device go to it as one, and requests that find it busy go to it together.
+//! A queue that joins adjacent small writes into one, and starts requests in groups while the device is busy.
 
 use crate::queue::{Completion, Kind, Queue, Request, Segment, Segments, Work};
 use crate::{Buffer, Result};
 
-/// Writes larger than this gain nothing from company, in bytes.
+/// The largest write, in bytes, that is joined with others: larger ones gain nothing.
 const SMALL: u32 = 64 << 10;
-/// The most bytes that go as one.
+/// The most bytes of a joined write.
 const LARGEST: u32 = 256 << 10;
-/// Gathered writes in flight at once, as a share of the queue's depth; what comes meanwhile is gathered for the next.
+/// Divides the queue's depth to give the most joined writes in flight; writes that arrive meanwhile are gathered for
+/// the next ones.
 const AHEAD: usize = 4;
-/// The most requests in one, as a share too. If one held all, the device would wait for the caller while it answers them,
-/// and then the caller for the device: at a depth of 32 on a loop device over memory, halves carry half as much again.
+/// Divides the queue's depth to give the most requests in one joined write. If one joined write held them all, the
+/// device would idle while the caller answers them, and then the caller while the device works: at a depth of 32 on a
+/// loop device over memory, this limit of half the depth gives half as much throughput again.
 const ROW: usize = 2;
-/// The least of both.
+/// The lower bound of both limits, however small the depth is.
 const LEAST: usize = 2;
-/// As many requests under way as this share of the depth keep the device busy, and so new ones may wait for company, up
-/// to the same share. Each call to the kernel costs an application that asks for one thing after the other, and a
-/// virtual disk is rung for each: by eights, 4 KiB reads at a depth of 32 cost less processor time than one by one.
-/// For more than [`SMALL`] bytes a call is little, and the device should not wait for the caller.
+/// Divides the queue's depth twice: if this share of the depth is in flight, the device counts as busy, and up to the
+/// same share of new requests is held back to be started together. Each call to the kernel costs an application that
+/// issues requests one by one, and a virtual disk gets a notification for each: started in groups of eight, 4 KiB reads
+/// at a depth of 32 take less processor time than one by one. For more than [`SMALL`] bytes a call costs little, and
+/// the device should not wait for the caller.
 const TOGETHER: usize = 4;
 
-/// Bytes of a part of a read that goes in parts: what is done with the last one is done while nothing is on its way, and
-/// each costs a call to the kernel.
+/// The length in bytes of the parts of a [divided read](Queue::submit_in_parts). The work on the last part is done
+/// while nothing is in flight, so parts should be small; but each costs a call to the kernel.
 const PART: u32 = 128 << 10;
 
-/// A queue that joins small writes which follow each other on the device, and starts requests together while it is busy.
+/// A queue that joins small adjacent writes, and starts requests in groups while the device is busy.
 ///
-/// For file systems that put new data behind the last: what an application scattered reaches the device as few large
-/// writes. A write that begins where the one before it ended is kept back until the caller waits, and then for as long
-/// as a quarter of the queue's depth of such writes is on its way; everything else goes on at once, and so does the first
-/// of a row. The wait is never for more writes to come, only for ones under way, so nothing is delayed on an idle device.
+/// It suits file systems that place new data behind the last written data: scattered writes of an application then
+/// reach the device as few large ones. A write that begins where the one before it ended is held back until the caller
+/// waits; then it is held back only while joined writes for a quarter of the queue's depth are in flight. All other
+/// requests are passed on at once, and so is the first write of a row. A write waits only for writes in flight, never
+/// for future ones, so nothing is delayed on an idle device.
 ///
-/// What goes on at once starts with the caller's next [`Queue::kick`], unless a quarter of the queue's depth is in flight
-/// before it: then up to a quarter starts together, unless it is large, and at the latest when the caller waits.
+/// A request that is passed on starts with the caller's next [`Queue::kick`], unless a quarter of the queue's depth is
+/// already in flight: then up to a quarter of the depth is started together, unless it is large, and at the latest when
+/// the caller waits.
 ///
-/// A read that goes [in parts](Queue::submit_in_parts) does so if it finds the device idle; else others are on their way
-/// while its content is looked at.
+/// A read [in parts](Queue::submit_in_parts) is divided only if the device is idle; otherwise other requests are in
+/// flight while the caller works on the content of a finished one.
 ///
-/// If a joined write fails, its parts are tried one by one: each learns its own outcome.
+/// If a joined write fails, its requests are repeated one by one, so that each gets its own result.
 pub struct Gather<'d> {
     below: Box<dyn Queue + 'd>,
-    /// Writes kept back, each beginning where the one before it ends.
+    /// Writes held back, each beginning where the one before it ends.
     row: Vec<Request>,
     /// Bytes in `row`.
     bytes: u32,
-    /// Rows that nothing more joins.
+    /// Complete rows of adjacent writes, to which no further write is added.
     ready: Vec<Vec<Request>>,
-    /// Where the last write ended.
+    /// The device offset at which the last write ended.
     end: u64,
-    /// What is in flight below, by tag.
+    /// The requests in flight below; the index is the tag below.
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// Gathered writes in flight.
+    /// The number of joined writes in flight.
     ahead: usize,
-    /// The most of them, and the most requests in one.
+    /// The most joined writes in flight, and the most requests in one joined write.
     most_ahead: usize,
     most_in_row: usize,
-    /// Requests below that it was not told to start yet, and their bytes.
+    /// Requests submitted below but not yet started, and their bytes.
     unstarted: usize,
     unstarted_bytes: u64,
-    /// The most of them, and the least under way beside them.
+    /// The most requests that stay unstarted, and the least number in flight for which they do.
     together: usize,
-    /// Requests of the caller in flight.
+    /// The number of the caller's requests in flight.
     in_flight: usize,
-    /// Memory for joined writes, used again.
+    /// Buffers for joined writes, for reuse.
     spare: Vec<Buffer>,
-    /// Memory for the parts of reads, used again.
+    /// A segment list for divided reads, for reuse.
     spare_parts: Segments,
     reaped: Vec<Completion>,
 }
@@ -73,16 +78,16 @@ pub struct Gather<'d> {
 /// A request in flight below.
 enum Slot {
     Free,
-    /// The caller's own, with its tag, and whether it was kept back.
+    /// A single request of the caller: its tag, and whether it had been held back.
     Single(u64, bool),
-    /// Several.
+    /// A joined write, with the caller's requests.
     Joined(Vec<Request>),
-    /// The caller's own in parts, with its tag and segments.
+    /// A divided read of the caller: its tag and its own segments.
     InParts(u64, Segments),
 }
 
 impl<'d> Gather<'d> {
-    /// Gathers what goes to `below`, a queue of this depth.
+    /// A gathering queue over `below`, which has this depth.
     pub fn new(below: Box<dyn Queue + 'd>, depth: usize) -> Gather<'d> {
         Gather {
             below,
@@ -105,7 +110,7 @@ impl<'d> Gather<'d> {
         }
     }
 
-    /// Hands a request on.
+    /// Submits a request to the queue below.
     fn send(&mut self, request: Request, slot: Slot) {
         let request = self.numbered(request, slot);
         self.unstarted += 1;
@@ -113,7 +118,7 @@ impl<'d> Gather<'d> {
         self.below.submit(request);
     }
 
-    /// The request under a tag of our own.
+    /// Gives the request the number of a free slot as its tag.
     fn numbered(&mut self, request: Request, slot: Slot) -> Request {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::Free);
@@ -123,12 +128,12 @@ impl<'d> Gather<'d> {
         Request { tag: number as u64, ..request }
     }
 
-    /// Notes that everything below starts.
+    /// Notes that every request below is being started.
     fn all_start(&mut self) {
         (self.unstarted, self.unstarted_bytes) = (0, 0);
     }
 
-    /// Keeps a request back if it may have company; else it is to go on.
+    /// Holds a write back if it can be joined with others; returns any other request, which is to be passed on.
     fn pass(&mut self, request: Request) -> Option<Request> {
         self.in_flight += 1;
         let write = match (request.kind, &request.segments[..]) {
@@ -152,7 +157,7 @@ impl<'d> Gather<'d> {
         None
     }
 
-    /// Nothing more joins the row.
+    /// Completes the present row: no further write is added to it.
     fn close(&mut self) {
         if !self.row.is_empty() {
             self.ready.push(std::mem::take(&mut self.row));
@@ -160,7 +165,7 @@ impl<'d> Gather<'d> {
         }
     }
 
-    /// Hands on what was kept back, as far as there is room ahead.
+    /// Submits the rows held back, as far as the limit on joined writes in flight allows.
     fn release(&mut self) {
         if self.ahead >= self.most_ahead {
             return;
@@ -200,7 +205,7 @@ impl<'d> Gather<'d> {
         }
     }
 
-    /// Sorts out what ended below; returns how many of the caller's requests did.
+    /// Processes the completions from below; returns how many of the caller's requests ended.
     fn reap(&mut self, done: &mut Vec<Completion>) -> usize {
         let before = done.len();
         for completion in std::mem::take(&mut self.reaped) {
@@ -240,7 +245,7 @@ impl<'d> Gather<'d> {
     }
 }
 
-/// Puts segments into the place of `parts`, those that are longer than one in several.
+/// Replaces the content of `parts` by the segments, dividing those that are longer than [`PART`].
 fn divide(segments: &Segments, parts: &mut Segments) {
     parts.clear();
     for segment in segments {
@@ -252,7 +257,7 @@ fn divide(segments: &Segments, parts: &mut Segments) {
     }
 }
 
-/// The bytes of a request of one segment.
+/// The data of a write with one segment.
 fn bytes(request: &Request) -> &[u8] {
     let segment = &request.segments[0];
     &request.buffer[segment.at as usize..][..segment.length as usize]
@@ -295,7 +300,8 @@ impl Queue for Gather<'_> {
         self.below.submit_in_parts(request)
     }
 
-    /// Starts what is not to wait for company; everything starts when the caller waits.
+    /// Starts the submitted requests, unless they are few and the device is busy. Everything starts when the caller
+    /// waits.
     fn kick(&mut self) -> Result<()> {
         let under_way = self.below.in_flight() - self.unstarted;
         let is_little = self.unstarted < self.together && self.unstarted_bytes <= u64::from(SMALL);
@@ -333,7 +339,7 @@ impl Queue for Gather<'_> {
 }
 
 impl Drop for Gather<'_> {
-    /// What was kept back is carried out like everything else that is in flight.
+    /// Writes held back are carried out, like everything in flight, before the queue is gone.
     fn drop(&mut self) {
         let mut done = Vec::new();
         while self.in_flight > 0 && self.wait(self.in_flight, &mut done).is_ok() {}

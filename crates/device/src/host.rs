@@ -1,4 +1,4 @@
-//! What Linux tells about files and disks, without privileges: mounts, swap, loop devices, hardware.
+//! Facts about files and disks that Linux shows to unprivileged processes: mounts, swap, loop devices, hardware.
 
 use rustix::fs::{major, makedev, minor};
 use std::ffi::OsString;
@@ -7,27 +7,28 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The type of the mounted file system that holds a path, for example `ext4`; `None` if that cannot be told.
+/// The type of the mounted file system that holds a path, for example `ext4`; `None` if it is unknown.
 pub fn host_file_system(path: &Path) -> Option<String> {
     let path = fs::canonicalize(path).ok()?;
-    // Of mounts on top of each other the last one is seen.
+    // Of several mounts on the same directory, the last one is visible.
     let mounts = Host::this().mounts();
     let holds = mounts.into_iter().filter(|mount| path.starts_with(&mount.point));
     holds.max_by_key(|mount| mount.point.components().count()).map(|mount| mount.kind)
 }
 
-/// What is known about a disk.
+/// The model and other properties of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hardware {
-    /// The model, as the disk gives it.
+    /// The model that the disk reports.
     pub model: Option<String>,
     /// Whether it has rotating platters.
     pub rotational: Option<bool>,
-    /// Version of its firmware, where the kernel knows it.
+    /// Version of its firmware, where the kernel shows it.
     pub firmware: Option<String>,
 }
 
-/// The disk that a block device is, or that the file system that holds a path is on; `None` if there is no one disk.
+/// The properties of the disk that a block device is or lies on, or that holds the file system of a path; `None` if
+/// there is no single disk.
 pub fn hardware(path: &Path) -> Option<Hardware> {
     let metadata = fs::metadata(path).ok()?;
     let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
@@ -37,25 +38,25 @@ pub fn hardware(path: &Path) -> Option<Hardware> {
     Some(Hardware {
         model: known("device/model"),
         rotational: read("queue/rotational").map(|value| value == "1"),
-        // NVMe drives have the first, those of SCSI and SATA the second.
+        // NVMe drives have `firmware_rev`, SCSI and SATA drives have `rev`.
         firmware: known("device/firmware_rev").or_else(|| known("device/rev")),
     })
 }
 
-/// Where a kernel shows what it knows: `/`, or a directory that a test made.
+/// The directory with the kernel's `proc` and `sys` trees: `/`, or one that a test made.
 pub(crate) struct Host {
     root: PathBuf,
 }
 
 /// One mount.
 pub(crate) struct Mount {
-    /// The device number, which for some file systems is not a disk's.
+    /// The device number; for some file systems it is not that of a disk.
     pub device: u64,
-    /// Where it is mounted.
+    /// The directory on which it is mounted.
     pub point: PathBuf,
     /// The file system's type.
     pub kind: String,
-    /// What is mounted: a device's path, where there is one.
+    /// The source of the mount: the path of a device, where there is one.
     pub source: PathBuf,
 }
 
@@ -69,13 +70,13 @@ impl Host {
         Host { root: root.to_path_buf() }
     }
 
-    /// What is mounted, in the order it was, as proc_pid_mountinfo(5) describes it.
+    /// The mounts in the order in which they were made, as proc_pid_mountinfo(5) describes them.
     pub fn mounts(&self) -> Vec<Mount> {
         let text = fs::read(self.root.join("proc/self/mountinfo")).unwrap_or_default();
         text.split(|&byte| byte == b'\n').filter_map(mount).collect()
     }
 
-    /// The paths that swap is on.
+    /// The paths of the swap areas.
     pub fn swaps(&self) -> Vec<PathBuf> {
         let text = fs::read(self.root.join("proc/swaps")).unwrap_or_default();
         let lines = text.split(|&byte| byte == b'\n').skip(1);
@@ -99,13 +100,13 @@ impl Host {
         loops
     }
 
-    /// The directory that describes a block device.
+    /// The directory in `/sys` that describes a block device.
     pub fn block(&self, device: u64) -> Option<PathBuf> {
         let name = format!("sys/dev/block/{}:{}", major(device), minor(device));
         fs::canonicalize(self.root.join(name)).ok()
     }
 
-    /// The directory that describes the disk that a block device is, or is a partition of.
+    /// The directory in `/sys` of the disk that a block device is, or is a partition of.
     fn disk(&self, device: u64) -> Option<PathBuf> {
         let block = self.block(device)?;
         if block.join("partition").exists() { Some(block.parent()?.to_path_buf()) } else { Some(block) }
@@ -126,7 +127,7 @@ fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t'))
 }
 
-/// One line: `36 35 98:0 /root /mount options [tags] - type source superoptions`.
+/// Parses one line: `36 35 98:0 /root /mount options [tags] - type source superoptions`.
 fn mount(line: &[u8]) -> Option<Mount> {
     let fields: Vec<&[u8]> = fields(line).collect();
     let end = fields.iter().position(|field| *field == b"-")?;
@@ -138,7 +139,8 @@ fn mount(line: &[u8]) -> Option<Mount> {
     })
 }
 
-/// A path as the kernel writes it: space, tab, newline and backslash are a backslash and three octal digits.
+/// Decodes a path as the kernel writes it, where space, tab, newline and backslash are a backslash and three octal
+/// digits.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,19 +1,19 @@
-//! Blocks: everything below a file system.
+//! Block devices: everything below a file system.
 //!
-//! A [`Device`] is a row of sectors that can be read, written, flushed and discarded from many threads at once.
-//! Image files and Linux block devices ([`FileDevice`]) and memory ([`MemoryDevice`]) are the real ones; the others
-//! wrap a device to show one part of it, to write down what it saw, or to make it fail, or several to keep the same
-//! content on each ([`Mirror`]).
+//! A [`Device`] is an array of sectors that can be read, written, flushed and discarded from many threads at once.
+//! Image files and Linux block devices ([`FileDevice`]) and memory ([`MemoryDevice`]) hold the content; the other
+//! devices wrap one, to show a part of it, to record its transfers or to make it fail, or combine several as copies of
+//! the same content ([`Mirror`]).
 //!
 //! There are two ways to do I/O. The blocking calls (`read_at`, `write_at` and their batches) suit metadata and
-//! people. A [`Queue`] keeps many requests in flight from a single thread; it owns each request's [`Buffer`] until it
-//! hands the completion back, so nothing here needs `unsafe` from a caller.
+//! interactive use. A [`Queue`] keeps many requests in flight from a single thread; it owns each request's [`Buffer`]
+//! until it returns the completion, so no caller needs `unsafe`.
 //!
-//! This crate knows nothing about files inside a device, and it is the only one that contains `unsafe` code.
+//! This crate does not interpret the file systems on a device. It is the only crate that contains `unsafe` code.
 //!
 //! # Example
 //!
-//! A device of one's own is what keeps sectors; nine methods make it. Everything here and above works on it.
+//! A custom device has to implement nine methods; everything in this crate and above then works on it.
 //!
 //! ```
 //! use platter_device::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
@@ -125,13 +125,13 @@ pub use undo::{Restored, UndoDevice, UndoFile};
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Sector sizes of a device, in bytes. Both are powers of two from 512 to 65,536, and `physical >= logical`; or both are
-/// 1, for a file that stands for no disk ([`FileOptions::bytewise`]).
+/// Sector sizes of a device, in bytes. Both are powers of two from 512 to 65,536, and `physical >= logical`; or both
+/// are 1, for a file that is no disk image ([`FileOptions::bytewise`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sectors {
     /// The unit of addressing: offsets and lengths of every transfer are multiples of it.
     pub logical: u32,
-    /// The unit the medium writes without a read-modify-write of its own; also what a power cut keeps whole.
+    /// The unit that the medium writes without a read-modify-write of its own, and that a power cut leaves whole.
     pub physical: u32,
 }
 
@@ -142,7 +142,7 @@ impl Sectors {
     pub const LARGE: Sectors = Sectors { logical: 4096, physical: 4096 };
 }
 
-/// A row of sectors, usable from many threads at once.
+/// An array of sectors, usable from many threads at once.
 ///
 /// Every offset and length must be a multiple of [`Sectors::logical`] and lie inside [`Device::len`]; otherwise the
 /// call fails with [`Error::Misaligned`] or [`Error::OutOfRange`] and nothing is transferred. Buffers may lie at any
@@ -152,7 +152,7 @@ impl Sectors {
 /// [`Request::durable`]. Before that, a power cut may keep any part of it, sector by sector, in any order relative to
 /// other unflushed writes. Overlapping transfers in flight together have no defined order.
 pub trait Device: Send + Sync {
-    /// What a person calls this device: a path, `mem:64M`, or the name of the device it wraps.
+    /// The name for error messages: a path, `mem:64M`, or the name of the device that this one wraps.
     fn name(&self) -> &str;
 
     /// Size in bytes, a multiple of the logical sector.
@@ -166,13 +166,13 @@ pub trait Device: Send + Sync {
     /// Sector sizes.
     fn sectors(&self) -> Sectors;
 
-    /// Where what can be read ends: before [`Device::len`] on a device that was cut off, of which all is shown that was
-    /// there once ([`Partition::reaching`]).
+    /// The offset up to which the device can be read. It is less than [`Device::len`] on a truncated device that is
+    /// shown at its original length ([`Partition::reaching`]).
     fn end(&self) -> u64 {
         self.len()
     }
 
-    /// Why the device is only read, if it is, as the end of a sentence.
+    /// The reason why the device is read-only, as the end of a sentence; `None` if it is writable.
     fn why_read_only(&self) -> Option<String> {
         let missing = self.len().saturating_sub(self.end());
         match (missing, self.read_only()) {
@@ -205,58 +205,60 @@ pub trait Device: Send + Sync {
         writes.iter().try_for_each(|(offset, data)| self.write_at(*offset, data))
     }
 
-    /// How many copies of its content the device keeps, at least 1. The number never changes; a copy that can no
-    /// longer be used keeps its place.
+    /// How many copies of its content the device keeps, at least 1. The number never changes; a copy that is out of
+    /// service keeps its number.
     ///
-    /// A file system whose checksums tell good bytes from damaged ones finds the good ones with [`Device::read_copy`]
-    /// and puts the damage right with [`Device::repair_copy`]. To everyone else the copies are one device.
+    /// A file system with checksums finds a good copy of damaged data with [`Device::read_copy`] and repairs the
+    /// damaged copy with [`Device::repair_copy`]. To all other callers the copies are one device.
     fn copies(&self) -> usize {
         1
     }
 
-    /// Fills `buffer` from `offset` of one copy, counted from 0, and of no other.
+    /// Fills `buffer` from `offset` of one given copy, counted from 0.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if there is no such copy or it is out of service, and what [`Device::read_at`] gives.
+    /// [`Error::Unusable`] if there is no such copy or it is out of service, and the errors of [`Device::read_at`].
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_copy(self.name(), copy, self.copies())?;
         self.read_at(offset, buffer)
     }
 
-    /// Writes `data`, which another copy holds at `offset`, over what is damaged there in this one. Volatile until
-    /// [`Device::flush`]. Whoever calls makes sure that nobody writes to the range meanwhile: `data` would be old.
+    /// Writes `data`, which was read from another copy at `offset`, over the damaged data in this copy. Volatile until
+    /// [`Device::flush`]. The caller makes sure that the range is not written meanwhile, which would make `data`
+    /// outdated.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if there is no such copy or it is out of service, and what [`Device::write_at`] gives.
+    /// [`Error::Unusable`] if there is no such copy or it is out of service, and the errors of [`Device::write_at`].
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
         check_copy(self.name(), copy, self.copies())?;
         self.write_at(offset, data)
     }
 
-    /// The first place from `offset` on that may read as anything but zeroes; [`Device::len`] if there is none. For who
-    /// reads a whole device, of which most may never have been written. A device that cannot tell answers `offset`.
+    /// Returns the first offset from `offset` on that may read as anything but zeroes; [`Device::len`] if there is
+    /// none. It lets a caller that reads a whole device skip parts that were never written. A device that does not know
+    /// returns `offset`.
     fn next_data(&self, offset: u64) -> u64 {
         offset.min(self.len())
     }
 
-    /// Returns when every write that had completed before the call survives a power cut.
+    /// Makes durable every write that completed before the call: when it returns, they survive a power cut.
     fn flush(&self) -> Result<()>;
 
-    /// Tells the device that the content of this range is no longer needed. What it reads as afterwards is
-    /// unspecified. A device that has no such operation does nothing and succeeds.
+    /// Tells the device that the content of this range is no longer needed. What the range reads as afterwards is
+    /// unspecified. A device without such an operation does nothing and succeeds.
     fn discard(&self, offset: u64, length: u64) -> Result<()>;
 
     /// A queue for at most `depth` requests in flight at once, for use by one thread.
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>>;
 
-    /// The time, as a duration since 1970-01-01 00:00 UTC. A device that models time answers in virtual time, so
-    /// that whoever asks here gives the same bytes and figures on every run.
+    /// The time since 1970-01-01 00:00 UTC. A device that models time returns virtual time, so that everything that
+    /// takes its time from here is the same on every run.
     fn now(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 }
 
-/// Refuses a copy that is not there.
+/// Refuses the number of a copy that does not exist.
 pub(crate) fn check_copy(device: &str, copy: usize, copies: usize) -> Result<()> {
     if copy < copies {
         return Ok(());

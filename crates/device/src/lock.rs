@@ -1,9 +1,9 @@
-//! Locks by which programs that work on an image or a block device know of each other.
+//! Locks that keep programs from working on the same image or block device at once.
 //!
-//! Facts: flock(2), fcntl(2) (*open file description locks*, which are those of fcntl that end with the file and not with
-//! the process). ntfs-3g and QEMU lock images by fcntl, and so does this, so that each sees the other. udev takes a
-//! shared flock(2) on a block device while it looks at it (systemd, "Locking Block Device Access"), so one on a block
-//! device tells of nobody who writes.
+//! Facts: flock(2), fcntl(2) (*open file description locks*, which end when the file is closed and not with the
+//! process). ntfs-3g and QEMU lock images with fcntl, and so does this module, so that each sees the locks of the
+//! others. udev takes a shared flock(2) on a block device while it examines the device (systemd, "Locking Block Device
+//! Access"), so a flock on a block device does not mean that somebody writes to it.
 
 use crate::{Error, Result};
 use rustix::fs::{FlockOperation, OFlags};
@@ -13,14 +13,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Claims a file or block device until it is closed: to write to it alone, or to read it while nobody writes.
+/// Locks a file or block device until it is closed: exclusively for writing, or shared with other readers if
+/// `read_only`.
 ///
 /// # Errors
-/// [`Error::Locked`] if another process has, with its name where the kernel tells it.
+/// [`Error::Locked`] if another process has a conflicting lock, with that process's name where the kernel tells it.
 pub(crate) fn lock(file: &File, name: &str, is_block: bool, read_only: bool) -> Result<()> {
     let locked = |who: String| Err(Error::Locked { device: name.into(), who });
     let kind = if read_only { libc::F_RDLCK } else { libc::F_WRLCK };
-    // A file system without locks protects nobody, which is no reason to refuse.
+    // A file system that does not support locks is no reason to refuse.
     if fcntl(file, libc::F_OFD_SETLK, kind).is_err_and(|error| is_conflict(&error)) {
         return locked(holder(file, kind));
     }
@@ -34,7 +35,8 @@ pub(crate) fn lock(file: &File, name: &str, is_block: bool, read_only: bool) -> 
     Ok(())
 }
 
-/// Whether a process has claimed an image file or block device, to write to it or to read it while nobody writes.
+/// Whether another process has locked an image file or block device, for writing or for reading, or the kernel has
+/// claimed it, for example by a mount.
 pub fn is_claimed(path: &Path) -> bool {
     let Ok(kind) = std::fs::metadata(path).map(|data| data.file_type()) else { return false };
     let is_block = kind.is_block_device();
@@ -61,9 +63,9 @@ fn is_conflict(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES))
 }
 
-/// Who holds a lock that stands in the way.
+/// The process that holds a conflicting lock.
 fn holder(file: &File, kind: libc::c_int) -> String {
-    // The kernel gives -1 for a lock that belongs to no process but to an open file.
+    // The kernel reports -1 for a lock that belongs to an open file and not to a process.
     let process = fcntl(file, libc::F_OFD_GETLK, kind).map_or(0, |held| held.l_pid);
     match std::fs::read_to_string(format!("/proc/{process}/comm")) {
         Ok(program) if process > 0 => format!("process {process} ({})", program.trim_end()),
@@ -71,7 +73,7 @@ fn holder(file: &File, kind: libc::c_int) -> String {
     }
 }
 
-/// Asks for a lock on the whole file, or who has one.
+/// Takes a lock on the whole file, or queries who holds one.
 fn fcntl(file: &File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::flock> {
     // SAFETY: an all-zero flock is a valid value of that plain C structure: the whole file, and no process, as the
     // commands for open file descriptions want it.

@@ -1,18 +1,18 @@
-//! Marks that formats leave in fixed places. The places are those that the formats' own public documentation gives.
+//! Signatures by which formats are recognised, at the offsets that the formats' own public documentation gives.
 
 use crate::{Device, Result};
 
-/// Whether a sector is the boot sector of a volume. The sector of a partition table ends in the same two bytes.
+/// Whether a sector is the boot sector of a volume and not a partition table, whose sector ends in the same two bytes.
 pub(crate) fn is_boot_sector(sector: &[u8]) -> bool {
     boot_sector(sector).is_some()
 }
 
-/// The last mark looked for at the start: ZFS's ring of uberblocks ends there.
+/// The number of bytes examined at the start of a device: ZFS's ring of uberblocks ends there.
 pub(crate) const HEAD: u64 = 256 << 10;
-/// The first mark looked for at the end: md's oldest superblock, at most 128 KiB before it.
+/// The number of bytes examined at the end of a device: md's oldest superblock begins at most this far before the end.
 pub(crate) const TAIL: u64 = 128 << 10;
 
-/// What the first and last bytes of a device of so many bytes are known as.
+/// What the first and last bytes of a device of `length` bytes are recognised as.
 pub(crate) fn marks(head: &[u8], tail: &[u8], length: u64) -> Option<&'static str> {
     boot_sector(head).or_else(|| fixed(head)).or_else(|| ext(head)).or_else(|| other(head, tail, length))
 }
@@ -39,7 +39,7 @@ fn boot_sector(head: &[u8]) -> Option<&'static str> {
     if let Some((_, known)) = NAMES.iter().find(|(name, _)| at(head, 3, name)) {
         return Some(known);
     }
-    // FAT has no mark of its own: every field of its parameter block must be one the format allows.
+    // FAT has no signature: every field of its parameter block must have a value that the format allows.
     let byte = |position: usize| head.get(position).copied().unwrap_or(0);
     let plausible = matches!(u16_at(head, 11), 512 | 1024 | 2048 | 4096)
         && byte(13).is_power_of_two()
@@ -50,7 +50,7 @@ fn boot_sector(head: &[u8]) -> Option<&'static str> {
     plausible.then_some("a FAT file system")
 }
 
-/// Marks of one place each.
+/// Signatures at a fixed offset.
 fn fixed(head: &[u8]) -> Option<&'static str> {
     const MARKS: [(usize, &[u8], &str); 34] = [
         (0, b"XFSB", "an XFS file system"),
@@ -98,7 +98,7 @@ fn fixed(head: &[u8]) -> Option<&'static str> {
 fn ext(head: &[u8]) -> Option<&'static str> {
     const SUPERBLOCK: usize = 0x400;
     const HAS_JOURNAL: u32 = 0x4;
-    // Extents, 64 bit, flexible groups: what only ext4 has.
+    // Extents, 64 bit and flexible groups: features that only ext4 has.
     const EXT4_ONLY: u32 = 0x40 | 0x80 | 0x200;
     if !at(head, SUPERBLOCK + 0x38, b"\x53\xEF") {
         return None;
@@ -114,9 +114,9 @@ fn ext(head: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Marks whose place depends on something.
+/// Signatures whose offset depends on the page size, the device's length or the like.
 fn other(head: &[u8], tail: &[u8], length: u64) -> Option<&'static str> {
-    // The mark of swap ends the first page, whose size is the machine's that made it.
+    // The signature of swap space ends its first page, whose size is that of the machine that made it.
     let swap = [4096, 8192, 16384, 65536]
         .into_iter()
         .any(|page| at(head, page - 10, b"SWAPSPACE2") || at(head, page - 10, b"SWAP-SPACE"));
@@ -131,7 +131,7 @@ fn other(head: &[u8], tail: &[u8], length: u64) -> Option<&'static str> {
     if (0..128).any(|slot| uberblock((128 + slot) << 10)) {
         return Some("a ZFS pool member");
     }
-    // Positions from the end, as places in `tail`.
+    // Converts a distance from the end of the device to an index in `tail`.
     let from_end = |distance: u64| (tail.len() as u64).checked_sub(distance).map(|place| place as usize);
     let raid = b"\xFC\x4E\x2B\xA9";
     let oldest = length % (64 << 10) + (64 << 10);
@@ -142,7 +142,7 @@ fn other(head: &[u8], tail: &[u8], length: u64) -> Option<&'static str> {
     from_end(512).is_some_and(|place| at(tail, place, b"conectix")).then_some("a VHD disk image")
 }
 
-/// Reads any bytes of a device, whatever its sectors.
+/// Reads any byte range of a device, by whole sectors.
 pub(crate) fn read_bytes(device: &dyn Device, offset: u64, length: u64) -> Result<Vec<u8>> {
     let sector = u64::from(device.sectors().logical);
     let start = offset / sector * sector;

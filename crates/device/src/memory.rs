@@ -3,16 +3,16 @@
 use crate::sync::RwLock;
 use crate::{Device, Error, Immediate, Operation, Queue, Result, Sectors, check_transfer};
 
-/// Bytes per lock: large enough that one lock covers nearly every transfer, small enough that threads rarely meet.
+/// Bytes per lock: large enough that one lock covers nearly every transfer, small enough that threads rarely contend.
 const CHUNK: usize = 1 << 20;
 
-/// A device whose sectors live in memory. Memory is taken chunk by chunk as it is written, unless the device is
-/// [`MemoryDevice::provided`]; what was never written, or was discarded in whole chunks, reads as zeroes.
+/// A device whose sectors are in memory. Memory is allocated chunk by chunk as it is written, unless the device is
+/// [`MemoryDevice::provided`]; what was never written, or was discarded, reads as zeroes.
 pub struct MemoryDevice {
     name: String,
     length: u64,
     sectors: Sectors,
-    /// Whether chunks are given up when they are discarded.
+    /// Whether chunks are freed when they are discarded.
     is_thin: bool,
     chunks: Vec<RwLock<Option<Box<[u8]>>>>,
 }
@@ -27,13 +27,14 @@ impl MemoryDevice {
         MemoryDevice { name: format!("mem:{length}"), length, sectors, is_thin: true, chunks }
     }
 
-    /// A device that takes all its memory at once and keeps it, for measuring: no write pays for memory, whether it is
-    /// the first to its place or not.
+    /// A device that allocates all its memory at once and keeps it, for measurements: the first write to a place then
+    /// costs no more than later ones.
     pub fn provided(length: u64, sectors: Sectors) -> MemoryDevice {
         let device = MemoryDevice { is_thin: false, ..MemoryDevice::new(length, sectors) };
         for chunk in &device.chunks {
             let mut slot = chunk.write();
-            // Zeroes that the system has not provided yet are provided by the first write to each of its pages.
+            // The system allocates a zeroed page only at the first write to it, so one byte of each 512 is written
+            // here.
             chunk_of(&mut slot).chunks_mut(512).for_each(|sector| sector[0] = std::hint::black_box(0));
         }
         device
@@ -112,7 +113,7 @@ impl Device for MemoryDevice {
         self.pieces(offset, data.len(), |chunk, range, at| {
             let data = &data[at..at + range.len()];
             let mut chunk = chunk.write();
-            // Zeroes take no memory where none was taken.
+            // Writing zeroes to a chunk that has no memory allocates none.
             if chunk.is_some() || data.iter().any(|&byte| byte != 0) {
                 chunk_of(&mut chunk)[range].copy_from_slice(data);
             }

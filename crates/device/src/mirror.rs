@@ -1,4 +1,4 @@
-//! The same content on several devices.
+//! Mirrors: the same content on several devices.
 
 mod busy;
 mod history;
@@ -24,32 +24,32 @@ use std::time::Duration;
 /// A device that keeps its content on up to eight others, the *copies*.
 ///
 /// Nothing is added to the content, so each copy is a plain volume by itself. Writes, flushes and discards go to every
-/// copy, a read to one, chosen by its offset. Where a copy cannot be read, another answers, and what it said is written
-/// back over the place that failed. Damage that a device does not notice itself is found by whoever has checksums:
-/// [`Device::read_copy`] and [`Device::repair_copy`].
+/// copy, a read to one, chosen by its offset. If a copy fails a read, another copy answers, and its data is written
+/// back over the place that could not be read. Damage that a device does not notice itself is found by a caller with
+/// checksums: [`Device::read_copy`] and [`Device::repair_copy`].
 ///
 /// A copy that fails a write or a flush no longer holds what the others do. It is taken *out of service* for as long as
-/// the mirror is open: not read, not written. The write succeeds as long as one copy that took it is left. The last
-/// copy stays in service, whatever it fails. Writes to the same place that are in flight when a copy fails a transfer may have
-/// reached the copies in different orders; until all of them have ended, one that was seen on the copy that failed may be
-/// seen again after another.
+/// the mirror is open: neither read nor written. The write succeeds as long as one copy that took it is left. The last
+/// copy stays in service, whatever fails on it. Overlapping writes in flight when a copy goes out of service may have
+/// reached the copies in different orders; until all of them have ended, a read may return the data of one write, then
+/// that of another, and then that of the first again.
 ///
-/// A mirror made by itself keeps no record of what was written where. After a copy went out of service, and after a power
-/// cut with writes that were not flushed, copies may differ. [`MirrorSet`] opens one that knows: each copy has a record
-/// beside it, and those that are older than others take no part.
+/// A mirror made with [`Mirror::new`] keeps no record of what was written to which copy. After a copy went out of
+/// service, and after a power cut with unflushed writes, copies may differ. [`MirrorSet`] opens a mirror with records:
+/// each copy has one beside it, and copies that are older than others are left out.
 pub struct Mirror {
     name: String,
     length: u64,
     sectors: Sectors,
     read_only: bool,
     copies: Vec<Member>,
-    /// One bit for each copy. There is always at least one.
+    /// The copies in service, one bit for each. There is always at least one.
     in_service: AtomicU8,
     busy: Busy,
     tell: Option<Box<Tell>>,
-    /// The copies to read from, as bits, while one of them is in service: others may hold something else.
+    /// The copies to read from, as bits, while one of them is in service: the others may hold different data.
     prefer: u8,
-    /// Keeps the records of the copies, if they have any.
+    /// Updates the records of the copies, if they have any.
     session: Option<Session>,
 }
 
@@ -59,38 +59,38 @@ struct Member {
     device: Arc<dyn Device>,
     failed: AtomicU64,
     repaired: AtomicU64,
-    /// What took it out of service.
+    /// The error that took the copy out of service.
     fatal: OnceLock<String>,
 }
 
-/// Errors of one transfer, with the copies that they come from.
+/// The errors of one transfer, each with the number of the copy.
 type Errors = SmallVec<[(usize, Error); 1]>;
 
-/// What happened to a copy. As text it is a sentence for people, which names the device.
+/// An event on a copy. Its text is a sentence that names the device.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MirrorEvent<'e> {
-    /// It could not be read, and another copy answered.
+    /// The copy could not be read, and another one answered.
     ReadElsewhere {
-        /// Which copy.
+        /// The number of the copy.
         copy: usize,
-        /// Why.
+        /// The error of the read.
         error: &'e Error,
     },
-    /// It could not be read; what another copy answered was written back to it.
+    /// The copy could not be read; the data of another one was written back to it.
     Repaired {
-        /// Which copy.
+        /// The number of the copy.
         copy: usize,
-        /// Why.
+        /// The error of the read.
         error: &'e Error,
     },
-    /// It is no longer read or written.
+    /// The copy was taken out of service: it is no longer read or written.
     OutOfService {
-        /// Which copy.
+        /// The number of the copy.
         copy: usize,
-        /// Why.
+        /// The error that took it out of service.
         error: &'e Error,
-        /// How many copies are left.
+        /// How many copies are still in service.
         left: usize,
     },
 }
@@ -109,11 +109,11 @@ impl fmt::Display for MirrorEvent<'_> {
 }
 
 impl Mirror {
-    /// The most copies.
+    /// The most copies of a mirror.
     pub const MOST: usize = 8;
 
-    /// Reads stay on one copy for so many bytes: longer than nearly every transfer, and short enough that the copies
-    /// share what is read at a time.
+    /// The bytes that are read from one copy before the next may be chosen: longer than nearly every transfer, and
+    /// short enough that the copies share the reads of any period.
     const STRIPE: u64 = 256 << 10;
 
     /// A mirror over 1 to [`Mirror::MOST`] devices that hold the same content. It is as long as the shortest of them
@@ -125,8 +125,8 @@ impl Mirror {
         Mirror::of_parts(copies.into_iter().map(Ok).collect(), None)
     }
 
-    /// A mirror of which some copies are not there: their names, and why. It is `length` bytes long, or as long as the
-    /// shortest copy.
+    /// A mirror with some copies absent, each given as its name and the reason. It is `length` bytes long, or as long
+    /// as the shortest copy that is there.
     fn of_parts(
         parts: Vec<std::result::Result<Arc<dyn Device>, (String, String)>>,
         length: Option<u64>,
@@ -182,7 +182,7 @@ impl Mirror {
         })
     }
 
-    /// Has `tell` called at every event, by the thread that met it. It must not use the mirror.
+    /// Has `tell` called at every event, on the thread that met it. `tell` must not use the mirror.
     pub fn on_event(mut self, tell: impl Fn(&MirrorEvent<'_>) + Send + Sync + 'static) -> Mirror {
         self.tell = Some(Box::new(tell));
         self
@@ -193,13 +193,13 @@ impl Mirror {
         self.copies.iter().map(|copy| copy.failed.load(Ordering::Relaxed)).collect()
     }
 
-    /// For each copy, how many times good bytes were written over what was damaged: after a read that failed, and by
+    /// For each copy, how many times good data was written over damaged data: after a failed read, and by
     /// [`Device::repair_copy`].
     pub fn repaired(&self) -> Vec<u64> {
         self.copies.iter().map(|copy| copy.repaired.load(Ordering::Relaxed)).collect()
     }
 
-    /// For each copy, what took it out of service; `None` if it is in service.
+    /// For each copy, the error that took it out of service; `None` if it is in service.
     pub fn out_of_service(&self) -> Vec<Option<String>> {
         let one = |(number, copy): (usize, &Member)| {
             (!self.is_in_service(number)).then(|| copy.fatal.get().cloned().unwrap_or_default())
@@ -211,32 +211,34 @@ impl Mirror {
         self.in_service.load(Ordering::Acquire) & bit(copy) != 0
     }
 
-    /// The copies in service, as bits and one by one.
+    /// The copies in service, as bits and as an iterator of numbers.
     fn serving(&self) -> (u8, impl Iterator<Item = usize> + use<>) {
         let serving = self.in_service.load(Ordering::Acquire);
         (serving, bits(serving))
     }
 
-    /// The copy to read from. The same place is read from the same copy, so that an answer does not change between two
-    /// reads even where the copies differ.
+    /// The copy to read this offset from. The same place is always read from the same copy, so that its content does
+    /// not change between two reads even where the copies differ.
     fn reader(&self, offset: u64) -> usize {
         let serving = self.serving().0;
         let preferred = if serving & self.prefer == 0 { serving } else { serving & self.prefer };
         let (serving, mut copies) = (preferred, bits(preferred));
-        // Not in turn: large transfers at even offsets would all go to one copy.
+        // A hash rather than the stripe number modulo the copies: transfers at regular offsets would all go to one
+        // copy.
         let pick = mix(0, offset / Mirror::STRIPE) % u64::from(serving.count_ones().max(1));
         copies.nth(pick as usize).unwrap_or(0)
     }
 
-    /// Whether a read of this range from the copy that has its beginning would see another copy than others see, in a
-    /// place that is being written: what one copy has already the other may not have yet.
+    /// Whether a read of this range from `copy`, which is the one to read its beginning from, could return newer or
+    /// older data than other readers see: the range is being written, and a part of it is otherwise read from another
+    /// copy.
     fn is_ahead(&self, copy: usize, range: &Range<u64>) -> bool {
         let stripes = range.start / Mirror::STRIPE..=range.end.saturating_sub(1) / Mirror::STRIPE;
         stripes.into_iter().any(|stripe| self.reader(stripe * Mirror::STRIPE) != copy)
             && self.busy.meets(range)
     }
 
-    /// Reads each stripe from the copy that has it.
+    /// Reads each stripe from the copy to which it is assigned.
     fn read_by_stripe(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         for (at, length) in pieces(offset, buffer.len() as u64, Mirror::STRIPE) {
             let place = offset + at;
@@ -259,7 +261,7 @@ impl Mirror {
         self.copies[copy].failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads from this copy, or from another if it fails.
+    /// Reads from this copy, or from another one if this one fails.
     fn read_from(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match self.device(copy).read_at(offset, buffer) {
             Ok(()) => Ok(()),
@@ -267,10 +269,10 @@ impl Mirror {
         }
     }
 
-    /// Reads what `copy` failed to read from the others, and repairs what failed.
+    /// Reads from the other copies what `copy` failed to read with `error`, and repairs the copies that failed.
     fn read_elsewhere(&self, copy: usize, error: Error, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.count_failure(copy);
-        // Before the others are read: what they say must still be true when it is written back.
+        // Reserved before the others are read: their data must still be current when it is written back.
         let alone = if self.read_only { None } else { self.busy.try_alone(range(offset, buffer.len())) };
         let mut errors = Errors::from_iter([(copy, error)]);
         let others = self.serving().1.filter(|&other| other != copy);
@@ -281,11 +283,11 @@ impl Mirror {
         if errors.len() == 1 || buffer.len() as u64 <= grain {
             return Err(errors.swap_remove(0).1);
         }
-        // No copy has all of it, but each may have a part.
+        // No copy can be read completely, but each may have some readable parts.
         for (at, length) in pieces(offset, buffer.len() as u64, grain) {
             let piece = &mut buffer[at as usize..][..length as usize];
             let mut errors = Errors::new();
-            // This one first, so that it is the one that gets repaired: it will be asked again.
+            // `copy` is tried first, so that it is repaired if it fails: later reads of the place will ask it again.
             let (serving, _) = self.serving();
             let copies = bits(serving & bit(copy)).chain(bits(serving & !bit(copy)));
             if !self.read_first(copies, &mut errors, alone.as_ref(), offset + at, piece) {
@@ -295,7 +297,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reads from the first of some copies that can, and repairs those that could not. `false` if none could.
+    /// Reads from the first of these copies that does not fail, and repairs those that failed before it. `false` if all
+    /// failed.
     fn read_first(
         &self,
         copies: impl Iterator<Item = usize>,
@@ -321,8 +324,8 @@ impl Mirror {
         false
     }
 
-    /// Writes what another copy said over what could not be read. If that fails, the copy stays in service: what it
-    /// holds elsewhere is as good as before.
+    /// Writes the data of another copy over what could not be read. If that fails, the copy stays in service: its
+    /// content elsewhere is as good as before.
     fn write_back(&self, copy: usize, error: &Error, alone: Option<&Alone>, offset: u64, data: &[u8]) {
         let written = alone.is_some()
             && self.is_in_service(copy)
@@ -339,7 +342,7 @@ impl Mirror {
         }
     }
 
-    /// Does the same on every copy.
+    /// Carries out the same operation on every copy in service.
     fn on_all(&self, each: impl Fn(&dyn Device) -> Result<()>) -> Result<()> {
         let (mut done, mut errors) = (0, Errors::new());
         for copy in self.serving().1 {
@@ -351,8 +354,8 @@ impl Mirror {
         self.conclude(done, errors)
     }
 
-    /// What became of something that all copies were to do: takes those that failed out of service if one is left that
-    /// did it, and otherwise gives an error.
+    /// Concludes an operation that all copies were to do: takes the copies that failed out of service if one that
+    /// succeeded is left, and otherwise returns an error.
     fn conclude(&self, done: u8, errors: Errors) -> Result<()> {
         if errors.is_empty() {
             return Ok(());
@@ -370,12 +373,13 @@ impl Mirror {
         if let Some(session) = &self.session
             && before & failed != 0
         {
-            // Before the caller learns that the write succeeded: after a power cut, the copy must not be taken for good.
+            // Recorded before the caller learns that the write succeeded: after a power cut, the failed copy must not
+            // count as current.
             session.leave_out(failed);
         }
         for (copy, error) in &errors {
             if before & bit(*copy) != 0 {
-                // The first reason is the one.
+                // The first error is kept.
                 let _ = self.copies[*copy].fatal.set(error.to_string());
                 self.tell(&MirrorEvent::OutOfService { copy: *copy, error, left });
             }
@@ -383,7 +387,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Says that these ranges are being written, until [`Mirror::end`].
+    /// Registers these ranges as being written, until [`Mirror::end`].
     fn begin(&self, ranges: impl Iterator<Item = Range<u64>>) -> Writing {
         let begin = |range: Range<u64>| {
             self.note(&range);
@@ -403,7 +407,8 @@ impl Mirror {
         self.on_all(|device| device.flush())
     }
 
-    /// Says that a write has ended on all copies, and makes them alike where it met others.
+    /// Ends a write that is complete on all copies; where it overlapped others, makes the copies equal if it is the
+    /// last of them.
     fn end(&self, writing: Writing) -> Result<()> {
         let mut outcome = Ok(());
         for id in writing {
@@ -414,8 +419,8 @@ impl Mirror {
         outcome
     }
 
-    /// Gives all copies what the one holds that is read there, for good: the writes it is made of may have been durable
-    /// ones.
+    /// Copies the content of the copy to read from to all others, and flushes, since the overlapping writes may have
+    /// been durable ones.
     fn make_alike(&self, alone: &Alone) -> Result<()> {
         let Range { start, end } = alone.range;
         let mut data = vec![0; Mirror::STRIPE.min(end - start) as usize];
@@ -431,7 +436,7 @@ impl Mirror {
                 self.device(copy).read_at(start + at, data).inspect_err(|_| self.count_failure(copy)).is_ok()
             };
             let Some(source) = copies.find(|&copy| reads(copy)) else {
-                // No copy can be read here, so there is nothing to make the others like.
+                // No copy can be read here, so there is nothing to copy to the others.
                 continue;
             };
             let (mut done, mut errors) = (bit(source), Errors::new());
@@ -447,7 +452,7 @@ impl Mirror {
     }
 }
 
-/// Ranges being written, as [`Busy`] numbers them.
+/// The numbers that [`Busy`] gave to the ranges being written.
 type Writing = SmallVec<[u64; 2]>;
 
 fn bit(copy: usize) -> u8 {
@@ -515,7 +520,7 @@ impl Device for Mirror {
                 }
                 self.count_failure(copy);
             }
-            // One by one shows which of them it is.
+            // Repeated one by one to find the read that failed.
             for (offset, buffer) in share {
                 self.read_from(copy, *offset, buffer)?;
             }
@@ -568,7 +573,8 @@ impl Device for Mirror {
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         check_transfer(self, Operation::Discard, offset, length)?;
         self.note(&(offset..offset + length));
-        // What was discarded may hold anything afterwards, so a copy that could not discard is still as good as the others.
+        // Discarded sectors may hold anything afterwards, so a copy that failed to discard is still as good as the
+        // others.
         let (mut done, mut first) = (false, Ok(()));
         for copy in self.serving().1 {
             match self.device(copy).discard(offset, length) {
@@ -603,7 +609,7 @@ impl Mirror {
     }
 }
 
-/// Stands for a copy that is not there. Nothing asks it for anything, since it is never in service.
+/// A placeholder for a copy that is absent. It is never in service, so it gets no transfers.
 struct Absent {
     name: String,
     length: u64,

@@ -1,4 +1,4 @@
-//! A writable copy that shares what it did not change.
+//! Overlays: writable copies of a device that share all unchanged sectors with it.
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
@@ -6,24 +6,25 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device that reads from another until a sector is written, and keeps what is written to itself.
+/// A device that keeps written sectors in memory and reads all others from the device below.
 ///
-/// Making one costs nothing, so a test can start thousands of runs from one formatted image. The device below must
-/// not change meanwhile. A discard clears what this device keeps itself and leaves the rest. Copies that the device
-/// below has are told apart where nothing was written; a repair is a write like any other, which all copies then show.
+/// Making an overlay costs nothing, so a test can start thousands of runs from one formatted image. The device below
+/// must not change meanwhile. A discard zeroes the kept sectors in its range and leaves all others as they are. The
+/// copies of the device below stay distinct only where nothing was written; a repair is a write like any other, and
+/// reads the same from every copy.
 pub struct OverlayDevice {
     below: Arc<dyn Device>,
-    /// By number of the logical sector.
+    /// The written sectors, by number of the logical sector.
     written: RwLock<HashMap<u64, Box<[u8]>>>,
 }
 
 impl OverlayDevice {
-    /// A device that reads as `below` does now.
+    /// An overlay over `below` with nothing written yet.
     pub fn new(below: Arc<dyn Device>) -> OverlayDevice {
         OverlayDevice::with_written(below, HashMap::new())
     }
 
-    /// The same, with these logical sectors written already.
+    /// An overlay over `below` with these logical sectors written already.
     pub(crate) fn with_written(below: Arc<dyn Device>, written: HashMap<u64, Box<[u8]>>) -> OverlayDevice {
         OverlayDevice { below, written: RwLock::new(written) }
     }
@@ -31,14 +32,14 @@ impl OverlayDevice {
     /// A copy of everything on the device.
     ///
     /// # Errors
-    /// What reading the device below gives.
+    /// The errors of reading the device below.
     pub fn to_image(&self) -> Result<Vec<u8>> {
         let mut image = vec![0; usize::try_from(self.len()).expect("an image fits the address space")];
         self.read_at(0, &mut image)?;
         Ok(image)
     }
 
-    /// Bytes that this device keeps itself.
+    /// The number of bytes that this overlay keeps in memory.
     pub fn kept(&self) -> u64 {
         self.read_lock().len() as u64 * u64::from(self.sectors().logical)
     }
@@ -51,7 +52,7 @@ impl OverlayDevice {
         self.written.write()
     }
 
-    /// Fills `buffer` from the device below, as `below` reads it, and with what is written over that.
+    /// Fills `buffer` by calling `below`, and replaces the sectors that were written here.
     fn read_over(
         &self,
         offset: u64,
@@ -126,7 +127,7 @@ impl Device for OverlayDevice {
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         check_transfer(self, Operation::Discard, offset, length)?;
-        // Only what this device keeps can be given up: the device below belongs to others too.
+        // Only sectors of this overlay can be discarded: the device below is shared with others.
         let sector = u64::from(self.sectors().logical);
         let range = offset / sector..(offset + length) / sector;
         let mut written = self.write_lock();

@@ -1,11 +1,11 @@
-//! A part of a device as a device of its own.
+//! A contiguous part of a device as a device of its own.
 
 use crate::placed::{Placed, PlacedQueue};
 use crate::{Device, Error, Operation, Queue, Result, Sectors, check_transfer};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A window on a device: what stands at `start` there is at 0 here, and nothing outside can be reached.
+/// A window on a device: offset `start` there is offset 0 here, and nothing outside the window can be reached.
 pub struct Partition {
     device: Arc<dyn Device>,
     name: String,
@@ -17,7 +17,7 @@ impl Partition {
     /// The `length` bytes from `start` of a device, called `name`.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if they are not whole sectors inside the device.
+    /// [`Error::Unusable`] if the range is not whole sectors inside the device.
     pub fn new(device: Arc<dyn Device>, start: u64, length: u64, name: String) -> Result<Partition> {
         let unusable = |reason| Error::Unusable { device: name.as_str().into(), reason };
         let sector = u64::from(device.sectors().logical);
@@ -34,11 +34,11 @@ impl Partition {
         Ok(Partition { device, name, start, length })
     }
 
-    /// The same of a device that was cut off and may end before: then the window is only read, and what would lie behind
-    /// [`Device::end`] cannot be.
+    /// The same for a device that may have been truncated, so that the range may reach past its end: then the partition
+    /// is read-only, and nothing behind [`Device::end`] can be read.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if they are not whole sectors, or begin behind the end.
+    /// [`Error::Unusable`] if the range is not whole sectors, or begins behind the end of the device.
     pub fn reaching(device: Arc<dyn Device>, start: u64, length: u64, name: String) -> Result<Partition> {
         let there = length.min(device.len().saturating_sub(start));
         let is_possible = there > 0 && start.checked_add(length).is_some();
@@ -100,7 +100,7 @@ impl Device for Partition {
 
     fn next_data(&self, offset: u64) -> u64 {
         if offset >= self.end() {
-            // Nobody knows what is behind the end of a device that was cut off.
+            // What was behind the end of a truncated device is unknown.
             return offset.min(self.length);
         }
         (self.device.next_data(self.start + offset) - self.start).min(self.length)

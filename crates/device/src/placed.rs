@@ -1,16 +1,17 @@
-//! The queue of a device whose content lies on another, at places of its own.
+//! The queue of a device whose content lies at other offsets of a device below.
 
 use crate::{
     Completion, Device, Kind, Operation, Queue, Request, Result, Segment, Segments, Work, check_transfer,
 };
 
-/// A device whose content lies on another.
+/// A device whose content lies at other offsets of a device below.
 pub(crate) trait Placed: Device {
-    /// The pieces of a transfer that was checked: where each is on the device below, where in the buffer, and how long.
+    /// The pieces of a transfer that passed the checks: offset on the device below, position in the buffer, and length
+    /// of each.
     fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u64, u64)>;
 }
 
-/// What of a request on its way the caller gets back.
+/// The parts of a request in flight that are given back to the caller with the completion.
 struct Waiting {
     tag: u64,
     segments: Segments,
@@ -19,16 +20,16 @@ struct Waiting {
 pub(crate) struct PlacedQueue<'d, D> {
     device: &'d D,
     below: Box<dyn Queue + 'd>,
-    /// Requests below go by the number of their slot.
+    /// The requests in flight; the index is the tag of the request below.
     slots: Vec<Option<Waiting>>,
-    /// The slots without a request.
+    /// The indices of the slots without a request.
     free: Vec<usize>,
-    /// Requests that reach outside: they must not get as far as the device below.
+    /// Requests that reach outside this device, which must not be passed to the device below.
     refused: Vec<Completion>,
 }
 
 impl<'d, D: Placed> PlacedQueue<'d, D> {
-    /// For so many requests at once, over one for as many of the device below.
+    /// A queue of this depth over a queue of the device below with the same depth.
     pub fn new(device: &'d D, below: Box<dyn Queue + 'd>, depth: usize) -> PlacedQueue<'d, D> {
         let slots = (0..depth).map(|_| None).collect();
         PlacedQueue { device, below, slots, free: (0..depth).rev().collect(), refused: Vec::new() }
@@ -45,7 +46,7 @@ impl<'d, D: Placed> PlacedQueue<'d, D> {
         })
     }
 
-    /// The request as it goes to the device, unless it is refused.
+    /// Translates a request to one for the device below; `None` if it is refused.
     fn placed(&mut self, mut request: Request) -> Option<Request> {
         let depth = self.slots.len();
         assert!(self.in_flight() < depth, "more requests in flight than the queue's depth of {depth}");

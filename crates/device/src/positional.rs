@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// The most threads a queue starts: past this, more threads wait for each other rather than for the device.
+/// The most threads that a queue starts: more of them would wait for each other rather than for the device.
 const THREADS: usize = 64;
 
 /// Requests in flight as blocking calls on a pool of threads.
@@ -15,7 +15,7 @@ pub(crate) struct PositionalQueue<'d> {
     device: &'d dyn Device,
     depth: usize,
     in_flight: usize,
-    /// Requests that were refused.
+    /// Requests that were refused and not yet returned.
     ended: Vec<Completion>,
     work: Option<Sender<Request>>,
     done: Receiver<Completion>,
@@ -23,7 +23,7 @@ pub(crate) struct PositionalQueue<'d> {
 }
 
 impl<'d> PositionalQueue<'d> {
-    /// A queue of a device whose file this is.
+    /// A queue for `device`, whose open file is `file`.
     pub fn new(device: &'d dyn Device, file: &Arc<Descriptor>, depth: usize) -> PositionalQueue<'d> {
         let (work, requests) = channel::<Request>();
         let (completions, done) = channel();
@@ -115,7 +115,7 @@ impl Drop for PositionalQueue<'_> {
     fn drop(&mut self) {
         self.work = None;
         for thread in self.threads.drain(..) {
-            // A thread ends only by the channel's end; a panic in it has been shown already.
+            // A thread ends only when the channel is closed; if it panicked, the message has already been printed.
             let _ = thread.join();
         }
     }

@@ -1,23 +1,23 @@
-//! Power cuts: what a device may hold when the power fails at any moment of a run.
+//! Simulated power cuts: what a device may hold when the power fails at any moment of a run.
 //!
-//! [`Faults::recording`](crate::Faults::recording) writes down every write, discard and flush of a run. From that
-//! [`Log`], [`Log::cut`] makes the device as it may be found after the power failed at any write, as often as one
-//! likes and in any order: an image shares everything with the log and costs no more than the writes in doubt.
+//! [`Faults::recording`](crate::Faults::recording) records every write, discard and flush of a run. From that [`Log`],
+//! [`Log::cut`] makes the device as it may be found after the power failed at any given write, any number of times and
+//! in any order: the image shares everything with the log and needs memory only for the writes in doubt.
 //!
 //! # What a power cut may do
-//! * Lose or keep any write that was not followed by a flush, in any combination: a later one may survive while an
-//!   earlier one is gone.
+//! * Lose or keep any write that was not followed by a flush, in any combination: a later write may survive while an
+//!   earlier one is lost.
 //! * Tear a write: some of its sectors survive and others do not, in any combination.
-//! * Lose for good every write that a failed flush was to make durable: a later flush does not bring it back.
-//! * All this also to a durable write (force unit access) that had not completed, and to the write under way.
+//! * Lose for good every write that a failed flush should have made durable: a later flush does not bring it back.
+//! * Do all this also to a durable write (force unit access) that had not completed, and to the write in progress.
 //! * Leave discarded sectors with their old content or with rubbish.
 //!
 //! # What it may not do
-//! * Touch a write that had completed when a flush began which returned, or a durable write that completed. A durable
-//!   write protects itself alone, not the volatile ones before it.
+//! * Lose a write that had completed before the start of a flush that returned, or a completed durable write. A durable
+//!   write makes only itself durable, not the volatile writes before it.
 //! * Bring back a sector's older content once newer content of it is durable.
-//! * Tear a sector ([`Grain`]), or damage sectors that were not being written. Media that do have other names; use
-//!   [`Faults::flip`](crate::Faults::flip) for bits that rot.
+//! * Tear a unit ([`Grain`]), or damage sectors that were not being written. For media that do, use
+//!   [`Faults::flip`](crate::Faults::flip).
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{Device, Error, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer};
@@ -25,10 +25,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The unit that a power cut keeps whole.
+/// The unit that a power cut leaves whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
-    /// [`Sectors::logical`]: the severe case, which covers disks whose physical sector is not what they say.
+    /// [`Sectors::logical`]: the worst case, which covers disks whose physical sector is smaller than they report.
     Logical,
     /// [`Sectors::physical`], counted from the start of the device.
     Physical,
@@ -43,20 +43,21 @@ impl Grain {
     }
 }
 
-/// Which of the writes in doubt a power cut leaves. In doubt are those since the last flush and the one under way.
+/// Which of the writes in doubt survive a power cut. In doubt are the writes since the last flush, without the
+/// completed durable ones, and the write in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survivors {
-    /// None: a drive that had all of them in its cache.
+    /// None: like a drive that had all of them in its volatile cache.
     None,
-    /// All, also the one under way.
+    /// All, including the one in progress.
     All,
-    /// The first so many, whole: a drive that keeps the order.
+    /// The first ones, as many as given, whole: like a drive that keeps the order of writes.
     First(usize),
-    /// As this seed says: about a third of the writes are lost, a third survive, and of a third any sectors do.
+    /// As decided by this seed: about a third of the writes are lost, a third survive, and the others survive in part.
     Random(u64),
 }
 
-/// The record of a run. It goes on showing the run up to the moment it was asked for, also when more is written.
+/// The log of a run. It shows the run up to the moment when it was made, even if more is written later.
 #[derive(Clone)]
 pub struct Log {
     journal: Arc<Journal>,
@@ -65,27 +66,28 @@ pub struct Log {
 }
 
 impl Log {
-    /// How many writes and discards there are, counted sector run by sector run as they reached the device.
+    /// The number of writes and discards, each piece of a transfer counted as it reached the device.
     pub fn writes(&self) -> usize {
         self.writes
     }
 
-    /// How many flushes there are.
+    /// The number of flushes.
     pub fn flushes(&self) -> usize {
         self.flushes
     }
 
-    /// How many writes are in doubt if the power fails during write `k`: the most that [`Survivors::First`] tells
-    /// apart.
+    /// The number of writes in doubt if the power fails during write `k`: larger values of [`Survivors::First`] make no
+    /// difference.
     pub fn in_doubt(&self, k: usize) -> usize {
         let state = self.journal.read_lock();
         let doubtful = self.durable_until(&state, k)..self.writes.min(k + 1);
         doubtful.filter(|&number| number == k || !state.writes[number].durable).count()
     }
 
-    /// The device as it may be found when the power failed during write `k`, counted from 0, or, with `k` equal to
-    /// [`Log::writes`], after the last. Everything up to `k` has happened: whatever a flush that returned before write
-    /// `k` began had covered is there. The image can be written to; nobody else sees that.
+    /// Returns the device as it may be found after the power failed during write `k`, counted from 0, or after the last
+    /// write if `k` equals [`Log::writes`]. All writes before `k` have happened, and those covered by a flush that
+    /// returned before write `k` began are kept. The image can be written to without any effect on the log or on other
+    /// images.
     ///
     /// # Panics
     /// If `k` is greater than [`Log::writes`].
@@ -127,14 +129,14 @@ impl Log {
         OverlayDevice::with_written(Arc::new(before), kept)
     }
 
-    /// The number of writes that a flush had covered when write `k` began.
+    /// The number of writes that were covered by a flush when write `k` began.
     fn durable_until(&self, state: &PowerState, k: usize) -> usize {
         let flushed = &state.flushed[..self.flushes];
         flushed.partition_point(|&until| until <= k).checked_sub(1).map_or(0, |last| flushed[last])
     }
 }
 
-/// Every write, discard and flush of a run over a device that itself is never written.
+/// The writes, discards and flushes of a run, over a base device that is never written.
 pub(crate) struct Journal {
     base: Arc<dyn Device>,
     grain: u64,
@@ -145,9 +147,9 @@ pub(crate) struct Journal {
 #[derive(Default)]
 struct PowerState {
     writes: Vec<Write>,
-    /// For each logical sector that was written: by which writes, oldest first.
+    /// For each logical sector that was written, the numbers of those writes, oldest first.
     versions: HashMap<u64, Vec<usize>>,
-    /// For each flush: how many writes there were before it.
+    /// For each flush, the number of writes before it.
     flushed: Vec<usize>,
 }
 
@@ -155,20 +157,20 @@ struct Write {
     offset: u64,
     content: WrittenContent,
     durable: bool,
-    /// A flush that was to make it durable failed.
+    /// Whether a flush that should have made it durable failed.
     lost: bool,
 }
 
 enum WrittenContent {
     Data(Box<[u8]>),
-    /// So many bytes of rubbish.
+    /// Discarded sectors of this many bytes, which read as [`RUBBISH`].
     Discarded(u64),
 }
 
-/// More writes than there can be: as the device is with the power on.
+/// A number greater than that of any write: reads then return the content with the power on.
 const NOW: usize = usize::MAX;
 
-/// What discarded sectors read as: not zero, so that nobody comes to rely on it.
+/// The byte that discarded sectors read as: not zero, so that no code comes to rely on zeroes.
 const RUBBISH: u8 = 0xDD;
 
 impl WrittenContent {
@@ -207,7 +209,7 @@ impl Journal {
         self.read_before(NOW, Some(copy), offset, buffer)
     }
 
-    /// How many copies the device below has. They differ only where nothing was written.
+    /// The number of copies of the base device. They differ only where nothing was written.
     pub fn copies(&self) -> usize {
         self.base.copies()
     }
@@ -226,7 +228,8 @@ impl Journal {
         state.flushed.push(writes);
     }
 
-    /// A flush failed: whatever it was to make durable is lost when the power fails, also after a later flush.
+    /// Records a failed flush: the writes that it should have made durable are lost at a power cut, even after a later
+    /// flush.
     pub fn lose(&self) {
         let mut state = self.write_lock();
         let from = state.flushed.last().copied().unwrap_or(0);
@@ -244,8 +247,8 @@ impl Journal {
         state.writes.push(write);
     }
 
-    /// Reads what stood there, or in one copy there, when `until` writes had been made. What is lost stands there as
-    /// long as the power is on.
+    /// Reads the content after the first `until` writes, where `copy` selects a copy of the base device. With [`NOW`],
+    /// writes lost by a failed flush are still visible, because the power is on.
     fn read_before(&self, until: usize, copy: Option<usize>, offset: u64, buffer: &mut [u8]) -> Result<()> {
         match copy {
             Some(copy) => self.base.read_copy(copy, offset, buffer)?,
@@ -273,7 +276,7 @@ impl Journal {
     }
 }
 
-/// The device as it was when so many writes had been made. Read-only.
+/// The device as it was after the first `until` writes. Read-only.
 struct Before {
     journal: Arc<Journal>,
     until: usize,
@@ -331,7 +334,7 @@ impl Device for Before {
     }
 }
 
-/// Splits a transfer where the device's grains meet: (position in the transfer, length) of each piece.
+/// Splits a transfer at multiples of `grain` bytes of the device: (position in the transfer, length) of each piece.
 pub(crate) fn pieces(offset: u64, length: u64, grain: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -344,7 +347,7 @@ pub(crate) fn pieces(offset: u64, length: u64, grain: u64) -> impl Iterator<Item
     })
 }
 
-/// A number that looks random and depends on nothing but these two (the finaliser of SplitMix64).
+/// A pseudo-random number that depends only on these two (the finaliser of SplitMix64).
 pub(crate) fn mix(seed: u64, number: u64) -> u64 {
     let mut value = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -464,7 +467,7 @@ mod tests {
         assert_eq!(firsts(&log.cut(2, Survivors::None), 2), [0xB0, 2]);
         assert_eq!(firsts(&log.cut(3, Survivors::All), 2), [1, 3]);
         assert_eq!([0, 1, 2, 3].map(|k| log.in_doubt(k)), [1, 2, 2, 2]);
-        // Nothing older comes back over a durable write.
+        // Nothing older replaces a durable write.
         let faults = small();
         write(&faults, 0, 1, 1);
         durable(&faults, 0, 2);

@@ -1,9 +1,9 @@
-//! What stands in the way of writing to a device.
+//! Checks that refuse to write to a device that is in use or holds something.
 //!
-//! Two questions, asked before anything is written. *Is someone else using it?* ([`refuse_in_use`]) concerns every
-//! command that writes. *Does it hold something?* ([`refuse_contents`]) concerns those that write over all of it. And of
-//! a mirror: *are these copies of one volume?* ([`refuse_unlike_copies`]). Whoever
-//! means to write all the same does not ask.
+//! Three checks, made before anything is written. [`refuse_in_use`], for every command that writes, asks whether the
+//! device is in use. [`refuse_contents`], for commands that overwrite all of it, asks whether it holds something.
+//! [`refuse_unlike_copies`], for a mirror, asks whether its copies are of one volume. A caller that is told to write in
+//! any case skips them.
 
 use crate::host::{Host, device_number};
 use crate::{Device, Error, Operation, Result, contents};
@@ -13,14 +13,14 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The reason where the kernel alone knows that a block device is in use, and by nobody that shows.
+/// The reason if the kernel refuses exclusive access to a block device and no user of it can be found.
 pub const IN_USE: &str = "is in use";
 
 /// Refuses an image file or block device that is in use: mounted, swapped to, claimed by the kernel (device mapper,
 /// RAID, a mount in another namespace), or the file behind a loop device. A path that does not exist is free.
 ///
 /// # Errors
-/// [`Error::Protected`] that says who uses it, and [`Error::Io`] if it cannot be looked at.
+/// [`Error::Protected`] that says who uses it, and [`Error::Io`] if it cannot be examined.
 pub fn refuse_in_use(path: &Path) -> Result<()> {
     let name = path.display().to_string();
     let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
@@ -35,7 +35,7 @@ pub fn refuse_in_use(path: &Path) -> Result<()> {
         file_use(&host, path, &metadata)
     };
     if reason.is_none() && metadata.file_type().is_block_device() {
-        // The kernel's own answer comes last, because it does not say why.
+        // The kernel is asked last, because its answer has no reason.
         let flags = (OFlags::EXCL | OFlags::CLOEXEC).bits() as i32;
         match fs::File::options().read(true).custom_flags(flags).open(path) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => reason = Some(IN_USE.to_string()),
@@ -49,10 +49,10 @@ pub fn refuse_in_use(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a device that holds something recognised: see [`contents`].
+/// Refuses a device whose content is recognised: see [`contents`].
 ///
 /// # Errors
-/// [`Error::Protected`] that says what it holds, and what reading it gives.
+/// [`Error::Protected`] that says what it holds, and the errors of reading it.
 pub fn refuse_contents(device: &dyn Device) -> Result<()> {
     match contents(device)? {
         Some(known) => {
@@ -62,13 +62,13 @@ pub fn refuse_contents(device: &dyn Device) -> Result<()> {
     }
 }
 
-/// Refuses a device whose copies do not begin alike, as a volume, a disk that is part of no mirror, or a copy of long ago
-/// may. What is written to all of them would destroy what one holds. A copy that cannot be read is no reason: a device
-/// with copies is there for that.
+/// Refuses a device whose copies begin differently. One may then be another volume, a disk that is no part of the
+/// mirror, or an outdated copy, and a write to all of them would destroy the content of one. A copy that cannot be read
+/// does not count: tolerating that is the purpose of a device with copies.
 ///
 /// # Errors
-/// [`Error::Protected`] that says which copies differ where. [`Error::Unusable`] and [`Error::Io`] if no copy can be
-/// read.
+/// [`Error::Protected`] that says which copies differ and where. [`Error::Unusable`] and [`Error::Io`] if no copy can
+/// be read.
 pub fn refuse_unlike_copies(device: &dyn Device) -> Result<()> {
     let length = BEGINNING.next_multiple_of(u64::from(device.sectors().logical)).min(device.len());
     let mut first: Option<(usize, Vec<u8>)> = None;
@@ -93,10 +93,10 @@ pub fn refuse_unlike_copies(device: &dyn Device) -> Result<()> {
     if first.is_some() { Ok(()) } else { unread }
 }
 
-/// As much as is compared: the sectors by which volumes are told apart.
+/// The number of bytes compared: the first sectors, by which volumes are told apart.
 const BEGINNING: u64 = 4096;
 
-/// Who uses a block device, one of its partitions, or the disk it is a partition of.
+/// The use of a block device, of one of its partitions, or of the disk that it is a partition of.
 fn block_use(host: &Host, device: u64) -> Option<String> {
     let mut related = vec![(device, "is")];
     let mut directories = Vec::new();
@@ -118,7 +118,7 @@ fn block_use(host: &Host, device: u64) -> Option<String> {
     }
     let relation = |number: u64| related.iter().find(|(other, _)| *other == number).map(|(_, how)| *how);
     for mount in host.mounts() {
-        // Some file systems show a number of their own, and their device only by its path.
+        // Some file systems show a device number of their own in the mount table, and the disk only by its path.
         let how = relation(mount.device).or_else(|| relation(block_number(&mount.source)?));
         if let Some(how) = how {
             return Some(format!("{how} mounted at {}", mount.point.display()));
@@ -132,7 +132,7 @@ fn block_use(host: &Host, device: u64) -> Option<String> {
     directories.iter().find_map(|directory| {
         let holder = fs::read_dir(directory.join("holders")).ok()?.flatten().next()?;
         let name = holder.file_name().to_string_lossy().into_owned();
-        // What device mapper calls a device says more than "dm-0".
+        // The name that device mapper has for a device says more than "dm-0".
         let called = fs::read_to_string(holder.path().join("dm/name"));
         Some(match called {
             Ok(called) => format!("is part of {name} ({})", called.trim()),
@@ -146,7 +146,7 @@ fn block_number(path: &Path) -> Option<u64> {
     metadata.file_type().is_block_device().then(|| metadata.rdev())
 }
 
-/// Who uses a file as a disk.
+/// The use of a file as a disk: by a loop device, or as swap space.
 fn file_use(host: &Host, path: &Path, metadata: &fs::Metadata) -> Option<String> {
     let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let same = |other: &PathBuf| {
@@ -170,7 +170,8 @@ mod tests {
     use crate::{MemoryDevice, Sectors};
     use rustix::fs::makedev;
 
-    /// A directory that looks like what a kernel shows. Device numbers are of a range that is never assigned.
+    /// A directory laid out like the kernel's `/proc` and `/sys`. Its device numbers are from a range that is never
+    /// assigned.
     struct Fake {
         root: PathBuf,
     }
@@ -276,7 +277,8 @@ mod tests {
         fs::write(&file, [0; 4096]).unwrap();
         refuse_in_use(&file).unwrap();
         fs::remove_file(&file).unwrap();
-        // Not every machine that runs tests shows a disk for its root; where one does, it must be refused.
+        // Not every machine that runs tests shows a disk under its root directory; where one does, that disk must be
+        // refused.
         let root = Host::this().mounts().into_iter().find(|mount| mount.point == Path::new("/"));
         if let Some(disk) = root.map(|root| root.source).filter(|source| block_number(source).is_some()) {
             let error = refuse_in_use(&disk).unwrap_err().to_string();

@@ -1,11 +1,11 @@
-//! Many requests in flight from one thread.
+//! Queues: many requests in flight from one thread.
 
 use crate::{Buffer, Device, Error, Operation, Result, check_transfer};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
-/// One piece of a request: `length` bytes of the buffer from `at`, to or from device offset `offset`.
-/// `offset` and `length` are multiples of the logical sector.
+/// One piece of a request: `length` bytes between position `at` of the buffer and device offset `offset`. `offset` and
+/// `length` are multiples of the logical sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Device offset in bytes.
@@ -16,36 +16,36 @@ pub struct Segment {
     pub length: u32,
 }
 
-/// The pieces of a request. Most have one, so one stands inline.
+/// The pieces of a request. Most requests have one or two, which need no allocation.
 pub type Segments = SmallVec<[Segment; 2]>;
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Device to buffer.
+    /// Transfers from the device to the buffer.
     Read,
-    /// Buffer to device.
+    /// Transfers from the buffer to the device.
     Write,
-    /// Makes durable every write that had completed when it was submitted. Has no segments.
+    /// Makes durable every write that had completed when the request was submitted. Has no segments.
     Flush,
 }
 
-/// Work for a [`Queue`], which owns the buffer until the request is done.
+/// A request for a [`Queue`], which owns the buffer until the request is complete.
 #[derive(Debug)]
 pub struct Request {
-    /// Handed back in the completion; means nothing to the queue.
+    /// A number of the caller's choice, returned in the completion.
     pub tag: u64,
-    /// What to do.
+    /// What the request does.
     pub kind: Kind,
-    /// For writes: complete only when the data survives a power cut (force unit access).
+    /// For writes: complete the request only when the data survives a power cut (force unit access).
     pub durable: bool,
-    /// Where. Pieces that touch each other's sectors have no defined order.
+    /// Device offsets and buffer positions. Pieces that share sectors have no defined order.
     pub segments: Segments,
-    /// The memory to transfer.
+    /// The memory to transfer to or from.
     pub buffer: Buffer,
 }
 
-/// A request that is done.
+/// A request that is complete, with or without an error.
 #[derive(Debug)]
 pub struct Completion {
     /// The request's tag.
@@ -62,21 +62,22 @@ pub struct Completion {
 ///
 /// Dropping a queue waits for what is in flight, because the kernel may still be writing to the buffers.
 pub trait Queue {
-    /// Takes a request. It is started at the latest by the next call of [`Queue::kick`] or [`Queue::wait`].
-    /// At most the queue's depth may be in flight: more is a mistake of the caller and panics.
+    /// Takes a request. It is started at the latest by the next call of [`Queue::kick`] or [`Queue::wait`]. The caller
+    /// must not have more requests in flight than the queue's depth; one more panics.
     fn submit(&mut self, request: Request);
 
-    /// Takes a write, starts it with everything submitted so far, and calls `work` with its content. Where transfers
-    /// go on beside the caller, so does this one meanwhile; elsewhere the work comes first.
+    /// Takes a write, starts it with everything submitted so far, and calls `work` with its content. On a queue whose
+    /// transfers run in parallel to the caller, the work is done while the write is in flight; on others it is done
+    /// before.
     fn submit_beside(&mut self, request: Request, work: &mut dyn FnMut(&[u8])) -> Result<()> {
         work(&request.buffer);
         self.submit(request);
         self.kick()
     }
 
-    /// Takes a read whose content the caller has work with, and starts it with everything submitted so far. Where
-    /// transfers go on beside the caller and the device has nothing else to do, it goes in parts, and
-    /// [`Queue::wait_beside`] shows each while the next are on their way.
+    /// Takes a read on whose content the caller has work to do, and starts it with everything submitted so far. On a
+    /// queue whose transfers run in parallel to the caller, and if the device is idle, the read is carried out in
+    /// parts, and [`Queue::wait_beside`] passes on each part while the next ones are in flight.
     fn submit_in_parts(&mut self, request: Request) -> Result<()> {
         self.submit(request);
         self.kick()
@@ -85,27 +86,28 @@ pub trait Queue {
     /// Starts everything submitted so far.
     fn kick(&mut self) -> Result<()>;
 
-    /// Starts everything submitted so far, waits until at least `least` requests are done (or none is in flight), and
-    /// appends all that are done, in the order they ended.
+    /// Starts everything submitted so far, waits until at least `least` requests are complete (or none is in flight),
+    /// and appends all that are complete, in the order in which they ended.
     fn wait(&mut self, least: usize, done: &mut Vec<Completion>) -> Result<()> {
         self.wait_beside(least, done, &mut |_, _, _| {})
     }
 
-    /// [`Queue::wait`], and calls `work` with parts of reads that go [in parts](Queue::submit_in_parts), while others
-    /// are on their way: the tag of the request, where in its buffer the part begins, and its content. What came last
-    /// is seen in the completion only.
+    /// [`Queue::wait`], which also calls `work` with the parts of reads submitted [in parts](Queue::submit_in_parts)
+    /// that arrive while other parts are in flight: with the tag of the request, the position of the part in its
+    /// buffer, and its content. The last part of a read is not passed to `work`; it is in the completion.
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()>;
 
-    /// How many requests were submitted and not yet handed back.
+    /// How many requests were submitted and not yet returned.
     fn in_flight(&self) -> usize;
 }
 
-/// What is done with a part of a read: the tag of the request, where in its buffer the part begins, and its content.
+/// A function that is called with a part of a read: the tag of the request, the position of the part in its buffer, and
+/// its content.
 pub type Work<'w> = dyn FnMut(u64, usize, &[u8]) + 'w;
 
 /// A queue over blocking calls: each request is carried out when it is submitted.
 ///
-/// Right for memory, where waiting costs nothing, and for devices that wrap others in tests.
+/// It suits memory, where there is nothing to wait for, and devices that wrap others in tests.
 pub struct Immediate<'d, D: ?Sized> {
     device: &'d D,
     depth: usize,
@@ -113,7 +115,7 @@ pub struct Immediate<'d, D: ?Sized> {
     done: VecDeque<Completion>,
 }
 
-/// How an [`Immediate`] queue does what a request says.
+/// The function by which an [`Immediate`] queue carries out a request.
 pub(crate) type CarryOut<D> = fn(&D, &mut Request) -> Result<()>;
 
 impl<'d, D: Device + ?Sized> Immediate<'d, D> {
@@ -124,7 +126,7 @@ impl<'d, D: Device + ?Sized> Immediate<'d, D> {
 }
 
 impl<'d, D: ?Sized> Immediate<'d, D> {
-    /// A queue for a device that knows better than blocking calls what a durable request is.
+    /// A queue whose requests are carried out by `carry_out`, for a device that treats durable requests in its own way.
     pub(crate) fn carried_out_by(device: &'d D, depth: usize, carry_out: CarryOut<D>) -> Self {
         Immediate { device, depth, carry_out, done: VecDeque::with_capacity(depth) }
     }
@@ -156,7 +158,7 @@ impl<D: ?Sized> Queue for Immediate<'_, D> {
     }
 }
 
-/// Does what a request says with blocking calls.
+/// Carries out a request with blocking calls.
 pub(crate) fn carry_out<D: Device + ?Sized>(device: &D, request: &mut Request) -> Result<()> {
     for segment in &request.segments {
         let range = buffer_range(device.name(), segment, request.buffer.len())?;
@@ -172,7 +174,7 @@ pub(crate) fn carry_out<D: Device + ?Sized>(device: &D, request: &mut Request) -
     Ok(())
 }
 
-/// Whether a request keeps the contract of [`Device`], before any part of it is carried out.
+/// Checks a request against the contract of [`Device`], before any part of it is carried out.
 pub(crate) fn check_request(device: &dyn Device, request: &Request) -> Result<()> {
     let operation = match request.kind {
         Kind::Read => Operation::Read,
@@ -186,7 +188,7 @@ pub(crate) fn check_request(device: &dyn Device, request: &Request) -> Result<()
     Ok(())
 }
 
-/// The bytes of a `length`-byte buffer that a segment names.
+/// The byte range of a segment in a buffer of `length` bytes.
 pub(crate) fn buffer_range(device: &str, segment: &Segment, length: usize) -> Result<std::ops::Range<usize>> {
     let start = segment.at as usize;
     match start.checked_add(segment.length as usize) {

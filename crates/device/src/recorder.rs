@@ -1,4 +1,4 @@
-//! What the storage saw: counts, bytes, sizes and order of the transfers that reached a device.
+//! Statistics of the transfers that reach a device: counts, bytes, sizes and order.
 
 use crate::{Completion, Device, Kind, Queue, Request, Result, Sectors, Work};
 use std::cell::Cell;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 /// A device that passes everything on and counts it.
 ///
-/// A transfer is counted when it is handed on, whether it then succeeds or not: each piece of a batch and each segment
-/// of a queue's request is one. Counting takes a few tens of nanoseconds and no lock, so a recorder can stay on while
-/// something is measured. [`Recorder::traffic`] adds up the counts; [`Traffic::since`] takes two apart.
+/// A transfer is counted when it is passed on, whether it then succeeds or not: each piece of a batch and each segment
+/// of a queue's request is one. Counting takes a few tens of nanoseconds and no lock, so a recorder can stay on during
+/// measurements. [`Recorder::traffic`] adds up the counts; [`Traffic::since`] gives the difference of two.
 pub struct Recorder {
     device: Arc<dyn Device>,
     shards: Box<[Shard; SHARDS]>,
     recent: Box<[Recent; 2]>,
 }
 
-/// Threads count in different places, so that they do not wait for each other's cache lines.
+/// The number of sets of counters, so that threads do not wait for each other's cache lines.
 const SHARDS: usize = 16;
 
 #[derive(Default)]
@@ -47,9 +47,9 @@ impl Default for Counts {
     }
 }
 
-/// Where recent transfers ended. Streams of several workers mix on their way to a device, so one "last end" would not
-/// see that each is sequential. An end stands in the slot that its own value picks and is lost when another takes the
-/// slot, which among 256 is rare for as many streams as a device has in flight.
+/// The ends of recent transfers. Streams of several workers are interleaved on their way to a device, so a single "last
+/// end" would not show that each is sequential. An end is kept in the slot given by its hash and is lost when another
+/// end takes the slot, which with 256 slots is rare for as many streams as a device has in flight.
 struct Recent {
     ends: [AtomicU64; Recent::SLOTS],
 }
@@ -57,7 +57,7 @@ struct Recent {
 impl Recent {
     const SLOTS: usize = 256;
 
-    /// Whether a transfer starts where a recent one ended. Its own end is kept.
+    /// Whether a transfer starts where a recent one ended. Keeps the end of this one.
     fn follows(&self, offset: u64, length: u64) -> bool {
         let end = offset + length;
         let follows = self.ends[Recent::slot(offset)].load(Relaxed) == offset;
@@ -70,7 +70,7 @@ impl Recent {
     }
 }
 
-/// The sizes that are counted together: exactly a power of two, or everything between two neighbouring ones.
+/// A range of sizes that are counted together: exactly a power of two, or everything between two neighbouring ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SizeBin {
     /// The smallest size in bytes.
@@ -80,7 +80,7 @@ pub struct SizeBin {
 }
 
 impl SizeBin {
-    /// From one byte to the largest power of two below 2^40; larger transfers are counted in the last bin.
+    /// The number of bins. The first is one byte; sizes above 2^39 are all counted in the last bin.
     const COUNT: usize = 80;
 
     fn place(length: u64) -> usize {
@@ -101,7 +101,7 @@ impl SizeBin {
 }
 
 impl fmt::Display for SizeBin {
-    /// `4 KiB`, or `4–8 KiB` for what lies between.
+    /// Writes `4 KiB` for a single size, or `4–8 KiB` for the sizes between two powers of two.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scaled = |size: u64| match size {
             0..1024 => (size, "B"),
@@ -127,13 +127,13 @@ impl fmt::Display for SizeBin {
 /// The transfers of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionTraffic {
-    /// Transfers.
+    /// The number of transfers.
     pub count: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Transfers that began where a recent one of the same direction had ended.
+    /// The number of transfers that began where a recent one of the same direction had ended.
     pub sequential: u64,
-    /// Transfers by size, smallest first, without empty bins.
+    /// The number of transfers by size, smallest first, without empty bins.
     pub sizes: Vec<(SizeBin, u64)>,
 }
 
@@ -157,25 +157,25 @@ impl DirectionTraffic {
     }
 }
 
-/// What reached a device.
+/// The transfers that reached a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Device to memory.
+    /// Reads.
     pub read: DirectionTraffic,
-    /// Memory to device.
+    /// Writes.
     pub write: DirectionTraffic,
-    /// Flushes.
+    /// The number of flushes.
     pub flushes: u64,
-    /// Discards.
+    /// The number of discards.
     pub discards: u64,
     /// Bytes discarded.
     pub discarded_bytes: u64,
-    /// Writes that were to be durable on completion (force unit access); they are in `write` too.
+    /// The number of writes that had to be durable on completion (force unit access); they are in `write` too.
     pub durable_writes: u64,
 }
 
 impl Traffic {
-    /// What was added since an earlier count of the same recorder.
+    /// The difference to an earlier count of the same recorder.
     pub fn since(&self, earlier: &Traffic) -> Traffic {
         Traffic {
             read: self.read.since(&earlier.read),
@@ -202,7 +202,7 @@ impl Recorder {
         }
     }
 
-    /// Everything counted so far. While transfers go on, counts that belong together may be off by those under way.
+    /// Everything counted so far. While transfers are in flight, related counts may differ by those transfers.
     pub fn traffic(&self) -> Traffic {
         let sum = |counter: fn(&Shard) -> &AtomicU64| -> u64 {
             self.shards.iter().map(|shard| counter(shard).load(Relaxed)).sum()
@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn tells_interleaved_sequential_streams_from_random_ones() {
         let recorder = recorder();
-        // 32 sequential readers, taking turns.
+        // 32 sequential readers, interleaved.
         for step in 0..100_u64 {
             for stream in 0..32_u64 {
                 recorder.read_at((stream << 21) + step * 8192, &mut [0; 8192]).unwrap();
@@ -452,7 +452,7 @@ mod tests {
         }
         let sequential = recorder.traffic().read;
         assert!(sequential.sequential_share() > 0.95, "{}", sequential.sequential_share());
-        // Writes that jump about; the reads' ends are no business of theirs.
+        // Scattered writes; the ends of the reads do not count for them.
         for step in 0..3200_u64 {
             recorder.write_at(step * 7919 % 16000 * 4096, &[0; 4096]).unwrap();
         }

@@ -5,7 +5,7 @@
 /// can tell which is meant.
 ///
 /// # Errors
-/// What is wrong with the text, for clap to show.
+/// A message that says what is wrong with the text, for the command line to show.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong =
         || "expected a size such as 512, 4k, 64M or 16T (binary units: 1k is 1,024 bytes)".to_string();

@@ -1,28 +1,28 @@
-//! A device whose content lies in stripes all over another.
+//! A device whose content is made of stripes of another.
 
 use crate::placed::{Placed, PlacedQueue};
 use crate::{Device, Error, Operation, Queue, Result, Sectors, check_copy, check_transfer};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Stripes of a device, put together in an order of their own.
+/// Stripes of a device in a given order, as one device.
 ///
-/// Places on a disk differ in speed: tracks of a disk with platters, and extents of a virtual one. Several devices whose
-/// stripes alternate have the same of all of it.
+/// Places on a disk differ in speed: the tracks of a disk with platters, and the extents of a virtual disk. Several
+/// devices of interleaved stripes get the same share of fast and slow places.
 pub struct Stripes {
     device: Arc<dyn Device>,
     name: String,
-    /// Length of a stripe.
+    /// The length of a stripe in bytes.
     stripe: u64,
-    /// Where each begins on the device below.
+    /// The offset of each stripe on the device below.
     starts: Vec<u64>,
 }
 
 impl Stripes {
-    /// Puts the stripes of `stripe` bytes together that begin at `starts` on a device, called `name`.
+    /// A device called `name`, made of the stripes of `stripe` bytes that begin at `starts` on `device`.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if they are not whole sectors inside the device.
+    /// [`Error::Unusable`] if the stripes are not whole sectors inside the device.
     pub fn new(device: Arc<dyn Device>, stripe: u64, starts: Vec<u64>, name: String) -> Result<Stripes> {
         let sector = u64::from(device.sectors().logical);
         let is_outside = |start: &u64| {
@@ -40,7 +40,7 @@ impl Stripes {
         Ok(Stripes { device, name, stripe, starts })
     }
 
-    /// Calls `transfer` for each piece of a part of a buffer, as a range of it.
+    /// Calls `transfer` for each piece of a transfer, with its offset on the device below and its range in the buffer.
     fn each(
         &self,
         operation: Operation,
@@ -143,7 +143,7 @@ mod tests {
     use crate::{Buffer, Kind, MemoryDevice, Request, Segment, Segments};
     use smallvec::smallvec;
 
-    /// Stripes of 4 KiB, the second half of a device in reverse.
+    /// Stripes of 4 KiB: the second half of a device in reverse order.
     fn reversed() -> (Arc<MemoryDevice>, Stripes) {
         let device = Arc::new(MemoryDevice::new(32 << 10, Sectors::SMALL));
         let starts = (4..8).rev().map(|stripe| stripe << 12).collect();

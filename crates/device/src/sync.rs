@@ -1,17 +1,16 @@
 //! The locks of the file systems and of the devices that wrap others.
 //!
 //! They differ from those of the standard library in three ways. Each has a place in one order, its *rank*, and debug
-//! builds check that no thread takes a lock while it holds one of a later rank. A panic of another thread while it held
-//! the lock is not handed on: whoever must not go on after a failure says so in the data that the lock protects. And
-//! with the feature `simulate` a `Schedule` decides who goes on at each of them, so that a test can run many callers
-//! in an order that depends on a seed alone.
+//! builds check that no thread takes a lock while it holds one of a later rank. There is no poisoning: after a panic of
+//! a thread that held a lock, others can take the lock as before; code that must not go on after a failure keeps that
+//! in the protected data. And with the feature `simulate` a `Schedule` decides at each lock which caller goes on, so
+//! that a test can run many callers in an order that depends on a seed alone.
 //!
 //! # The order
-//! 1. [`COMMIT`]: the leadership of a volume's commit. The only one held while a commit writes to the device.
-//! 2. [`METADATA`]: everything of a volume but the content of its files.
-//! 3. [`FILE`]: where the content of one file lies: its run list and its sizes. Of two files, the one with the lower node
-//!    number first.
-//! 4. [`LEAF`]: everything else. Nothing but further leaves is taken while one is held.
+//! 1. [`COMMIT`]: the leadership of a volume's commit. It is the only lock held while a commit writes to the device.
+//! 2. [`METADATA`]: all metadata of a volume but the run lists and sizes of files.
+//! 3. [`FILE`]: the run list and the sizes of one file. Of two files, the one with the lower node number first.
+//! 4. [`LEAF`]: everything else. While one is held, only further leaves are taken.
 
 mod order;
 #[cfg(feature = "simulate")]
@@ -28,21 +27,21 @@ use std::time::{Duration, Instant};
 pub const COMMIT: u8 = 1;
 /// The rank of a volume's metadata.
 pub const METADATA: u8 = 2;
-/// The rank of one file's run list and sizes. Several may be held.
+/// The rank of one file's run list and sizes. A thread may hold several.
 pub const FILE: u8 = 3;
-/// The rank of locks under which only further leaves are taken. Several may be held.
+/// The rank of locks under which only further leaves are taken. A thread may hold several.
 pub const LEAF: u8 = 4;
 
 /// `std::sync::Mutex` with a rank: see the module.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized, const RANK: u8 = LEAF>(std::sync::Mutex<T>);
 
-/// What is locked, until this is dropped.
+/// Exclusive access to the protected data, until this is dropped.
 pub struct MutexGuard<'l, T: ?Sized, const RANK: u8 = LEAF> {
     guard: std::sync::MutexGuard<'l, T>,
     #[cfg(feature = "simulate")]
     lock: &'l Mutex<T, RANK>,
-    // Dropped last: it tells others that the lock is free.
+    // Dropped last: it wakes the callers of a simulation that wait for the lock, which must be free by then.
     _held: Held<RANK>,
 }
 
@@ -67,7 +66,7 @@ impl<T: ?Sized, const RANK: u8> Mutex<T, RANK> {
         }
     }
 
-    /// What is protected: nobody else can hold the lock.
+    /// The protected data. No locking is needed, since the exclusive reference excludes other holders.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,13 +92,13 @@ impl<T: ?Sized, const RANK: u8> DerefMut for MutexGuard<'_, T, RANK> {
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized, const RANK: u8 = LEAF>(std::sync::RwLock<T>);
 
-/// What is locked for reading, until this is dropped.
+/// Shared access to the protected data, until this is dropped.
 pub struct RwLockReadGuard<'l, T: ?Sized, const RANK: u8 = LEAF> {
     guard: std::sync::RwLockReadGuard<'l, T>,
     _held: Held<RANK>,
 }
 
-/// What is locked for a change, until this is dropped.
+/// Exclusive access to the protected data, until this is dropped.
 pub struct RwLockWriteGuard<'l, T: ?Sized, const RANK: u8 = LEAF> {
     guard: std::sync::RwLockWriteGuard<'l, T>,
     _held: Held<RANK>,
@@ -113,14 +112,14 @@ impl<T, const RANK: u8> RwLock<T, RANK> {
 }
 
 impl<T: ?Sized, const RANK: u8> RwLock<T, RANK> {
-    /// Waits until nobody holds the lock for a change, and takes it for reading.
+    /// Waits until nobody holds the lock exclusively, and takes it shared.
     pub fn read(&self) -> RwLockReadGuard<'_, T, RANK> {
         let take = || self.0.read().unwrap_or_else(PoisonError::into_inner);
         let guard = acquire::<_, RANK>(address(self), take, || taken(self.0.try_read()));
         RwLockReadGuard { guard, _held: Held::new(address(self)) }
     }
 
-    /// Waits until nobody else holds the lock, and takes it for a change.
+    /// Waits until nobody else holds the lock, and takes it exclusively.
     pub fn write(&self) -> RwLockWriteGuard<'_, T, RANK> {
         let take = || self.0.write().unwrap_or_else(PoisonError::into_inner);
         let guard = acquire::<_, RANK>(address(self), take, || taken(self.0.try_write()));
@@ -155,17 +154,17 @@ impl<T: ?Sized, const RANK: u8> DerefMut for RwLockWriteGuard<'_, T, RANK> {
 pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    /// One that nobody waits for.
+    /// A condition variable that no thread waits for.
     pub const fn new() -> Self {
         Condvar(std::sync::Condvar::new())
     }
 
-    /// Gives the lock back, waits for a notification, and takes it again. May return without one.
+    /// Releases the lock, waits for a notification, and takes the lock again. May return without a notification.
     pub fn wait<'l, T, const RANK: u8>(&self, locked: MutexGuard<'l, T, RANK>) -> MutexGuard<'l, T, RANK> {
         self.wait_at_most(locked, None)
     }
 
-    /// [`Condvar::wait`], again and again while the condition holds.
+    /// Calls [`Condvar::wait`] for as long as the condition holds.
     pub fn wait_while<'l, T, const RANK: u8>(
         &self,
         mut locked: MutexGuard<'l, T, RANK>,
@@ -177,7 +176,7 @@ impl Condvar {
         locked
     }
 
-    /// [`Condvar::wait_while`], for no longer than so much time. In a simulation, in which no time passes, for one wait.
+    /// [`Condvar::wait_while`] for at most this time. In a simulation, in which no time passes, it waits once.
     pub fn wait_while_at_most<'l, T, const RANK: u8>(
         &self,
         mut locked: MutexGuard<'l, T, RANK>,
@@ -199,7 +198,7 @@ impl Condvar {
         locked
     }
 
-    /// [`Condvar::wait`], for no longer than so much time.
+    /// [`Condvar::wait`] for at most this time.
     pub fn wait_timeout<'l, T, const RANK: u8>(
         &self,
         locked: MutexGuard<'l, T, RANK>,
@@ -229,7 +228,7 @@ impl Condvar {
         MutexGuard { guard, ..locked }
     }
 
-    /// Ends the waiting of one.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         #[cfg(feature = "simulate")]
         if let Some(schedule) = simulate::schedule() {
@@ -238,7 +237,7 @@ impl Condvar {
         self.0.notify_one();
     }
 
-    /// Ends the waiting of all.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         #[cfg(feature = "simulate")]
         if let Some(schedule) = simulate::schedule() {
@@ -258,7 +257,8 @@ enum Started {
 }
 
 impl Thread {
-    /// Waits until it ends. A panic in it has been shown by then and is not handed on.
+    /// Waits until the thread ends. If it panicked, the message has been printed by then, and the panic is not passed
+    /// on.
     pub fn join(self) {
         match self.0 {
             Started::Real(thread) => drop(thread.join()),
@@ -268,10 +268,10 @@ impl Thread {
     }
 }
 
-/// Starts a thread. That takes long, so the caller holds no lock but leaves, which debug builds check.
+/// Starts a thread. This takes long, so the caller must hold no locks but leaves, which debug builds check.
 ///
 /// # Errors
-/// What the system answers that has no room for another.
+/// The error of the system if it cannot start another thread.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<Thread> {
     order::check_start();
     #[cfg(feature = "simulate")]
@@ -281,7 +281,8 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Resul
     Ok(Thread(Started::Real(std::thread::Builder::new().name(name.into()).spawn(work)?)))
 }
 
-/// Where a simulation may let another caller go on: before a device does something. Nothing elsewhere.
+/// A point at which a simulation may let another caller go on; called before each operation of a device. Without a
+/// simulation it does nothing.
 #[inline]
 pub fn point() {
     #[cfg(feature = "simulate")]
@@ -290,8 +291,8 @@ pub fn point() {
     }
 }
 
-/// How much is much, at least: `many`, or in a simulation a number from 1 to `few` that its seed decides. Its volumes and
-/// files are small, and what waits until there is much of something would never come.
+/// A threshold for the amount of something: `many`, or in a simulation a number from 1 to `few` that the seed decides.
+/// The volumes and files of a simulation are small, so work that starts at a large threshold would never start there.
 #[inline]
 pub fn at_least(many: u64, _few: u64) -> u64 {
     #[cfg(feature = "simulate")]
@@ -301,12 +302,12 @@ pub fn at_least(many: u64, _few: u64) -> u64 {
     many
 }
 
-/// Tells locks apart.
+/// The address of a lock or condition variable, which identifies it.
 fn address<T: ?Sized>(lock: &T) -> usize {
     std::ptr::from_ref(lock).cast::<()>().addr()
 }
 
-/// Takes a lock: with `take`, which waits, or where a schedule decides who goes on, with as many attempts as it needs.
+/// Takes a lock: with `take`, which blocks, or in a simulation with as many non-blocking attempts as it needs.
 #[inline]
 fn acquire<G, const RANK: u8>(
     address: usize,
@@ -337,7 +338,7 @@ fn taken<G>(attempt: Result<G, TryLockError<G>>) -> Option<G> {
     }
 }
 
-/// That a lock of this rank is held by the present thread; nothing in release builds.
+/// Records that the present thread holds a lock of this rank; does nothing in release builds.
 struct Held<const RANK: u8> {
     #[cfg(feature = "simulate")]
     address: usize,

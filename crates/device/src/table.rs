@@ -1,14 +1,14 @@
 //! Partition tables: GPT as the UEFI specification (chapter 5) describes it, and MBR with logical partitions.
 //!
-//! The parsing is our own and small: the libraries for it panic on, or take memory as asked by, damaged tables.
-//! They make the tables that the tests read.
+//! The parser is Platter's own: the existing libraries panic on damaged tables or allocate memory by their unchecked
+//! fields. The tests use those libraries to make tables.
 
 use crate::marks::{is_boot_sector, read_bytes};
 use crate::{Device, Error, Partition, Result, show_size};
 use std::fmt;
 use std::sync::Arc;
 
-/// The kind of a partition table.
+/// The format of a partition table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// GUID partition table.
@@ -29,15 +29,15 @@ impl fmt::Display for Scheme {
 /// One partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionEntry {
-    /// Its number, as Linux numbers it: from 1; logical partitions of an MBR from 5.
+    /// The number as Linux counts: from 1; logical partitions of an MBR from 5.
     pub number: u32,
-    /// Where it starts, in bytes.
+    /// The start in bytes.
     pub start: u64,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub length: u64,
-    /// What its type says it is for, for example "EFI system" or "type 0x39".
+    /// The purpose by its type, for example "EFI system" or "type 0x39".
     pub kind: String,
-    /// Its name, if it has one; only GPT has them.
+    /// The name, if it has one; only GPT has names.
     pub name: Option<String>,
 }
 
@@ -52,17 +52,18 @@ impl fmt::Display for PartitionEntry {
 /// The partitions of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionTable {
-    /// The table's kind.
+    /// The format of the table.
     pub scheme: Scheme,
-    /// The partitions that hold something, by number.
+    /// The partitions in use, by number.
     pub partitions: Vec<PartitionEntry>,
 }
 
 impl PartitionTable {
-    /// Reads the table of a device; `None` if it has none, as when a file system takes all of it.
+    /// Reads the partition table of a device; `None` if it has none, for example because a file system takes the whole
+    /// device.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if a table is there and damaged, and what reading the device gives.
+    /// [`Error::Unusable`] if there is a damaged table, and the errors of reading the device.
     pub fn read(device: &dyn Device) -> Result<Option<PartitionTable>> {
         let sector = u64::from(device.sectors().logical);
         if device.len() < 2 * sector {
@@ -82,7 +83,7 @@ impl PartitionTable {
     /// The partition with this number, as a device.
     ///
     /// # Errors
-    /// [`Error::Unusable`], with a list of what is there, if there is none of this number or it is not inside the
+    /// [`Error::Unusable`], with a list of the partitions, if there is none with this number or it is not inside the
     /// device.
     pub fn open(&self, device: Arc<dyn Device>, number: u32) -> Result<Partition> {
         let Some(entry) = self.partitions.iter().find(|entry| entry.number == number) else {
@@ -94,7 +95,7 @@ impl PartitionTable {
 }
 
 impl fmt::Display for PartitionTable {
-    /// What is there, as the end of a sentence.
+    /// The list of partitions, as the end of a sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.partitions.is_empty() {
             return write!(f, "its {} partition table is empty", self.scheme);
@@ -107,11 +108,11 @@ impl fmt::Display for PartitionTable {
     }
 }
 
-/// The device or the part of it that the user means: the partition with `number`; without a number, the whole device
-/// if it has no partition table, or the only partition for which `holds_volume` is true.
+/// The device or partition that the user means: the partition with `number`; without a number, the whole device if it
+/// has no partition table, or else the only partition for which `holds_volume` returns true.
 ///
 /// # Errors
-/// [`Error::Unusable`], with a list of what is there, if that is none or several.
+/// [`Error::Unusable`], with a list of the partitions, if no partition or several would do.
 pub fn select_partition(
     device: Arc<dyn Device>,
     number: Option<u32>,
@@ -131,7 +132,7 @@ pub fn select_partition(
     }
     let mut found: Vec<Partition> = Vec::new();
     for entry in &table.partitions {
-        // A partition that cannot be opened is not the one, whatever it once held.
+        // A partition that cannot be opened is not considered.
         if let Ok(partition) = table.open(device.clone(), entry.number)
             && holds_volume(&partition)
         {
@@ -154,9 +155,9 @@ fn unusable(device: &dyn Device, reason: String) -> Error {
 
 // MBR
 
-/// A table's entry for itself in a disk that has a GPT.
+/// The type of the MBR entry that protects a GPT.
 const PROTECTIVE: u8 = 0xEE;
-/// The most logical partitions that are looked for: a chain may be a loop.
+/// The most logical partitions that are read: the chain may be a loop.
 const MOST_LOGICAL: u32 = 128;
 
 #[derive(Clone, Copy)]
@@ -183,7 +184,8 @@ fn mbr_slots(sector: &[u8]) -> Option<[Slot; 4]> {
     }
     let entry = |number: usize| &sector[446 + 16 * number..][..16];
     let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
-    // The boot mark has two values only, which the text or code of a boot sector does not meet four times.
+    // The boot indicator has only two valid values, which the text or code of a boot sector is unlikely to have in all
+    // four places.
     if (0..4).any(|place| !matches!(entry(place)[0], 0x00 | 0x80)) {
         return None;
     }
@@ -196,7 +198,8 @@ fn mbr_slots(sector: &[u8]) -> Option<[Slot; 4]> {
 
 fn read_mbr(device: &dyn Device, slots: &[Slot; 4]) -> Result<Option<PartitionTable>> {
     let used = || slots.iter().enumerate().filter(|(_, slot)| slot.is_used());
-    // Entries count the sectors of the disk they were made on, which an image opened with others does not have.
+    // Entries count in sectors of the disk on which the table was made; an image of it may be opened with another
+    // sector size.
     let fits =
         |unit: &u64| used().all(|(_, slot)| slot.start > 0 && u64::from(slot.start) * unit < device.len());
     let Some(unit) = [u64::from(device.sectors().logical), 512].into_iter().find(fits) else {
@@ -219,7 +222,7 @@ fn read_mbr(device: &dyn Device, slots: &[Slot; 4]) -> Result<Option<PartitionTa
 }
 
 /// Follows the chain of table sectors in an extended partition. Each holds one logical partition, counted from that
-/// sector, and the way to the next, counted from the start of the extended partition.
+/// sector, and a link to the next table sector, counted from the start of the extended partition.
 fn read_logical(
     device: &dyn Device,
     extended: u64,
@@ -241,7 +244,7 @@ fn read_logical(
             break;
         }
         let next = u64::from(slots[1].start);
-        // Chains lead forward; one that does not is a loop or damage, and what was found so far is all there is.
+        // A chain leads forward; a link backward is a loop or damage, and ends the list.
         if next <= link {
             break;
         }
@@ -276,7 +279,7 @@ fn mbr_entry(number: u32, start: u64, slot: Slot, unit: u64) -> PartitionEntry {
 const MOST_ENTRIES: u64 = 1 << 20;
 
 fn read_gpt(device: &dyn Device) -> Result<PartitionTable> {
-    // The image of a disk does not say what sectors the disk had.
+    // The image of a disk does not contain the disk's sector size.
     let units = [u64::from(device.sectors().logical), 512, 4096];
     let backup = device.len() / units[0] - 1;
     let copies = units.map(|unit| (unit, 1)).into_iter().chain([(units[0], backup)]);
@@ -291,7 +294,8 @@ fn read_gpt(device: &dyn Device) -> Result<PartitionTable> {
     Err(unusable(device, format!("damaged GPT partition table: {damage}")))
 }
 
-/// One copy of the table. The inner error is `None` if there is no header, and otherwise what is wrong with it.
+/// Reads one copy of the table. The inner error is `None` if there is no header, and otherwise says what is wrong with
+/// it.
 fn read_gpt_copy(
     device: &dyn Device,
     unit: u64,
@@ -358,7 +362,7 @@ fn le64(data: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(data[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// The name of a partition type. A GUID's first three numbers are little-endian on disk.
+/// The name of a partition type. The first three numbers of a GUID are little-endian on disk.
 fn gpt_kind(guid: &[u8]) -> String {
     let numbers =
         (le32(guid, 0), u16::from_le_bytes([guid[4], guid[5]]), u16::from_le_bytes([guid[6], guid[7]]));
@@ -389,7 +393,7 @@ mod tests {
     use std::io::Cursor;
 
     const MIB: u64 = 1 << 20;
-    /// EBD0A0A2-B9E5-4433-87C0-68B6B72699C7 as it stands on disk.
+    /// EBD0A0A2-B9E5-4433-87C0-68B6B72699C7 as stored on disk.
     const BASIC_DATA: [u8; 16] =
         [0xA2, 0xA0, 0xD0, 0xEB, 0xE5, 0xB9, 0x33, 0x44, 0x87, 0xC0, 0x68, 0xB6, 0xB7, 0x26, 0x99, 0xC7];
     const EFI_SYSTEM: [u8; 16] =
@@ -430,7 +434,7 @@ mod tests {
         mbr[1] = entry(0x0C, MIB, 2 * MIB);
         mbr[2] = entry(0x05, 4 * MIB, 8 * MIB);
         mbr[4] = entry(0x39, 13 * MIB, MIB);
-        // Their table sectors take the first MiB of each.
+        // The table sectors of the logical partitions take the first MiB of each.
         for (start, kind) in [(5, 0x06), (8, 0x83)] {
             let (first_lba, sectors) = ((start * MIB / 512) as u32, (2 * MIB / 512) as u32);
             mbr.push(kind, first_lba, sectors).unwrap();
@@ -527,7 +531,7 @@ mod tests {
     #[test]
     fn a_chain_of_logical_partitions_that_loops_ends() {
         let mut image = mbr_image();
-        // The second table sector of the chain, which leads nowhere, now leads back to itself.
+        // The second table sector of the chain, which has no next one, is made to link to itself.
         let second = (0..image.len() / 512)
             .map(|sector| sector * 512)
             .rfind(|&at| at > 4 * MIB as usize && image[at + 510..at + 512] == [0x55, 0xAA])
@@ -548,7 +552,7 @@ mod tests {
             (state >> 33) as usize
         };
         for unit in [512, 4096] {
-            // Only the first bytes and those of the first table sector of the chain are changed.
+            // Only the first bytes of the device and the first table sector of the chain are changed.
             let device = |image| Arc::new(MemoryDevice::from_image(image, Sectors::SMALL));
             let (gpt, mbr) = (device(&gpt_image(unit)), device(&mbr_image()));
             for round in 0..4000 {
@@ -558,7 +562,7 @@ mod tests {
                 device.read_at(0, &mut image).unwrap();
                 let mut chain = vec![0; 512];
                 device.read_at(4 * MIB, &mut chain).unwrap();
-                // Half the time the checksums are made right again.
+                // In half of the rounds the checksums are made valid again.
                 for _ in 0..=random() % 6 {
                     let spots = [446, unit as usize, 2 * unit as usize];
                     let value = [0, 0xFF, 0x7F, random() as u8][random() % 4];

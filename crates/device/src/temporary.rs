@@ -10,16 +10,16 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 impl FileDevice {
-    /// Makes a file of `length` bytes in a directory, without a name: it is gone when it is closed, whatever ends this
-    /// process, and nobody can put something else in its place.
+    /// Makes a file of `length` bytes without a name in a directory: it is gone when it is closed, even if the process
+    /// is killed, and nobody can replace it by another file.
     ///
     /// # Errors
-    /// [`Error::Io`] if the directory does not take it.
+    /// [`Error::Io`] if the file cannot be made in the directory.
     pub fn temporary(directory: &Path, length: u64, options: FileOptions) -> Result<FileDevice> {
         let name = format!("temporary file in {}", directory.display());
         let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
         let open = |direct| match unnamed(directory, direct) {
-            // What the kernel and file systems without such files answer, as open(2) has it.
+            // The errors of kernels and file systems without unnamed files, as in open(2).
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) =>
             {
@@ -40,20 +40,20 @@ fn flags(direct: bool, more: OFlags) -> i32 {
 
 fn unnamed(directory: &Path, direct: bool) -> io::Result<File> {
     let mut options = File::options();
-    // With O_EXCL nobody can give it a name later.
+    // With O_EXCL the file cannot be given a name later.
     options.read(true).write(true).mode(0o600).custom_flags(flags(direct, OFlags::TMPFILE | OFlags::EXCL));
     options.open(directory)
 }
 
-/// For file systems without unnamed files: a new file, under a name that nobody can foresee, which it loses at once.
+/// For file systems without unnamed files: makes a file under an unpredictable name and removes the name at once.
 fn named_once(directory: &Path, direct: bool) -> io::Result<File> {
-    // The hasher's keys are the standard library's way to the system's random numbers.
+    // `RandomState` is the standard library's access to the system's random numbers.
     let path = directory.join(format!(".platter-{:016x}.tmp", RandomState::new().hash_one(())));
     let mut options = File::options();
-    // `create_new` never follows a symbolic link and never opens what is there (O_CREAT with O_EXCL, open(2)).
+    // `create_new` never follows a symbolic link and never opens an existing file (O_CREAT with O_EXCL, open(2)).
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(flags(direct, OFlags::empty()));
     let file = options.open(&path);
-    // A file system without direct I/O refuses O_DIRECT after it has made the file.
+    // A file system without direct I/O reports the error for O_DIRECT only after it has made the file.
     if file.is_ok() || file.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::AlreadyExists) {
         match std::fs::remove_file(&path) {
             Err(error) if file.is_ok() => return Err(error),

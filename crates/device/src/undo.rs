@@ -1,9 +1,11 @@
-//! Changes that can be taken back: what a block held is saved before the block is overwritten.
+//! Undo: the old content of each block is saved before the block is overwritten, so that changes can be reverted.
 //!
-//! * [`UndoDevice`] keeps writes in memory and gives them to the device below in groups. Before a group goes there, the
-//!   *undo file* durably holds the old content of every block of it, and checksums of the new one.
-//! * [`UndoFile`] reads an undo file and puts the old content back, also after a power cut in the middle of the changes or
-//!   of putting back. It refuses a device on which a block holds neither: somebody else has written there since.
+//! * [`UndoDevice`] keeps writes in memory and passes them to the device below in groups. Before a group is written
+//!   there, the *undo file* durably holds the old content of every block of the group, and checksums of the new
+//!   content.
+//! * [`UndoFile`] reads an undo file and restores the old content, even after a power cut in the middle of the changes
+//!   or of the restoring. It refuses a device on which a block holds neither the old nor the new content, because
+//!   somebody else has written there since.
 
 mod file;
 mod format;
@@ -21,49 +23,49 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device whose changes can be taken back.
+/// A device whose changes can be reverted.
 ///
-/// Writes reach the device below when it is flushed or [`UndoDevice::KEPT`] bytes have come together, as those of a device
-/// with a volatile cache do. The undo file is made at the first write. A discard does nothing.
+/// Writes reach the device below when it is flushed or [`UndoDevice::KEPT`] bytes have been collected, like those of a
+/// device with a volatile cache. The undo file is made at the first write. A discard does nothing.
 ///
-/// One lock, `changes`, covers what is kept in memory and the undo file; it is held while a group is written.
+/// One lock, `changes`, covers the blocks in memory and the undo file; it is held while a group is written.
 pub struct UndoDevice {
     below: Arc<dyn Device>,
-    /// Bytes of a block.
+    /// The block size in bytes.
     block: u64,
     changes: Mutex<Changes>,
 }
 
 struct Changes {
     log: UndoLog,
-    /// Blocks that were written and are not below yet, by number.
+    /// Blocks, by number, that were written and are not yet on the device below.
     kept: BTreeMap<u64, Vec<u8>>,
 }
 
 impl UndoDevice {
-    /// Bytes that are kept in memory at most before they go to the device below.
+    /// The most bytes that are kept in memory before they are written to the device below.
     pub const KEPT: u64 = 32 << 20;
 
-    /// `below`, with its old content saved to a file at `path`, which must not exist. `name` is what a person calls the
-    /// device; it is shown to whoever looks at the file.
+    /// Wraps `below` and saves its old content to a file at `path`, which must not exist. `name` is the name of the
+    /// device that is shown when the file is examined.
     pub fn new(below: Arc<dyn Device>, path: &Path, name: &str) -> UndoDevice {
         let log = UndoLog::new(path.to_path_buf(), name.to_string(), &*below);
         let block = log.header().block;
         UndoDevice { below, block, changes: Mutex::new(Changes { log, kept: BTreeMap::new() }) }
     }
 
-    /// Makes all changes durable and closes the undo file. `stamp` tells, once all is written, what will not be the same
-    /// any more when somebody else has written to the device. Gives back where the file is and how many bytes of old
-    /// content it holds; `None` if nothing was changed.
+    /// Makes all changes durable and completes the undo file. `stamp` is called when all is written and returns a text
+    /// that changes when somebody else writes to the device. Returns the path of the file and the bytes of old content
+    /// in it; `None` if nothing was changed.
     ///
     /// # Errors
-    /// What writing to the device below or to the undo file gives.
+    /// The errors of writing to the device below or to the undo file.
     pub fn finish(&self, stamp: &dyn Fn() -> String) -> Result<Option<(PathBuf, u64)>> {
         self.flush()?;
         self.changes.lock().log.finish(&stamp())
     }
 
-    /// Why the undo file could not be written. Nothing is changed on the device from then on.
+    /// Why the undo file could not be written, if so. From then on the device below is not changed any more.
     pub fn why_failed(&self) -> Option<String> {
         self.changes.lock().log.why_failed().map(str::to_string)
     }
@@ -73,7 +75,7 @@ impl UndoDevice {
         offset / self.block..(offset + length).div_ceil(self.block)
     }
 
-    /// The part of block `number` that a transfer covers: where in the block, and where in the transfer.
+    /// The part of block `number` that a transfer covers: its range in the block, and its range in the transfer.
     fn overlap(&self, number: u64, offset: u64, length: usize) -> (Range<usize>, Range<usize>) {
         let block = number * self.block;
         let start = block.max(offset);
@@ -81,7 +83,8 @@ impl UndoDevice {
         ((start - block) as usize..(end - block) as usize, (start - offset) as usize..(end - offset) as usize)
     }
 
-    /// Gives what is kept to the device below. Its old content is durable before the first byte is overwritten.
+    /// Writes the blocks in memory to the device below. Their old content is durable before the first byte is
+    /// overwritten.
     fn write_out(&self, changes: &mut Changes) -> Result<()> {
         if changes.kept.is_empty() {
             return Ok(());
@@ -117,7 +120,7 @@ impl Device for UndoDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
-        // Under the lock: what is kept may go to the device below meanwhile.
+        // The device below is read under the lock, because blocks in memory could be written to it meanwhile.
         let changes = self.changes.lock();
         self.below.read_at(offset, buffer)?;
         for (&number, new) in changes.kept.range(self.blocks(offset, buffer.len() as u64)) {
@@ -138,7 +141,8 @@ impl Device for UndoDevice {
                 Entry::Vacant(entry) => {
                     let mut old = vec![0; log.header().size_of(number)];
                     let read = self.below.read_at(number * self.block, &mut old);
-                    // What is overwritten whole may be what cannot be read; there is nothing of it to put back then.
+                    // A block that cannot be read may still be overwritten as a whole; then there is no old content to
+                    // restore.
                     if inside.len() < old.len() {
                         read?;
                         log.add_old(number, Some(&old))?;
@@ -165,7 +169,7 @@ impl Device for UndoDevice {
         self.below.read_copy(copy, offset, buffer)
     }
 
-    /// Puts a damaged copy right, which changes nothing that the device reads as, so nothing of it is saved.
+    /// Repairs a damaged copy. This does not change what the device reads as, so no old content is saved.
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
         self.write_out(&mut self.changes.lock())?;
         self.below.repair_copy(copy, offset, data)

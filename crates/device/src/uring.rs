@@ -1,4 +1,4 @@
-//! io_uring: many transfers in flight from one thread, without a thread for each.
+//! Queues and batches over io_uring: many transfers in flight from one thread, without a thread for each.
 
 use crate::descriptor::Descriptor;
 use crate::queue::check_request;
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The most bytes one transfer asks for: the kernel cuts at a little under 2 GiB.
+/// The most bytes that one transfer asks for: the kernel limits a transfer to a little under 2 GiB.
 const LARGEST: usize = 1 << 30;
 
 /// A request in flight.
@@ -22,11 +22,11 @@ struct Slot {
     durable: bool,
     segments: Segments,
     buffer: Buffer,
-    /// Whether what arrives of it is shown before all is there.
+    /// Whether its parts are passed to the caller as they arrive.
     in_parts: bool,
-    /// For each segment, the bytes that are done already: the kernel may transfer fewer than asked for.
+    /// For each segment, the bytes transferred so far: the kernel may transfer fewer than it was asked for.
     progress: smallvec::SmallVec<[u32; 2]>,
-    /// Transfers not yet reaped.
+    /// The number of its transfers that are not yet reaped.
     pending: u32,
     result: Result<()>,
 }
@@ -36,38 +36,40 @@ pub(crate) struct UringQueue<'d> {
     device: &'d dyn Device,
     file: &'d Descriptor,
     ring: IoUring,
-    /// In flight by slot number; the slot number and the segment number are the ring's user data.
+    /// The requests in flight, by slot number; slot number and segment number are the ring's user data.
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     /// Requests that ended without I/O: refused, or without segments.
     ended: Vec<Completion>,
-    /// Completions that made room in the ring before anyone asked for them: user data and result of each.
+    /// Completions taken from the ring early to make room: user data and result of each.
     early: VecDeque<(u64, i32)>,
-    /// Transfers handed to the ring and not yet reaped.
+    /// The number of transfers pushed to the ring and not yet reaped.
     outstanding: usize,
-    /// Transfers pushed and not yet given to the kernel.
+    /// The number of transfers pushed to the ring and not yet submitted to the kernel.
     unsubmitted: usize,
-    /// Whether parts of a read have arrived and others are on their way.
+    /// Whether some parts of a read have arrived while others are in flight.
     partly: bool,
 }
 
-/// The least entries of a ring, so that one request in many parts has room.
+/// The least number of entries of a ring, so that one request in many parts has room.
 const ENTRIES: usize = 64;
 
-/// Parts of a read are given to the kernel by so many bytes: what lies side by side and is given to it together, it joins.
+/// The bytes of a read's parts that are submitted to the kernel together: it can merge adjacent parts that it gets at
+/// once.
 const AT_ONCE: u32 = 64 << 10;
 
-/// How long the next part of a read is looked for before this thread sleeps until it is there. From a fast device a part
-/// comes sooner than a thread that sleeps can be woken, on a virtual processor above all.
+/// How long the ring is polled for the next part of a read before this thread sleeps. On a fast device, a part arrives
+/// sooner than a sleeping thread can be woken, above all on a virtual processor.
 const SOON: Duration = Duration::from_micros(50);
 
 impl<'d> UringQueue<'d> {
-    /// A queue of a device whose file this is, or `None` where the kernel has no io_uring or forbids it.
+    /// A queue for `device`, whose open file is `file`; `None` where the kernel has no io_uring or forbids it.
     pub fn new(device: &'d dyn Device, file: &'d Descriptor, depth: usize) -> Option<UringQueue<'d>> {
         let entries = u32::try_from(depth.max(ENTRIES).next_power_of_two()).ok()?.min(4096);
-        // Completions are worked on when this thread asks for them, not by interrupting it wherever it is. That the ring
-        // flags that there are some is not asked for: whoever completes would write, for each transfer, to memory that
-        // this thread's processor has. Kernels before 6.1 do not know this and get a plain ring.
+        // With deferred task work, the kernel processes completions when this thread asks for them and does not
+        // interrupt it. `IORING_SETUP_TASKRUN_FLAG` is not set: with it, whoever completes a transfer would write to
+        // memory in the cache of this thread's processor, for each transfer. Kernels before 6.1 do not know these
+        // options and get a plain ring.
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -111,8 +113,8 @@ impl<'d> UringQueue<'d> {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 break;
             }
-            // The ring is full of entries that the kernel has not taken yet. It takes none while completions that it has
-            // no room for are not reaped.
+            // The submission queue is full of entries that the kernel has not taken. The kernel takes none while
+            // completions that do not fit the completion queue are not reaped.
             self.enter(0).expect("io_uring takes what fits its submission queue");
             let early = self.ring.completion().map(|entry| (entry.user_data(), entry.result()));
             self.early.extend(early);
@@ -121,7 +123,7 @@ impl<'d> UringQueue<'d> {
         self.outstanding += 1;
     }
 
-    /// Pushes a request's transfers; `None` if it ended without.
+    /// Pushes the transfers of a request; returns its slot, or `None` if it ended without I/O.
     fn take(&mut self, request: Request) -> Option<usize> {
         let (number, transfers) = self.admit(request, false)?;
         for segment in 0..transfers {
@@ -130,8 +132,8 @@ impl<'d> UringQueue<'d> {
         Some(number)
     }
 
-    /// Gives a request a slot; returns its number and that of the request's transfers, which are to be pushed. `None`
-    /// if it ended without.
+    /// Gives a request a slot; returns the slot number and the number of transfers, which the caller is to push. `None`
+    /// if it ended without I/O.
     fn admit(&mut self, request: Request, in_parts: bool) -> Option<(usize, usize)> {
         let refused = check_request(self.device, &request);
         let transfers = if request.kind == Kind::Flush { 1 } else { request.segments.len() };
@@ -143,7 +145,8 @@ impl<'d> UringQueue<'d> {
         let Some(number) = self.free.pop() else {
             panic!("more requests in flight than the queue's depth of {}", self.slots.len())
         };
-        // What is shown must be nobody else's: not of a buffer that two transfers have in common.
+        // A part that is passed on must not be written to by another transfer, so the segments must not overlap in the
+        // buffer.
         let end = |segment: &Segment| u64::from(segment.at) + u64::from(segment.length);
         let in_parts = in_parts && segments.is_sorted_by(|one, next| end(one) <= u64::from(next.at));
         let progress = smallvec::smallvec![0; transfers];
@@ -153,20 +156,20 @@ impl<'d> UringQueue<'d> {
         Some((number, transfers))
     }
 
-    /// Gives the kernel what was pushed, has it work on what is complete, and waits for `least` completions.
+    /// Submits the pushed transfers to the kernel, lets it process completions, and waits for at least `least` of them.
     fn enter(&mut self, least: usize) -> io::Result<()> {
         loop {
             let pushed = self.ring.submission().len();
             let events = EnterFlags::GETEVENTS.bits();
             let submitter = self.ring.submitter();
-            // SAFETY: what was pushed is valid (see `push`), and no argument is passed that the kernel would read.
+            // SAFETY: the pushed entries are valid (see `push`), and no argument is passed that the kernel would read.
             match unsafe { submitter.enter::<libc::sigset_t>(pushed as u32, least as u32, events, None) } {
                 Ok(_) => {
                     self.unsubmitted = 0;
                     return Ok(());
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
-                // Too much is in flight for the kernel's liking: what is done must be reaped first.
+                // The kernel refuses because too much is in flight: completions must be reaped first.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => {
                     return Ok(());
                 }
@@ -175,7 +178,7 @@ impl<'d> UringQueue<'d> {
         }
     }
 
-    /// Waits for a completion. One that is soon to come is looked for before this thread sleeps.
+    /// Waits for a completion, polling for a while if the next one is expected soon.
     fn await_one(&mut self) -> io::Result<()> {
         let since = self.partly.then(Instant::now);
         while since.is_some_and(|since| since.elapsed() < SOON) {
@@ -187,7 +190,8 @@ impl<'d> UringQueue<'d> {
         if self.early.is_empty() { self.enter(1) } else { Ok(()) }
     }
 
-    /// Takes the completions that are there; requests that ended go to `done`, parts of others to `work`.
+    /// Processes the available completions: requests that ended go to `done`, parts of others to `work`. Returns the
+    /// number of requests that ended.
     fn reap(&mut self, done: &mut Vec<Completion>, work: &mut Work<'_>) -> usize {
         let mut ended = 0;
         done.extend(self.ended.drain(..).inspect(|_| ended += 1));
@@ -222,7 +226,7 @@ impl<'d> UringQueue<'d> {
         ended
     }
 
-    /// Notes what became of a transfer, and whether the rest of it must be asked for again.
+    /// Records the result of a transfer, and returns whether the rest of it must be requested again.
     fn again(&mut self, number: usize, segment: usize, result: i32) -> bool {
         let slot = self.slots[number].as_mut().expect("a slot in flight");
         let (operation, offset, length) = match slot.kind {
@@ -291,7 +295,7 @@ impl Queue for UringQueue<'_> {
             self.push(number, segment);
             bytes += self.slots[number].as_ref().expect("a slot in flight").segments[segment].length;
             if bytes >= AT_ONCE || segment + 1 == transfers {
-                // Whatever comes of it, all are pushed, so that the request ends.
+                // All transfers are pushed even after an error, so that the request ends.
                 started = started.and(self.kick());
                 bytes = 0;
             }
@@ -308,9 +312,9 @@ impl Queue for UringQueue<'_> {
 
     fn wait_beside(&mut self, least: usize, done: &mut Vec<Completion>, work: &mut Work<'_>) -> Result<()> {
         let failed = |source| Error::io(self.device.name(), Operation::Read, 0, 0, source);
-        // All that is done is given back, so the kernel works on it first. What was pushed goes with that, not with the
-        // call that waits: its end may be there already when this thread looks, which spares this thread the sleep and
-        // the device's threads the waking.
+        // All completed requests are to be returned, so the kernel processes completions first. Pushed transfers are
+        // submitted by this call and not by the one that waits: they may be complete when the ring is looked at next,
+        // which saves this thread from sleeping and the device's threads from waking it.
         if self.outstanding > 0 {
             self.enter(0).map_err(failed)?;
         }
@@ -332,7 +336,7 @@ impl Drop for UringQueue<'_> {
         let mut done = Vec::new();
         while self.outstanding > 0 {
             if self.early.is_empty() && self.enter(1).is_err() {
-                // The kernel may still write to these buffers. Losing their memory is the safe way out.
+                // The kernel may still write to these buffers. Leaking their memory is safe.
                 for slot in self.slots.drain(..).flatten() {
                     std::mem::forget(slot.buffer);
                 }
@@ -343,22 +347,22 @@ impl Drop for UringQueue<'_> {
     }
 }
 
-/// Rings for the blocking batches, one for each thread that is inside one.
+/// Rings for the blocking batches: each batch in progress takes one.
 #[derive(Default)]
 pub(crate) struct Pool(Mutex<Vec<IoUring>>);
 
-/// Entries of a batch's ring, and so the most transfers a batch has in flight.
+/// The entries of a batch's ring, which is the most transfers a batch has in flight.
 const BATCH: usize = 64;
 
 impl Pool {
-    /// Reads the batch; `false` if there is no io_uring here and nothing was done.
+    /// Reads the batch; `false` if io_uring is not available and nothing was done.
     pub fn read(&self, file: &Descriptor, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
         let pieces: Vec<_> =
             reads.iter_mut().map(|(offset, buffer)| (*offset, buffer.as_mut_ptr(), buffer.len())).collect();
         self.run(file, Kind::Read, &pieces)
     }
 
-    /// Writes the batch; `false` if there is no io_uring here and nothing was done.
+    /// Writes the batch; `false` if io_uring is not available and nothing was done.
     pub fn write(&self, file: &Descriptor, writes: &[(u64, &[u8])]) -> Result<bool> {
         // The kernel only reads through these pointers: the operation is a write.
         let pieces: Vec<_> =
@@ -393,7 +397,7 @@ impl Pool {
                 Ok(_) => {}
                 Err(error)
                     if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
-                // Nothing says which transfers the kernel still holds, so the borrowed memory cannot be given back.
+                // It is unknown which transfers the kernel still holds, so the borrowed memory cannot be returned.
                 Err(error) => {
                     eprintln!("{}: io_uring failed with transfers in flight: {error}", file.name);
                     std::process::abort();

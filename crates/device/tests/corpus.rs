@@ -1,4 +1,4 @@
-//! Every input that the fuzzer found worth keeping, on stable Rust.
+//! Runs every kept input of the fuzzer, on stable Rust.
 
 #[test]
 fn kept_devices_are_looked_at_without_a_panic() {

@@ -27,14 +27,14 @@ fn on_each(name: &str, test: impl Fn(FileDevice)) {
     }
 }
 
-/// The device, and what passes everything on to it.
+/// The device, and wrappers that pass everything on to it.
 fn wrapped(device: FileDevice) -> [Arc<dyn Device>; 3] {
     let device: Arc<dyn Device> = Arc::new(device);
     let half = Partition::new(device.clone(), SIZE / 2, SIZE / 2, "half".into()).unwrap();
     [device.clone(), Arc::new(Recorder::new(device)), Arc::new(half)]
 }
 
-/// Bytes that tell their place.
+/// Bytes that depend on their offset.
 fn pattern(offset: u64, length: usize) -> Vec<u8> {
     (offset..offset + length as u64).map(|at| (at / 512 * 31 + at % 512) as u8).collect()
 }
@@ -107,7 +107,7 @@ fn a_queue_carries_many_requests_of_many_pieces() {
         for round in 0..4 {
             for tag in round * 8..round * 8 + 8 {
                 let start = tag * 3 * u64::from(sector);
-                // In another order than in the buffer, and not all neighbours.
+                // The pieces have another order on the device than in the buffer, and not all are adjacent.
                 let segments = [
                     piece(start + 2 * u64::from(sector), 0),
                     piece(start, 1),
@@ -157,7 +157,7 @@ fn work_beside_a_write_sees_its_content() {
                 })
                 .unwrap();
             assert!(seen == data);
-            // What is refused ends like any other.
+            // A refused request completes like any other.
             let outside = Segment { offset: device.len(), ..first };
             queue.submit_beside(write(2, &[outside], &data), &mut |_| {}).unwrap();
             let mut done = wait_for(&mut *queue, 2);
@@ -201,10 +201,10 @@ fn parts_of_a_read_are_seen_as_they_arrive() {
             assert_eq!(only.segments, segments);
             seen.sort_unstable();
             seen.dedup();
-            // Without io_uring nothing is under way beside the caller, and nothing is shown.
+            // Without io_uring no transfer runs in parallel to the caller, so no part is passed on.
             assert_eq!(seen.len() as u32, if has_io_uring() { PARTS - 1 } else { 0 });
             assert!(seen.iter().all(|&(at, part)| at.is_multiple_of(part) && part as u32 == length));
-            // What two transfers write to is not shown while one may be doing so.
+            // A part of the buffer that two transfers write to is not passed on, since one of them may be doing so.
             let twice =
                 Segments::from_slice(&[segments[0], segments[1], Segment { at: length, ..segments[2] }]);
             let buffer = Buffer::new(data.len());
@@ -213,7 +213,7 @@ fn parts_of_a_read_are_seen_as_they_arrive() {
             done.clear();
             queue.wait_beside(1, &mut done, &mut |_, _, _| panic!("it may be written to")).unwrap();
             assert!(done[0].result.is_ok());
-            // Of what fails, the end is told as of any other request; and nothing else is in parts.
+            // A request that fails completes like any other, and none of its parts is passed on.
             let outside =
                 Segments::from_slice(&[segments[0], Segment { offset: device.len(), ..segments[1] }]);
             let buffer = Buffer::new(data.len());
@@ -227,7 +227,7 @@ fn parts_of_a_read_are_seen_as_they_arrive() {
     });
 }
 
-/// Nothing is reaped while they are submitted, and they are many times what a ring has room for.
+/// The requests have many times the transfers that fit a ring, and nothing is reaped while they are submitted.
 #[test]
 fn requests_of_more_transfers_than_a_ring_has_room_for_all_end() {
     on_each("many", |device| {

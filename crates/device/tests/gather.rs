@@ -1,4 +1,4 @@
-//! Small writes that follow each other reach the device as one, and requests to a busy device are started together.
+//! Gathering: adjacent small writes reach the device as one, and requests to a busy device are started together.
 
 use platter_device::{
     Buffer, Completion, Device, Fault, Faults, Gather, Kind, MemoryDevice, Operation, Queue, Recorder,
@@ -58,7 +58,7 @@ fn writes_in_a_row_go_as_one() {
         tags.sort_unstable();
         assert_eq!(tags, (0..33).collect::<Vec<_>>());
     }
-    // The first has nothing before it; the others are kept back until the caller waits.
+    // The first write follows no other, so it is passed on at once; the others are held back until the caller waits.
     let traffic = recorder.traffic();
     assert_eq!((traffic.write.count, traffic.write.bytes), (2, 33 * 4096));
     (0..33).for_each(|place| assert_eq!(content(&recorder, 100 + place), place as u8 + 1));
@@ -79,7 +79,7 @@ fn scattered_writes_and_reads_go_by_themselves() {
     assert_eq!((recorder.traffic().write.count, recorder.traffic().read.count), (16, 16));
 }
 
-/// A device that answers one request for each wait, and counts how often it was told to start some.
+/// A device that completes one request per wait, and counts how often it was told to start requests.
 #[derive(Default)]
 struct Slow {
     waiting: VecDeque<Request>,
@@ -109,7 +109,7 @@ impl Queue for Slow {
     }
 }
 
-/// Reads as an application does that tells each one by itself, and how often the device was told.
+/// Submits reads and kicks after each; returns how often the device was told to start requests.
 fn starts_of_reads(queue: &mut dyn Queue, starts: &Cell<usize>, tags: std::ops::Range<u64>) -> usize {
     starts_of_large_reads(queue, starts, tags, CLUSTER)
 }
@@ -141,20 +141,20 @@ fn a_busy_device_is_told_of_a_quarter_of_the_depth_at_a_time() {
     assert_eq!(starts_of_reads(&mut queue, &starts, 16..32), 2);
     assert_eq!(all(&mut queue).len(), 32);
 
-    // With few in flight none waits for another.
+    // At a small depth no request waits for another.
     let mut queue = Gather::new(Box::new(Slow { starts: starts.clone(), ..Slow::default() }), 4);
     assert_eq!(starts_of_reads(&mut queue, &starts, 0..4), 4);
     assert_eq!(all(&mut queue).len(), 4);
 }
 
-/// The device should not wait for the caller with so much to do.
+/// The device should not wait for the caller when so much is to be transferred.
 #[test]
 fn large_requests_wait_for_no_company() {
     let starts = Rc::new(Cell::new(0));
     let mut queue = Gather::new(Box::new(Slow { starts: starts.clone(), ..Slow::default() }), 32);
     assert_eq!(starts_of_reads(&mut queue, &starts, 0..8), 8);
     assert_eq!(starts_of_large_reads(&mut queue, &starts, 8..10, 128 << 10), 2);
-    // Of 16 KiB each, five are more than 64 KiB.
+    // Five requests of 16 KiB are more than 64 KiB.
     assert_eq!(starts_of_large_reads(&mut queue, &starts, 10..14, 16 << 10), 0);
     assert_eq!(starts_of_large_reads(&mut queue, &starts, 14..15, 16 << 10), 1);
     assert_eq!(starts_of_reads(&mut queue, &starts, 15..22), 0);
@@ -166,7 +166,7 @@ fn work_beside_a_write_sees_its_content_whether_it_is_kept_back_or_not() {
     let recorder = Recorder::new(memory());
     let mut queue = Gather::new(recorder.queue(8).unwrap(), 8);
     let mut seen = Vec::new();
-    // The second follows the first and is kept back; the third is too large for that.
+    // The second write follows the first and is held back; the third is too large for that.
     for (tag, place, count) in [(1u8, 0, 1), (2, 1, 1), (3, 2, 32)] {
         let length = count * CLUSTER;
         let buffer = Buffer::from(&vec![tag; length as usize][..]);
@@ -183,7 +183,7 @@ fn work_beside_a_write_sees_its_content_whether_it_is_kept_back_or_not() {
     assert_eq!([0, 1, 2, 33].map(|place| content(&recorder, place)), [1, 2, 3, 3]);
 }
 
-/// A queue that does as it is told at once and notes what went in parts: the segments of each.
+/// A queue that carries out requests at once and records the segments of each read in parts.
 struct InParts {
     noted: Rc<RefCell<Vec<Segments>>>,
     taken: Vec<Completion>,
@@ -234,13 +234,13 @@ fn read_in_parts(queue: &mut dyn Queue, tag: u64, pieces: &[(u64, u32, u32)]) ->
     segments
 }
 
-/// While others are on their way there is enough to do beside them.
+/// With other requests in flight, the work on one read can be done while they are carried out, so it is not divided.
 #[test]
 fn a_read_goes_in_parts_where_the_device_is_idle() {
     let noted = Rc::new(RefCell::new(Vec::new()));
     let mut queue = Gather::new(Box::new(InParts { noted: noted.clone(), taken: Vec::new() }), 8);
     for round in 0..3 {
-        // Of 300 KiB, of a cluster, and of a mebibyte, as in a file that lies in three runs.
+        // Segments of 300 KiB, of one cluster and of 1 MiB, as for a file in three runs.
         let pieces = [(1 << 20, 0, 300 << 10), (4 << 20, 300 << 10, 4096), (8 << 20, 304 << 10, 1 << 20)];
         let segments = read_in_parts(&mut queue, 5, &pieces);
         let others = [read_in_parts(&mut queue, 6, &pieces), read_in_parts(&mut queue, 7, &pieces[..1])];
@@ -265,7 +265,7 @@ fn a_read_goes_in_parts_where_the_device_is_idle() {
     }
 }
 
-/// What was not started waits for nothing but the caller.
+/// Requests that were held back are started when the caller waits.
 #[test]
 fn waiting_starts_everything() {
     let starts = Rc::new(Cell::new(0));
@@ -274,7 +274,7 @@ fn waiting_starts_everything() {
     let mut done = Vec::new();
     queue.wait(1, &mut done).unwrap();
     assert_eq!(done.len(), 1);
-    // Eleven are under way, and none of them is counted as waiting for company any more.
+    // Eleven requests are in flight, and none of them still counts as held back.
     assert_eq!(starts_of_reads(&mut queue, &starts, 12..19), 0);
     assert_eq!(starts_of_reads(&mut queue, &starts, 19..20), 1);
     assert_eq!(all(&mut queue).len(), 19);
@@ -287,7 +287,7 @@ fn a_row_ends_at_half_the_depth_of_the_queue() {
     (0..32).for_each(|tag| write(&mut queue, tag, tag, tag as u8));
     assert_eq!(all(&mut queue).len(), 32);
     drop(queue);
-    // The first alone, two halves of which the second lacks it.
+    // The first write alone, and two joined ones for the others.
     assert_eq!(recorder.traffic().write.count, 3);
 }
 
@@ -310,11 +310,11 @@ fn what_is_kept_back_is_written_when_the_queue_goes() {
     (0..8).for_each(|place| assert_eq!(content(&recorder, place), 9));
 }
 
-/// A joined write that fails takes only those with it that fail by themselves.
+/// When a joined write fails, only those of its requests fail that fail by themselves.
 #[test]
 fn each_learns_its_own_outcome() {
     let faults = Faults::new(memory(), 8664);
-    // Write 0 is the first alone, 1 the joined one, 2 to 9 its parts: the fourth part fails.
+    // Write 0 is the first request alone, 1 the joined write, 2 to 9 its requests one by one: the fourth of them fails.
     faults.inject(When::nth(Operation::Write, 1), Fault::Fail);
     faults.inject(When::nth(Operation::Write, 5), Fault::Fail);
     let mut queue = Gather::new(faults.queue(16).unwrap(), 16);

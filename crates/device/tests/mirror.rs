@@ -1,4 +1,4 @@
-//! Mirrors: the same bytes whatever happens to a copy, and copies that are alike afterwards.
+//! Mirrors: reads return the right bytes whatever happens to one copy, and the copies are equal afterwards.
 
 use platter_device::{
     Buffer, Completion, Device, Error, Fault, Faults, FileDevice, FileOptions, Grain, Immediate, Kind,
@@ -23,7 +23,7 @@ impl Random {
         self.0 % limit
     }
 
-    /// Whole sectors inside the device, 64 at most.
+    /// A random range of 1 to 64 whole sectors inside the device.
     fn range(&mut self) -> (u64, usize) {
         let sectors = SIZE / SECTOR as u64;
         let start = self.below(sectors);
@@ -45,7 +45,7 @@ fn mirror<D: Device + 'static>(copies: &[Arc<D>]) -> Mirror {
     Mirror::new(copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect()).unwrap()
 }
 
-/// Two memory devices, each behind faults.
+/// A mirror of two memory devices, each behind injected faults.
 fn faulty() -> ([Arc<MemoryDevice>; 2], [Arc<Faults>; 2], Mirror) {
     let below = [memory(), memory()];
     let faults = [0, 1].map(|copy| Arc::new(Faults::new(below[copy].clone(), 8664 + copy as u64)));
@@ -148,7 +148,7 @@ fn a_mirror_has_copies_that_go_together() {
     }
 }
 
-/// Every way of reading and writing against a plain array, while one copy fails one read in `one_in`.
+/// Compares every way of reading and writing with a plain array, while one copy fails one read in `one_in`.
 fn runs_as_an_array_does(one_in: u64) {
     let (below, faults, mirror) = faulty();
     faults[1].inject(When::one_in(Operation::Read, one_in), Fault::Fail);
@@ -179,7 +179,7 @@ fn runs_as_an_array_does(one_in: u64) {
                 }
             }
             3 => {
-                // Pieces of one batch have no order, so they must not meet.
+                // Pieces of one batch have no order, so they must not overlap.
                 let piece = 8 * SECTOR;
                 let start = offset.min(SIZE - 16 * piece as u64);
                 let pieces: Vec<(u64, Vec<u8>)> =
@@ -227,7 +227,7 @@ fn runs_as_an_array_does(one_in: u64) {
 #[test]
 fn random_transfers_come_out_right_while_a_copy_fails_to_read() {
     runs_as_an_array_does(7);
-    // Every read of it.
+    // Every read of that copy fails.
     runs_as_an_array_does(1);
 }
 
@@ -273,7 +273,7 @@ fn a_copy_that_fails_a_write_is_out_of_service() {
     assert!(error.contains("copy 0") && error.contains("out of service"), "{error}");
     assert!(mirror.repair_copy(0, 0, &[0; SECTOR]).is_err());
     mirror.read_copy(1, 0, &mut [0; SECTOR]).unwrap();
-    // The last one stays, and its failure is everyone's.
+    // The last copy stays in service, and its errors are returned to the caller.
     faults[1].inject(When::nth(Operation::Write, 200), Fault::Fail);
     faults[1].inject(When::nth(Operation::Flush, 0), Fault::Fail);
     assert!(mirror.write_at(0, &[1; SECTOR]).is_err());
@@ -297,11 +297,11 @@ fn what_fails_on_all_copies_takes_none_out_of_service() {
     assert!(matches!(mirror.flush(), Err(Error::Io { operation: Operation::Flush, .. })));
     assert!(matches!(mirror.discard(0, 4096), Err(Error::Io { operation: Operation::Discard, .. })));
     assert_eq!(mirror.out_of_service(), [None, None]);
-    // A discard that fails on one copy is no loss.
+    // A discard that fails on one copy leaves it in service.
     faults[0].inject(When::nth(Operation::Discard, 1), Fault::Fail);
     mirror.discard(0, 4096).unwrap();
     assert_eq!(mirror.out_of_service(), [None, None]);
-    // A flush that does is: what it was to make durable may be lost.
+    // A flush that fails takes the copy out of service: the writes that it should have made durable may be lost.
     faults[0].inject(When::nth(Operation::Flush, 1), Fault::Fail);
     mirror.flush().unwrap();
     assert!(mirror.out_of_service()[0].as_ref().is_some_and(|why| why.contains("flush failed")));
@@ -313,7 +313,7 @@ fn sectors_that_cannot_be_read_are_repaired() {
     let mirror = mirror(&copies);
     let data = Random(3).data(SIZE as usize);
     mirror.write_at(0, &data).unwrap();
-    // Every fourth sector of the one, and others of the other: no copy has a whole kilobyte, but together they do.
+    // Every fourth sector of one copy and different ones of the other: no copy has all sectors, but together they do.
     copies[0].spoil((0..1024).step_by(4));
     copies[1].spoil((2..1024).step_by(4));
     let mut buffer = vec![0; 256 << 10];
@@ -334,14 +334,14 @@ fn sectors_that_cannot_be_read_are_repaired() {
         assert!(copy.device.to_image() == data);
         copy.bad.lock().unwrap().clear();
     }
-    // What no copy has is an error that says where.
+    // A sector that no copy can read gives an error with its offset.
     copies.iter().for_each(|copy| copy.spoil([70]));
     match mirror.read_at(64 * 512, &mut [0; 16 * SECTOR]) {
         Err(Error::Io { offset, length, .. }) => assert_eq!((offset, length), (70 * 512, 512)),
         other => panic!("{other:?}"),
     }
     mirror.write_at(70 * 512, &data[70 * 512..][..512]).unwrap();
-    // A copy that can be neither read nor written is no hindrance to reading.
+    // A copy that can be neither read nor written does not keep the mirror from reading.
     copies[0].dead.store(true, Ordering::Relaxed);
     for offset in (0..SIZE).step_by(64 << 10) {
         let mut buffer = vec![0; 64 << 10];
@@ -356,7 +356,7 @@ fn sectors_that_cannot_be_read_are_repaired() {
 #[test]
 fn a_read_only_mirror_answers_and_repairs_nothing() {
     let below = [memory(), memory()];
-    // What a power cut left can be read, but the device that shows it is not written.
+    // The mirror is read-only because one of its copies is.
     let faults = below.clone().map(|device| Arc::new(Faults::new(device, 5)));
     let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("mirror-read-only");
     FileDevice::create(&path, SIZE, FileOptions::default()).unwrap();
@@ -405,7 +405,7 @@ fn a_queue_keeps_its_depth_and_spreads_reads() {
     assert_eq!(traffic[0].read.count + traffic[1].read.count, 256);
     assert!(traffic.iter().all(|traffic| traffic.read.count > 64), "{traffic:?}");
 
-    // What breaks the contract is refused and reaches no copy; pieces of one request go together.
+    // A request that breaks the contract is refused and reaches no copy; one request may have several segments.
     queue.submit(request(0, Kind::Write, SIZE, &[1; 512]));
     queue.submit(request(1, Kind::Write, 1, &[1; 512]));
     let segments = [(0, 4096, 512), (SIZE - 512, 0, 512)];
@@ -419,7 +419,7 @@ fn a_queue_keeps_its_depth_and_spreads_reads() {
     assert!(matches!(done[0].result, Err(Error::OutOfRange { .. })));
     assert!(matches!(done[1].result, Err(Error::Misaligned { .. })));
     assert!(done[2].result.is_ok() && done[2].segments[..] == segments && done[2].buffer.len() == 8192);
-    // Dropped with requests in flight, it leaves nothing behind that would stand in the way of a repair.
+    // A queue dropped with requests in flight leaves no range in use that would prevent a repair.
     queue.submit(request(3, Kind::Write, 0, &[3; 8192]));
     drop(queue);
     mirror.repair_copy(0, 0, &[3; 8192]).unwrap();
@@ -441,7 +441,7 @@ fn queues_of_files_work_together() {
     let mut queue = mirror.queue(32).unwrap();
     let mut done = Vec::new();
     for _ in 0..20 {
-        // Writes that do not meet, then reads of all of it.
+        // Writes that do not overlap, then reads of everything.
         let each = SIZE / 32;
         for tag in 0..32 {
             let length = (1 + random.below(each / 512)) as usize * SECTOR;
@@ -473,7 +473,7 @@ fn queues_of_files_work_together() {
     }
 }
 
-/// A place that is read from copy 0.
+/// The first offset that is read from copy 0.
 fn place_of_copy_0(faults: &[Arc<Faults>; 2], mirror: &Mirror) -> u64 {
     let is_0 = |offset: &u64| {
         let before = faults[0].count(Operation::Read);
@@ -483,7 +483,8 @@ fn place_of_copy_0(faults: &[Arc<Faults>; 2], mirror: &Mirror) -> u64 {
     (0..SIZE).step_by(64 << 10).find(is_0).expect("reads are spread")
 }
 
-/// The fault meets the next transfer of this operation. Returns what waits until that has begun.
+/// Makes the fault affect the next transfer of this operation. The returned function waits until that transfer has
+/// begun.
 fn next(faults: &Faults, operation: Operation, fault: Fault) -> impl Fn() {
     let number = faults.count(operation);
     faults.inject(When::nth(operation, number), fault);
@@ -502,7 +503,7 @@ fn a_write_waits_for_a_repair_and_a_repair_does_not_meet_a_write() {
     let place = place_of_copy_0(&faults, &mirror);
     mirror.write_at(place, &[1; SECTOR]).unwrap();
     let contents = || [0, 1].map(|copy: usize| below[copy].to_image()[place as usize]);
-    // The repair is long on its way to copy 0 with what copy 1 held.
+    // The repair of copy 0 takes long, with data read from copy 1, while the place is written.
     let _ = next(&faults[0], Operation::Read, Fault::Fail);
     let repairing = next(&faults[0], Operation::Write, Fault::Delay(LONG));
     std::thread::scope(|scope| {
@@ -512,7 +513,7 @@ fn a_write_waits_for_a_repair_and_a_repair_does_not_meet_a_write() {
         reader.join().unwrap().unwrap();
     });
     assert_eq!((contents(), mirror.repaired()), ([2, 2], vec![1, 0]));
-    // The write is done on copy 0 and long on its way to copy 1 when copy 0 cannot be read.
+    // The write is complete on copy 0 and takes long on copy 1 when a read of copy 0 fails.
     let writing = next(&faults[1], Operation::Write, Fault::Delay(LONG));
     let _ = next(&faults[0], Operation::Read, Fault::Fail);
     std::thread::scope(|scope| {
@@ -529,7 +530,7 @@ fn writes_that_overtake_each_other_leave_copies_alike() {
     let (below, faults, mirror) = faulty();
     let writing = next(&faults[1], Operation::Write, Fault::Delay(LONG));
     std::thread::scope(|scope| {
-        // On its way to copy 1 it is overtaken.
+        // This write takes long on copy 1, so the next one overtakes it there.
         let slow = scope.spawn(|| mirror.write_at(0, &[1; 4096]));
         writing();
         mirror.write_at(2048, &[2; 4096]).unwrap();
@@ -541,7 +542,7 @@ fn writes_that_overtake_each_other_leave_copies_alike() {
     assert_eq!(mirror.failed(), [0, 0]);
 }
 
-/// The first place of each stripe, and which copy it is read from.
+/// The start of each stripe, and the copy from which it is read.
 fn stripes(faults: &[Arc<Faults>; 2], mirror: &Mirror) -> Vec<(u64, usize)> {
     let of = |place| {
         let before = faults[1].count(Operation::Read);
@@ -562,7 +563,7 @@ fn of_writes_that_meet_the_one_counts_that_was_seen() {
             mirror.read_at(place, &mut data).unwrap();
             data[0]
         };
-        // Copy 0 has it at once, and of copy 1 it is the last.
+        // This write is the first to reach copy 0, and the last to reach copy 1.
         let writing = next(&faults[1], Operation::Write, Fault::Delay(LONG));
         let mirror = &mirror;
         std::thread::scope(|scope| {
@@ -653,12 +654,12 @@ fn a_repair_brings_nothing_back_that_was_written_over() {
     faults[0].inject(When::one_in(Operation::Read, 2), Fault::Fail);
     faults[1].inject(When::one_in(Operation::Read, 3), Fault::Fail);
     const ROUNDS: u64 = 20_000;
-    // Places that are read from both copies.
+    // Places in four stripes, of which some are read from copy 0 and some from copy 1.
     let place = |round: u64| round % 4 * (256 << 10);
     std::thread::scope(|scope| {
         for thread in 0..2_u64 {
             let mirror = &mirror;
-            // Each writes its own half of a place, while the readers read and repair all of it.
+            // Each writer writes its own half of a place, while the readers read and repair all of it.
             scope.spawn(move || {
                 for round in 1..=ROUNDS {
                     let data = [(round % 251) as u8 + 1; 2048];
@@ -668,7 +669,7 @@ fn a_repair_brings_nothing_back_that_was_written_over() {
             scope.spawn(move || {
                 let mut buffer = vec![0; 4096];
                 for round in 0..ROUNDS {
-                    // Both copies may fail at the same time.
+                    // The read fails if both copies fail at the same time.
                     let _ = mirror.read_at(place(round), &mut buffer);
                 }
             });
@@ -706,7 +707,7 @@ fn whoever_has_checksums_finds_the_good_copy_and_repairs_the_other() {
     assert!(matches!(mirror.repair_copy(0, 1, &[0; SECTOR]), Err(Error::Misaligned { .. })));
     assert!(memory().read_copy(1, 0, &mut [0; SECTOR]).unwrap_err().to_string().contains("only copy 0"));
 
-    // The same through everything that wraps a device.
+    // The same through every kind of device that wraps another.
     let partition = Partition::new(mirror.clone(), 8192, 65536, "part".into()).unwrap();
     let recorder = Recorder::new(mirror.clone());
     let through = Faults::new(mirror.clone(), 1);
@@ -730,13 +731,13 @@ fn whoever_has_checksums_finds_the_good_copy_and_repairs_the_other() {
     assert!(partition.read_copy(0, 65536, &mut [0; SECTOR]).is_err());
     assert!(partition.repair_copy(0, 65536, &[0; SECTOR]).is_err());
 
-    // Those that keep what is written to themselves keep a repair, too.
+    // The wrappers that keep writes to themselves keep a repair, too.
     for device in [&journal as &dyn Device, &overlay, &after_power_cut] {
         device.repair_copy(1, 8192, &good).unwrap();
         assert_eq!([copy(device, 0, 8192), copy(device, 1, 8192)], [true, true]);
     }
     assert_eq!(mirror.repaired(), [0, 0]);
-    // The others repair the copy, and no other.
+    // The other wrappers repair the given copy and no other.
     let recorded = recorder.traffic();
     let writes = faults[0].count(Operation::Write);
     for (repairs, (device, offset)) in wrappers[..3].iter().enumerate() {
@@ -751,12 +752,12 @@ fn whoever_has_checksums_finds_the_good_copy_and_repairs_the_other() {
     mirror.repair_copy(1, 8192, &good).unwrap();
     assert!(below[0].to_image() == below[1].to_image());
 
-    // Faults meet these transfers like any other.
+    // Injected faults affect these transfers like any other.
     through.inject(When::from(Operation::Read, through.count(Operation::Read)), Fault::Fail);
     through.inject(When::from(Operation::Write, through.count(Operation::Write)), Fault::Fail);
     assert!(through.read_copy(0, 0, &mut [0; SECTOR]).is_err());
     assert!(through.repair_copy(0, 0, &[9; SECTOR]).is_err());
-    // A device without copies has one.
+    // A device that is no mirror has one copy.
     let plain = memory();
     plain.repair_copy(0, 0, &[5; SECTOR]).unwrap();
     assert_eq!((plain.copies(), plain.to_image()[0]), (1, 5));
@@ -792,12 +793,12 @@ fn copies_that_do_not_begin_alike_are_refused() {
         text.contains("copy 1 differs from copy 0, counted from 0, at offset 71 (expected 0x55, found 0xaa)"),
         "{text}"
     );
-    // A copy that cannot be read is what the others are for.
+    // A copy that cannot be read does not count as different.
     faults[0].inject(When::from(Operation::Read, 0), Fault::Fail);
     refuse_unlike_copies(&partition).unwrap();
     faults[1].inject(When::from(Operation::Read, 0), Fault::Fail);
     assert!(matches!(refuse_unlike_copies(&partition), Err(Error::Io { .. })));
-    // Nothing is smaller than that.
+    // An empty device is smaller than the compared beginning.
     let empty = [(); 2].map(|()| Arc::new(MemoryDevice::new(0, Sectors::SMALL)));
     refuse_unlike_copies(&self::mirror(&empty)).unwrap();
 }
@@ -822,7 +823,7 @@ fn a_queue_goes_on_with_the_copies_left() {
     assert!(done.iter().all(|completion| completion.result.is_ok()));
     assert_eq!(faults[1].count(Operation::Read), 0);
     assert_eq!((below[0].to_image()[0], below[1].to_image()[0]), (2, 1));
-    // A queue made now knows of one copy only.
+    // A queue made now has only the copy that is left.
     let mut late = mirror.queue(1).unwrap();
     late.submit(request(7, Kind::Write, 0, &[3; 4096]));
     late.wait(1, &mut done).unwrap();

@@ -1,4 +1,4 @@
-//! Changes that are taken back give every byte again, whenever they, or the taking back, are cut off.
+//! Undo restores every byte, even if the changes or the restoring are cut off.
 
 use platter_device::{
     Device, Error, Fault, Faults, MemoryDevice, Operation, Restored, Sectors, UndoDevice, UndoFile, When,
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Not a multiple of a block.
+/// Not a multiple of the block size.
 const SIZE: u64 = (1 << 20) + 1536;
 
-/// A file that goes away with the test.
+/// A file that is removed at the end of the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -45,7 +45,7 @@ fn filled(sectors: Sectors, size: u64, random: &mut Random) -> Arc<MemoryDevice>
     device
 }
 
-/// Writes at random, with flushes between, and compares what is read. Stops at the first error.
+/// Makes random writes with flushes between them, and compares what is read. Stops at the first error.
 fn change(undo: &UndoDevice, expected: &mut [u8], random: &mut Random) -> Result<(), Error> {
     let sector = u64::from(undo.sectors().logical);
     for _ in 0..40 {
@@ -86,7 +86,7 @@ fn what_was_changed_is_taken_back() {
         let restored = file.restore(&*below, "after", false).unwrap();
         assert_eq!((restored.blocks + restored.unchanged, restored.unknown), (file.blocks(), 0));
         assert!(below.to_image() == before);
-        // Once more changes nothing, whatever the stamp is now.
+        // Restoring once more changes nothing, whatever the stamp is now.
         let again = UndoFile::open(&place.0).unwrap().restore(&*below, "later", false).unwrap();
         assert_eq!(again, Restored { blocks: 0, unchanged: file.blocks(), unknown: 0 });
     }
@@ -108,7 +108,7 @@ fn a_cut_at_any_write_leaves_what_can_be_taken_back() {
             assert!(below.to_image() == before);
             continue;
         }
-        // The taking back is cut off too, some times.
+        // The restoring is cut off too, in some runs.
         for attempt in 0.. {
             let mut file = UndoFile::open(&place.0).unwrap();
             assert!(file.stamp().is_none(), "the changes were not finished");
@@ -173,7 +173,7 @@ fn a_damaged_undo_file_gives_back_what_it_has_or_is_refused() {
         fs::write(&place.0, &bytes).unwrap();
         below.write_at(0, &after).unwrap();
         let _ = UndoFile::open(&place.0).map(|mut file| file.restore(&*below, "then", false));
-        // Never anything but old or present bytes.
+        // Every byte is the old or the new one, never anything else.
         let now = below.to_image();
         let is_known = |at: usize| now[at] == before[at] || now[at] == after[at];
         assert!((0..now.len()).all(is_known));

@@ -3,19 +3,19 @@
 use super::{Fault, Faults};
 use crate::{Completion, Kind, Operation, Queue, Request, Result, Work};
 
-/// A request on its way.
+/// A request of the caller that is in flight.
 struct Waiting {
     tag: u64,
     kind: Kind,
     durable: bool,
-    /// Whether it is still to be carried out another time.
+    /// Whether the request is to be carried out a second time.
     again: bool,
 }
 
 pub(super) struct AgainQueue<'d> {
     faults: &'d Faults,
     below: Box<dyn Queue + 'd>,
-    /// Requests below go by the number of their slot.
+    /// The requests in flight; the index in this list is the tag of the request below.
     slots: Vec<Option<Waiting>>,
 }
 
@@ -24,7 +24,8 @@ impl<'d> AgainQueue<'d> {
         AgainQueue { faults, below, slots: (0..depth).map(|_| None).collect() }
     }
 
-    /// The request as it goes below.
+    /// Counts the request, decides whether it is repeated, and returns it with the slot as its tag, for the queue
+    /// below.
     fn placed(&mut self, mut request: Request) -> Result<Request> {
         let operation = match request.kind {
             Kind::Read => Operation::Read,

@@ -1,21 +1,22 @@
-//! Which parts of a mirror are being written, and by whom.
+//! Which ranges of a mirror are being written or repaired.
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::ops::Range;
 
-/// The ranges in use.
+/// The ranges of a mirror in use.
 ///
-/// Two things need them. Good bytes that are written back to a copy must not meet a write: they would bring back what
-/// it replaced. So a write waits for them to be there, and they are not written back where a write is under way. The
-/// other way round nobody waits, because a write may be in a queue whose owner is busy elsewhere.
+/// They are kept for two reasons. First, a repair, which writes good data back to a copy, must not overlap a write: it
+/// would restore what the write replaced. So a write waits for a repair in progress, and no repair begins where a write
+/// is in flight. A repair never waits for a write, because the write may be in a queue whose owner is busy elsewhere.
 ///
-/// And two writes that meet reach each copy in an order of its own, so that copies may end up with another of them. The
-/// last one to end is told where, and has the range alone to make the others like the copy that is read there: what has
-/// been seen of it stays true. Until then a place that is being written must be read from that copy and no other.
+/// Second, two overlapping writes may reach the copies in different orders, so that the copies end up different. The
+/// last of such writes to end gets the overlapping range reserved, to make the other copies equal to the one that is
+/// read there, so that what has been read from it stays true. Until then, a range that is being written must be read
+/// from that copy alone.
 #[derive(Default)]
 pub(super) struct Busy {
     entries: Mutex<Entries>,
-    /// Someone who had a range alone is done.
+    /// Notified when a reserved range is released.
     freed: Condvar,
 }
 
@@ -29,11 +30,11 @@ struct BusyRange {
     id: u64,
     range: Range<u64>,
     alone: bool,
-    /// Where this write met others, and where others that met have left it to this one.
+    /// The range where this write overlapped others, including ranges left to it by overlapping writes that have ended.
     met: Option<Range<u64>>,
 }
 
-/// A range that nobody else writes to until this goes away.
+/// A reserved range: nobody else writes to it until this is dropped.
 pub(super) struct Alone<'b> {
     busy: &'b Busy,
     id: u64,
@@ -52,7 +53,7 @@ impl Busy {
         self.entries.lock()
     }
 
-    /// Begins a write, after whoever has a part of the range alone.
+    /// Begins a write; waits while a part of the range is reserved. Returns the number of the write.
     pub fn begin(&self, range: Range<u64>) -> u64 {
         let mut entries = self.lock();
         while entries.list.iter().any(|entry| entry.alone && meet(&entry.range, &range).is_some()) {
@@ -68,12 +69,14 @@ impl Busy {
         entries.add(range, false, met)
     }
 
-    /// Ends a write. Where it was the last of writes that met, the range is the caller's alone.
+    /// Ends a write. If it was the last of several that overlapped, returns the range of the overlaps, reserved for the
+    /// caller.
     pub fn end(&self, id: u64) -> Option<Alone<'_>> {
         let mut entries = self.lock();
         let range = entries.take(id)?.met?;
         if let Some(other) = entries.list.iter_mut().find(|entry| meet(&entry.range, &range).is_some()) {
-            // It has met part of the range, so the two hang together. All of it stays in use until the last has ended.
+            // That write overlapped a part of the range, so it takes over the range: all of it stays in use until the
+            // last of the overlapping writes has ended.
             other.range = other.range.start.min(range.start)..other.range.end.max(range.end);
             join(&mut other.met, range);
             return None;
@@ -82,12 +85,12 @@ impl Busy {
         Some(Alone { busy: self, id, range })
     }
 
-    /// Whether somebody writes to a part of the range.
+    /// Whether a part of the range is in use.
     pub fn meets(&self, range: &Range<u64>) -> bool {
         self.lock().list.iter().any(|entry| meet(&entry.range, range).is_some())
     }
 
-    /// Takes a range alone, unless any of it is in use.
+    /// Reserves a range, unless a part of it is in use.
     pub fn try_alone(&self, range: Range<u64>) -> Option<Alone<'_>> {
         let mut entries = self.lock();
         if entries.list.iter().any(|entry| meet(&entry.range, &range).is_some()) {
@@ -117,7 +120,8 @@ fn meet(one: &Range<u64>, two: &Range<u64>) -> Option<Range<u64>> {
     (!both.is_empty()).then_some(both)
 }
 
-/// Writes that meet hang together, so what lies between two of their parts is no more than they wrote.
+/// Extends `range` to cover `more`. Overlapping writes form a contiguous range, so the parts between are part of them
+/// too.
 fn join(range: &mut Option<Range<u64>>, more: Range<u64>) {
     *range = Some(match range.take() {
         Some(range) => range.start.min(more.start)..range.end.max(more.end),
@@ -145,7 +149,7 @@ mod tests {
         let two = busy.begin(5..15);
         let three = busy.begin(12..20);
         assert!(busy.end(one).is_none());
-        // What the first two did to each other is left to the third, which did not meet the first.
+        // The overlap of the first two is left to the third, which did not overlap the first.
         assert!(busy.end(two).is_none());
         assert!(busy.try_alone(6..7).is_none());
         let alone = busy.end(three).expect("it was the last");

@@ -1,31 +1,31 @@
-//! What a copy of a mirror knows of the set it belongs to.
+//! The record of a copy of a mirror: which set it belongs to, and which writing sessions it took part in.
 //!
-//! Every session that writes to a set is an *event* with a name of its own, which every copy that takes part notes
-//! before the first byte changes. So of two copies the one whose newest event stands in the history of the other is
-//! older, and two that have each an event which the other does not know have diverged. A counter alone could not tell
-//! these apart.
+//! Every session that writes to a set is an *event* with a random name, which every participating copy records before
+//! the first byte changes. Of two copies, the one whose newest event is in the history of the other is older; two
+//! copies that each have an event which the other lacks have diverged. A mere counter could not tell these two cases
+//! apart.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 
-/// The parts of a set for each of which is noted whether it was written to in a session.
+/// The number of regions of a set, for each of which the record says whether a session wrote to it.
 const REGIONS: u64 = 256;
 
-/// What stands first in a record.
+/// The first line of a record.
 const TITLE: &str = "platter mirror record 1";
 
-/// Which parts of a set a session has written to: a *write-intent bitmap*.
+/// The regions of a set that a session has written to: a *write-intent bitmap*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Intent([u64; 4]);
 
 impl Intent {
-    /// The region of a byte of a set.
+    /// The region that contains a byte of a set.
     fn region(offset: u64, length: u64) -> u64 {
         (u128::from(offset) * u128::from(REGIONS) / u128::from(length.max(1))) as u64
     }
 
-    /// Notes a range of a set of `length` bytes; tells whether that was new.
+    /// Marks the regions of a range in a set of `length` bytes; returns whether any of them was not yet marked.
     pub fn add(&mut self, range: &Range<u64>, length: u64) -> bool {
         let before = *self;
         if !range.is_empty() {
@@ -37,12 +37,12 @@ impl Intent {
         *self != before
     }
 
-    /// Both.
+    /// Adds the regions of another bitmap.
     pub fn join(&mut self, other: &Intent) {
         self.0.iter_mut().zip(other.0).for_each(|(one, two)| *one |= two);
     }
 
-    /// The ranges of a set of `length` bytes, on whole sectors of `sector` bytes.
+    /// The byte ranges of the marked regions in a set of `length` bytes, extended to whole sectors of `sector` bytes.
     pub fn ranges(&self, length: u64, sector: u64) -> Vec<Range<u64>> {
         let edge = |region: u64| (u128::from(region) * u128::from(length) / u128::from(REGIONS)) as u64;
         let is_set = |region: &u64| self.0[*region as usize / 64] >> (region % 64) & 1 == 1;
@@ -53,57 +53,58 @@ impl Intent {
     }
 }
 
-/// Whether a copy was left as it should be.
+/// The state in which a copy was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CopyState {
-    /// It holds what all copies of its newest event do.
+    /// It was closed by a mirror: it holds the same as all copies with the same newest event.
     Closed,
-    /// A session writes to it, or was cut off.
+    /// A session is writing to it, or was cut off while it did.
     Open,
-    /// It was written to by itself.
+    /// It was written to outside of any mirror.
     Alone,
 }
 
-/// A copy's record.
+/// The record of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct History {
-    /// The set it belongs to.
+    /// The random identifier of the set.
     pub set: u64,
-    /// How long the set is, in bytes.
+    /// The length of the set in bytes.
     pub length: u64,
-    /// The names of its events, the newest last. None while it is being rebuilt.
+    /// The names of the events, the newest last. Empty while the copy is being rebuilt.
     pub events: Vec<u64>,
     pub state: CopyState,
-    /// What the session wrote to, while the state is open.
+    /// The regions that the session wrote to, while the state is open.
     pub intent: Intent,
-    /// What told the copy from one that was changed since, when it was closed.
+    /// The [stamp](super::record::MirrorRecord::stamp) of the copy when it was closed; a different stamp now means that
+    /// it was changed since.
     pub stamp: String,
 }
 
-/// A name that nothing else has.
+/// A random name for a set or an event.
 fn unique() -> u64 {
-    // The standard library seeds each of these from the system's random numbers.
+    // The standard library seeds each `RandomState` from the system's random numbers.
     RandomState::new().build_hasher().finish()
 }
 
 impl History {
-    /// The stamp of a copy that took part though it was damaged: until it is rebuilt or found alike, it is not taken for
-    /// good.
+    /// The stamp of a copy that took part although it was damaged: until it is rebuilt or found equal to a good copy,
+    /// it does not count as good.
     pub const DAMAGED: &str = "damaged";
 
-    /// Events that are kept. A copy that is further behind is not recognised as such, and counts as diverged.
+    /// The most events that are kept. A copy that is further behind is not recognised as older, and counts as diverged.
     const KEPT: usize = 1000;
 
-    /// The longest record.
+    /// The largest record in bytes.
     pub const LONGEST: u64 = 64 << 10;
 
-    /// That of a new set.
+    /// The history of a new set.
     pub fn new(length: u64) -> History {
         let (events, stamp) = (vec![unique()], String::new());
         History { set: unique(), length, events, state: CopyState::Closed, intent: Intent::default(), stamp }
     }
 
-    /// Adds an event, of the same name in all histories.
+    /// Adds an event with the same new name to all histories.
     pub fn add_event<'h>(histories: impl Iterator<Item = &'h mut History>) {
         let event = unique();
         for history in histories {
@@ -117,7 +118,7 @@ impl History {
         self.events.last().copied()
     }
 
-    /// Whether the other has all that this has, and more.
+    /// Whether the other history contains all events of this one and more.
     pub fn is_behind(&self, other: &History) -> bool {
         match self.newest() {
             None => other.newest().is_some(),

@@ -1,22 +1,22 @@
-//! Many requests in flight on all copies.
+//! The queue of a mirror: many requests in flight on all copies.
 
 use super::{Errors, Mirror, Writing, bit, bits};
 use crate::queue::{buffer_range, check_request};
 use crate::{Buffer, Completion, Kind, Queue, Request, Result, Segment, Segments, Work};
 
-/// A queue that drives the queues of the copies. A read goes to one of them. A write or flush goes to all and is done
-/// when all are, so each copy but one gets its data in a buffer of its own.
+/// A queue over the queues of the copies. A read goes to one copy. A write or flush goes to all copies and is complete
+/// when all have completed it, so each copy but one gets the data in a buffer of its own.
 pub(super) struct MirrorQueue<'d> {
     mirror: &'d Mirror,
-    /// By copy; `None` for one that was out of service when the queue was made.
+    /// The queues of the copies; `None` for a copy that was out of service when this queue was made.
     below: Vec<Option<Box<dyn Queue + 'd>>>,
-    /// What is in flight. The place is the tag of the requests below.
+    /// The requests in flight; the index is the tag of the requests below.
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     /// Requests that ended without I/O: refused, or without segments.
     ended: Vec<Completion>,
     arrived: Vec<Completion>,
-    /// Buffers of writes that are done, for the next ones.
+    /// Buffers of completed writes, for reuse.
     spare: Vec<Buffer>,
     submitted: u64,
 }
@@ -24,15 +24,15 @@ pub(super) struct MirrorQueue<'d> {
 struct Slot {
     tag: u64,
     kind: Kind,
-    /// Its place in the order of submission.
+    /// The number of the request in the order of submission.
     number: u64,
-    /// The copies that have not answered.
+    /// The copies that have not completed the request, as bits.
     waiting: u8,
-    /// The copies that did it.
+    /// The copies that completed it without an error, as bits.
     done: u8,
     errors: Errors,
     writing: Writing,
-    /// One of the buffers that came back.
+    /// The segments and buffer that came back from the first copy, to be returned to the caller.
     kept: Option<(Segments, Buffer)>,
 }
 
@@ -53,7 +53,7 @@ impl<'d> MirrorQueue<'d> {
         })
     }
 
-    /// A copy of a write's data.
+    /// Duplicates a write's data into a buffer for another copy.
     fn duplicate(&mut self, data: &Buffer) -> Buffer {
         match self.spare.pop().filter(|spare| spare.len() == data.len()) {
             Some(mut spare) => {
@@ -65,12 +65,12 @@ impl<'d> MirrorQueue<'d> {
     }
 
     fn give(&mut self, copy: usize, request: Request) {
-        // Copies leave service and never come back, so whichever serves now has a queue.
+        // Copies leave service and never come back, so a copy in service now was in service when the queues were made.
         let queue = self.below[copy].as_mut().expect("a copy in service has a queue");
         queue.submit(request);
     }
 
-    /// Takes what a copy has done, after waiting for `least` requests of it.
+    /// Takes the completions of a copy, after waiting for at least `least` of them.
     fn collect(&mut self, copy: usize, least: usize, done: &mut Vec<Completion>) -> Result<()> {
         let Some(queue) = &mut self.below[copy] else { return Ok(()) };
         let mut arrived = std::mem::take(&mut self.arrived);
@@ -82,7 +82,7 @@ impl<'d> MirrorQueue<'d> {
         waited
     }
 
-    /// Notes what one copy did, and hands the request back if it was the last one.
+    /// Records the completion of one copy, and completes the caller's request if it was the last copy.
     fn arrive(&mut self, copy: usize, completion: Completion, done: &mut Vec<Completion>) {
         let place = completion.tag as usize;
         let slot = self.slots[place].as_mut().expect("a request in flight");
@@ -111,14 +111,14 @@ impl<'d> MirrorQueue<'d> {
         done.push(Completion { tag: slot.tag, result, segments, buffer });
     }
 
-    /// The copy that has kept a request waiting for longest.
+    /// A copy that has not completed the oldest request in flight.
     fn slowest(&self) -> Option<usize> {
         let oldest = self.slots.iter().flatten().min_by_key(|slot| slot.number)?;
         bits(oldest.waiting).next()
     }
 }
 
-/// The end of a read that may have failed.
+/// Concludes a read: if its copy failed, reads from the other copies.
 fn read_elsewhere(mirror: &Mirror, errors: Errors, segments: &Segments, buffer: &mut Buffer) -> Result<()> {
     let Some((copy, error)) = errors.into_iter().next() else { return Ok(()) };
     if let [segment] = segments[..] {
@@ -126,7 +126,7 @@ fn read_elsewhere(mirror: &Mirror, errors: Errors, segments: &Segments, buffer: 
         return mirror.read_elsewhere(copy, error, segment.offset, &mut buffer[range]);
     }
     mirror.count_failure(copy);
-    // One by one shows which of them it is.
+    // Repeated one by one to find the segments that fail.
     for segment in segments {
         let range = buffer_range(&mirror.name, segment, buffer.len())?;
         mirror.read_from(copy, segment.offset, &mut buffer[range])?;
@@ -134,7 +134,7 @@ fn read_elsewhere(mirror: &Mirror, errors: Errors, segments: &Segments, buffer: 
     Ok(())
 }
 
-/// A read of a place that is being written, at once.
+/// Reads a range that is being written, at once with blocking calls.
 fn read_by_stripe(mirror: &Mirror, segments: &Segments, buffer: &mut Buffer) -> Result<()> {
     for segment in segments {
         let range = buffer_range(&mirror.name, segment, buffer.len())?;
@@ -203,7 +203,8 @@ impl Queue for MirrorQueue<'_> {
             if done.len() >= wanted {
                 return Ok(());
             }
-            // One thread cannot wait for several queues, and the oldest request is the likeliest to end.
+            // One thread cannot wait for several queues at once, and the oldest request is the likeliest to complete
+            // next.
             let Some(copy) = self.slowest() else { return Ok(()) };
             self.collect(copy, 1, done)?;
         }
@@ -222,8 +223,8 @@ impl Drop for MirrorQueue<'_> {
                 break;
             }
         }
-        // Of what did not come back nobody knows whether it was written. The queues below wait for it; here it must not
-        // stand in the way of others for ever.
+        // It is unknown whether the requests that did not come back were carried out. Dropping the queues below waits
+        // for them; their ranges must not stay in use for ever.
         self.below.clear();
         for slot in self.slots.drain(..).flatten() {
             let _ = self.mirror.end(slot.writing);

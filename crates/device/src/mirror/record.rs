@@ -1,4 +1,4 @@
-//! Where a copy's record stands: outside the copy, which so stays a plain volume that every other reader takes.
+//! Where the record of a copy is stored: outside the copy, which so stays a plain volume for every other reader.
 
 use super::history::History;
 use crate::marks::read_bytes;
@@ -10,28 +10,29 @@ use std::path::{Path, PathBuf};
 
 /// The record of one copy of a mirror.
 pub trait MirrorRecord: Send + Sync {
-    /// What was saved last; `None` if nothing ever was.
+    /// Returns the record that was saved last; `None` if there is none.
     fn load(&self) -> io::Result<Option<Vec<u8>>>;
-    /// Replaces the record. Afterwards it survives a power cut, which before leaves the old one.
+    /// Replaces the record durably: a power cut leaves the old or the new record.
     fn save(&self, bytes: &[u8]) -> io::Result<()>;
-    /// What is not the same any more when somebody else has written to the copy.
+    /// Returns a text that changes when somebody else writes to the copy.
     fn stamp(&self) -> io::Result<String>;
 }
 
 /// The record of an image file or block device, as a file.
 ///
-/// That of an image file stands beside it, with `.mirror` behind its name. That of a block device stands in
-/// `/var/lib/platter/mirrors` under the name that udev gives the device in `/dev/disk/by-id`, or else its own.
+/// The record of an image file is beside it, with `.mirror` appended to its name. That of a block device is in
+/// `/var/lib/platter/mirrors`, under the name that udev gives the device in `/dev/disk/by-id`, or else the device's own
+/// name.
 pub struct FileRecord {
     copy: PathBuf,
     place: PathBuf,
 }
 
 impl FileRecord {
-    /// Where records of block devices stand.
+    /// The directory of the records of block devices.
     const DEVICES: &str = "/var/lib/platter/mirrors";
 
-    /// The record of what `path` leads to, which need not exist.
+    /// The record of the file or device at `path`, which need not exist.
     pub fn of(path: &Path) -> FileRecord {
         let copy = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
         let copy = copy.unwrap_or_else(|_| path.to_path_buf());
@@ -44,12 +45,12 @@ impl FileRecord {
         FileRecord { copy, place }
     }
 
-    /// The file that the record stands in.
+    /// The file that contains the record.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Forgets the set that the copy belonged to.
+    /// Removes the record, so that the copy no longer belongs to a set.
     pub fn remove(&self) -> io::Result<()> {
         match fs::remove_file(&self.place) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -58,7 +59,7 @@ impl FileRecord {
     }
 }
 
-/// A name of a block device that it keeps when the system starts anew.
+/// A name of a block device that stays the same over restarts of the system.
 fn stable_name(path: &Path, number: u64) -> PathBuf {
     let links = fs::read_dir("/dev/disk/by-id").into_iter().flatten().flatten();
     let same = links.filter(|link| fs::metadata(link.path()).is_ok_and(|data| data.rdev() == number));
@@ -94,12 +95,13 @@ impl MirrorRecord for FileRecord {
         File::open(directory)?.sync_all()
     }
 
-    /// Length and time of the last write of an image file; of a block device, which has none that tell, its first and last bytes.
+    /// For an image file its length and modification time; for a block device, which has no modification time, the
+    /// checksums of its first and last MiB.
     fn stamp(&self) -> io::Result<String> {
         const ENDS: u64 = 1 << 20;
         let data = fs::metadata(&self.copy)?;
         if !data.file_type().is_block_device() {
-            // Not the time of the last change of the inode, which renaming the file sets.
+            // `mtime`, not `ctime`, which renaming the file changes.
             return Ok(format!("file {} {}.{:09}", data.len(), data.mtime(), data.mtime_nsec()));
         }
         let options = FileOptions { read_only: true, ..FileOptions::default() };

@@ -1,4 +1,4 @@
-//! What a mirror notes in the records of its copies while it is written to.
+//! The updates of the records of a mirror's copies while the mirror is written.
 
 use super::history::{CopyState, History, Intent};
 use super::record::MirrorRecord;
@@ -7,28 +7,28 @@ use crate::sync::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One time that a set is open for writing. Until the first write it notes nothing.
+/// One period during which a set is open for writing. It leaves the records as they are until the first write.
 pub(super) struct Session {
     records: Vec<Arc<dyn MirrorRecord>>,
     notes: Mutex<Notes>,
 }
 
 struct Notes {
-    /// By copy. `None` for one that does not take part.
+    /// The histories of the copies; `None` for a copy that does not take part.
     histories: Vec<Option<History>>,
     has_begun: bool,
-    /// A write failed on all copies, so nobody knows what each holds there.
+    /// Whether a write failed on all copies, so that it is unknown what each of them holds there.
     is_spoilt: bool,
 }
 
 impl Session {
-    /// Of the copies that have a history.
+    /// A session of the copies that have a history.
     pub fn new(records: Vec<Arc<dyn MirrorRecord>>, histories: Vec<Option<History>>) -> Session {
         Session { records, notes: Mutex::new(Notes { histories, has_begun: false, is_spoilt: false }) }
     }
 
-    /// Notes that a range is about to be written. A record that cannot be saved is no reason not to write: its copy
-    /// will be older than those whose records were, or changed since it was closed, and either is noticed.
+    /// Records that a range is about to be written. A record that cannot be saved does not prevent the write: at the
+    /// next opening its copy is found to be older than those whose records were saved, or changed since it was closed.
     pub fn begin(&self, range: &Range<u64>) {
         let mut notes = self.notes.lock();
         let Notes { histories, has_begun, .. } = &mut *notes;
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Notes that copies, as bits, no longer hold what the others do.
+    /// Records that these copies, as bits, no longer hold the same as the others.
     pub fn leave_out(&self, failed: u8) {
         let mut notes = self.notes.lock();
         for copy in (0..notes.histories.len()).filter(|&copy| failed & bit(copy) != 0) {
@@ -60,12 +60,13 @@ impl Session {
         }
     }
 
-    /// Notes that a write failed on all copies: they will be compared when the mirror is opened again.
+    /// Notes that a write failed on all copies: the session is not closed, so the copies are compared at the next
+    /// opening.
     pub fn spoil(&self) {
         self.notes.lock().is_spoilt = true;
     }
 
-    /// Notes that all copies left hold the same, for good.
+    /// Records durably that all remaining copies hold the same.
     pub fn close(&self) {
         let mut notes = self.notes.lock();
         if notes.is_spoilt || !std::mem::take(&mut notes.has_begun) {
@@ -87,7 +88,8 @@ impl Session {
     }
 }
 
-/// Notes that a copy holds what its history says. Without a stamp it stays open, which asks for a comparison.
+/// Records that a copy was closed in order. If its stamp cannot be read, it stays open, so that it is compared at the
+/// next opening.
 pub(super) fn close(history: &mut History, record: &dyn MirrorRecord) {
     let Ok(stamp) = record.stamp() else { return };
     if history.stamp != History::DAMAGED {

@@ -1,4 +1,4 @@
-//! Which copies of a mirror may be used together, and how those that may not become good again.
+//! Finds out which copies of a mirror may be used together, and rebuilds the others.
 
 use super::history::{CopyState, History, Intent};
 use super::record::MirrorRecord;
@@ -10,26 +10,26 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What may be a copy of a mirror.
+/// A candidate for a copy of a mirror.
 pub struct MirrorCopy {
-    /// What a person calls it.
+    /// The name for messages.
     pub name: String,
-    /// The device, or why there is none.
+    /// The device, or why it cannot be opened.
     pub device: std::result::Result<Arc<dyn Device>, String>,
-    /// Its record.
+    /// The record of the copy.
     pub record: Arc<dyn MirrorRecord>,
 }
 
-/// What a copy is to its set.
+/// The state of a copy relative to its set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It holds what the set does.
+    /// It holds the present content of the set.
     Current,
-    /// It holds what the set does, but for damage that its format tells from good content.
+    /// It holds the present content of the set, but for damage that the format tells from good content.
     Damaged,
-    /// It holds what the set did once, or is not there, or too short, or blank: why it is left out.
+    /// It is left out because it is outdated, absent, too short or blank; the text is the reason.
     LeftOut(String),
-    /// It holds what no other copy does, by another way than theirs: why one thinks so.
+    /// It was changed independently of the other copies; the text says how that was concluded.
     Diverged(String),
 }
 
@@ -46,35 +46,36 @@ impl fmt::Display for Standing {
     }
 }
 
-/// What a mirror asks whoever knows the formats of what it holds.
+/// The questions about a copy's content that a mirror asks the file systems.
 pub trait MirrorJudge: Sync {
-    /// Whether what makes the first copy differ from the second, which is good, is damage that the format would notice.
-    /// Otherwise it is taken for what somebody wrote.
+    /// Whether the differences between `copy` and `good` are damage that the format notices. Otherwise they count as
+    /// written on purpose.
     fn is_damage(&self, copy: &Arc<dyn Device>, good: &Arc<dyn Device>) -> bool;
 
-    /// Whether a copy by itself is a volume that opens, with nothing wrong that opening sees.
+    /// Whether a copy by itself is a volume that opens without errors.
     fn is_sound(&self, copy: &Arc<dyn Device>) -> bool;
 
-    /// Puts right what checksums tell to be damaged on one of the copies that this device keeps, and good on another.
-    /// What cannot be mended stays as it is.
+    /// Repairs what is damaged according to checksums on one of the device's copies and good on another. What cannot be
+    /// repaired stays as it is.
     fn mend(&self, device: Arc<dyn Device>);
 }
 
-/// The copies of a mirror, compared with each other.
+/// The copies of a mirror with their states.
 pub struct MirrorSet {
     copies: Vec<MirrorCopy>,
     histories: Vec<Option<History>>,
     standings: Vec<Standing>,
     judge: &'static dyn MirrorJudge,
-    /// A session was cut off, so current copies may differ where it wrote.
+    /// Whether a session was cut off, so that current copies may differ where it wrote.
     unclosed: bool,
 }
 
-/// Bytes compared and copied at a time.
+/// The number of bytes that are compared or copied at a time.
 const PIECE: u64 = 1 << 20;
 
 impl MirrorSet {
-    /// Reads the records of copies and tells what each is. Content is read only of copies whose records do not tell.
+    /// Reads the records of the copies and determines the state of each. Content is read only where the records do not
+    /// decide.
     pub fn look(copies: Vec<MirrorCopy>, judge: &'static dyn MirrorJudge) -> MirrorSet {
         let load = |copy: &MirrorCopy| History::parse(&copy.record.load().ok()??);
         let histories: Vec<_> = copies.iter().map(load).collect();
@@ -88,7 +89,7 @@ impl MirrorSet {
         set
     }
 
-    /// What each copy is.
+    /// The state of each copy.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
     }
@@ -98,7 +99,7 @@ impl MirrorSet {
         self.copies.iter().map(|copy| copy.name.as_str())
     }
 
-    /// Whether any copy has a record. Devices without one have never been a mirror, or were none that keeps records.
+    /// Whether any copy has a record. Devices without one were never a mirror, or one that keeps no records.
     pub fn is_recorded(&self) -> bool {
         self.histories.iter().any(Option::is_some)
     }
@@ -108,12 +109,12 @@ impl MirrorSet {
         self.unclosed
     }
 
-    /// Sessions that a copy knows of; `None` without a record.
+    /// The number of sessions in a copy's record; `None` without a record.
     pub fn events(&self, copy: usize) -> Option<usize> {
         self.histories[copy].as_ref().map(|history| history.events.len())
     }
 
-    /// How long the set is.
+    /// The length of the set in bytes, by the records; `None` without a record.
     pub fn length(&self) -> Option<u64> {
         let recorded = self.current().into_iter().chain(0..self.copies.len());
         recorded.filter_map(|copy| self.histories[copy].as_ref()).map(|history| history.length).next()
@@ -137,7 +138,8 @@ impl MirrorSet {
         let blank: Vec<bool> = (self.copies.iter())
             .map(|copy| copy.device.as_ref().is_ok_and(|device| begins_blank(&**device)))
             .collect();
-        // Devices that are to become a mirror are all there. Of a blank one beside a missing one nobody knows what it was.
+        // Devices that are to become a new mirror are all present and blank. A blank one beside others, or beside an
+        // absent one, may have held anything, so it is left out.
         let all_blank = blank.iter().all(|&blank| blank);
         for (copy, is_blank) in blank.into_iter().enumerate() {
             let why = match &self.copies[copy].device {
@@ -198,7 +200,7 @@ impl MirrorSet {
             self.standings = standings;
             return;
         }
-        // What nobody has touched since it was closed is right, and what differs from it is not.
+        // A copy that was not changed since it was closed is right, and copies that differ from it are not.
         let good = newest.iter().copied().find(|&copy| !changed[copy]).or(newest.first().copied());
         let unknown = self.current().into_iter().filter(|&copy| self.histories[copy].is_none());
         let suspects: Vec<usize> =
@@ -208,10 +210,11 @@ impl MirrorSet {
             let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { continue };
             let is_alone = history_state(&self.histories[copy]) == Some(CopyState::Alone);
             let is_open = history_state(&self.histories[copy]) == Some(CopyState::Open);
-            // Of a good one that somebody wrote to since the mirror was closed, nobody knows what the mirror held.
+            // If the supposedly good copy was itself changed since the mirror was closed, it proves nothing about the
+            // mirror's content.
             let is_proven = !changed[good] || self.was_damaged(good);
             standings[copy] = if self.was_damaged(copy) && is_open && is_proven {
-                // The two differ where the session wrote that was cut off, whatever else.
+                // The cut-off session makes the two differ where it wrote, so comparing them would decide nothing.
                 Standing::Damaged
             } else if !is_alone && are_alike(&**one, &**two, 0..history(good).length) {
                 Standing::Current
@@ -224,16 +227,16 @@ impl MirrorSet {
             } else {
                 diverged("it was changed since the mirror was closed, by no mirror")
             };
-            // Neither has proof that it is the good one.
+            // Neither copy is proven to be the good one.
             if changed[good] && matches!(standings[copy], Standing::Diverged(_)) {
                 standings[good] = diverged("it was changed since the mirror was closed, by no mirror");
             }
         }
-        // With nothing good to compare with, a copy is the set if no other contradicts it.
+        // Without a good copy to compare with, a copy counts as current if no other contradicts it.
         self.standings = standings;
     }
 
-    /// Whether somebody has written to a copy since a mirror closed it.
+    /// Whether a copy was written to since a mirror closed it, or took part although it was damaged.
     fn is_changed(&self, copy: usize) -> bool {
         let Some(history) = &self.histories[copy] else { return false };
         let stamp = self.copies[copy].record.stamp().unwrap_or_default();
@@ -241,12 +244,12 @@ impl MirrorSet {
         history.state == CopyState::Alone || is_closed && history.stamp != stamp || self.was_damaged(copy)
     }
 
-    /// Whether a copy took part though it was damaged.
+    /// Whether a copy took part although it was damaged.
     fn was_damaged(&self, copy: usize) -> bool {
         self.histories[copy].as_ref().is_some_and(|history| history.stamp == History::DAMAGED)
     }
 
-    /// Without any record only content tells: copies that differ are not known to be of one set.
+    /// Compares the copies if none has a record: copies that differ are not known to be of one set.
     fn compare_all(&mut self) {
         let [first, others @ ..] = &self.current()[..] else { return };
         for &copy in others {
@@ -265,7 +268,7 @@ impl MirrorSet {
         }
     }
 
-    /// What has to be said to whoever opens a set of which copies have diverged.
+    /// Refuses a set whose copies have diverged, with an error that lists the choices.
     fn refuse_diverged(&self) -> Result<()> {
         let Some(diverged) =
             self.standings.iter().position(|standing| matches!(standing, Standing::Diverged(_)))
@@ -285,10 +288,10 @@ impl MirrorSet {
         Err(Error::Unusable { device: self.copies[diverged].name.as_str().into(), reason })
     }
 
-    /// The set as one device, of the copies that may be used. Those that may not are out of service.
+    /// Opens the set as one device of the usable copies. The others are out of service.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if copies have diverged, with the ways to go on, and if none is left.
+    /// [`Error::Unusable`] if copies have diverged, with the choices that resolve it, or if no copy is usable.
     pub fn open(mut self, to_write: bool) -> Result<Mirror> {
         self.refuse_diverged()?;
         let current = self.current();
@@ -303,7 +306,7 @@ impl MirrorSet {
         if self.unclosed && to_write {
             self.make_alike()?;
         }
-        // Where copies may differ, what is read comes from one of them, or from those that nobody changed.
+        // Where copies may differ, reads go to a single one, or to those that are not damaged.
         let good = current.iter().copied().filter(|&copy| self.standings[copy] == Standing::Current);
         let mut prefer = good.fold(0, |bits, copy| bits | bit(copy));
         if self.unclosed && !to_write {
@@ -320,10 +323,10 @@ impl MirrorSet {
         mirror.prefer = prefer;
         if to_write {
             let known = current.iter().find_map(|&copy| self.histories[copy].clone());
-            // Copies whose records are all lost are a set of their own from now on.
+            // If all records are lost, the copies become a new set.
             let template = known.unwrap_or_else(|| History::new(mirror.len()));
             let takes_part = |copy: usize| {
-                // What another copy has as its stamp says nothing of this one.
+                // The stamp of the template's copy does not apply to this one.
                 let is_damaged = self.standings[copy] == Standing::Damaged;
                 let stamp = if is_damaged { History::DAMAGED.to_string() } else { String::new() };
                 current.contains(&copy).then(|| History { stamp, ..template.clone() })
@@ -335,7 +338,7 @@ impl MirrorSet {
         Ok(mirror)
     }
 
-    /// The first of the current ones among these copies that opens by itself, or the first that is current.
+    /// The first of these copies that is current and opens by itself, or else the first that is current.
     fn sound(&self, copies: impl Iterator<Item = usize>) -> Option<usize> {
         let good = copies.filter(|&copy| self.standings[copy] == Standing::Current);
         let good: Vec<usize> = good.filter(|&copy| self.device(copy).is_some()).collect();
@@ -343,8 +346,8 @@ impl MirrorSet {
         sound.or(good.first()).copied()
     }
 
-    /// Makes the current copies alike where a session that was cut off wrote to them. Each of them has all that was
-    /// synced, so any may be the one that is copied, once what its checksums tell to be damaged is mended from another.
+    /// Makes the current copies equal where a session that was cut off wrote to them. Each has everything that was
+    /// synced, so any may be the source, once its damage, as checksums tell it, is repaired from another.
     fn make_alike(&mut self) -> Result<()> {
         let current = self.current();
         let mut intent = Intent::default();
@@ -362,7 +365,7 @@ impl MirrorSet {
         if others().any(differs) {
             let parts = [&source].into_iter().chain(others()).map(|device| Ok(device.clone())).collect();
             let mut mirror = Mirror::of_parts(parts, Some(length))?;
-            // What is not damaged there is what the others get.
+            // Reads prefer the source, so its content is what the others get wherever it is not damaged.
             mirror.prefer = bit(0);
             self.judge.mend(Arc::new(mirror));
         }
@@ -374,7 +377,7 @@ impl MirrorSet {
         }
         source.flush()?;
         for &copy in &current {
-            // One that was written to by itself is still that, to those that are not here.
+            // A copy in the state `Alone` stays so: copies that are absent now need to learn it.
             if let Some(history) = self.histories[copy].as_mut().filter(|one| one.state == CopyState::Open) {
                 close(history, &*self.copies[copy].record);
             }
@@ -383,12 +386,12 @@ impl MirrorSet {
         Ok(())
     }
 
-    /// Copies `from`, or what is current, over every copy that is not, which then is a copy of the same set. `progress`
-    /// learns how many bytes are done. Gives back the number of copies rebuilt.
+    /// Copies the content of `from`, or of a current copy, over every copy that is not current, which then belongs to
+    /// the same set. `progress` is called with the number of bytes copied in each step. Returns the number of copies
+    /// rebuilt.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if copies have diverged and `from` does not say which is to be kept, and if a copy is too
-    /// short.
+    /// [`Error::Unusable`] if copies have diverged and `from` does not choose one, and if a copy is too short.
     pub fn rebuild(mut self, from: Option<usize>, progress: &mut dyn FnMut(u64)) -> Result<usize> {
         if from.is_none() {
             self.refuse_diverged()?;
@@ -420,7 +423,7 @@ impl MirrorSet {
             let reason = format!("its record cannot be saved: {why}");
             Error::Unusable { device: name.into(), reason }
         };
-        // A copy that is cut off half rebuilt knows no event, and so is older than every other.
+        // A copy whose rebuild is cut off has no events in its record, and so is older than every other.
         for &copy in &targets {
             let unfinished = History { events: Vec::new(), state: CopyState::Open, ..history.clone() };
             let copy = &self.copies[copy];
@@ -431,13 +434,14 @@ impl MirrorSet {
             copy_over(&*source, &*target, 0..length, progress)?;
             target.flush()?;
         }
-        // What was chosen over others is newer than they, also than those that are not here.
+        // A copy that was chosen over others becomes newer than they are, including those that are absent.
         let mut alike = match from {
             Some(_) => vec![number],
             None => current,
         };
         alike.retain(|copy| !targets.contains(copy));
-        // So is what was changed by itself, and is current only because no other copy is here.
+        // The same holds for a copy that was changed outside the mirror, and is current only because no other copy is
+        // there.
         let is_newer = from.is_some() || alike.iter().any(|&copy| self.is_changed(copy));
         alike.extend(&targets);
         if is_newer {
@@ -454,7 +458,7 @@ impl MirrorSet {
         Ok(targets.len())
     }
 
-    /// Makes a new set of devices that were just made alike, whatever set they belonged to.
+    /// Makes a new set of devices that were just made equal, whatever set they belonged to before.
     pub fn found(records: &[Arc<dyn MirrorRecord>], length: u64) -> std::io::Result<()> {
         let history = History::new(length);
         for record in records {
@@ -463,7 +467,8 @@ impl MirrorSet {
         Ok(())
     }
 
-    /// Notes that a copy is about to be given another length, to be rebuilt: until then it is older than every other.
+    /// Records that the length of a copy is about to change for a rebuild: until that is complete, it is older than
+    /// every other.
     pub fn note_unfinished(record: &dyn MirrorRecord) -> std::io::Result<()> {
         if let Some(mut history) = record.load()?.and_then(|bytes| History::parse(&bytes)) {
             (history.events, history.state) = (Vec::new(), CopyState::Open);
@@ -472,7 +477,8 @@ impl MirrorSet {
         Ok(())
     }
 
-    /// Notes that a copy is about to be written to by itself, if it is a copy of a mirror. Tells whether it is.
+    /// Records that a device is about to be written to outside the mirror, if it is a copy of one. Returns whether it
+    /// is.
     pub fn note_alone(record: &dyn MirrorRecord) -> std::io::Result<bool> {
         let Some(mut history) = record.load()?.and_then(|bytes| History::parse(&bytes)) else {
             return Ok(false);
@@ -487,13 +493,13 @@ fn history_state(history: &Option<History>) -> Option<CopyState> {
     history.as_ref().map(|history| history.state)
 }
 
-/// Whether a device begins with nothing but zeroes, further than the first structures of any format.
+/// Whether the first MiB of a device, which contains the first structures of every format, reads as zeroes.
 fn begins_blank(device: &dyn Device) -> bool {
     let mut data = vec![0; PIECE.min(device.len()) as usize];
     device.read_at(0, &mut data).is_ok() && data.iter().all(|&byte| byte == 0)
 }
 
-/// Whether two devices hold the same in a range. What cannot be read is no difference.
+/// Whether two devices hold the same in a range. Parts that cannot be read on either count as equal.
 fn are_alike(one: &dyn Device, two: &dyn Device, range: Range<u64>) -> bool {
     let (mut first, mut second) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
     pieces(range.start, range.end - range.start, PIECE).all(|(at, length)| {
@@ -505,12 +511,12 @@ fn are_alike(one: &dyn Device, two: &dyn Device, range: Range<u64>) -> bool {
     })
 }
 
-/// Whether nothing was ever written to a range of either of two devices.
+/// Whether a range was never written on either of two devices.
 fn is_hole(one: &dyn Device, two: &dyn Device, at: u64, length: u64) -> bool {
     one.next_data(at).min(two.next_data(at)) >= at + length
 }
 
-/// Gives `target` what `source` holds in a range, writing only what differs.
+/// Copies a range from `source` to `target`, writing only what differs.
 fn copy_over(
     source: &dyn Device,
     target: &dyn Device,

@@ -1,4 +1,4 @@
-//! Whether locks are taken in the order of their ranks. Debug builds check, release builds do not.
+//! Checks in debug builds that locks are taken in the order of their ranks. Release builds do not check.
 
 #[cfg(debug_assertions)]
 mod checked {
@@ -6,8 +6,8 @@ mod checked {
     use std::cell::RefCell;
 
     thread_local! {
-        /// The ranks of the locks that are held, each with the caller of a simulation that holds it: those are on one
-        /// thread. 0 outside of simulations.
+        /// The ranks of the locks held by this thread, each with the number of the simulated caller that holds it,
+        /// since all callers of a simulation are on one thread. Without a simulation the number is 0.
         static HELD: RefCell<Vec<(usize, u8)>> = const { RefCell::new(Vec::new()) };
     }
 

@@ -1,32 +1,32 @@
-//! The seam for simulations of many callers.
+//! The interface to a simulation that runs many callers on one thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Decides which of the callers of a simulation goes on. All of them are on one thread, and one goes on until it says
-/// here that others may, or that it has to wait.
+/// Decides which of the callers of a simulation goes on. All of them are on one thread, and one runs until it calls a
+/// method of this trait that lets others go on or makes it wait.
 pub trait Schedule {
-    /// Which of them goes on at present.
+    /// The number of the caller that runs at present.
     fn caller(&self) -> usize;
 
-    /// Others may go on first.
+    /// Lets other callers go on first, if the schedule decides so.
     fn point(&self);
 
-    /// Puts the caller on the list of those who wait at this address, before it gives away what keeps others from
-    /// waking it.
+    /// Puts the caller on the list of callers that wait at this address. Called before the caller releases the lock
+    /// that keeps others from waking it.
     fn enlist(&self, address: usize);
 
-    /// Others go on until someone wakes the caller, who is on the list of this address; or, unless it waits
-    /// `for_ever`, until the schedule says that enough time is over. May return earlier.
+    /// Lets others go on until one of them wakes the caller, which is on the list of this address; or, unless the
+    /// caller waits `for_ever`, until the schedule decides that its time is over. May return earlier.
     fn pause(&self, address: usize, for_ever: bool);
 
-    /// Lets those who are on the list of this address go on, or one of them, when their turn comes.
+    /// Makes all callers on the list of this address, or one of them, ready to go on.
     fn wake(&self, address: usize, all: bool);
 
-    /// A number below this, as the seed decides.
+    /// A number below `bound`, which the seed decides.
     fn below(&self, bound: u64) -> u64;
 
-    /// Adds a caller. What is returned waits until it ends.
+    /// Adds a caller that does `work`. The returned function waits until that caller ends.
     fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce() + Send>;
 }
 
@@ -34,13 +34,13 @@ thread_local! {
     static SCHEDULE: RefCell<Option<Rc<dyn Schedule>>> = const { RefCell::new(None) };
 }
 
-/// Has `schedule` decide for everything that the present thread does from now on, until what is returned is dropped.
+/// Makes `schedule` decide for everything that the present thread does, until the returned guard is dropped.
 pub fn simulate(schedule: Rc<dyn Schedule>) -> Simulated {
     SCHEDULE.set(Some(schedule));
     Simulated(())
 }
 
-/// While this is there, a schedule decides.
+/// Guard of [`simulate`]: the schedule decides until it is dropped.
 pub struct Simulated(());
 
 impl Drop for Simulated {
@@ -49,7 +49,7 @@ impl Drop for Simulated {
     }
 }
 
-/// The schedule of the present thread. None while a failed simulation is taken down.
+/// The schedule of the present thread. `None` without a simulation, and while a failed simulation unwinds.
 pub(super) fn schedule() -> Option<Rc<dyn Schedule>> {
     SCHEDULE
         .try_with(|schedule| schedule.borrow().clone())

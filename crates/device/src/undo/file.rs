@@ -1,4 +1,4 @@
-//! Reading an undo file, and taking back what was changed.
+//! Reads an undo file and reverts the changes.
 
 use super::format::{HEAD, HEADER, Head, Header, Kind, SECTOR, sums};
 use crate::{Device, Error, Operation, Result};
@@ -9,13 +9,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What was changed on a device, and what it held before.
+/// An undo file: which blocks of a device were changed, and their old content.
 pub struct UndoFile {
     path: PathBuf,
     file: File,
     header: Header,
     blocks: BTreeMap<u64, Block>,
-    /// Where the records end.
+    /// The offset at which the valid records end.
     end: u64,
     stamp: Option<String>,
     is_taken_back: bool,
@@ -23,18 +23,18 @@ pub struct UndoFile {
 
 /// A block that was changed.
 struct Block {
-    /// Where its old content stands in the file, and its CRC32; `None` if it could not be read.
+    /// The offset of the old content in the file, and its CRC32; `None` if the block could not be read.
     old: Option<(u64, u32)>,
-    /// Checksums of the sectors of everything that was written to it.
+    /// For each time the block was written, the checksums of its sectors.
     new: Vec<Vec<u32>>,
 }
 
-/// What taking back did.
+/// The outcome of reverting the changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Blocks that were given their old content.
+    /// Blocks whose old content was restored.
     pub blocks: u64,
-    /// Blocks that held it already.
+    /// Blocks that held their old content already.
     pub unchanged: u64,
     /// Blocks whose old content could not be read before they were overwritten; they stay as they are.
     pub unknown: u64,
@@ -44,7 +44,7 @@ impl UndoFile {
     /// Reads the records of an undo file. Memory is some 100 bytes for each block that was changed.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if it is none or its header is damaged; [`Error::Io`] if it cannot be read.
+    /// [`Error::Unusable`] if the file is no undo file or its header is damaged; [`Error::Io`] if it cannot be read.
     pub fn open(path: &Path) -> Result<UndoFile> {
         let name = path.display().to_string();
         let failed = |source| Error::io(&name, Operation::Read, 0, 0, source);
@@ -108,45 +108,45 @@ impl UndoFile {
         }
     }
 
-    /// What a person called the device.
+    /// The name of the device for messages.
     pub fn name(&self) -> &str {
         &self.header.name
     }
 
-    /// When the changes began.
+    /// The time when the changes began.
     pub fn time(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(self.header.time)
     }
 
-    /// Bytes of the device.
+    /// The length of the device in bytes.
     pub fn length(&self) -> u64 {
         self.header.length
     }
 
-    /// Blocks that were changed.
+    /// The number of blocks that were changed.
     pub fn blocks(&self) -> u64 {
         self.blocks.len() as u64
     }
 
-    /// Bytes at the end of the file that are no whole record. Where the changes were cut off these are changes that had not
-    /// begun; otherwise the file is damaged, and what they told of stays as it is.
+    /// Bytes after the last valid record. If the changes were cut off, these describe changes that had not begun;
+    /// otherwise the file is damaged, and the changes that they described cannot be reverted.
     pub fn unused(&self) -> u64 {
         self.file.metadata().map_or(0, |data| data.len().saturating_sub(self.end))
     }
 
-    /// What the stamp of the device was after the changes: if it is another now, somebody has written to it since. `None`
-    /// if the changes were cut off, or are being taken back.
+    /// The stamp of the device after the changes: if its stamp is different now, somebody has written to it since.
+    /// `None` if the changes were cut off, or reverting them has begun.
     pub fn stamp(&self) -> Option<&str> {
         self.stamp.as_deref().filter(|_| !self.is_taken_back)
     }
 
-    /// Gives a device the content back that it had before the changes. `stamp` is what its stamp is now. May be called
-    /// again after it was cut off.
+    /// Restores the content that the device had before the changes. `stamp` is the device's present stamp. May be
+    /// called again after it was cut off.
     ///
     /// # Errors
-    /// [`Error::Unusable`] if the device has another length; [`Error::Protected`] if a block holds neither what it held
-    /// before nor what it was given, or the stamp is another, and `force` is not set. Nothing has been written then. What
-    /// reading and writing gives.
+    /// [`Error::Unusable`] if the device has another length; [`Error::Protected`] if a block holds neither its old nor
+    /// its new content, or the stamp differs, and `force` is not set. Nothing has been written then. Also the errors of
+    /// reading and writing.
     pub fn restore(&mut self, device: &dyn Device, stamp: &str, force: bool) -> Result<Restored> {
         if device.len() != self.header.length {
             let reason = format!(
@@ -207,7 +207,7 @@ impl UndoFile {
         Ok(Some(content))
     }
 
-    /// Writes down that the changes are being taken back: from then on the stamp says nothing any more.
+    /// Records that reverting has begun: from then on the stamp is not compared any more.
     fn note_taken_back(&mut self) -> Result<()> {
         let name = self.path.display().to_string();
         let noted = (&self.file).seek(SeekFrom::Start(self.end)).and_then(|_| {
@@ -221,7 +221,7 @@ impl UndoFile {
 }
 
 impl Block {
-    /// Whether each sector holds what it did before the changes, or what one of them wrote.
+    /// Whether each sector holds its old content or the content of one of the changes.
     fn explains(&self, old: &[u8], now: &[u8]) -> bool {
         sums(now).zip(now.chunks(SECTOR).zip(old.chunks(SECTOR))).enumerate().all(
             |(at, (sum, (now, old)))| now == old || self.new.iter().any(|sums| sums.get(at) == Some(&sum)),
@@ -234,7 +234,7 @@ fn changed_since(device: &dyn Device, what: &str) -> Error {
     Error::Protected { device: device.name().into(), reason }
 }
 
-/// Fills a buffer; `None` if the file ends before.
+/// Fills a buffer; `None` if the file ends before it is full.
 fn read_whole(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<Option<()>> {
     match reader.read_exact(buffer) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),

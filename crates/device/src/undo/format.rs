@@ -1,49 +1,50 @@
 //! The layout of an undo file.
 //!
-//! A header of 4 KiB: the magic, the length of the device and of a block, its name, the time, and a CRC32 of all that. Then records, each
-//! a head of 24 bytes (kind, length of the content, number of the block, CRC32 of the content, CRC32 of the head before
-//! it) and its content. All numbers are little-endian. A record that is cut short or damaged ends the file: the changes
-//! it speaks of were not begun, since the file is made durable before them.
+//! A header of 4 KiB contains the magic, the length of the device and of a block, the device's name, the time, and a
+//! CRC32 of all that. Records follow, each a head of 24 bytes (kind, length of the content, number of the block, CRC32
+//! of the content, CRC32 of the head before it) and its content. All numbers are little-endian. The file ends at the
+//! first record that is cut short or damaged: the changes that it describes had not begun, because the file is made
+//! durable before them.
 
-/// Bytes of a block on most devices: the unit in which old content is saved. It is larger where sectors are, and the last
-/// of a device may be shorter.
+/// The usual block size in bytes: the unit in which old content is saved. It is larger if the device's sectors are, and
+/// the last block of a device may be shorter.
 pub const BLOCK: u64 = 4096;
-/// The largest block: the largest sector there is.
+/// The largest block size: that of the largest sector.
 pub const LARGEST: u64 = 64 << 10;
-/// Bytes for which a checksum of new content stands: a power cut keeps each whole.
+/// The number of bytes covered by one checksum of new content: a power cut leaves each such unit whole.
 pub const SECTOR: usize = 512;
-/// Bytes of the header.
+/// The size of the header in bytes.
 pub const HEADER: usize = 4096;
-/// Bytes of the head of a record.
+/// The size of the head of a record in bytes.
 pub const HEAD: usize = 24;
 
 const MAGIC: &[u8; 16] = b"PLATTER UNDO 1\n\0";
-/// The longest name that is kept.
+/// The most bytes of the name that are kept.
 const NAME: usize = 1024;
 
-/// What a record says.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What a block held before the first change. Without content: it could not be read.
+    /// The content of a block before its first change; empty if the block could not be read.
     Old = 1,
-    /// CRC32s of the sectors of a block as it is about to be written.
+    /// The CRC32s of the sectors of a block as it is about to be written.
     New = 2,
-    /// All changes were made; the content is the stamp of the device after them.
+    /// All changes are complete; the content is the stamp of the device after them.
     Finished = 3,
-    /// The changes are about to be taken back.
+    /// Reverting the changes is about to begin.
     TakenBack = 4,
 }
 
-/// The header.
+/// The header of an undo file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of the device.
+    /// The length of the device in bytes.
     pub length: u64,
-    /// Bytes of a block.
+    /// The block size in bytes.
     pub block: u64,
-    /// Seconds since 1970 when the changes began.
+    /// The time when the changes began, in seconds since 1970.
     pub time: u64,
-    /// What a person called the device.
+    /// The name of the device for messages.
     pub name: String,
 }
 
@@ -64,7 +65,7 @@ impl Header {
         bytes
     }
 
-    /// The header, or what is wrong with it.
+    /// Parses the header; the error says what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Header, String> {
         if bytes.len() < HEADER || bytes[..16] != *MAGIC {
             return Err("is no undo file: it does not begin with \"PLATTER UNDO 1\"".into());
@@ -87,7 +88,7 @@ impl Header {
         Ok(Header { length: u64_at(bytes, 16), block, time: u64_at(bytes, 24), name })
     }
 
-    /// Bytes of a block: the last may be shorter.
+    /// The size of block `number` in bytes: the last one may be shorter.
     pub fn size_of(&self, number: u64) -> usize {
         self.length.saturating_sub(number * self.block).min(self.block) as usize
     }
@@ -97,9 +98,9 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub kind: Kind,
-    /// Bytes of the content.
+    /// The length of the content in bytes.
     pub length: u32,
-    /// The number of the block, where one is meant.
+    /// The number of the block; 0 for records that concern no block.
     pub block: u64,
     /// CRC32 of the content.
     pub crc: u32,
@@ -122,7 +123,7 @@ impl Head {
         bytes
     }
 
-    /// The head, unless it is damaged.
+    /// Parses the head; `None` if it is damaged.
     pub fn from_bytes(bytes: &[u8; HEAD]) -> Option<Head> {
         let kind = match u32_at(bytes, 0) {
             1 => Kind::Old,
@@ -137,7 +138,7 @@ impl Head {
     }
 }
 
-/// CRC32s of the sectors of a block.
+/// The CRC32s of the sectors of a block.
 pub fn sums(block: &[u8]) -> impl Iterator<Item = u32> {
     block.chunks(SECTOR).map(crc32fast::hash)
 }

@@ -1,4 +1,4 @@
-//! Writing an undo file.
+//! Writes an undo file.
 
 use super::format::{BLOCK, Head, Header, Kind, sums};
 use crate::{Device, Error, Result};
@@ -8,20 +8,20 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// An undo file that is being written. It is made when there is something to write.
+/// An undo file that is being written. The file is made when the first record is added.
 pub struct UndoLog {
     path: PathBuf,
     header: Header,
     file: Option<BufWriter<File>>,
-    /// Blocks whose old content it has.
+    /// The blocks whose old content has been saved.
     saved: HashSet<u64>,
-    /// Bytes of old content.
+    /// The bytes of old content saved.
     bytes: u64,
     failed: Option<String>,
 }
 
 impl UndoLog {
-    /// For a device, which a person calls `name`.
+    /// A log for a device that is called `name` in messages.
     pub fn new(path: PathBuf, name: String, device: &dyn Device) -> UndoLog {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let block = BLOCK.max(u64::from(device.sectors().logical));
@@ -29,17 +29,17 @@ impl UndoLog {
         UndoLog { path, header, file: None, saved: HashSet::new(), bytes: 0, failed: None }
     }
 
-    /// The unit in which old content is saved.
+    /// The header of the file, with the block size.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Why the file could not be written. From then on nothing may be changed.
+    /// Why the file could not be written, if so. From then on nothing may be changed.
     pub fn why_failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Saves what a block holds, unless it has been saved. `None`: it cannot be read.
+    /// Saves the old content of a block, unless it has been saved already. `None`: the block cannot be read.
     pub fn add_old(&mut self, number: u64, content: Option<&[u8]>) -> Result<()> {
         if self.saved.insert(number) {
             let content = content.unwrap_or_default();
@@ -49,13 +49,13 @@ impl UndoLog {
         Ok(())
     }
 
-    /// Notes what a block is about to be given.
+    /// Records the checksums of the new content of a block.
     pub fn add_new(&mut self, number: u64, content: &[u8]) -> Result<()> {
         let sums: Vec<u8> = sums(content).flat_map(u32::to_le_bytes).collect();
         self.add(Kind::New, number, &sums)
     }
 
-    /// Makes durable what was added.
+    /// Makes all added records durable.
     pub fn sync(&mut self) -> Result<()> {
         self.attempt(|log| match &mut log.file {
             Some(file) => file.flush().and_then(|()| file.get_ref().sync_data()),
@@ -63,7 +63,8 @@ impl UndoLog {
         })
     }
 
-    /// Ends the file. Gives back where it is and how many bytes of old content it has, if it was made.
+    /// Adds the last record. Returns the path of the file and the bytes of old content in it; `None` if no file was
+    /// made.
     pub fn finish(&mut self, stamp: &str) -> Result<Option<(PathBuf, u64)>> {
         if self.file.is_none() {
             return Ok(None);
@@ -81,7 +82,7 @@ impl UndoLog {
         })
     }
 
-    /// What failed once is not tried again: the file may end in the middle of a record.
+    /// After a failed write nothing more is written: the file may end in the middle of a record.
     fn attempt(&mut self, write: impl FnOnce(&mut UndoLog) -> io::Result<()>) -> Result<()> {
         if self.failed.is_none() {
             self.failed = write(self).err().map(|error| error.to_string());
@@ -99,7 +100,7 @@ impl UndoLog {
         if self.file.is_none() {
             let mut file = File::options().write(true).create_new(true).open(&self.path)?;
             file.write_all(&self.header.to_bytes())?;
-            // The name must survive a power cut too.
+            // The name of the file must survive a power cut too.
             let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());
             File::open(directory.unwrap_or(".".as_ref()))?.sync_all()?;
             self.file = Some(BufWriter::with_capacity(1 << 20, file));
