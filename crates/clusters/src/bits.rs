@@ -1,10 +1,10 @@
-//! A bit for each cluster.
+//! A bitmap with a bit for each cluster.
 
-/// As many bits as a volume has cluster numbers.
+/// A bitmap, indexed by cluster number.
 pub struct Bits(Vec<u64>);
 
 impl Bits {
-    /// `count` bits, none of them set.
+    /// A bitmap of `count` bits, none of them set.
     pub fn new(count: u32) -> Bits {
         Bits(vec![0; (count as usize).div_ceil(64)])
     }
@@ -24,7 +24,7 @@ impl Bits {
         self.0[at as usize / 64] &= !(1 << (at % 64));
     }
 
-    /// How many bits are set.
+    /// The number of bits that are set.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }

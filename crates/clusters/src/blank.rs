@@ -1,23 +1,23 @@
-//! What making a volume of any kind needs.
+//! Helpers for making a volume of any format.
 
 use platter_device::Device;
 use platter_vfs::{Progress, Result};
 use std::time::Duration;
 
-/// Bytes written or compared at once.
+/// The number of bytes written or compared at once.
 const PIECE: usize = 1 << 20;
 
-/// A serial number from the time, as DOS makes it from date and time: spread by a multiplication.
+/// A serial number derived from the time, as DOS derives it from date and time; a multiplication spreads the bits.
 pub fn serial_from(now: Duration) -> u32 {
     let ticks = now.as_micros() as u64;
     (ticks.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// Makes a range of the device read as zeroes, writing only the pieces that do not: so a sparse image stays sparse.
-/// Whole sectors, in bytes.
+/// Makes a range of the device read as zeroes, writing only the pieces that do not yet, so that a sparse image stays
+/// sparse. `start` and `end` are in bytes and multiples of the sector.
 ///
 /// # Errors
-/// The device's.
+/// The errors of the device.
 pub fn clear(
     device: &dyn Device,
     start: u64,
@@ -39,7 +39,7 @@ pub fn clear(
 /// Writes zeroes over a range of the device.
 ///
 /// # Errors
-/// The device's.
+/// The errors of the device.
 pub fn overwrite(device: &dyn Device, start: u64, end: u64, progress: &dyn Progress) -> Result<()> {
     let zeroes = vec![0; PIECE];
     each_piece(start, end, "overwriting clusters", progress, |offset, length| {
@@ -47,7 +47,7 @@ pub fn overwrite(device: &dyn Device, start: u64, end: u64, progress: &dyn Progr
     })
 }
 
-/// Calls `piece` for a range in pieces, and tells how far it is.
+/// Calls `piece` with offset and length of each piece of a range, and reports the progress.
 fn each_piece(
     start: u64,
     end: u64,

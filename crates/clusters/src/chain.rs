@@ -1,39 +1,39 @@
-//! Whose clusters are: how a check follows chains, and claims what it meets.
+//! How a check follows cluster chains and claims the clusters in them.
 
 use crate::Link;
 use platter_vfs::Result;
 
-/// What a check knows of clusters.
+/// The allocation table and the claims of a check: which clusters it has found to belong to a file or directory.
 pub trait Claims {
-    /// What the table says of a cluster.
+    /// Returns the table's entry of a cluster.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading the table.
     fn link(&mut self, cluster: u32) -> Result<Link>;
 
-    /// Whether a cluster belongs to something.
+    /// Whether a cluster is claimed.
     fn is_claimed(&self, cluster: u32) -> bool;
 
-    /// Notes that a cluster belongs to something.
+    /// Claims a cluster.
     fn claim(&mut self, cluster: u32);
 }
 
-/// Why a chain goes no further.
+/// Why a chain was followed no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It ends.
+    /// The chain ends.
     End,
-    /// It goes on at this cluster after as many as were wanted.
+    /// The chain has as many clusters as were wanted, and goes on at this cluster.
     More(u32),
-    /// The table has 0 there.
+    /// The entry of the last cluster is 0.
     Free,
-    /// The cluster is marked bad.
+    /// The last cluster is marked bad.
     Bad,
-    /// The table has this value, which leads to no cluster of the volume.
+    /// The entry of the last cluster has this value, which is no cluster of the volume.
     Invalid(u32),
-    /// It leads back into itself.
+    /// The chain leads back to this cluster of its own.
     Loop(u32),
-    /// It leads to a cluster that something else has claimed.
+    /// The chain leads to this cluster, which another file or directory has claimed.
     Claimed(u32),
 }
 
@@ -47,7 +47,8 @@ impl Stop {
         }
     }
 
-    /// What is to be said of the last cluster. What 0 in the table means is the format's: `free` says it.
+    /// Describes the last cluster of the chain for a message. `free` is the text for an entry of 0, whose meaning
+    /// depends on the format.
     pub fn told(self, free: &str) -> String {
         match self {
             Stop::End => "is the last there is".into(),
@@ -61,11 +62,11 @@ impl Stop {
     }
 }
 
-/// Claims a chain from `first`, which is claimed already, up to `most` clusters, at least one: how many, the last, and
-/// why no more.
+/// Follows and claims a chain from `first`, which is claimed already, up to `most` clusters (at least 1). Returns the
+/// number of clusters, the last one, and why the chain was followed no further.
 ///
 /// # Errors
-/// What reading gives.
+/// The errors of reading the table.
 pub fn claim_chain(clusters: &mut impl Claims, first: u32, most: u64) -> Result<(u32, u32, Stop)> {
     let (mut count, mut last) = (1, first);
     loop {

@@ -1,5 +1,5 @@
-//! What an open volume knows besides the content of files: nodes, directories, free space, and what the next commit
-//! has to write. One lock guards all of it; the data path does without.
+//! The metadata of an open volume in memory: nodes, directories, free space, and the changes that the next commit is to
+//! write. One lock guards all of it; reads and overwrites of file content do without that lock.
 
 mod changes;
 mod family;
@@ -17,86 +17,86 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The root's number.
+/// The node number of the root directory.
 pub const ROOT: u64 = 1;
-/// The most bytes of directories kept in memory, changed ones aside.
+/// The most bytes of directories kept in memory, not counting changed ones.
 const DIRECTORY_CACHE: usize = 16 << 20;
-/// How many directories that nobody holds are kept, so that walking a path again is cheap.
+/// The number of unused directories that are kept in memory, so that walking a path again is cheap.
 const IDLE: usize = 256;
 
-/// A file or directory that is held, or has something held or changed inside.
+/// A file or directory in memory: one that is handed out as a node, has a child in memory, or has uncommitted changes.
 pub struct Entity<E> {
-    /// What it is.
+    /// Whether it is a file or a directory.
     pub kind: Kind,
-    /// The directory that holds it.
+    /// The node number of the parent directory.
     pub parent: u64,
-    /// The key of its entry in the parent.
+    /// The key of its entry in the parent directory.
     pub slot: u32,
-    /// Whether it has a name.
+    /// Whether it has a name; false after it was removed.
     pub linked: bool,
-    /// How often it was handed out.
+    /// How often it was handed out as a node and not yet given back.
     pub handed: u64,
-    /// How many entities have it as parent.
+    /// The number of entities in memory of which it is the parent.
     pub children: u32,
-    /// How many changes, not yet committed, need it in memory.
+    /// The number of uncommitted changes that need it in memory.
     pub pins: u32,
-    /// Its entry as it is to be.
+    /// Its directory entry as it is to be written.
     pub entry: E,
-    /// Files only.
+    /// The data path, for files only.
     pub(crate) file: Option<Arc<File>>,
-    /// The last change that is more than a time.
+    /// The number of the last change (that is, commit) in which more than its times changed.
     pub changed_in: u64,
-    /// Its entry has newer times than the disk, and no commit is asked to write them.
+    /// Whether its entry has newer times than the disk that no commit has been asked to write.
     pub lazy: bool,
     idle: bool,
 }
 
-/// See the module.
+/// The metadata of an open volume; see the module.
 pub struct Core<F: Family> {
-    /// The device.
+    /// The device of the volume.
     pub device: Arc<dyn Device>,
-    /// Its clusters.
+    /// The place and number of the clusters.
     pub heap: Heap,
-    /// The format's own part.
+    /// The state that only the format uses.
     pub family: F,
-    /// Which clusters are free.
+    /// The free clusters.
     pub space: FreeSpace,
-    /// What is held or changed, by number.
+    /// The files and directories in memory, by node number.
     pub nodes: HashMap<u64, Entity<F::Entry>>,
     pub(crate) places: HashMap<(u64, u32), u64>,
-    /// Directories in memory, by number.
+    /// The contents of directories in memory, by node number.
     pub directories: HashMap<u64, Open<F::Directory>>,
-    /// The first cluster of each directory that is open, to see when two are the same.
+    /// Node numbers of the directories in memory by their first cluster, to detect two entries of the same directory.
     pub(crate) open_directories: HashMap<u32, u64>,
     idle: VecDeque<u64>,
     next_node: u64,
     tick: u64,
-    /// What the next commit is about.
+    /// The changes for the next commit.
     pub change: Change,
-    /// Clusters that are allocated, but not linked.
+    /// The number of clusters that are allocated but not yet linked.
     pub reserved: u32,
-    /// Clusters that are no longer used, but not yet free for others.
+    /// The number of clusters that are given up but cannot be allocated before the next commit.
     pub waiting: u32,
     /// Whether changes are accepted.
     pub health: Arc<Health>,
-    /// Whether the volume is marked as in use on disk.
+    /// Whether the volume is marked as in use (dirty) on disk.
     pub marked: bool,
-    /// Whether it was when it was opened.
+    /// Whether the volume was marked as in use when it was opened.
     pub was_dirty: bool,
-    /// How many minutes local time is ahead of UTC.
+    /// The number of minutes by which local time is ahead of UTC.
     pub offset_minutes: i32,
-    /// The files among the entities, for the data path.
+    /// The data paths of the files in memory, which can be found without the lock of the core.
     pub(crate) files: Arc<Files>,
 }
 
-/// A directory in memory, and when it was last used.
+/// The content of a directory in memory, and the tick of its last use.
 pub struct Open<D> {
     content: D,
     used: u64,
 }
 
 impl<D> Open<D> {
-    /// The directory.
+    /// The content.
     pub fn content(&self) -> &D {
         &self.content
     }
@@ -141,20 +141,20 @@ impl<F: Family> Core<F> {
         core
     }
 
-    /// Refuses changes to a volume that is read-only or no longer in order.
+    /// Refuses changes to a volume that is read-only or has failed.
     pub fn writable(&self) -> Result<()> {
         self.health.writable()
     }
 
-    /// An entity.
+    /// Returns a file or directory in memory.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] if there is none with this number.
     pub fn entity(&self, number: u64) -> Result<&Entity<F::Entry>> {
         self.nodes.get(&number).ok_or(Error::NotFound)
     }
 
-    /// An entity, for a change.
+    /// Returns a file or directory in memory, to change it.
     ///
     /// # Errors
     /// [`Error::NotFound`].
@@ -162,7 +162,7 @@ impl<F: Family> Core<F> {
         self.nodes.get_mut(&number).ok_or(Error::NotFound)
     }
 
-    /// Requires a directory.
+    /// Fails unless the node is a directory.
     pub fn is_directory(&self, number: u64) -> Result<()> {
         match self.entity(number)?.kind {
             Kind::Directory => Ok(()),
@@ -170,7 +170,7 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Requires a directory that was not removed: nothing can be put into one that was.
+    /// Fails unless the node is a directory that has not been removed: a removed one takes no new entries.
     pub fn is_living_directory(&self, number: u64) -> Result<()> {
         self.is_directory(number)?;
         if self.entity(number)?.linked { Ok(()) } else { Err(Error::NotFound) }
@@ -178,7 +178,7 @@ impl<F: Family> Core<F> {
 
     // Directories
 
-    /// A directory's content, read if it is not in memory.
+    /// Returns a directory's content, after reading it if it is not in memory.
     pub fn directory(&mut self, number: u64) -> Result<&mut F::Directory> {
         self.is_directory(number)?;
         if !self.directories.contains_key(&number) {
@@ -191,13 +191,13 @@ impl<F: Family> Core<F> {
         Ok(&mut directory.content)
     }
 
-    /// Keeps a directory in memory.
+    /// Puts a directory's content into memory.
     pub fn keep(&mut self, number: u64, content: F::Directory) {
         self.shed(content.slots().data().len());
         self.directories.insert(number, Open { content, used: self.tick });
     }
 
-    /// Drops unchanged directories, the longest unused first, to make place for `bytes`.
+    /// Drops unchanged directories from memory, the least recently used first, to make room for `bytes`.
     fn shed(&mut self, bytes: usize) {
         let size = |open: &Open<F::Directory>| open.content.slots().data().len();
         let mut total: usize = self.directories.values().map(size).sum();
@@ -214,12 +214,12 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Bytes of changes that wait in memory, about.
+    /// About how many bytes of changes wait in memory for a commit.
     pub fn backlog(&self) -> usize {
         self.family.backlog() + self.change.pinned.len() * 1024 + self.change.freed.len() * 8
     }
 
-    /// The entity of the entry in a slot, which is made if it is not in memory.
+    /// Returns the node number of the entry in a slot, after adding it if it is not in memory.
     pub fn enter(&mut self, parent: u64, slot: u32) -> Result<u64> {
         if let Some(number) = self.places.get(&(parent, slot)) {
             return Ok(*number);
@@ -239,7 +239,7 @@ impl<F: Family> Core<F> {
         Ok(self.add(kind, parent, slot, entry))
     }
 
-    /// Adds the entity of an entry.
+    /// Adds the file or directory of an entry to memory; returns its node number.
     pub fn add(&mut self, kind: Kind, parent: u64, slot: u32, entry: F::Entry) -> u64 {
         self.next_node += 1;
         let number = self.next_node;
@@ -263,7 +263,7 @@ impl<F: Family> Core<F> {
         number
     }
 
-    /// Takes an entity out of memory. Returns it, for what else is to be done.
+    /// Removes a file or directory from memory and returns it, so that the caller can free its clusters.
     pub fn drop_entity(&mut self, number: u64) -> Option<Entity<F::Entry>> {
         let entity = self.nodes.remove(&number)?;
         if entity.linked {
@@ -281,7 +281,7 @@ impl<F: Family> Core<F> {
         Some(entity)
     }
 
-    /// Takes an entity's name away.
+    /// Notes that an entity has no name any more.
     pub fn unname(&mut self, number: u64) {
         if let Some(entity) = self.nodes.get_mut(&number) {
             entity.linked = false;
@@ -290,7 +290,7 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Gives an entity another place.
+    /// Moves an entity to another directory or slot.
     pub fn place(&mut self, number: u64, parent: u64, slot: u32) {
         let Some(entity) = self.nodes.get_mut(&number) else { return };
         let old = (entity.parent, entity.slot);
@@ -306,7 +306,7 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Notes that nobody holds a directory. Returns one that has not been held for long.
+    /// Notes that a directory is unused. Returns the one that has been unused for longest if there are too many.
     pub fn rest(&mut self, number: u64) -> Option<u64> {
         if let Some(entity) = self.nodes.get_mut(&number)
             && !std::mem::replace(&mut entity.idle, true)
@@ -321,7 +321,7 @@ impl<F: Family> Core<F> {
         Some(oldest)
     }
 
-    /// Whether `number` is `above` or lies somewhere below it.
+    /// Whether `number` is the directory `above` or lies somewhere below it.
     pub fn is_inside(&self, mut number: u64, above: u64) -> Result<bool> {
         loop {
             if number == above {
@@ -353,7 +353,7 @@ impl<E: DirectoryEntry> Entity<E> {
         }
     }
 
-    /// Refuses what the read-only attribute forbids.
+    /// Fails if the read-only attribute forbids removing it.
     pub fn deletable(&self) -> Result<()> {
         if self.entry.flags().contains(DosFlags::READ_ONLY) {
             return Err(Error::NotPermitted("it has the read-only attribute"));

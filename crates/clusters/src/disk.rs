@@ -1,15 +1,15 @@
-//! Reading and writing at any offset, whatever sectors the device has.
+//! Reading and writing at any byte offset, whatever sectors the device has, for checks and recovery.
 
 use crate::SLOT;
 use platter_device::Device;
 use platter_vfs::{CheckReport, Finding, Result, Severity};
 use std::collections::BTreeMap;
 
-/// The first bytes of a device, where a boot sector stands; `None` if the device is smaller than its sectors, or than
-/// that.
+/// Returns the first 512 bytes of a device, where a boot sector is; `None` if the device is smaller than that or than
+/// one of its sectors.
 ///
 /// # Errors
-/// The device's.
+/// The errors of the device.
 pub fn first_sector(device: &dyn Device) -> Result<Option<[u8; 512]>> {
     let mut bytes = [0; 512];
     if device.len() < u64::from(device.sectors().logical.max(512)) {
@@ -19,24 +19,24 @@ pub fn first_sector(device: &dyn Device) -> Result<Option<[u8; 512]>> {
     Ok(Some(bytes))
 }
 
-/// The device, and the directory slots that are to change but have not been written.
+/// A device together with changes of directory slots that have not been written.
 pub struct Disk<'d> {
     device: &'d dyn Device,
     edits: BTreeMap<u64, [u8; SLOT]>,
 }
 
 impl<'d> Disk<'d> {
-    /// This device, with nothing to change.
+    /// A device without changes.
     pub fn new(device: &'d dyn Device) -> Disk<'d> {
         Disk { device, edits: BTreeMap::new() }
     }
 
-    /// The device.
+    /// The device below.
     pub fn device(&self) -> &'d dyn Device {
         self.device
     }
 
-    /// The range of whole device sectors around a range of bytes.
+    /// The range of whole sectors that contains a byte range: start and length.
     fn around(&self, offset: u64, length: usize) -> (u64, usize) {
         let sector = u64::from(self.device.sectors().logical);
         let start = offset / sector * sector;
@@ -44,8 +44,8 @@ impl<'d> Disk<'d> {
         (start, (end - start) as usize)
     }
 
-    /// Reads bytes as they are on the device. What lies behind the end of a device that was cut off reads as zeroes: the
-    /// walk says what that is.
+    /// Reads bytes as they are on the device. What lies behind the end of a truncated device reads as zeroes; the check
+    /// reports those places ([`Disk::is_behind_end`]).
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = self.device.end();
         if offset.saturating_add(buffer.len() as u64) > end && end < self.device.len() {
@@ -65,7 +65,7 @@ impl<'d> Disk<'d> {
         Ok(())
     }
 
-    /// Writes bytes, leaving the rest of their sectors alone.
+    /// Writes bytes, leaving the other bytes of their sectors unchanged.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         let (start, length) = self.around(offset, data.len());
         if (start, length) == (offset, data.len()) {
@@ -78,12 +78,12 @@ impl<'d> Disk<'d> {
         Ok(self.device.write_at(start, &sectors)?)
     }
 
-    /// Whether a range of a device that was cut off lies behind its end, at least in part.
+    /// Whether a range reaches behind the end of a truncated device.
     pub fn is_behind_end(&self, offset: u64, length: u64) -> bool {
         self.device.end() < self.device.len() && offset.saturating_add(length) > self.device.end()
     }
 
-    /// Reports that a device was cut off.
+    /// Adds a finding if the device was truncated.
     pub fn report_end(&self, report: &mut CheckReport) {
         if let Some(message) = self.device.why_read_only().filter(|_| self.device.end() < self.device.len()) {
             let severity = Severity::DataLoss;
@@ -91,7 +91,7 @@ impl<'d> Disk<'d> {
         }
     }
 
-    /// Makes what was written durable.
+    /// Makes everything written durable.
     pub fn flush(&self) -> Result<()> {
         Ok(self.device.flush()?)
     }
@@ -106,17 +106,17 @@ impl<'d> Disk<'d> {
         Ok(())
     }
 
-    /// Notes that the slot at this offset is to become this.
+    /// Records new content for the slot at this offset.
     pub fn edit(&mut self, offset: u64, slot: [u8; SLOT]) {
         self.edits.insert(offset, slot);
     }
 
-    /// How many slots are to change.
+    /// The number of changed slots not yet written.
     pub fn edits(&self) -> usize {
         self.edits.len()
     }
 
-    /// Writes the edits, sector by sector.
+    /// Writes the changed slots, sector by sector.
     pub fn write_edits(&mut self) -> Result<()> {
         let sector = self.device.sectors().logical as usize;
         let mut bytes = vec![0; sector];

@@ -1,16 +1,16 @@
-//! The content of a file: where it lies, and planned reads and writes of it.
+//! The content of a file in memory: its run list, and planned reads and writes of it.
 //!
-//! A [`File`] is what the data path needs of a node and nothing else, so that a planned read, or a planned write over
-//! what is there already, takes one shared lock and changes two counters.
+//! A [`File`] holds only what the data path needs of a node, so that a planned read, or a planned write over existing
+//! content, takes one shared lock and changes two counters.
 //!
-//! A write past what is valid is *pending* from plan to finish, and further until every such write that begins before it
-//! is finished: its clusters are the file's, but the disk is told of them only then, because no entry can say that a later
-//! part is written and an earlier one is not. Readers see it as soon as it is finished itself. A sync does not wait for
-//! those before it: it writes zeroes over what they are to fill, so that the disk can be told, and they write once more
-//! when they finish. The gap in front of a pending write is zeroed when it is planned. So no reader ever sees what a
-//! cluster held before, whatever the order in which transfers end. A format that can say of clusters that they are
-//! allocated but not written (exFAT's valid data length) keeps the size apart from what is written; one that cannot (FAT)
-//! has both the same, and zeroes what a larger size adds.
+//! A write past the valid data length is *pending* from its plan until it and every such write that begins before it
+//! are finished. Its clusters belong to the file at once, but the directory entry is updated only then, because no
+//! entry can say that a later part is written and an earlier one is not. Readers see the data as soon as that write
+//! itself is finished. A sync does not wait for the writes before it: it writes zeroes over the places that they are to
+//! fill, so that the entry can be updated, and they write their data once more when they finish. The gap in front of a
+//! pending write is zeroed when the write is planned. So no reader ever sees old content of a cluster, in whatever
+//! order transfers end. A format that can mark clusters as allocated but not written (exFAT's valid data length) keeps
+//! size and valid data length apart; for one that cannot (FAT) both are equal, and a larger size is zeroed at once.
 
 use crate::{Heap, Run, Runs};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -20,55 +20,56 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A planned write past what is valid, until all before it are finished too.
+/// A planned write past the valid data length, until all such writes before it are finished too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub ticket: u64,
     pub start: u64,
     pub end: u64,
     pub done: bool,
-    /// From where on zeroes were written where it is writing, if they were.
+    /// The offset from which on zeroes were written over this write's range while it is in flight, if they were.
     pub overtaken: Option<u64>,
 }
 
-/// Where a file's content lies.
+/// The run list and the sizes of a file.
 #[derive(Debug, Default)]
 pub struct FileState {
-    /// Whether the fields below are the file's: its chain is read when it is first needed.
+    /// Whether the fields below are filled: the chain is read when it is first needed.
     pub loaded: bool,
-    /// Its clusters are no longer its own.
+    /// Whether the file is removed and its clusters are freed.
     pub dead: bool,
-    /// The size that the entry has. Readers see that of [`FileState::seen`].
+    /// The size in the directory entry. Readers see [`FileState::seen`].
     pub size: u64,
-    /// Up to here the clusters hold what was written; from here to the size zeroes are read, whatever they hold.
+    /// The valid data length: up to here the clusters hold written data; from here to the size the file reads as
+    /// zeroes.
     pub valid: u64,
-    /// Its clusters, also those that the size does not cover yet.
+    /// The clusters, including those behind the size.
     pub runs: Runs,
-    /// How many of the clusters are linked in the table.
+    /// The number of the clusters that are linked in the table.
     pub linked: u32,
-    /// The change in which it last lost some of its clusters and kept others.
+    /// The number of the change in which it was last truncated but kept some clusters.
     pub cut_in: u64,
-    /// Planned writes past what is valid.
+    /// The planned writes past the valid data length.
     pub(crate) pending: Vec<Pending>,
     pub(crate) next_ticket: u64,
 }
 
-/// A node's data path.
+/// The data path of a file.
 #[derive(Debug)]
 pub(crate) struct File {
     pub number: u64,
     state: RwLock<FileState, FILE>,
-    /// The plans in flight, and what keeps them from a range.
+    /// The plans in flight, and the claim that excludes them from a range.
     ranges: RangeLock,
-    /// Nobody holds the node: the last finish lets it go.
+    /// Whether the node is not handed out any more, so that the last plan to finish removes it from memory.
     pub released: AtomicBool,
     /// The read-only attribute.
     pub read_only: AtomicBool,
-    /// Whether `modified` holds a time that the node's entry does not know yet.
+    /// Whether `modified` holds a time that is not yet in the directory entry.
     pub touched: AtomicBool,
-    /// When a finished write last changed it, in nanoseconds since 1970.
+    /// The time at which a write last finished, in nanoseconds since 1970.
     pub modified: AtomicU64,
-    /// The change in which its size or its clusters were last recorded.
+    /// The number of the change in which its size or clusters were last recorded.
     pub recorded_in: AtomicU64,
 }
 
@@ -94,21 +95,21 @@ impl File {
         self.state.write()
     }
 
-    /// Lets a plan in. The caller holds the state.
+    /// Lets a plan enter. The caller holds the lock of the state.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another caller has part of the range for itself.
+    /// [`Error::Busy`] if another caller has claimed part of the range.
     #[inline]
     pub fn enter(&self, range: Range<u64>, access: Access) -> Result<Pass> {
         self.ranges.enter(range, access, None)
     }
 
-    /// Waits until nobody has a range for itself. The caller holds no lock and has no plan in flight here.
+    /// Waits until there is no claim. The caller holds no lock and has no plan in flight on the file.
     pub fn wait_free(&self) {
         self.ranges.wait_free();
     }
 
-    /// [`RangeLock::claim`].
+    /// [`RangeLock::claim`] on this file.
     pub fn claim(&self, range: impl Fn(&FileState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
         self.ranges.claim(&self.state, range, waits_for)
     }
@@ -118,7 +119,7 @@ impl File {
         !self.ranges.is_quiet()
     }
 
-    /// Lets a plan out. Returns whether it was the last one of a node that nobody holds.
+    /// Counts a plan as finished. Returns whether it was the last one of a node that is not handed out any more.
     pub fn leave(&self, pass: Pass) -> bool {
         self.ranges.leave(pass);
         self.released.load(Ordering::SeqCst) && self.ranges.is_quiet()
@@ -126,7 +127,7 @@ impl File {
 }
 
 impl FileState {
-    /// Calls `each(device offset, length)` for the pieces of a range of the file, which has clusters throughout.
+    /// Calls `each(device offset, length)` for each contiguous piece of a range of the file, all of which has clusters.
     pub fn pieces(
         &self,
         heap: &Heap,
@@ -149,7 +150,7 @@ impl FileState {
         Ok(())
     }
 
-    /// Fills a plan that begins at `offset` with the segments of a range.
+    /// Adds the segments of a range to a plan that begins at `offset`.
     pub fn fill(&self, heap: &Heap, range: Range<u64>, offset: u64, plan: &mut Plan) -> Result<()> {
         let mut at = (range.start - offset) as u32;
         self.pieces(heap, range, |place, length| {
@@ -159,19 +160,19 @@ impl FileState {
         })
     }
 
-    /// How many clusters the size needs.
+    /// The number of clusters that the size needs.
     pub fn needed(&self, heap: &Heap) -> u32 {
         heap.clusters_for(self.size) as u32
     }
 
-    /// Notes a planned write past the end and returns its ticket.
+    /// Adds a pending write and returns its ticket.
     pub fn announce(&mut self, start: u64, end: u64) -> u64 {
         self.next_ticket += 1;
         self.pending.push(Pending { ticket: self.next_ticket, start, end, done: false, overtaken: None });
         self.next_ticket
     }
 
-    /// Where the last planned write past what is valid will end; without any, that itself.
+    /// The largest end of the planned writes past the valid data length; without any, the valid data length.
     pub fn planned(&self) -> u64 {
         self.pending.iter().map(|pending| pending.end).fold(self.valid, u64::max)
     }
@@ -181,17 +182,18 @@ impl FileState {
         self.finished().map(|range| range.end).fold(self.size, u64::max)
     }
 
-    /// What was written past what is valid and waits there for writes before it.
+    /// The ranges of finished writes past the valid data length that wait for writes before them.
     fn finished(&self) -> impl Iterator<Item = Range<u64>> {
         self.pending.iter().filter(|pending| pending.done).map(|pending| pending.start..pending.end)
     }
 
-    /// Up to where finished writes wait for others, if one does.
+    /// The largest end of the finished writes that wait for others, if there are any.
     pub fn waits_up_to(&self) -> Option<u64> {
         self.finished().map(|range| range.end).max()
     }
 
-    /// Makes all that is finished valid. What lies between it reads as zeroes now, though writes under way are to fill it.
+    /// Extends the valid data length over all finished writes. The unfinished ranges between them read as zeroes from
+    /// now on, and their writes are marked to write again.
     pub fn overtake(&mut self) {
         let Some(end) = self.waits_up_to() else { return };
         let valid = self.valid;
@@ -202,7 +204,7 @@ impl FileState {
         self.advance();
     }
 
-    /// Notes that zeroes were written over this range, where writes may be under way.
+    /// Notes that zeroes were written over this range, in which writes may be in flight.
     pub fn zeroed(&mut self, range: &Range<u64>) {
         let meets = |pending: &&mut Pending| pending.start < range.end && range.start < pending.end;
         for pending in self.pending.iter_mut().filter(|pending| !pending.done).filter(meets) {
@@ -210,13 +212,12 @@ impl FileState {
         }
     }
 
-    /// From where on zeroes were written where this write was under way, if they were.
+    /// The offset from which on zeroes were written over this write's range while it was in flight, if they were.
     pub fn overtaken(&self, ticket: u64) -> Option<u64> {
         self.pending.iter().find(|pending| pending.ticket == ticket)?.overtaken
     }
 
-    /// Parts that together are this range of what readers see, in order, each with whether it is written: what is not reads
-    /// as zeroes.
+    /// Splits a range into parts, in order, each with whether it is written; a part that is not reads as zeroes.
     pub fn parts(&self, range: Range<u64>) -> Vec<(Range<u64>, bool)> {
         let mut parts = Vec::new();
         let mut at = range.start;
@@ -238,7 +239,7 @@ impl FileState {
         self.parts(range).into_iter().filter(|(_, written)| !written).map(|(gap, _)| gap).collect()
     }
 
-    /// Ends a pending write, and moves over it what is valid, and the size, if nothing before it is pending.
+    /// Ends a pending write; if none is pending before it, extends the valid data length, and the size, over it.
     pub fn conclude(&mut self, ticket: u64, written: bool) {
         if written {
             if let Some(pending) = self.pending.iter_mut().find(|pending| pending.ticket == ticket) {
@@ -250,7 +251,7 @@ impl FileState {
         self.advance();
     }
 
-    /// Moves what is valid over what is finished and has nothing before it.
+    /// Extends the valid data length over the finished writes that have no unfinished one before them.
     fn advance(&mut self) {
         let open = self.pending.iter().filter(|pending| !pending.done).map(|pending| pending.start).min();
         let reached = |pending: &Pending| pending.done && open.is_none_or(|open| pending.start < open);
@@ -260,24 +261,24 @@ impl FileState {
         self.size = self.size.max(self.valid);
     }
 
-    /// Forgets a pending write.
+    /// Removes a pending write.
     pub fn withdraw(&mut self, ticket: u64) {
         self.pending.retain(|pending| pending.ticket != ticket);
     }
 
-    /// Takes back what concluding a write moved and could not be recorded: these were the size and what was valid. Readers
-    /// go on seeing it.
+    /// Restores `size` and `valid` as they were before a write was concluded, because recording them failed. Readers go
+    /// on seeing the write's data.
     pub fn take_back(&mut self, size: u64, valid: u64, ticket: u64) {
         self.pending.push(Pending { ticket, start: valid, end: self.valid, done: true, overtaken: None });
         (self.size, self.valid) = (size, valid);
     }
 
-    /// Whether a planned write ends after this one starts.
+    /// Whether another planned write ends after `start`, where this one starts.
     pub fn is_followed(&self, start: u64, ticket: u64) -> bool {
         self.pending.iter().any(|pending| pending.ticket != ticket && pending.end > start)
     }
 
-    /// Adds clusters that were just allocated.
+    /// Appends clusters that were just allocated.
     pub fn extend(&mut self, runs: &[Run]) {
         for run in runs {
             self.runs.push(run.cluster, run.count);
@@ -285,8 +286,8 @@ impl FileState {
     }
 }
 
-/// The files of a volume by number, apart from everything else that is known of them, so that finding one does not
-/// wait for a change of names.
+/// The data paths of the files in memory by node number, kept apart from the core, so that finding one does not wait
+/// for a change of names.
 #[derive(Default)]
 pub(crate) struct Files {
     shards: [RwLock<BTreeMap<u64, Arc<File>>>; 16],
@@ -305,7 +306,7 @@ impl Files {
         self.shard(file.number).write().insert(file.number, file);
     }
 
-    /// All of them.
+    /// Returns the data paths of all files in memory.
     pub fn all(&self) -> Vec<Arc<File>> {
         self.shards.iter().flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>()).collect()
     }
@@ -315,17 +316,18 @@ impl Files {
     }
 }
 
-/// What a plan keeps between requests: the file it was last for, so that the next request for it need not look it up.
+/// The state that a plan keeps between requests: the file of the last one, so that the next request for the same file
+/// need not look it up.
 pub(crate) struct Remembered {
     pub volume: u64,
     pub file: Arc<File>,
 }
 
-/// In `Plan::notes[0]`: a write over what is there already.
+/// Value of `Plan::notes[0]` for a write over existing content.
 pub(crate) const IN_PLACE: u64 = 1;
-/// In `Plan::notes[0]`: a write past the end; `Plan::notes[1]` is its ticket.
+/// Value of `Plan::notes[0]` for a write past the valid data length; `Plan::notes[1]` is its ticket.
 pub(crate) const PENDING: u64 = 2;
-/// Where in `Plan::notes` its [`Pass`] is.
+/// The index in `Plan::notes` of the plan's [`Pass`].
 pub(crate) const PASS: usize = 2;
 
 #[cfg(test)]

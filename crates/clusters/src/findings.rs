@@ -1,24 +1,24 @@
-//! What a check reports, and whether it puts it right.
+//! The findings of a check, and whether each is repaired.
 
 use platter_vfs::{CheckReport, Finding, Severity};
 
-/// The most directory slots that one round of a repair changes, and the most shared clusters it looks into: a bound on
-/// memory. What is over waits for the next round.
+/// The most directory slots that one round of a repair changes, and the most shared clusters that it examines: a bound
+/// on memory. Everything beyond is left to the next round.
 pub const MOST_CHANGES: usize = 1 << 20;
 
 /// The findings of a round.
 pub struct Findings<'a> {
-    /// Where they go.
+    /// The report to which they are added.
     pub report: &'a mut CheckReport,
-    /// Whether what is found is put right.
+    /// Whether findings are repaired.
     pub repair: bool,
-    /// Whether there was more to repair than one round may.
+    /// Whether there was more to repair than one round may change.
     pub postponed: bool,
 }
 
 impl Findings<'_> {
-    /// Reports something that is put right if the round repairs, unless `changes` wait already and no more may. Whether
-    /// it is put right is the answer. Path and message are only asked for if they are kept.
+    /// Adds a finding. It is repaired if this round repairs and fewer than [`MOST_CHANGES`] changes are waiting;
+    /// returns whether it is. `path` and `message` are called only if the finding is kept.
     pub fn find(
         &mut self,
         changes: usize,

@@ -1,20 +1,20 @@
-//! Free slots of a directory, found by what they have room for, so that a new entry costs the same in a directory of a
-//! hundred thousand.
+//! The free slots of a directory, indexed by how large an entry they have room for, so that adding an entry to a
+//! directory of a hundred thousand costs no more than to a small one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rooms that are told apart: up to the longest entry that a name alone makes (FAT: 20 parts of a long name and one
-/// more).
+/// The number of sizes that are distinguished, in slots: up to the longest entry that a name alone makes (FAT: 20 slots
+/// of a long name and one more).
 const ROOMS: usize = 21;
 
-/// Runs of free slots. None touches another.
+/// Gaps: maximal runs of free slots.
 pub(crate) struct Gaps {
     per_sector: u32,
-    /// How many of an entry's first slots must lie in one sector: 1 or 2.
+    /// How many of an entry's first slots must be in one sector: 1 or 2.
     together: u32,
-    /// Length by start.
+    /// The length of each gap, by its start.
     lengths: BTreeMap<u32, u32>,
-    /// Starts by room; the last has all that have more.
+    /// The starts of the gaps, by the entry size that each has room for; the last set has all with more room.
     by_room: [BTreeSet<u32>; ROOMS + 1],
 }
 
@@ -23,17 +23,17 @@ impl Gaps {
         Gaps { per_sector, together, lengths: BTreeMap::new(), by_room: Default::default() }
     }
 
-    /// Whether the first slots of an entry that begins here lie in one sector.
+    /// Whether the first slots of an entry that begins here are in one sector.
     pub fn is_together(&self, first: u32) -> bool {
         first / self.per_sector == (first + self.together - 1) / self.per_sector
     }
 
-    /// Where an entry of `count` slots begins in free slots from `start` on.
+    /// The slot at which an entry of `count` slots begins in a gap from `start` on.
     pub fn begin(&self, start: u32, count: u32) -> u32 {
         if count < self.together || self.is_together(start) { start } else { start + 1 }
     }
 
-    /// How many slots an entry can have in a gap, if it has as many as must lie together.
+    /// The most slots of an entry in a gap, for entries with at least as many as must be in one sector.
     fn room(&self, start: u32, length: u32) -> u32 {
         length - (self.begin(start, self.together) - start)
     }
@@ -49,12 +49,12 @@ impl Gaps {
         others.chain(longest).min().copied()
     }
 
-    /// The last gap: start and length.
+    /// The start and length of the last gap.
     pub fn last(&self) -> Option<(u32, u32)> {
         self.lengths.last_key_value().map(|(start, length)| (*start, *length))
     }
 
-    /// Adds free slots, joining them with their neighbours.
+    /// Adds free slots, joined with the gaps next to them.
     pub fn add(&mut self, mut start: u32, mut length: u32) {
         if let Some((&before, &size)) = self.lengths.range(..start).next_back()
             && before + size == start
@@ -68,7 +68,7 @@ impl Gaps {
         self.by_room[room.min(ROOMS)].insert(start);
     }
 
-    /// Takes out the gap that starts here. Its length is the answer; 0 if there is none.
+    /// Removes the gap that starts here and returns its length; 0 if there is none.
     pub fn take(&mut self, start: u32) -> u32 {
         let Some(length) = self.lengths.remove(&start) else { return 0 };
         let room = self.room(start, length) as usize;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use platter_testing::model::Random;
 
-    /// The first gap with room, looked for one by one.
+    /// The first gap with room, found by a linear search.
     fn first(gaps: &Gaps, count: u32) -> Option<u32> {
         let fits = |start: u32, length: u32| gaps.begin(start, count) - start + count <= length;
         gaps.lengths.iter().find(|(start, length)| fits(**start, **length)).map(|(start, _)| *start)

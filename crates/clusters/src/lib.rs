@@ -1,14 +1,15 @@
-//! What file systems share that keep files in clusters and names in directories of 32-byte slots: FAT and exFAT.
+//! The common part of FAT and exFAT, which keep files in clusters and names in directories of 32-byte slots.
 //!
 //! * [`Volume`] is the open volume: nodes, the data path, commits and their order, and what a power cut leaves. A
-//!   format is a [`Family`]: its directory entries, and how its clusters are taken and linked.
-//! * [`Runs`], [`FreeSpace`], [`Table`], [`Slots`], [`Heap`], [`DosTime`] are the arithmetic below it, each usable
-//!   by itself.
-//! * [`Bits`], [`Disk`], [`claim_chain`] and [`Findings`] serve the checks; [`recover`] copies out what is left of a volume.
+//!   format is a [`Family`]: its directory entries, and how its clusters are allocated and linked.
+//! * [`Runs`], [`FreeSpace`], [`Table`], [`Slots`], [`Heap`] and [`DosTime`] are the data structures below it, each
+//!   usable by itself.
+//! * [`Bits`], [`Disk`], [`claim_chain`] and [`Findings`] serve the checks; [`recover`] reads what is left of a damaged
+//!   volume.
 //!
 //! # Example
 //!
-//! The runs of a file: where its clusters lie, found by their place in it.
+//! The run list of a file, looked up by the index of a cluster in the file:
 //!
 //! ```
 //! use platter_clusters::Runs;

@@ -1,9 +1,9 @@
-//! Paths, for what a check finds. Directories are numbered; the root is 0, and its own parent.
+//! Paths for the findings of a check. Directories are numbered; the root is 0 and its own parent.
 
 use platter_vfs::Name;
 
-/// The path of a directory, or of an entry in it: only the last 32 names of a very deep one. `above` tells of a directory
-/// the number of its parent, and its name.
+/// The path of a directory, or of an entry in it; of a very deep path only the last 32 names. `above` returns the
+/// number of a directory's parent, and the directory's name.
 pub fn path_of<'n>(dir: u32, name: Option<&Name>, above: impl Fn(u32) -> (u32, &'n Name)) -> String {
     let mut names: Vec<String> = name.iter().map(|name| name.to_string()).collect();
     let mut at = dir;
@@ -17,8 +17,8 @@ pub fn path_of<'n>(dir: u32, name: Option<&Name>, above: impl Fn(u32) -> (u32, &
     if names.len() == 1 { "/".into() } else { names.join("/") }
 }
 
-/// Whether a directory is the one that starts at a cluster, or lies below it. `above` tells of a directory the number of
-/// its parent, and its own first cluster.
+/// Whether a directory begins at a cluster, or is below the one that does. `above` returns the number of a directory's
+/// parent, and the directory's own first cluster.
 pub fn is_inside(dir: u32, cluster: u32, above: impl Fn(u32) -> (u32, u32)) -> bool {
     let mut at = dir;
     loop {

@@ -1,8 +1,9 @@
-//! Copying out what is left of a volume: first what the root directory still leads to, then directories that are found by
-//! their look, then what the table links and nothing names.
+//! Recovery of files from a damaged volume. First come the files and directories that the root directory still leads
+//! to, then directories that are recognised by their content, then chains in the table to which no name leads.
 //!
-//! Nothing is trusted. Each directory is looked into once, a chain ends where it meets itself, and a file has at most the
-//! clusters that its size asks for. Memory: a few bits for each cluster, and the names of directories that wait.
+//! Nothing on the volume is trusted. Each directory is read once, a chain ends where it meets itself, and a file has at
+//! most the clusters that its size needs. Memory: a few bits for each cluster, and the names of directories still to be
+//! read.
 
 use crate::{Bits, Disk, Heap, Link, Runs};
 use platter_device::Device;
@@ -14,57 +15,57 @@ use std::sync::Arc;
 
 /// An entry of a directory.
 pub struct Remnant {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// Whether it is a directory.
+    /// Whether it is the entry of a directory.
     pub is_directory: bool,
-    /// Its first cluster, which the volume may not have; 0 for none.
+    /// The first cluster, which may lie outside the volume; 0 for none.
     pub cluster: u32,
-    /// Bytes of a file; of a directory what its entry says, or 0 if that says nothing.
+    /// The size of a file in bytes; for a directory the size in its entry, or 0 if the entry has none.
     pub size: u64,
-    /// How many of them were written; the others are zeroes.
+    /// The valid data length in bytes; the content behind it is zeroes.
     pub valid: u64,
-    /// Its clusters lie together, and the table says nothing of them.
+    /// Whether the clusters are contiguous and have no chain in the table.
     pub contiguous: bool,
-    /// When its content last changed.
+    /// When the content last changed.
     pub modified: Timestamp,
-    /// When its content was last read.
+    /// When the content was last read.
     pub accessed: Timestamp,
 }
 
-/// What a format tells of what is left of a volume.
+/// The access of a format to the remains of a volume.
 pub trait Remains {
-    /// Where the clusters are.
+    /// The cluster heap of the volume.
     fn heap(&self) -> Heap;
 
-    /// What the table says of a cluster.
+    /// Returns the table's entry of a cluster.
     ///
     /// # Errors
-    /// What reading the table gives.
+    /// The errors of reading the table.
     fn link(&mut self, cluster: u32) -> Result<Link>;
 
-    /// The entries in the slots of a directory, those that make sense.
+    /// Returns the valid entries in the slots of a directory.
     fn entries(&self, slots: &[u8]) -> Vec<Remnant>;
 
     /// Whether a cluster looks like the first of a directory.
     fn looks_like_directory(&self, slots: &[u8]) -> bool;
 
-    /// Whether a directory that has no end mark in one cluster goes on in the next, as far as that tells: the table says
-    /// nothing of either.
+    /// Whether a directory that has no end mark in one cluster seems to continue in the next one, of content `next`.
+    /// Asked where the table has no entry for them.
     fn goes_on(&self, next: &[u8]) -> bool;
 
-    /// The most bytes of a directory.
+    /// The largest directory in bytes.
     fn largest_directory(&self) -> u64;
 }
 
-/// Where directories go whose own names are lost.
+/// The directory for recovered directories whose names are lost.
 const FOUND: &str = "found";
-/// Where chains go that nothing names.
+/// The directory for chains to which no name leads.
 const CHAINS: &str = "chains";
-/// Where files go of which parts belong to others too.
+/// The directory for files that share clusters with others.
 const OVERLAPPING: &str = "overlapping";
 
-/// A directory that was reached.
+/// A directory that was found and is to be read.
 struct Reached {
     path: Vec<Name>,
     runs: Runs,
@@ -73,20 +74,20 @@ struct Reached {
 struct Recovery<'a, R> {
     device: Arc<dyn Device>,
     remains: R,
-    /// Clusters that something which was told of has.
+    /// The clusters of everything found so far.
     claimed: Bits,
-    /// Those of the file that is looked at.
+    /// The clusters of the present file.
     own: Bits,
     report: RecoverReport,
     progress: &'a dyn Progress,
     visit: Visit<'a>,
 }
 
-/// Tells of everything that is left. `root` are the slots of a root directory that has no clusters, `first` is the first
-/// cluster of one that has.
+/// Calls `visit` for everything that is left. `root` holds the slots of a root directory without clusters; `first` is
+/// the first cluster of one with clusters.
 ///
 /// # Errors
-/// What `visit` gives.
+/// The errors of `visit`.
 pub fn recover(
     device: Arc<dyn Device>,
     remains: impl Remains,
@@ -118,22 +119,22 @@ impl<R: Remains> Recovery<'_, R> {
         }
     }
 
-    /// Whether a cluster can be the first of something that was not told of.
+    /// Whether a cluster can be the first of a directory that was not yet found.
     fn is_free_directory(&self, cluster: u32) -> bool {
         self.remains.heap().has(cluster) && !self.claimed.get(cluster)
     }
 
-    /// Claims at most so many clusters from the first on. Whether some are another's too is the second answer.
+    /// Claims at most `wanted` clusters of a file from the first on. Also returns whether some are another file's too.
     fn claim(&mut self, first: u32, wanted: u64, contiguous: bool) -> (Runs, bool) {
         let heap = self.remains.heap();
         let (mut runs, mut overlaps) = (Runs::default(), false);
         let mut cluster = first;
-        // A chain of which the table knows nothing any more: most files lie together.
+        // The chain is missing in the table; most files are contiguous, so this one is assumed to be.
         let contiguous =
             contiguous || wanted > 1 && matches!(self.remains.link(first), Ok(Link::Free) | Err(_));
         while u64::from(runs.clusters()) < wanted && heap.has(cluster) {
             if self.own.get(cluster) {
-                // The chain leads back into itself.
+                // The chain leads back to one of its own clusters.
                 break;
             }
             overlaps |= self.claimed.get(cluster);
@@ -154,7 +155,7 @@ impl<R: Remains> Recovery<'_, R> {
         (runs, overlaps)
     }
 
-    /// The clusters of a directory, as far as they are nobody's.
+    /// Claims the clusters of a directory, up to the first that is claimed already.
     fn directory_runs(&mut self, first: u32, size: u64, contiguous: bool) -> Runs {
         let heap = self.remains.heap();
         let size = if contiguous { size } else { self.remains.largest_directory() };
@@ -176,7 +177,7 @@ impl<R: Remains> Recovery<'_, R> {
         runs
     }
 
-    /// Whether the cluster behind one of a directory belongs to it too, where the table does not say.
+    /// Whether the cluster behind one of a directory seems to belong to it too, where the table does not tell.
     fn goes_on(&self, cluster: u32) -> bool {
         let heap = self.remains.heap();
         let mut both = vec![0; 2 * heap.cluster_size() as usize];
@@ -190,7 +191,7 @@ impl<R: Remains> Recovery<'_, R> {
         !has_end && self.remains.goes_on(next)
     }
 
-    /// Looks into directories, and into those in them.
+    /// Reads directories and all those below them.
     fn go_on(&mut self, mut todo: Vec<Reached>) -> Result<()> {
         let heap = self.remains.heap();
         while let Some(Reached { path, runs }) = todo.pop() {
@@ -212,7 +213,7 @@ impl<R: Remains> Recovery<'_, R> {
         Ok(())
     }
 
-    /// Tells of what stands in a directory.
+    /// Calls `visit` for the entries of a directory.
     fn entries(&mut self, path: &[Name], slots: &[u8], todo: &mut Vec<Reached>) -> Result<()> {
         for remnant in self.remains.entries(slots) {
             let mut path = path.to_vec();
@@ -290,9 +291,10 @@ impl<R: Remains> Recovery<'_, R> {
         (self.visit)(&found, &mut content)
     }
 
-    /// Looks for directories in clusters that nothing has: first for those that no other one found leads to.
+    /// Searches unclaimed clusters for directories. Those to which no other found directory leads come first.
     fn look_for_directories(&mut self) -> Result<()> {
-        /// The most that are found so. More than any real volume loses at once, and a bound on memory.
+        /// The most directories that are found in this way: more than any real volume loses at once, and a bound on
+        /// memory.
         const MOST: usize = 1 << 20;
         let heap = self.remains.heap();
         let mut slots = vec![0; heap.cluster_size() as usize];
@@ -310,7 +312,7 @@ impl<R: Remains> Recovery<'_, R> {
             if self.claimed.get(cluster) || is_hole {
                 continue;
             }
-            // What cannot be read is no directory that could be looked into.
+            // A cluster that cannot be read cannot be read as a directory either.
             let read = Disk::new(&*self.device).read(heap.offset(cluster), &mut slots);
             if read.is_err() || !self.remains.looks_like_directory(&slots) {
                 continue;
@@ -337,7 +339,7 @@ impl<R: Remains> Recovery<'_, R> {
         Ok(())
     }
 
-    /// Tells of chains that nothing names.
+    /// Calls `visit` for chains to which no name leads.
     fn chains(&mut self) -> Result<()> {
         let heap = self.remains.heap();
         let is_taken = |link: &Result<Link>| matches!(link, Ok(Link::Next(_) | Link::End));
@@ -379,7 +381,7 @@ impl<R: Remains> Recovery<'_, R> {
     }
 }
 
-/// The content of a file.
+/// The content of a file that was found.
 struct FileContent {
     device: Arc<dyn Device>,
     heap: Heap,

@@ -1,32 +1,32 @@
-//! Runs: the clusters of a file or directory, those that lie together as one.
+//! Run lists: the clusters of a file or directory, with contiguous ones as one run.
 
-/// Clusters that lie together: `count` of them from `cluster`, the first being number `index` of its file.
+/// A run of `count` contiguous clusters from `cluster` on, of which the first has the index `index` in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Number of its first cluster in the file.
+    /// The index of the first cluster in the file.
     pub index: u32,
-    /// Its first cluster.
+    /// The number of the first cluster on the volume.
     pub cluster: u32,
-    /// How many clusters.
+    /// The number of clusters.
     pub count: u32,
 }
 
-/// The clusters of a file or directory, in order.
+/// The run list of a file or directory, in file order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs(Vec<Run>);
 
 impl Runs {
-    /// How many clusters there are.
+    /// The number of clusters.
     pub fn clusters(&self) -> u32 {
         self.0.last().map_or(0, |run| run.index + run.count)
     }
 
-    /// The first cluster; 0 if there is none, as a directory entry has it.
+    /// The number of the first cluster; 0 if there is none, as in a directory entry.
     pub fn first(&self) -> u32 {
         self.0.first().map_or(0, |run| run.cluster)
     }
 
-    /// The last cluster.
+    /// The number of the last cluster.
     pub fn last(&self) -> Option<u32> {
         self.0.last().map(|run| run.cluster + run.count - 1)
     }
@@ -36,7 +36,7 @@ impl Runs {
         self.0.iter().copied()
     }
 
-    /// Appends clusters.
+    /// Appends `count` clusters from `cluster` on.
     pub fn push(&mut self, cluster: u32, count: u32) {
         match self.0.last_mut() {
             Some(last) if last.cluster + last.count == cluster => last.count += count,
@@ -44,10 +44,10 @@ impl Runs {
         }
     }
 
-    /// The cluster of this index, and how many from it on lie together.
+    /// The number of the cluster with this index, and how many clusters from it on are contiguous.
     pub fn at(&self, index: u32) -> Option<(u32, u32)> {
         let place = match &self.0[..] {
-            // Most files that matter are in one piece.
+            // Most files that are read or written often have one run.
             [_] => 0,
             runs => runs.partition_point(|run| run.index <= index).checked_sub(1)?,
         };
@@ -56,7 +56,7 @@ impl Runs {
         (inside < run.count).then(|| (run.cluster + inside, run.count - inside))
     }
 
-    /// Cuts off everything from this index on and returns it.
+    /// Removes everything from this index on and returns it.
     pub fn split_off(&mut self, index: u32) -> Vec<Run> {
         let keep = self.0.partition_point(|run| run.index < index);
         let mut cut = self.0.split_off(keep);

@@ -1,12 +1,12 @@
-//! A directory's slots in memory, as they are to be on disk.
+//! The slots of a directory in memory, in the state in which they are to be on disk.
 //!
-//! New and changed slots are in [`Slots::slot`] at once and their sectors are marked; removed ones stay there as they
-//! are, and in the way, until a commit takes both states: first everything new, then, after that is durable, the same
-//! sectors with the removed slots erased. That order is what lets a rename lose power anywhere without losing the
-//! file.
+//! New and changed slots are in [`Slots::slot`] at once and their sectors are marked as changed. The slots of removed
+//! entries stay as they are, and occupied, until a commit takes both states: first the sectors with everything new,
+//! then, after these are durable, the same sectors with the removed slots erased. In that order a power cut at any
+//! moment of a rename loses no file.
 //!
-//! Of a directory that ends long before its last cluster does only the beginning is in memory. What stands on disk
-//! behind it is not trusted to be zero: it is written when the directory comes to reach it.
+//! If a directory ends long before its last cluster, only the beginning is in memory. The content on disk behind the
+//! end is not trusted to be zero: it is overwritten when the directory grows into it.
 
 use crate::gaps::Gaps;
 use crate::{Heap, Images, Runs, join};
@@ -15,23 +15,23 @@ use platter_vfs::{Name, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Bytes of a slot.
+/// The size of a slot in bytes.
 pub const SLOT: usize = 32;
 
-/// Bytes in which a directory is read, and brought into memory where it grows.
+/// The number of bytes in which a directory is read, and brought into memory where it grows.
 const PIECE: usize = 64 << 10;
 
-/// Where a directory's slots are.
+/// The place of a directory's slots.
 #[derive(Clone, Debug)]
 pub enum Storage {
-    /// At this device offset, with so many bytes: the fixed root directory of FAT12 and FAT16.
+    /// At this device offset, of this length in bytes: the fixed root directory of FAT12 and FAT16.
     Fixed(u64, u64),
-    /// In clusters.
+    /// In these clusters.
     Chain(Runs),
 }
 
 impl Storage {
-    /// Bytes of all slots.
+    /// The bytes of all slots.
     pub fn bytes(&self, heap: &Heap) -> u64 {
         match self {
             Storage::Fixed(_, bytes) => *bytes,
@@ -39,7 +39,7 @@ impl Storage {
         }
     }
 
-    /// Device offset of a byte, and how many from it on lie together.
+    /// The device offset of byte `at`, and how many bytes from it on are contiguous.
     fn place(&self, at: u64, heap: &Heap) -> Option<(u64, u64)> {
         match self {
             Storage::Fixed(start, bytes) => (at < *bytes).then(|| (start + at, bytes - at)),
@@ -52,55 +52,56 @@ impl Storage {
     }
 }
 
-/// An entry whose slots are to be erased.
+/// A removed entry whose slots are to be erased.
 struct Removed {
     key: u32,
     slots: Range<u32>,
 }
 
-/// What a commit writes for a directory.
+/// The sectors that a commit writes for a directory.
 #[derive(Default)]
 pub struct DirectoryImages {
-    /// Changed sectors with all that is new, and what is removed still in place.
+    /// The changed sectors with everything new, and removed entries still in place.
     pub added: Images,
-    /// The sectors that also lose slots.
+    /// The sectors with the slots of removed entries erased.
     pub removed: Images,
 }
 
-/// How a format uses its slots.
+/// The rules by which a format uses its slots.
 #[derive(Clone, Copy)]
 pub struct SlotRules {
-    /// Bytes of a sector: what the device writes whole or not at all.
+    /// The sector size in bytes: the unit that the device writes as a whole.
     pub sector: u32,
-    /// How many slots at the beginning of an entry must not be parted by the end of a sector, being changed together.
+    /// How many slots at the beginning of an entry must be in one sector, because they are changed together.
     pub together: u32,
     /// Erases a slot.
     pub erase: fn(&mut [u8; SLOT]),
-    /// Whether a slot says that it and all behind it were never used.
+    /// Whether a slot marks the end of the directory: it and all slots behind it were never used.
     pub is_end: fn(&[u8; SLOT]) -> bool,
     /// An erased slot that never held anything.
     pub blank: [u8; SLOT],
 }
 
-/// See the module. An entry is known by its *key*: that one of its slots by which the format tells entries apart.
+/// The slots of a directory; see the module. An entry is identified by its *key*: the number of that one of its slots
+/// by which the format identifies entries.
 pub struct Slots {
     rules: SlotRules,
     heap: Heap,
     storage: Storage,
-    /// The slots that are in memory: a whole number of sectors.
+    /// The bytes of the slots in memory, in whole sectors.
     data: Vec<u8>,
-    /// The first slot that was never used: it and all after it are zero.
+    /// The first slot that was never used. This slot and all after it are zero in memory.
     end: u32,
     /// The slots of each entry, by key.
     entries: BTreeMap<u32, Range<u32>>,
     /// Runs of erased slots below `end`: start and length.
     gaps: Gaps,
-    /// Changed sectors.
+    /// The numbers of the changed sectors.
     dirty: BTreeSet<u32>,
     removed: BTreeMap<Name, Vec<Removed>>,
-    /// What lies after `end` on disk is not zero and must be, before `end` moves.
+    /// Whether the bytes after `end` on disk are not all zero, and must be overwritten before `end` moves.
     rubbish: bool,
-    /// The slots in memory behind the end, from the first that is not zero on, as they were read.
+    /// The bytes that were read behind the end, from the first slot that is not zero on.
     behind: Vec<u8>,
 }
 
@@ -108,7 +109,7 @@ impl Slots {
     /// Reads a directory up to its end.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     pub fn read(device: &dyn Device, rules: SlotRules, heap: Heap, storage: Storage) -> Result<Slots> {
         let bytes = storage.bytes(&heap);
         let mut data: Vec<u8> = Vec::new();
@@ -125,7 +126,7 @@ impl Slots {
         Ok(Slots::new(rules, heap, storage, data))
     }
 
-    /// A directory that starts with these bytes: all of it, or as much as reaches behind its end.
+    /// Makes the slots of a directory from its bytes: all of them, or as many as reach behind its end.
     pub fn new(rules: SlotRules, heap: Heap, storage: Storage, mut data: Vec<u8>) -> Slots {
         let total = data.len() / SLOT;
         let end = data.as_chunks::<SLOT>().0.iter().position(rules.is_end).unwrap_or(total);
@@ -148,23 +149,23 @@ impl Slots {
         }
     }
 
-    /// Where a slot stands on the device.
+    /// The device offset of a slot.
     pub fn place(&self, slot: u32) -> u64 {
         self.storage.place(u64::from(slot) * SLOT as u64, &self.heap).map_or(0, |(place, _)| place)
     }
 
-    /// Takes what stood behind the end, from the first slot that is not zero on: a format can tell whether it is remains
-    /// or was cut off.
+    /// Takes the bytes that were read behind the end, from the first slot that is not zero on. The format decides
+    /// whether they are remains of removed entries, or entries that damage has cut off.
     pub fn take_behind(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.behind)
     }
 
-    /// Notes an entry that stands there.
+    /// Registers an entry that is in these slots.
     pub fn note(&mut self, key: u32, slots: Range<u32>) {
         self.entries.insert(key, slots);
     }
 
-    /// Where the slots are.
+    /// The place of the slots.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
@@ -174,22 +175,22 @@ impl Slots {
         self.end
     }
 
-    /// The slots in memory: those before the end, and some that are zero.
+    /// The bytes of the slots in memory: those before the end, and some zero ones behind it.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Whether it has no entries.
+    /// Whether the directory has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether nothing waits for a commit.
+    /// Whether no change waits for a commit.
     pub fn is_clean(&self) -> bool {
         self.dirty.is_empty() && self.removed.is_empty()
     }
 
-    /// Every entry's key, in order.
+    /// The keys of all entries, in order.
     pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         self.keys_from(0)
     }
@@ -199,12 +200,12 @@ impl Slots {
         self.entries.range(key..).map(|(key, _)| *key)
     }
 
-    /// The slots of the entry with a key.
+    /// The slots of the entry with this key.
     pub fn slots_of(&self, key: u32) -> Range<u32> {
         self.entries.get(&key).cloned().unwrap_or(key..key + 1)
     }
 
-    /// What stands in a slot, which is one before the end.
+    /// The content of a slot, which is before the end.
     pub fn slot(&self, slot: u32) -> &[u8; SLOT] {
         self.data[slot as usize * SLOT..][..SLOT].try_into().expect("a slot's length")
     }
@@ -213,12 +214,12 @@ impl Slots {
         slot / (self.rules.sector / SLOT as u32)
     }
 
-    /// Whether the first slots of an entry here lie in one sector.
+    /// Whether the first slots of an entry that begins here are in one sector.
     pub fn is_together(&self, first: u32) -> bool {
         self.gaps.is_together(first)
     }
 
-    /// Writes slots.
+    /// Replaces the content of slots and marks their sectors as changed.
     pub fn put(&mut self, first: u32, bytes: &[u8]) {
         let at = first as usize * SLOT;
         self.data[at..at + bytes.len()].copy_from_slice(bytes);
@@ -226,17 +227,17 @@ impl Slots {
         self.dirty.extend(self.sector_of(first)..=self.sector_of(last));
     }
 
-    /// How many slots the directory has, used or not.
+    /// The number of slots of the directory, used or not.
     pub fn capacity(&self) -> u32 {
         u32::try_from(self.storage.bytes(&self.heap) / SLOT as u64).unwrap_or(u32::MAX)
     }
 
-    /// Where `count` slots in a row are free, growing into never-used ones: where they and the free ones before them
-    /// begin. `None` if the directory must grow.
+    /// Finds `count` consecutive free slots, which may include never-used ones: returns the start of the gap and the
+    /// first of the slots. `None` if the directory must grow.
     fn room(&self, count: u32) -> Option<(u32, u32)> {
         let begin = |start| (start, self.gaps.begin(start, count));
         self.gaps.find(count).map(begin).or_else(|| {
-            // A gap just before the end goes on into what was never used.
+            // A gap just before the end continues in the never-used slots.
             let (start, first) = match self.gaps.last() {
                 Some((start, length)) if start + length == self.end => begin(start),
                 _ => begin(self.end),
@@ -245,17 +246,18 @@ impl Slots {
         })
     }
 
-    /// Whether so many more slots in a row fit without growing.
+    /// Whether an entry of `count` slots fits without growing the directory.
     pub fn has_room(&self, count: usize) -> bool {
         self.room(count as u32).is_some()
     }
 
-    /// Takes over clusters that were added to the directory, which are zero on disk.
+    /// Sets the new storage after clusters, which are zero on disk, were added to the directory.
     pub fn grow(&mut self, storage: Storage) {
         self.storage = storage;
     }
 
-    /// Brings never-used slots up to `slot` into memory, and one sector more: what is there on disk is to become zero.
+    /// Brings never-used slots up to `slot` into memory as zeroes, and marks them as changed, so that they are zeroed
+    /// on disk.
     fn reach(&mut self, slot: u32) {
         let bytes = self.storage.bytes(&self.heap);
         while self.data.len() <= slot as usize * SLOT && (self.data.len() as u64) < bytes {
@@ -268,7 +270,7 @@ impl Slots {
         }
     }
 
-    /// Takes `count` slots in a row, for which there is room, out of the free ones.
+    /// Allocates `count` consecutive slots, for which there is room; returns the first.
     pub fn occupy(&mut self, count: u32) -> u32 {
         let (start, first) = self.room(count).expect("whoever adds slots has made room");
         let length = self.gaps.take(start);
@@ -277,7 +279,7 @@ impl Slots {
         }
         let end = self.end;
         if first + count > end {
-            // The slot behind the last says that nothing follows: it too must be zero.
+            // The slot behind the last one marks the end, so it must be zero too.
             self.reach(first + count);
             if std::mem::take(&mut self.rubbish) {
                 let last = self.sector_of((self.data.len() / SLOT) as u32 - 1);
@@ -295,7 +297,7 @@ impl Slots {
         first
     }
 
-    /// Adds an entry for which there is room. `key` counts from its first slot. Returns its key.
+    /// Adds an entry for which there is room. `key` is the index of its key slot within the entry. Returns the key.
     pub fn insert(&mut self, bytes: &[u8], key: u32) -> u32 {
         let count = (bytes.len() / SLOT) as u32;
         let first = self.occupy(count);
@@ -304,15 +306,15 @@ impl Slots {
         first + key
     }
 
-    /// Removes an entry now, and from the disk with the next commit.
+    /// Removes an entry in memory at once, and from the disk with the next commit.
     pub fn remove(&mut self, key: u32, name: Name) {
         if let Some(slots) = self.entries.remove(&key) {
             self.removed.entry(name).or_default().push(Removed { key, slots });
         }
     }
 
-    /// Takes back the removal of an entry of exactly this name, if one waits: its slots can be given a new content in
-    /// place, and the name is on disk at every moment.
+    /// Reverts the removal of an entry with exactly this name, if it has not been committed: the entry's slots can then
+    /// be changed in place, so that the name is on disk at every moment. Returns the key.
     pub fn revive(&mut self, name: &Name) -> Option<u32> {
         let named = self.removed.get_mut(name)?;
         let Removed { key, slots } = named.remove(0);
@@ -323,12 +325,12 @@ impl Slots {
         Some(key)
     }
 
-    /// Whether the removal of an entry of exactly this name waits.
+    /// Whether the removal of an entry with exactly this name has not been committed.
     pub fn can_revive(&self, name: &Name) -> bool {
         self.removed.contains_key(name)
     }
 
-    /// Erases slots that are no entry's.
+    /// Erases slots that belong to no entry.
     pub fn erase(&mut self, slots: Range<u32>) {
         for at in slots.clone() {
             let mut slot = *self.slot(at);
@@ -338,13 +340,13 @@ impl Slots {
         self.add_gap(slots.start, slots.end - slots.start);
     }
 
-    /// Adds erased slots to the gaps, joining them with their neighbours.
+    /// Adds erased slots to the gaps.
     pub fn add_gap(&mut self, start: u32, length: u32) {
         self.gaps.add(start, length);
     }
 
-    /// Takes what a commit is to write, at device offsets, and carries out the removals in memory. `dropped` is told
-    /// the key of each, whose slots stand there still.
+    /// Takes the sectors that a commit is to write, at device offsets, and erases the removed entries in memory.
+    /// `dropped` is called with the key of each, before its slots are erased.
     pub fn take_images(&mut self, mut dropped: impl FnMut(&Slots, u32)) -> DirectoryImages {
         let mut images = DirectoryImages::default();
         for sector in std::mem::take(&mut self.dirty) {

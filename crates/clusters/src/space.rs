@@ -1,24 +1,24 @@
-//! Which clusters are free, and which of them to take.
+//! The free clusters of a volume, and which of them to allocate.
 //!
-//! A bit for each cluster says whether it is taken. Clusters come in as few runs as there are: first right after the
-//! file's own last cluster, then one run that holds all that is wanted, then the largest there are. Each file that
-//! grows has a soft *claim* on the clusters after its end: others are given them only when nothing else is left, so
-//! that files written at the same time do not mix cluster by cluster. A claim takes nothing away from the free count.
+//! A bitmap says which clusters are taken. An allocation has as few runs as possible: first the clusters right after
+//! the file's own last cluster, then one run that has all that is wanted, then the largest runs there are. Each growing
+//! file has a soft *claim* on the clusters after its end: other files get those only when no others are left, so that
+//! files written at the same time do not alternate cluster by cluster. Claimed clusters still count as free.
 
 use crate::Run;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// How many claims are kept: the files that grew last.
+/// The most claims that are kept, those of the files that grew last.
 const CLAIMS: usize = 32;
 
-/// The free clusters.
+/// The free clusters of a volume.
 pub struct FreeSpace {
-    /// A set bit is a taken cluster. Clusters 0 and 1, and those past the last, are taken for ever.
+    /// The bitmap: a set bit is a taken cluster. Clusters 0 and 1, and those past the last, are always taken.
     taken: Vec<u64>,
     last: u32,
     free: u32,
-    /// Where the search for a new place starts.
+    /// The cluster at which the search for free clusters starts.
     cursor: u32,
     claims: VecDeque<(u64, Range<u32>)>,
     /// The most clusters of a claim.
@@ -26,24 +26,24 @@ pub struct FreeSpace {
 }
 
 impl FreeSpace {
-    /// Clusters 2 to `last`, all taken.
+    /// The clusters 2 to `last`, all taken.
     pub fn new(last: u32, cluster_size: u64) -> FreeSpace {
         let words = (last as usize + 1).div_ceil(64);
         let window = ((1 << 20) / cluster_size).max(8) as u32;
         FreeSpace { taken: vec![!0; words], last, free: 0, cursor: 2, claims: VecDeque::new(), window }
     }
 
-    /// How many are free.
+    /// The number of free clusters.
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// Where the search for a new place starts: a cluster of the volume.
+    /// The cluster at which the search for free clusters starts.
     pub fn cursor(&self) -> u32 {
         self.cursor
     }
 
-    /// Starts the search here, if it is a cluster of the volume.
+    /// Makes the search start at this cluster, if the volume has it.
     pub fn start_at(&mut self, cluster: u32) {
         if (2..=self.last).contains(&cluster) {
             self.cursor = cluster;
@@ -54,7 +54,7 @@ impl FreeSpace {
         self.taken[cluster as usize / 64] >> (cluster % 64) & 1 == 1
     }
 
-    /// Frees clusters. Those that are free already, or none of the volume's, stay as they are.
+    /// Frees clusters. Those that are free already, or not of the volume, stay as they are.
     pub fn give(&mut self, start: u32, count: u32) {
         for cluster in start.max(2)..start.saturating_add(count).min(self.last + 1) {
             if self.is_taken(cluster) {
@@ -72,7 +72,7 @@ impl FreeSpace {
         self.free -= count;
     }
 
-    /// The next free (or taken) cluster in `from..to`.
+    /// The first free (or, with `taken`, taken) cluster in `from..to`.
     fn next(&self, from: u32, to: u32, taken: bool) -> Option<u32> {
         let mut at = from;
         while at < to {
@@ -87,13 +87,14 @@ impl FreeSpace {
         None
     }
 
-    /// The free clusters from `start` on, at most `most`.
+    /// The number of consecutive free clusters from `start` on, at most `most`.
     fn run_at(&self, start: u32, most: u32) -> u32 {
         let end = start.saturating_add(most).min(self.last + 1);
         self.next(start, end, true).unwrap_or(end).saturating_sub(start)
     }
 
-    /// Takes `count` clusters for `owner`, after `tail` if possible. `None`, and nothing taken, if too few are free.
+    /// Allocates `count` clusters for `owner`, after its last cluster `tail` if possible; `held` is how many it has
+    /// already. If too few are free, returns `None` and allocates nothing.
     pub fn take(&mut self, owner: u64, tail: Option<u32>, held: u32, count: u32) -> Option<Vec<Run>> {
         if self.free < count {
             return None;
@@ -137,13 +138,13 @@ impl FreeSpace {
         self.claims.push_back((owner, range));
     }
 
-    /// Gives up a file's claim.
+    /// Removes a file's claim.
     pub fn release(&mut self, owner: u64) {
         self.claims.retain(|(other, _)| *other != owner);
     }
 
-    /// The first free run of at least `count` clusters from the cursor on, or the longest. With `respect`, what
-    /// others claim counts as taken.
+    /// The first free run of at least `count` clusters from the cursor on, or else the longest free run. With
+    /// `respect`, clusters claimed by other files count as taken.
     fn find(&self, owner: u64, count: u32, respect: bool) -> Option<(u32, u32)> {
         let mut best: Option<(u32, u32)> = None;
         for (from, to) in [(self.cursor, self.last + 1), (2, self.cursor)] {
@@ -152,7 +153,8 @@ impl FreeSpace {
                 let mut length = self.run_at(start, to - start);
                 let mut start = start;
                 if respect {
-                    // Inside a claim: go on behind it. Before one: stop there.
+                    // A run that begins inside another's claim is shortened to the part behind it; one that begins
+                    // before a claim ends there.
                     let inside =
                         self.claims.iter().find(|(other, range)| *other != owner && range.contains(&start));
                     if let Some((_, range)) = inside {

@@ -1,8 +1,8 @@
-//! Cluster chains: a file allocation table as it is used while a volume is open.
+//! The file allocation table of an open volume, which holds the cluster chains.
 //!
-//! [`Table`] reads the table page by page when an entry is asked for, and keeps a bounded number of pages. A changed
-//! page stays until a commit has taken its changed sectors. [`Table::walk`] turns a chain into [`Runs`] and trusts
-//! nothing on the way: a chain that leaves the volume, meets a free or bad cluster, or runs in a circle is damage.
+//! [`Table`] reads the table page by page as entries are needed, and keeps a bounded number of pages. A changed page
+//! stays in memory until a commit has taken its changed sectors. [`Table::walk`] turns a chain into [`Runs`] and trusts
+//! nothing on the way: a chain that leaves the volume, meets a free or bad cluster, or is a loop is damage.
 
 use crate::{Heap, Images, Runs, join};
 use platter_device::Device;
@@ -11,61 +11,61 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What an entry of the table says of its cluster.
+/// The meaning of a table entry for its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// The cluster is free, as far as the table says so.
+    /// The cluster is free, if the format keeps free clusters in the table.
     Free,
     /// The chain goes on at this cluster, which is one of the volume's.
     Next(u32),
     /// The chain ends here.
     End,
-    /// The cluster is not to be used.
+    /// The cluster is bad and must not be used.
     Bad,
     /// A value that no volume of this size should hold: 1, a reserved one, or a cluster past the last.
     Invalid(u32),
 }
 
-/// How a format's table is encoded.
+/// The encoding of a format's table.
 pub trait Entries: Send + Sync {
-    /// Bits of an entry: 12, 16 or 32.
+    /// The size of an entry in bits: 12, 16 or 32.
     fn bits(&self) -> u32;
 
     /// The value of entry `index` in `table`, a slice that starts at its entry 0; `None` past its end.
     fn get(&self, table: &[u8], index: u32) -> Option<u32>;
 
-    /// Changes entry `index`. `false`, and nothing changed, past the end.
+    /// Changes entry `index`. Past the end of the table it returns `false` and changes nothing.
     fn set(&self, table: &mut [u8], index: u32, value: u32) -> bool;
 
-    /// What a value says.
+    /// The meaning of an entry's value.
     fn link(&self, value: u32) -> Link;
 
-    /// The value that ends a chain.
+    /// The value of the last entry of a chain.
     fn end(&self) -> u32;
 }
 
 /// The most bytes of a table that an open volume keeps in memory: all of it on volumes of up to 4 million clusters.
 pub const TABLE_CACHE: usize = 16 << 20;
 
-/// Where the table stands.
+/// The place of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct TablePlace {
-    /// Device offset of the copy that is read.
+    /// The device offset of the copy that is read.
     pub start: u64,
-    /// Bytes of a copy, in whole sectors.
+    /// The length of a copy in bytes, a multiple of the sector.
     pub bytes: u64,
-    /// Bytes of a sector.
+    /// The sector size in bytes.
     pub sector: u32,
-    /// The clusters that it has entries for.
+    /// The clusters for which it has entries.
     pub heap: Heap,
 }
 
 /// A piece of the table in memory.
 struct Page {
     data: Vec<u8>,
-    /// One bit for each changed sector.
+    /// A bit for each changed sector.
     dirty: u64,
-    /// Asked for since the last time the page was considered for dropping.
+    /// Whether the page was used since it was last considered for dropping.
     used: bool,
 }
 
@@ -75,22 +75,23 @@ pub struct Table<E, D = Arc<dyn Device>> {
     entries: E,
     place: TablePlace,
     pages: HashMap<u32, Page>,
-    /// Page numbers in the order they came.
+    /// The page numbers, in the order in which pages are considered for dropping.
     order: VecDeque<u32>,
-    /// The most pages to keep, changed ones aside.
+    /// The most pages to keep, not counting changed ones.
     most: usize,
     page_bytes: u32,
     dirty_pages: usize,
-    /// Links to the clusters that chained directories got. Their zeroes must be durable before, and the ends of their
-    /// chains: nothing says how long a directory is but its chain.
+    /// The links (from cluster, to cluster) that directories with chains got by growing. Before a link is written, the
+    /// zeroes in the new cluster and the end mark of the new chain must be durable, since only the chain tells how long
+    /// a directory is.
     grown: Vec<(u32, u32)>,
 }
 
 impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
-    /// A table of which at most about `cache` bytes are kept in memory.
+    /// A table of which about `cache` bytes are kept in memory at most.
     pub fn new(device: D, entries: E, place: TablePlace, cache: usize) -> Table<E, D> {
-        // An entry must not lie across pages, and 12 bits do not divide any power of two: FAT12's table, which is
-        // at most 6 KiB, is one page.
+        // An entry must not be split between pages, and 12 bits do not divide any power of two: so FAT12's table, which
+        // is at most 6 KiB, is one page.
         let page_bytes = match entries.bits() {
             12 => (used_bytes(&entries, &place) as u32).next_multiple_of(place.sector),
             _ => 4096,
@@ -109,7 +110,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         }
     }
 
-    /// Bytes of changed pages.
+    /// The number of bytes in changed pages.
     pub fn dirty_bytes(&self) -> usize {
         self.dirty_pages * self.page_bytes as usize
     }
@@ -131,7 +132,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
                     each(entry + index, self.entries.get(&buffer[..length], index).unwrap_or(0));
                 }
             }
-            // A small table is in memory from the start.
+            // A small table is kept in memory from the start.
             for (at, chunk) in buffer[..length].chunks(self.page_bytes as usize).enumerate() {
                 if self.pages.len() < self.most {
                     let number = (start / u64::from(self.page_bytes)) as u32 + at as u32;
@@ -144,7 +145,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         Ok(())
     }
 
-    /// How many of `length` bytes from `start` the table has.
+    /// The number of bytes of the table within `length` bytes from `start`.
     fn readable(&self, start: u64, length: u64) -> usize {
         self.place.bytes.saturating_sub(start).min(length) as usize
     }
@@ -164,7 +165,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         self.order.push_back(number);
     }
 
-    /// The number of the page that holds an entry, which is in memory now, and the entry's index in it.
+    /// Brings the page with an entry into memory; returns the page's number and the entry's index in it.
     fn page(&mut self, cluster: u32) -> Result<(u32, u32)> {
         let per_page = match self.entries.bits() {
             12 => u32::MAX,
@@ -182,7 +183,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         Ok((number, cluster % per_page))
     }
 
-    /// The value of an entry.
+    /// Returns the value of an entry.
     pub fn get(&mut self, cluster: u32) -> Result<u32> {
         let last = self.place.heap.last();
         let (number, index) = self.page(cluster)?;
@@ -208,11 +209,11 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         Ok(())
     }
 
-    /// Links the clusters from number `linked` to number `to` behind those before them, the last of which is no end
-    /// then.
+    /// Links the clusters with index `linked` to `to` (exclusive) of `runs` to the ones before them; the last cluster
+    /// before them ends no chain then, so it is removed from `ends`.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     pub fn append(&mut self, runs: &Runs, linked: u32, to: u32, ends: &mut BTreeSet<u32>) -> Result<()> {
         let mut index = linked;
         let mut before = match linked.checked_sub(1) {
@@ -239,16 +240,17 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         Ok(())
     }
 
-    /// Notes that the chain of a directory got its last cluster.
+    /// Notes that the chain of a directory grew by the last cluster of `runs`.
     pub fn grew(&mut self, runs: &Runs) {
         let tail = runs.clusters().checked_sub(2).and_then(|tail| runs.at(tail));
         self.grown.extend(tail.zip(runs.last()).map(|((tail, _), new)| (tail, new)));
     }
 
-    /// Makes the chains of directories that grew end where they did.
+    /// Makes the chains of directories that grew end before their new clusters, in memory, for the first phase of a
+    /// commit.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     pub fn hold_back(&mut self) -> Result<()> {
         let end = self.entries.end();
         for at in 0..self.grown.len() {
@@ -257,33 +259,35 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         Ok(())
     }
 
-    /// Makes the chains of directories that grew go on.
+    /// Links the chains of directories that grew to their new clusters again, in memory, for the next phase of the
+    /// commit.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     pub fn let_go(&mut self) -> Result<()> {
         let mut grown = std::mem::take(&mut self.grown).into_iter();
         grown.try_for_each(|(tail, next)| self.set(tail, next))
     }
 
-    /// The first sector as it is in memory.
+    /// The first sector of the table as it is in memory.
     pub fn first_sector(&mut self) -> Result<Vec<u8>> {
         let (number, _) = self.page(0)?;
         Ok(self.pages[&number].data[..self.place.sector as usize].to_vec())
     }
 
-    /// What an entry says.
+    /// Returns the meaning of an entry.
     pub fn link(&mut self, cluster: u32) -> Result<Link> {
         let value = self.get(cluster)?;
         Ok(self.entries.link(value))
     }
 
-    /// The chain that starts at `first`, to its end. With `needed`, what follows the first so many clusters is taken
-    /// if it is sound and else ignored: a power cut may leave such an end, which the file's size does not cover.
+    /// Returns the run list of the chain that starts at `first`, to its end. With `needed`, the chain behind the first
+    /// `needed` clusters is taken only if it is sound and ignored otherwise: a power cut may leave such an end, which
+    /// the file's size does not cover.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it has fewer clusters than needed or more than `most`, leaves the volume, meets a
-    /// cluster that is free or bad, or runs in a circle.
+    /// [`Error::Damaged`] if the chain has fewer clusters than `needed` or more than `most`, leaves the volume, meets a
+    /// cluster that is free or bad, or is a loop.
     pub fn walk(&mut self, first: u32, needed: Option<u32>, most: u32) -> Result<Runs> {
         let mut runs = Runs::default();
         let mut at = first;
@@ -291,7 +295,8 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
             let expected = format!("a first cluster from 2 to {}", self.place.heap.last());
             return Err(Error::damaged("cluster chain", 0, expected, first));
         }
-        // Brent: a marker that stays for 1, 2, 4, ... steps meets every circle within a few rounds of it.
+        // Brent's algorithm: a marker that is moved after 1, 2, 4, ... steps meets every loop within a few rounds of
+        // it.
         let (mut marker, mut stays, mut steps) = (0, 1u64, 0u64);
         loop {
             let place = self.entry_offset(at);
@@ -332,12 +337,12 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         }
     }
 
-    /// Device offset of an entry, for messages.
+    /// The device offset of an entry, for messages.
     fn entry_offset(&self, cluster: u32) -> u64 {
         self.place.start + u64::from(cluster) * u64::from(self.entries.bits()) / 8
     }
 
-    /// Takes the changed sectors, neighbours joined, in order. Offsets count from the start of the table.
+    /// Takes the changed sectors in order, adjacent ones joined. Offsets count from the start of the table.
     pub fn take_dirty(&mut self) -> Images {
         let sector = self.place.sector as usize;
         let mut changed: Vec<u32> =
@@ -359,7 +364,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
     }
 }
 
-/// Bytes of a copy that hold entries.
+/// The number of bytes of a copy that hold entries.
 fn used_bytes(entries: &impl Entries, place: &TablePlace) -> u64 {
     ((u64::from(place.heap.count) + 2) * u64::from(entries.bits())).div_ceil(8)
 }

@@ -1,21 +1,21 @@
-//! Dates and times as MS-DOS has them, and FAT and exFAT after it (fatgen103, "Date and Time Formats"; exFAT
+//! Dates and times in the format of MS-DOS, which FAT and exFAT use (fatgen103, "Date and Time Formats"; exFAT
 //! specification, 7.4.8).
 
 use platter_vfs::Timestamp;
 
-/// A date and a time of day in local time: years 1980 to 2107, steps of 2 seconds, refined to 10 milliseconds where
-/// an entry has a field for that.
+/// A date and a time of day in local time: years 1980 to 2107, in steps of 2 seconds, or of 10 milliseconds where an
+/// entry has a field for that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DosTime {
-    /// Day (bits 0 to 4, from 1), month (5 to 8, from 1), year since 1980 (9 to 15). 0 stands for "not kept".
+    /// Day (bits 0 to 4, from 1), month (5 to 8, from 1), year since 1980 (9 to 15). 0 means that no date is stored.
     pub date: u16,
     /// Seconds / 2 (bits 0 to 4), minutes (5 to 10), hours (11 to 15).
     pub time: u16,
-    /// Steps of 10 ms after `time`, 0 to 199.
+    /// The time after `time` in steps of 10 ms, 0 to 199.
     pub hundredths: u8,
 }
 
-/// What a field can hold of a time.
+/// The precision of a time field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// Steps of 10 ms.
@@ -32,8 +32,8 @@ const FIRST_DAY: i64 = 3_652;
 const LAST_DAY: i64 = 50_402;
 
 impl DosTime {
-    /// The local time, `offset_minutes` ahead of UTC, of `timestamp`, rounded down to the `precision`;
-    /// before 1980 the first and after 2107 the last time there is.
+    /// The local time, which is `offset_minutes` ahead of UTC, of `timestamp`, rounded down to the `precision`. A time
+    /// before 1980 becomes the first that the format can hold, and one after 2107 the last.
     pub fn from_timestamp(timestamp: Timestamp, offset_minutes: i32, precision: Precision) -> DosTime {
         let local = timestamp.seconds.saturating_add(i64::from(offset_minutes) * 60);
         let (days, second, centiseconds) = match local.div_euclid(DAY) {
@@ -69,7 +69,7 @@ impl DosTime {
         }
     }
 
-    /// Whether a date stands here at all: creation and access may be left out.
+    /// Whether a date is stored: creation and access may be missing.
     pub fn is_set(self) -> bool {
         self.date != 0
     }
@@ -92,7 +92,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
 }
 
-/// The date, so many days after 1970-01-01. Starts from a year that is surely not too late and counts on.
+/// The date (year, month, day) of a day counted from 1970-01-01. Starts from a year that is certainly not too late and
+/// counts on.
 fn civil(days_since_1970: i64) -> (i64, i64, i64) {
     let mut year = 1970 + days_since_1970 / 366;
     while days(year + 1, 1, 1) <= days_since_1970 {

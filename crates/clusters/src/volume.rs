@@ -1,29 +1,31 @@
-//! An open volume of a [`Family`].
+//! An open volume of a [`Family`], that is, of FAT or exFAT.
 //!
 //! # What a power cut leaves
-//! Changes of names, sizes and chains collect in memory. A commit writes them in phases, with a flush between each
-//! two that have something to write:
+//! Changes of names, sizes and chains are collected in memory. A commit writes them in phases, with a flush between
+//! each two that have something to write:
 //!
-//! 0. data, and the zeroes of clusters that directories grew by, which were written when they arose;
-//! 1. what says that clusters came into use (entries of the table, bits of the bitmap); then, where directories grew,
-//!    the links to their new clusters;
-//! 2. directory entries that are new or changed, with their sizes and first clusters; a label that is not one;
-//! 3. slots of removed entries, erased;
-//! 4. what says that clusters went out of use, and the count of free clusters.
+//! 0. data, and the zeroes in clusters by which directories grew, which are written when the change is made;
+//! 1. the sectors by which clusters come into use (entries of the table, bits of the bitmap); then, where directories
+//!    grew, the links to their new clusters;
+//! 2. directory entries that are new or changed, with their sizes and first clusters; a label that is not a directory
+//!    entry;
+//! 3. the sectors with slots of removed entries erased;
+//! 4. the sectors by which clusters go out of use, and the count of free clusters.
 //!
-//! Before the first of them the volume is marked as in use. So at every moment each name on disk leads to a chain
-//! that is whole and holds what was written before; a cut between phases leaves clusters that nothing leads to, a
-//! chain longer than its file, or, in the middle of a rename, both names: all of that `check` puts right. Clusters
-//! and slots that were given up are not used again before the commit that gave them up is through (slots: begun), so
-//! that what the disk still refers to is not overwritten. An entry that replaces one of exactly the same name takes
-//! over its slots: one sector changes, and the name is there throughout.
+//! Before the first phase the volume is marked as in use. So at every moment each name on disk leads to a chain that is
+//! complete and holds what was written before. A power cut between phases leaves clusters to which nothing leads, a
+//! chain longer than its file, or, in the middle of a rename, both names; `check` repairs all of these. Clusters that
+//! were given up are not used again before the commit that gave them up is complete, and slots not before it began, so
+//! that nothing to which the disk still refers is overwritten. An entry that replaces one with exactly the same name
+//! takes over its slots: one sector changes, and the name exists throughout.
 //!
-//! Times that writes over existing content leave are kept in memory until someone syncs all of the file or the volume.
+//! The modification times of writes over existing content are kept in memory until the whole file (not only its data)
+//! or the volume is synced.
 //!
 //! # Locks
-//! In this order: the leadership of a commit, the core, a file's state. The commit holds the core while it gathers what
-//! to write, not while it writes; a planned read or overwrite takes its file's state, shared, and nothing else. Whoever
-//! needs a part of a file for itself claims it ([`platter_vfs::RangeLock`]) before it takes a lock.
+//! In this order: the leadership of a commit, the core, a file's state. A commit holds the core while it gathers what
+//! to write, not while it writes; a planned read or overwrite takes its file's state, shared, and nothing else. A
+//! caller that needs a part of a file for itself claims it ([`platter_vfs::RangeLock`]) before it takes a lock.
 
 mod commit;
 mod data;
@@ -46,26 +48,27 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When so many bytes of changes wait, the next operation commits them.
+/// When this many bytes of changes wait, the next operation commits them.
 const BACKLOG: usize = 48 << 20;
-/// The unit in which zeroes are written.
+/// The most zeroes that are written at once, in bytes.
 const ZEROES: usize = 1 << 20;
 
-/// An open volume. See the module for what it promises.
+/// An open volume; the module describes its guarantees.
 pub struct Volume<F: Family> {
-    /// Tells this volume's plans from others'.
+    /// A number that tells this volume's plans from those of other volumes.
     id: u64,
     device: Arc<dyn Device>,
     heap: Heap,
-    /// The device's logical sector, asked for once: a device may be several, one in another.
+    /// The device's logical sector in bytes. Kept here because asking the device may pass through several wrapped
+    /// devices.
     sector: u32,
     name: &'static str,
     capabilities: Capabilities,
     core: Mutex<Core<F>, METADATA>,
     files: Arc<Files>,
-    /// Who commits.
+    /// The group commit, which decides which caller commits.
     group: GroupCommit<()>,
-    /// The last change that is durable.
+    /// The number of the last change that is durable.
     committed: AtomicU64,
     health: Arc<Health>,
 }
@@ -74,8 +77,8 @@ impl<F: Family> Volume<F> {
     /// Opens a volume.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if what the device begins with makes no sense, and what the
-    /// device answers.
+    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if the first structures are not valid, and the errors of the
+    /// device.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Volume<F>> {
         let mut core = F::open(device)?;
         core.offset_minutes = options.local_offset_minutes;
@@ -108,8 +111,8 @@ impl<F: Family> Volume<F> {
         self.device.now().into()
     }
 
-    /// Runs something that may need space, and if there is none although some waits for a commit, commits and runs
-    /// it again. Afterwards commits if too much waits.
+    /// Runs an operation that may need space. If it fails for want of space although a commit will free some, commits
+    /// and runs it again. Afterwards commits if too many changes wait.
     fn with_space<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         let mut result = run();
         if matches!(result, Err(Error::NoSpace)) {
@@ -131,7 +134,7 @@ impl<F: Family> Volume<F> {
         result
     }
 
-    /// The node that a name leads to, handed out: in any case, or `exact`ly as the directory has it.
+    /// Looks up a name and hands its node out: by the case rule, or with `exact` only if the case matches too.
     fn lookup_entry(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
         let mut core = self.core();
         core.is_living_directory(directory.0)?;
@@ -445,7 +448,7 @@ impl<F: Family> FileSystem for Volume<F> {
             }
             let entity = core.entity(node.0)?;
             let uncommitted = entity.changed_in > self.committed.load(Ordering::SeqCst);
-            // A directory's content is its names: whenever some of them changed, it is pinned.
+            // The content of a directory is its entries; if any of them changed, the directory is pinned.
             let whole = all || entity.kind == Kind::Directory;
             uncommitted || (whole && entity.pins > 0)
         };
@@ -456,15 +459,16 @@ impl<F: Family> FileSystem for Volume<F> {
         for file in self.files.all() {
             self.settle(&file)?;
         }
-        // Also on a volume that takes no changes any more: another caller may be unmounting it at this moment.
+        // Also on a volume that refuses changes: another caller may be unmounting it at this moment.
         self.core().mark_all();
         self.make_durable(Need::Commit)
     }
 
     fn unmount(&self) -> Result<()> {
-        // Whoever comes second does the same again, and so returns no earlier than all is done.
+        // A second caller of `unmount` does everything again, so that it does not return before all is done.
         self.health.close("it is unmounted");
-        // Whoever changes something under a lock has seen that from now on; plans that were there before end first.
+        // From now on every change, which is made under a lock, is refused; here the plans that were accepted before
+        // are waited for.
         for file in self.files.all() {
             drop(file.claim(|_| 0..u64::MAX, Access::Write));
         }

@@ -1,31 +1,31 @@
-//! What changed and waits for the next commit, and how a commit gathers it.
+//! The changes that wait for the next commit, and how a commit gathers them.
 
 use super::*;
 use crate::Images;
 use std::collections::BTreeSet;
 
-/// What changed since the last commit, besides the changed pages of the table and the directories.
+/// The changes since the last commit, besides the changed pages of the table and the changed directories.
 #[derive(Default)]
 pub struct Change {
-    /// Its number.
+    /// The number of the change, which is that of the commit that will cover it.
     pub id: u64,
-    /// Entities whose entry is to be written.
+    /// The nodes whose directory entry is to be written.
     pub entries: BTreeSet<u64>,
-    /// Entities that must stay in memory until it is written.
+    /// The nodes that must stay in memory until the commit is complete.
     pub pinned: BTreeSet<u64>,
-    /// Clusters to free.
+    /// The clusters to free, as first cluster and count.
     pub freed: Vec<(u32, u32)>,
-    /// Clusters that become the last of their chain.
+    /// The clusters that become the last of their chain.
     pub ends: BTreeSet<u32>,
-    /// Slots are to be erased.
+    /// Whether slots of removed entries are to be erased.
     pub erases: bool,
-    /// More than times changed: what was written before must be durable first.
+    /// Whether more than times changed, so that data written before must be flushed first.
     pub depends: bool,
-    /// Something besides directories changes together with names.
+    /// Whether sectors besides those of directories change together with names ([`Family::named`]).
     pub named: bool,
 }
 
-/// What a commit writes, phase by phase. Offsets are the device's.
+/// The sectors that a commit writes, phase by phase, at device offsets.
 pub(crate) struct Batch {
     pub id: u64,
     pub depends: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Batch {
 }
 
 impl<F: Family> Core<F> {
-    /// Keeps an entity in memory until the next commit is through.
+    /// Keeps an entity in memory until the next commit is complete.
     pub fn pin(&mut self, number: u64) {
         if let Some(entity) = self.nodes.get_mut(&number)
             && self.change.pinned.insert(number)
@@ -49,7 +49,7 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Asks for an entity's entry to be written, because more than times changed.
+    /// Has the next commit write an entity's entry, in which more than times changed.
     pub fn mark(&mut self, number: u64) {
         let id = self.change.id;
         self.change.depends = true;
@@ -59,7 +59,7 @@ impl<F: Family> Core<F> {
         self.mark_times(number);
     }
 
-    /// Asks for an entity's entry to be written.
+    /// Has the next commit write an entity's entry.
     pub fn mark_times(&mut self, number: u64) {
         if number != ROOT {
             self.pin(number);
@@ -70,7 +70,7 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Notes that the names in a directory changed.
+    /// Notes that the names in a directory changed, which sets the directory's modification time.
     pub fn stamp_directory(&mut self, number: u64, now: Timestamp) {
         self.pin(number);
         if number != ROOT
@@ -81,7 +81,7 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Takes over the time that finished writes left with the file.
+    /// Takes over the modification time that finished writes have set in the file's data path.
     pub fn absorb(&mut self, number: u64) {
         if let Some(entity) = self.nodes.get_mut(&number)
             && let Some(file) = &entity.file
@@ -94,10 +94,10 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Asks for everything to be written that has changed, times included.
+    /// Has the next commit write all changed entries, including those in which only times changed.
     pub fn mark_all(&mut self) {
         let mut numbers: Vec<u64> = self.nodes.keys().copied().collect();
-        // In order, so that a commit does the same each time.
+        // In order of the numbers, so that a commit is the same on every run.
         numbers.sort_unstable();
         for number in numbers {
             self.absorb(number);
@@ -107,7 +107,7 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Takes out of memory what has no name any more, held or not.
+    /// Removes all entities without a name from memory, handed out or not, and returns them.
     pub(crate) fn drop_removed(&mut self) -> Vec<(u64, Entity<F::Entry>)> {
         let mut removed: Vec<u64> =
             self.nodes.iter().filter(|(_, entity)| !entity.linked).map(|(number, _)| *number).collect();
@@ -115,8 +115,8 @@ impl<F: Family> Core<F> {
         removed.into_iter().filter_map(|number| Some((number, self.drop_entity(number)?))).collect()
     }
 
-    /// Gathers what is to be written and starts the next change. Clusters and slots that become free do so on disk
-    /// with this batch; clusters can be taken again after [`Core::release`].
+    /// Gathers everything that the commit is to write, and starts the next change. Clusters and slots that were given
+    /// up are freed on disk by this batch; the clusters can be allocated again after [`Core::release`].
     pub(crate) fn gather(&mut self) -> Result<Batch> {
         for number in self.change.entries.clone() {
             let Some(entity) = self.nodes.get(&number).filter(|entity| entity.linked) else { continue };
@@ -125,7 +125,7 @@ impl<F: Family> Core<F> {
             if moved != slot {
                 self.place(number, parent, moved);
             }
-            // Its sector waits now, so the directory stays in memory without further ado.
+            // The changed sector keeps the directory in memory from now on.
         }
         let mut mark = Images::new();
         let everything = !self.change.freed.is_empty()
@@ -174,7 +174,7 @@ impl<F: Family> Core<F> {
         })
     }
 
-    /// Makes a batch's clusters available, now that nothing on disk refers to them.
+    /// Makes the clusters that a batch freed available, now that nothing on disk refers to them.
     pub(crate) fn release(&mut self, batch: &Batch) {
         for &(start, count) in &batch.release {
             self.space.give(start, count);

@@ -1,5 +1,5 @@
-//! What a format must say of itself to be a [`crate::Volume`]: its entries, its directories, and how it takes and links
-//! clusters.
+//! The traits that a format implements to be a [`crate::Volume`]: its directory entries, its directories, and how it
+//! allocates and links clusters.
 
 use super::Core;
 use crate::{FileState, Images, Runs, Slots};
@@ -9,153 +9,155 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a directory says of a file or directory: everything but its name.
+/// The directory entry of a file or directory: everything but its name.
 pub trait DirectoryEntry: Clone + PartialEq + Send + 'static {
-    /// Whether it is a directory.
+    /// Whether the entry is that of a directory.
     fn is_directory(&self) -> bool;
 
-    /// First cluster; 0 if there is none.
+    /// The first cluster; 0 if there is none.
     fn cluster(&self) -> u32;
 
-    /// Size of a file's content in bytes.
+    /// The size of a file's content in bytes.
     fn size(&self) -> u64;
 
-    /// The flags that users see and set.
+    /// The attribute flags that users see and set.
     fn flags(&self) -> DosFlags;
 
-    /// Sets those flags; others are ignored.
+    /// Sets the attribute flags that users can set; others are ignored.
     fn set_flags(&mut self, flags: DosFlags);
 
-    /// Creation, modification and access, where the format keeps them. `offset` is how many minutes local time is
-    /// ahead of UTC.
+    /// Returns the times of creation, modification and access, where the format stores them. `offset` is the number of
+    /// minutes by which local time is ahead of UTC.
     fn times(&self, offset: i32) -> [Option<Timestamp>; 3];
 
-    /// Sets creation, modification and access, those that are given.
+    /// Sets those of the times of creation, modification and access that are given.
     fn set_times(&mut self, times: [Option<Timestamp>; 3], offset: i32);
 }
 
-/// A directory in memory: its slots and an index of its names. An entry is known by a slot, its key.
+/// A directory in memory: its slots and an index of its names. An entry is identified by a slot number, its key.
 pub trait Directory: Send + 'static {
-    /// A file or directory in it: name, attributes, size, first cluster and times.
+    /// The type of its entries: attributes, size, first cluster and times.
     type Entry: DirectoryEntry;
 
-    /// Its slots.
+    /// The slots of the directory.
     fn slots(&self) -> &Slots;
 
-    /// Whether it holds no names, so that it may be removed.
+    /// Whether it has no entries, so that it may be removed.
     fn is_empty(&self) -> bool {
         self.slots().is_empty()
     }
 
-    /// What stands in it that could not be read, and is missing in listings.
+    /// The damage in the directory, because of which entries are missing in listings.
     fn damage(&self) -> Option<&Damage>;
 
-    /// Its slots, for a change.
+    /// The slots of the directory, to change them.
     fn slots_mut(&mut self) -> &mut Slots;
 
-    /// The key of the entry that a name leads to.
+    /// Returns the key of the entry with this name.
     fn find(&self, name: &Name) -> Option<u32>;
 
-    /// The entry with a key.
+    /// Returns the entry with this key.
     fn entry(&self, key: u32) -> Self::Entry;
 
-    /// The name of the entry with a key.
+    /// Returns the name of the entry with this key.
     fn name(&self, key: u32) -> Name;
 
-    /// Changes the entry with a key, whose name stays. Returns its key, which is another one if it had to move.
+    /// Changes the entry with this key, whose name stays. Returns its key, which is a new one if the entry had to move.
     fn update(&mut self, key: u32, entry: &Self::Entry) -> u32;
 
-    /// How many slots a new entry of this name takes. What the entry with key `but` has counts as free.
-    ///
-    /// # Errors
-    /// If the directory can have none of this name.
-    fn slots_for(&self, name: &Name, entry: &Self::Entry, but: Option<u32>) -> Result<usize>;
-
-    /// Adds an entry of a name for which there is room, and returns its key. What the entry with key `but` has counts
+    /// Returns the number of slots that a new entry with this name needs. The slots of the entry with key `but` count
     /// as free.
     ///
     /// # Errors
-    /// As [`Directory::slots_for`].
+    /// If the directory cannot have an entry with this name.
+    fn slots_for(&self, name: &Name, entry: &Self::Entry, but: Option<u32>) -> Result<usize>;
+
+    /// Adds an entry for which there is room, and returns its key. The slots of the entry with key `but` count as free.
+    ///
+    /// # Errors
+    /// Those of [`Directory::slots_for`].
     fn insert(&mut self, name: &Name, entry: &Self::Entry, but: Option<u32>) -> Result<u32>;
 
     /// Removes an entry from the index now, and from the disk with the next commit.
     fn remove(&mut self, key: u32);
 
-    /// Takes back the removal of an entry of exactly this name, if one waits. Returns its key.
+    /// Reverts the removal of an entry with exactly this name, if it has not been committed. Returns the key of the
+    /// entry.
     fn revive(&mut self, name: &Name) -> Option<u32>;
 
-    /// Takes what a commit is to write, and carries out the removals in memory.
+    /// Takes the sectors that a commit is to write, and erases the removed entries in memory.
     fn take_images(&mut self) -> crate::DirectoryImages;
 }
 
-/// Where a file's content lies, as a format reads it from disk.
+/// The place of a file's content, as a format reads it from disk.
 #[derive(Default)]
 pub struct ContentRuns {
-    /// Its clusters, those behind its size aside.
+    /// The clusters, without those behind the size unless these were asked for.
     pub runs: Runs,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// How many of them are written; the size, if the format does not tell.
+    /// The valid data length in bytes; equal to the size if the format stores none.
     pub valid: u64,
 }
 
-/// A format: its entries, and how it takes and links clusters. What it needs beyond the [`Core`] it keeps in itself.
+/// A format: its entries, and how it allocates and links clusters. State that it needs beyond the [`Core`] is in the
+/// implementing type.
 pub trait Family: Send + Sized + 'static {
-    /// What a directory says of what it holds.
+    /// The type of a directory entry.
     type Entry: DirectoryEntry;
-    /// A directory in memory.
+    /// The type of a directory in memory.
     type Directory: Directory<Entry = Self::Entry>;
 
-    /// Whether clusters can be a file's that are not written and read as zeroes. If not, they are zeroed.
+    /// Whether a file can have allocated clusters that are not written and read as zeroes (a valid data length). If
+    /// not, they are zeroed when they are allocated.
     const UNWRITTEN: bool;
 
-    /// Reads what an open volume needs.
+    /// Opens a volume: reads its metadata and makes its core.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) and
-    /// [`Error::Damaged`](platter_vfs::Error::Damaged) if what the device begins with makes no sense, and what reading
-    /// gives.
+    /// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) and [`Error::Damaged`](platter_vfs::Error::Damaged)
+    /// if the first structures are not valid, and the errors of reading.
     fn open(device: Arc<dyn Device>) -> Result<Core<Self>>;
 
     /// The format's name, for messages.
     fn name(&self) -> &'static str;
 
-    /// What volumes of this kind can do.
+    /// The features and limits of the volume.
     fn capabilities(&self) -> Capabilities;
 
-    /// What the volume says of itself.
+    /// Returns label, identifier and other facts of the volume.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn info(core: &mut Core<Self>) -> Result<VolumeInfo>;
 
-    /// Changes the label; an empty one removes it. The volume is writable.
+    /// Changes the label; an empty one removes it. The caller has made sure that the volume is writable.
     ///
     /// # Errors
-    /// [`Error::InvalidName`](platter_vfs::Error::InvalidName),
-    /// [`Error::NoSpace`](platter_vfs::Error::NoSpace) and what reading gives.
+    /// [`Error::InvalidName`](platter_vfs::Error::InvalidName), [`Error::NoSpace`](platter_vfs::Error::NoSpace) and the
+    /// errors of reading.
     fn set_label(core: &mut Core<Self>, label: &str) -> Result<()>;
 
     /// Reads a directory.
     ///
     /// # Errors
-    /// [`Error::Damaged`](platter_vfs::Error::Damaged) and what reading gives.
+    /// [`Error::Damaged`](platter_vfs::Error::Damaged) and the errors of reading.
     fn read_directory(core: &mut Core<Self>, number: u64) -> Result<Self::Directory>;
 
-    /// Refuses the entry of a directory that cannot be one.
+    /// Fails if the entry of a directory is not valid.
     ///
     /// # Errors
     /// [`Error::Damaged`](platter_vfs::Error::Damaged).
     fn check_directory(&self, entry: &Self::Entry) -> Result<()>;
 
-    /// The entry of something new, without clusters.
+    /// Returns the entry of a new file or directory, without clusters.
     fn new_entry(&self, kind: Kind, now: Timestamp, offset: i32) -> Self::Entry;
 
-    /// A new directory with this one cluster, below the one whose number is `parent`: its entry is told of the
-    /// cluster. The slots in memory are written to disk by whoever calls.
+    /// Returns the content of a new directory with this one cluster, in the directory `parent`, and sets the cluster in
+    /// the directory's `entry`. The caller writes the slots to disk.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn fresh_directory(
         core: &mut Core<Self>,
         cluster: u32,
@@ -163,85 +165,90 @@ pub trait Family: Send + Sized + 'static {
         parent: u64,
     ) -> Result<Self::Directory>;
 
-    /// A directory that was moved to another parent.
+    /// Updates a directory that was moved to another parent (FAT: its `..` entry).
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn moved_directory(core: &mut Core<Self>, number: u64) -> Result<()>;
 
-    /// The clusters of a directory, in memory or not, counted.
+    /// Returns the number of clusters of a directory, in memory or not.
     fn directory_clusters(core: &mut Core<Self>, entry: &Self::Entry) -> u32;
 
-    /// The most bytes that a directory may have.
+    /// The largest directory in bytes.
     fn largest_directory(&self) -> u64;
 
-    /// Where the content of the file or directory with this entry is. With `whole`, all clusters that are its own,
-    /// also those behind its size.
+    /// Returns the place of the content of the file or directory with this entry. With `whole`, the clusters behind its
+    /// size are included.
     ///
     /// # Errors
-    /// [`Error::Damaged`](platter_vfs::Error::Damaged) and what reading gives.
+    /// [`Error::Damaged`](platter_vfs::Error::Damaged) and the errors of reading.
     fn content(core: &mut Core<Self>, entry: &Self::Entry, whole: bool) -> Result<ContentRuns>;
 
-    /// Makes the clusters from number `linked` to number `to` on disk those of a file or directory that has the ones
-    /// before them, with the next commit.
+    /// Links the clusters with index `linked` to `to` (exclusive) of `runs` to the ones before them, with the next
+    /// commit.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn link(core: &mut Core<Self>, entry: &mut Self::Entry, runs: &Runs, linked: u32, to: u32) -> Result<()>;
 
-    /// Whether the last of a file's clusters is to be marked as the end of a chain.
+    /// Whether the last of the file's clusters is to be marked as the end of a chain; false for a file without a chain.
     fn is_chain(_entry: &Self::Entry) -> bool {
         true
     }
 
-    /// Gives up what an entry that is gone had besides its clusters.
+    /// Frees what a removed entry had besides its clusters.
     fn removed(_core: &mut Core<Self>, _entry: &Self::Entry) {}
 
-    /// Tells an entry of its file's content, whose clusters are linked.
+    /// Updates an entry with the size and first cluster of its file, whose clusters are linked.
     fn record(entry: &mut Self::Entry, state: &FileState);
 
-    /// Tells a directory's entry that it has these clusters, which are linked.
+    /// Updates a directory's entry with its clusters, which are linked.
     fn record_directory(core: &mut Core<Self>, number: u64, runs: &Runs);
 
-    /// Bytes of changes that wait besides those of directories, about.
+    /// About how many bytes of changes wait for a commit besides those of directories.
     fn backlog(&self) -> usize;
 
-    /// Sets or clears the marks of a volume in use, and returns the sectors that hold them as they are to be now.
+    /// Sets or clears the marks of a volume in use (dirty), and returns the sectors with those marks, to be written at
+    /// once.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn mark(core: &mut Core<Self>, in_use: bool) -> Result<Images>;
 
-    /// Whether more than marks and directories changed.
+    /// Whether anything but the marks and directories changed.
     fn is_changed(&self) -> bool;
 
-    /// What says that clusters came into use, but for [`Family::grown`].
+    /// Returns the changed sectors by which clusters come into use (table or bitmap), without those of
+    /// [`Family::grown`].
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn linked(core: &mut Core<Self>) -> Result<Images>;
 
-    /// Links to clusters that directories got, which must not be on disk before the clusters are zero.
+    /// Returns the changed sectors that link directories to their new clusters, which must not be on disk before the
+    /// clusters are zeroed.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn grown(core: &mut Core<Self>) -> Result<Images>;
 
-    /// What changes together with names, besides directories.
+    /// Returns the sectors that change together with names, besides those of directories, such as a label in the boot
+    /// sector.
     fn named(core: &mut Core<Self>) -> Images;
 
-    /// What says that clusters went out of use, and that some end their chain now.
+    /// Returns the changed sectors by which clusters go out of use, and by which the clusters in `ends` become the ends
+    /// of their chains.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading.
     fn freed(core: &mut Core<Self>, freed: &[(u32, u32)], ends: &BTreeSet<u32>) -> Result<Images>;
 
-    /// What keeps count of free clusters, if it has to change after others did.
+    /// Returns the sector with the count of free clusters, if it has to change.
     fn counted(core: &mut Core<Self>) -> Images;
 }
 
-/// What volumes can do whose files are clusters and names in slots, and nothing besides: files of at most `largest`
-/// bytes, with times that are multiples of these.
+/// The capabilities of a format that has only files in clusters and names in slots: files of at most `largest` bytes,
+/// and modification and access times of these precisions.
 pub fn capabilities(largest: u64, modified: Duration, accessed: Duration) -> Capabilities {
     Capabilities {
         largest_file: largest,
@@ -254,11 +261,11 @@ pub fn capabilities(largest: u64, modified: Duration, accessed: Duration) -> Cap
         streams: false,
         extended_attributes: false,
         sparse: false,
-        // Clusters behind a file's end are damage to other drivers.
+        // Other drivers treat clusters behind a file's end as damage.
         preallocate: false,
         integrity: false,
         clone: false,
-        // Two entries in different sectors cannot change places without a moment in which one file has no name.
+        // Two entries in different sectors cannot be exchanged without a moment in which one file has no name on disk.
         exchange: false,
         recovers: false,
     }

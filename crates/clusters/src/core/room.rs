@@ -1,29 +1,29 @@
-//! Clusters for files and directories: taking them, giving them up, and directories that grow.
+//! Allocating and freeing clusters of files and directories, and growing directories.
 
 use super::*;
 use crate::{Run, Storage};
 
 impl<F: Family> Core<F> {
-    /// Clusters that are free, or will be with the next commit.
+    /// The number of clusters that are free, or will be after the next commit.
     pub fn free(&self) -> u32 {
         (self.space.free() + self.waiting).min(self.heap.count)
     }
 
-    /// Allocates clusters for a file or directory that has `runs`.
+    /// Allocates `count` more clusters for the file or directory `owner` that has `runs`.
     pub fn allocate(&mut self, owner: u64, runs: &Runs, count: u32) -> Result<Vec<Run>> {
         let taken = self.space.take(owner, runs.last(), runs.clusters(), count).ok_or(Error::NoSpace)?;
         self.reserved += count;
         Ok(taken)
     }
 
-    /// Gives clusters up: those that are linked, which are the ones below `linked`, with the next commit, the others
-    /// at once.
+    /// Frees clusters: those that are linked on disk, which are the ones with an index below `linked`, with the next
+    /// commit, and the others at once.
     pub fn give_up(&mut self, cut: &[Run], linked: u32) {
         for run in cut {
             let on_disk = linked.saturating_sub(run.index).min(run.count);
             if on_disk > 0 {
                 self.change.freed.push((run.cluster, on_disk));
-                // One that was to end its chain has none any more.
+                // A freed cluster ends no chain any more.
                 let range = run.cluster..run.cluster + on_disk;
                 let ends: Vec<u32> = self.change.ends.range(range).copied().collect();
                 ends.iter().for_each(|cluster| {
@@ -38,13 +38,13 @@ impl<F: Family> Core<F> {
         }
     }
 
-    /// Notes that clusters which were allocated are linked.
+    /// Notes that this many allocated clusters are linked now.
     pub fn linked(&mut self, count: u32) {
         self.reserved -= count;
         self.change.depends = true;
     }
 
-    /// Adds a cluster to a directory.
+    /// Adds a zeroed cluster to a directory.
     pub fn grow_directory(&mut self, number: u64) -> Result<()> {
         let storage = self.directory(number)?.slots().storage().clone();
         let Storage::Chain(mut runs) = storage else { return Err(Error::NoSpace) };
@@ -80,7 +80,7 @@ impl<F: Family> Core<F> {
         Ok(())
     }
 
-    /// Makes room for `count` slots in a row.
+    /// Grows a directory until it has room for `count` consecutive slots.
     pub fn make_room(&mut self, number: u64, count: usize) -> Result<()> {
         while !self.directory(number)?.slots().has_room(count) {
             self.grow_directory(number)?;

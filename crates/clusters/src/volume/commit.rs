@@ -1,9 +1,9 @@
-//! Making changes durable, phase by phase: see the parent module for what a power cut leaves.
+//! Commits: making changes durable, phase by phase. The parent module describes what a power cut leaves.
 
 use super::*;
 
 impl<F: Family> Volume<F> {
-    /// Returns when every change made before is durable, or what the device took before, as `need` says.
+    /// Makes durable every change made before the call, or only what the device had accepted before it, as `need` says.
     pub(super) fn make_durable(&self, need: Need) -> Result<()> {
         self.group.serve(&self.health, need, |(), need| match need {
             Need::Flush => self.health.flush(&*self.device),
@@ -11,7 +11,7 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Commits. The caller leads.
+    /// Commits. The caller has the leadership.
     pub(super) fn commit(&self) -> Result<()> {
         let batch = {
             let mut core = self.core();
@@ -27,7 +27,7 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Says on the disk that the volume is not in use any more. The caller leads, and everything is committed.
+    /// Marks the volume as not in use on disk. The caller has the leadership, and everything is committed.
     pub(super) fn seal(&self) -> Result<()> {
         let images = {
             let mut core = self.core();
@@ -47,7 +47,7 @@ impl<F: Family> Volume<F> {
             self.health.flush(&*self.device)?;
         }
         self.put(&batch.linked)?;
-        // Whether anything that was written must be durable before what comes next.
+        // Whether something was written that must be durable before the next phase is written.
         let mut open = batch.depends || !batch.linked.is_empty();
         for images in [&batch.grown, &batch.named, &batch.erased, &batch.freed] {
             if !images.is_empty() {

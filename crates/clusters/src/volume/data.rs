@@ -1,10 +1,10 @@
-//! The content of files: loading chains, planning, extending, resizing, and writes that are not whole sectors.
+//! The content of files: loading chains, planned reads and writes, extending, resizing, and writes of parts of sectors.
 
 use super::*;
 use platter_vfs::range_of_write;
 
 impl<F: Family> Volume<F> {
-    /// A node's data path.
+    /// Returns the data path of a file.
     pub(super) fn file(&self, node: Node) -> Result<Arc<File>> {
         match self.files.get(node.0) {
             Some(file) => Ok(file),
@@ -15,8 +15,8 @@ impl<F: Family> Volume<F> {
         }
     }
 
-    /// Refuses changes of content. What it finds stays so while the file's state is locked: a volume that is unmounted
-    /// looks for plans in flight under that lock.
+    /// Fails if the content of a file must not be changed. The answer stays valid while the file's state is locked:
+    /// unmounting waits for plans in flight under that lock.
     #[inline]
     pub(super) fn may_write(&self, file: &File) -> Result<()> {
         self.health.writable()?;
@@ -26,7 +26,7 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// The core and a file's state, both for a change, with the file's chain read.
+    /// Locks the core and a file's state exclusively, and reads the file's chain if it was not read before.
     pub(super) fn with_core<'v>(
         &'v self,
         file: &'v File,
@@ -46,7 +46,7 @@ impl<F: Family> Volume<F> {
         Ok((core, state))
     }
 
-    /// Calls `with` with the state of a file whose chain has been read, shared where that does.
+    /// Calls `with` with the state of a file whose chain has been read, under a shared lock if it was read before.
     pub(super) fn shared<T>(&self, file: &File, mut with: impl FnMut(&FileState) -> Result<T>) -> Result<T> {
         {
             let state = file.read();
@@ -82,7 +82,7 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Allocates clusters up to `end`.
+    /// Allocates clusters so that the file has them up to `end`, in bytes.
     pub(super) fn reserve(
         &self,
         core: &mut Core<F>,
@@ -99,7 +99,7 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Gives back what a write past the end allocated and does not need.
+    /// Frees clusters that were allocated for a write past the end and are not needed.
     pub(super) fn trim(&self, core: &mut Core<F>, state: &mut FileState) {
         let keep = state.linked.max(self.heap.clusters_for(state.planned()) as u32);
         if state.runs.clusters() > keep {
@@ -108,7 +108,7 @@ impl<F: Family> Volume<F> {
         }
     }
 
-    /// Fills a plan with the segments and holes of a range of what readers see.
+    /// Adds to a plan the segments and holes for a range of what readers see.
     #[inline]
     pub(super) fn fill_read(&self, state: &FileState, range: Range<u64>, plan: &mut Plan) -> Result<()> {
         if range.end <= state.valid {
@@ -116,7 +116,8 @@ impl<F: Family> Volume<F> {
         }
         for (part, written) in state.parts(range.clone()) {
             if written {
-                // Whole sectors: what is around it there is not the file's, or a part of its own.
+                // Whole sectors: the bytes around the part are not the file's, or they belong to another part of this
+                // range.
                 let sectors = part.start & !(u64::from(self.sector) - 1)..self.sector_end(part.end);
                 state.fill(&self.heap, sectors, range.start, plan)?;
             } else {
@@ -126,7 +127,8 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Writes zeroes over a range of a file, from any byte to a sector's end. What shares the first sector stays.
+    /// Writes zeroes over a range of a file, from any byte to the end of a sector. The bytes before the range in the
+    /// first sector are kept.
     pub(super) fn zero(&self, state: &FileState, range: Range<u64>) -> Result<()> {
         if range.is_empty() {
             return Ok(());
@@ -156,7 +158,7 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Writes zeroes from the end of a file to what is to be its end.
+    /// Writes zeroes from the end of a file to its future end at `size`.
     fn zero_behind(&self, file: &File, size: u64) -> Result<()> {
         let state = file.read();
         self.zero(&state, state.size..self.sector_end(size))
@@ -181,8 +183,8 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Writes those of these sectors that hold zeroes from an offset of the file on. The others were written since, by this
-    /// write itself or by one that came later and was seen already.
+    /// Writes those of the data's sectors that read as zeroes from offset `from` of the file on. The others were
+    /// written since, by this write itself or by a later one that readers have already seen.
     pub(super) fn fill_zeroes(&self, state: &FileState, from: u64, offset: u64, data: &[u8]) -> Result<()> {
         let mut found = Buffer::new(data.len());
         self.transfer_in(state, offset, &mut found)?;
@@ -199,18 +201,18 @@ impl<F: Family> Volume<F> {
 
     /// Rounds up to the device's sector.
     pub(super) fn sector_end(&self, offset: u64) -> u64 {
-        // A power of two: what divides by a variable takes longer than all the rest of a plan.
+        // The sector is a power of two: dividing by a variable would take longer than all other work on a plan.
         let mask = u64::from(self.sector) - 1;
         (offset + mask) & !mask
     }
 
-    /// Notes that a file's content changed just now.
+    /// Notes the present time as that of the file's last change.
     pub(super) fn touch(&self, file: &File) {
         file.modified.store(self.device.now().as_nanos() as u64, Ordering::Release);
         file.touched.store(true, Ordering::Release);
     }
 
-    /// Makes a file's clusters its own on disk as far as its size reaches, and tells its entry.
+    /// Links a file's clusters as far as its size needs them, and updates its entry, both with the next commit.
     pub(super) fn record(&self, core: &mut Core<F>, file: &File, state: &mut FileState) -> Result<()> {
         let needed = state.needed(&self.heap);
         if needed > state.linked {
@@ -227,7 +229,7 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Plans a write over what is there.
+    /// Plans a write over existing content.
     #[inline]
     pub(super) fn plan_in_place(
         &self,
@@ -249,15 +251,15 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Commits before a file grows that was cut short and keeps clusters, as long as that is not durable: the table would
-    /// lead from those it keeps to new ones before its entry has the smaller size, and after a power cut what others
-    /// left in the new ones would be read as this file's.
+    /// Commits before a truncated file that kept some clusters grows, if its truncation is not yet durable. Otherwise
+    /// the table would link the kept clusters to new ones before the entry has the smaller size, and after a power cut
+    /// old content of the new clusters would be read as this file's.
     fn commit_cut(&self, file: &File) -> Result<()> {
         let cut = file.read().cut_in;
         if cut > self.committed.load(Ordering::SeqCst) { self.make_durable(Need::Commit) } else { Ok(()) }
     }
 
-    /// First half of a write past the end.
+    /// First half of a write past the valid data length.
     pub(super) fn plan_extension(
         &self,
         file: &File,
@@ -273,7 +275,8 @@ impl<F: Family> Volume<F> {
                 return self.plan_in_place(file, &state, offset, length, plan);
             }
             self.may_write(file)?;
-            // The gap in front of it too: its first sector may hold the last bytes of the file.
+            // The pass covers the gap in front of the write too, whose first sector may hold the last bytes of the
+            // file.
             let pass =
                 file.enter(range_of_write(state.planned(), offset, length, self.sector), Access::Write)?;
             let gap = state.planned()..offset;
@@ -296,8 +299,8 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Second half of a write past what is valid. `again` writes it once more where zeroes were written over
-    /// it meanwhile, from an offset on.
+    /// Second half of a write past the valid data length. If zeroes were written over its range meanwhile, from an
+    /// offset on, `again` writes the data once more from there.
     pub(super) fn finish_extension(
         &self,
         file: &File,
@@ -309,8 +312,8 @@ impl<F: Family> Volume<F> {
         let (mut core, mut state) = self.with_core(file)?;
         let (size, valid) = (state.size, state.valid);
         if let Err(error) = self.health.promise() {
-            // Nothing can be recorded any more, so nobody is to see it. What others wrote stays to be seen while the volume
-            // is open: in memory, as no entry will ever tell of it.
+            // Nothing can be recorded any more, so this write must not become visible. Finished writes of others stay
+            // visible while the volume is open: the file is kept in memory, because no entry will ever record them.
             state.withdraw(ticket);
             core.pin(file.number);
             return Err(error);
@@ -320,9 +323,9 @@ impl<F: Family> Volume<F> {
             outcome = again(&state, from);
             written = outcome.is_ok();
         }
-        // Others come after it, or write there too: what it failed to write is to read as zeroes until they have. If that
-        // fails too, the file can neither grow over what the clusters held before nor lose what others wrote: nothing more
-        // is changed.
+        // Other writes follow or overlap this one, so the range that it failed to write must read as zeroes until they
+        // write it. If zeroing fails too, the file can neither grow over old content of its clusters nor lose what
+        // others wrote, so the volume refuses all further changes.
         if !written && state.is_followed(range.start, ticket) {
             for rest in state.gaps(range.start.max(valid)..self.sector_end(range.end).max(valid)) {
                 self.zero(&state, rest.clone()).map_err(|error| self.health.fail(error))?;
@@ -343,8 +346,8 @@ impl<F: Family> Volume<F> {
         outcome.and(recorded)
     }
 
-    /// Sees to it that the next commit tells of all that was written to a file: of what is finished and waits for writes that
-    /// were planned before. Those are not waited for: their caller may be this one.
+    /// Makes the next commit record everything that was written to a file, including finished writes that wait for
+    /// writes planned before them. Those are not waited for, because their caller may be the present one.
     pub(super) fn settle(&self, file: &File) -> Result<()> {
         if file.read().waits_up_to().is_none() {
             return Ok(());
@@ -354,13 +357,13 @@ impl<F: Family> Volume<F> {
             both => both?,
         };
         if core.entity(file.number).is_err() {
-            // It was removed, and given up with the volume that is being unmounted.
+            // The file was removed and dropped from memory because the volume is being unmounted.
             return Ok(());
         }
         self.health.promise()?;
         let (size, valid) = (state.size, state.valid);
         for gap in state.gaps(valid..state.waits_up_to().unwrap_or(valid)) {
-            // A write that begins inside a sector wrote zeroes in front of it.
+            // Only up to the sector's start: a write that begins inside a sector wrote zeroes in front of its data.
             self.zero(&state, gap.start..gap.end / u64::from(self.sector) * u64::from(self.sector))?;
         }
         state.overtake();
@@ -371,7 +374,7 @@ impl<F: Family> Volume<F> {
         recorded
     }
 
-    /// Changes a file's size.
+    /// Sets a file's size.
     pub(super) fn resize(&self, file: &File, size: u64) -> Result<()> {
         self.with_space(|| {
             self.may_write(file)?;
@@ -383,7 +386,7 @@ impl<F: Family> Volume<F> {
             if size > state.size {
                 self.reserve(&mut core, file, &mut state, size)?;
                 if !F::UNWRITTEN {
-                    // Nobody else changes the file meanwhile: it is claimed.
+                    // The claim keeps others from changing the file while the locks are released.
                     drop((core, state));
                     let zeroed = self.zero_behind(file, size);
                     (core, state) = self.with_core(file)?;
@@ -420,8 +423,8 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// A write that begins or ends inside a sector. Its sectors are claimed: what others write to the rest of them
-    /// meanwhile would be lost.
+    /// Writes a range that begins or ends inside a sector. Its sectors are claimed, because data that others write to
+    /// their other bytes meanwhile would be lost.
     pub(super) fn write_unaligned(&self, file: &File, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let range = |state: &FileState| range_of_write(state.planned(), offset, data.len(), self.sector);
@@ -438,7 +441,8 @@ impl<F: Family> Volume<F> {
                 let (mut core, mut state) = self.with_core(file)?;
                 self.may_write(file)?;
                 if range(&state).start < claimed.get() {
-                    // A write that was planned before failed, and the gap to fill is wider now.
+                    // A write that was planned before this one failed, so the gap to be zeroed begins earlier than the
+                    // claim.
                     continue;
                 }
                 let ticket = match end > state.valid {
@@ -451,10 +455,10 @@ impl<F: Family> Volume<F> {
                 };
                 let kept = ticket.map_or(state.planned(), |(_, from)| from);
                 drop((core, state));
-                // The claim keeps everyone from moving these clusters; readers go on.
+                // The claim keeps others from moving these clusters; reads go on.
                 let written = self.write_sectors(&file.read(), kept, offset, data);
                 if let Some((ticket, _)) = ticket {
-                    // Nothing in front of it is to become zeroes any more.
+                    // `kept` is the end here, so the gap in front is not zeroed again.
                     let again = |state: &FileState, _| self.write_sectors(state, end.max(kept), offset, data);
                     let recorded = self.finish_extension(file, offset..end, ticket, written.is_ok(), again);
                     return written.and(recorded);
@@ -467,8 +471,8 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Writes any bytes of a file, whose clusters are there and which holds something up to `kept`, zeroes in front of
-    /// them, and keeps the rest of the first and the last sector.
+    /// Writes any byte range of a file with blocking calls. The clusters are allocated, and the file has content up to
+    /// `kept`; the gap from there is zeroed, and the other bytes of the first and last sector are kept.
     fn write_sectors(&self, state: &FileState, kept: u64, offset: u64, data: &[u8]) -> Result<()> {
         let sector = u64::from(self.sector);
         let end = offset + data.len() as u64;
@@ -477,7 +481,7 @@ impl<F: Family> Volume<F> {
         while at < end {
             if at < offset || at + sector > end {
                 let mut bounce = Buffer::new(sector as usize);
-                // Only what is before the end of the file is worth keeping.
+                // Only bytes before the end of the file are kept.
                 let kept = kept.saturating_sub(at).min(sector) as usize;
                 if kept > 0 {
                     self.transfer_in(state, at, &mut bounce)?;
@@ -498,8 +502,8 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Takes out of a plan what it keeps of its file from the last transfer, so that the file need not be looked up again. A
-    /// plan that was for another file gets this one's. The caller puts it back into the plan.
+    /// Takes from a plan the file that it remembers from its last request, so that the file need not be looked up
+    /// again; looks up the file if the plan was for another one. The caller puts the result back into the plan.
     #[inline]
     pub(super) fn remember(&self, node: Node, plan: &mut Plan) -> Result<Box<Remembered>> {
         if let Some(state) = plan.state.take()
@@ -512,7 +516,7 @@ impl<F: Family> Volume<F> {
         Ok(Box::new(Remembered { volume: self.id, file: self.file(node)? }))
     }
 
-    /// The file of a plan that comes to its second half.
+    /// The file of a plan that is being finished.
     #[inline]
     pub(super) fn finishing_file<'p>(&self, plan: &'p Plan) -> Result<&'p Arc<File>> {
         plan.state
@@ -523,7 +527,7 @@ impl<F: Family> Volume<F> {
             .ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
     }
 
-    /// Lets a plan out.
+    /// Counts a plan as finished, and drops the file from memory if it was the last use.
     #[inline]
     pub(super) fn leave(&self, file: &File, plan: &Plan) {
         if file.leave(Pass::from_bits(plan.notes[PASS])) {

@@ -1,21 +1,22 @@
-//! Names and what they lead to: attributes, making, removing and renaming entries, and letting go of nodes.
+//! Directory entries: attributes, creating, removing and renaming entries, and dropping nodes from memory.
 
 use super::*;
 
 impl<F: Family> Volume<F> {
-    /// Lets an entity go if nothing needs it in memory; one without a name gives its clusters back.
+    /// Drops an entity from memory if nothing needs it there, and frees the clusters of one without a name. Continues
+    /// with its parent.
     pub(super) fn let_go(&self, number: u64) {
         let mut next = Some(number);
         while let Some(number) = next.take() {
             let mut core = self.core();
             let Some(entity) = core.nodes.get(&number) else { return };
-            // One that has lost its name has nothing to commit: its clusters are given up right away.
+            // An entity without a name has nothing to commit: its clusters are freed right away.
             let pinned = entity.pins > 0 && entity.linked;
             if number == ROOT || entity.handed > 0 || entity.children > 0 || pinned {
                 return;
             }
             if let Some(file) = &entity.file {
-                // The last plan to finish comes here again.
+                // The last plan to finish calls this function again.
                 file.released.store(true, Ordering::SeqCst);
                 if file.busy() {
                     return;
@@ -30,7 +31,7 @@ impl<F: Family> Volume<F> {
             if entity.linked && entity.kind == Kind::Directory {
                 match core.rest(number) {
                     Some(oldest) if oldest != number => {
-                        // It may have come into use again meanwhile.
+                        // The directory may have come into use again meanwhile.
                         let unused = core.nodes.get(&oldest).is_some_and(|entity| {
                             entity.handed == 0 && entity.children == 0 && entity.pins == 0 && entity.linked
                         });
@@ -53,8 +54,8 @@ impl<F: Family> Volume<F> {
         }
     }
 
-    /// Frees the clusters of an entity that has neither a name nor a holder. A chain that cannot be read stays: it
-    /// is found as lost by a check.
+    /// Frees the clusters of an entity that has no name and is not handed out. A chain that cannot be read stays
+    /// allocated; a check finds it as lost.
     pub(super) fn reap(&self, number: u64, entity: &Entity<F::Entry>) {
         let Some(file) = &entity.file else {
             let mut core = self.core();
@@ -96,7 +97,7 @@ impl<F: Family> Volume<F> {
         core.absorb(number);
         let entity = core.entity(number)?;
         let (entry, linked) = (entity.entry.clone(), entity.linked);
-        // What is written and waits for earlier writes is not in the entry.
+        // Finished writes that wait for earlier ones are not in the entry's size.
         let seen = entity.file.as_ref().map_or(0, |file| file.read().seen());
         let allocated = self.allocated(core, Some(number), &entry);
         let mut attributes = attributes_of(&entry, linked, allocated, core.offset_minutes);
@@ -105,7 +106,7 @@ impl<F: Family> Volume<F> {
         Ok(attributes)
     }
 
-    /// Removes an entry that `allowed` allows.
+    /// Removes an entry, unless `allowed` refuses it.
     pub(super) fn remove(
         &self,
         directory: Node,
@@ -138,7 +139,7 @@ impl<F: Family> Volume<F> {
         self.with_space(|| Ok(()))
     }
 
-    /// Makes an entry, the core locked.
+    /// Creates an entry. The caller has locked the core.
     pub(super) fn create_entry(
         &self,
         core: &mut Core<F>,
@@ -154,7 +155,7 @@ impl<F: Family> Volume<F> {
         }
         let now = self.now();
         let mut entry = core.family.new_entry(kind, now, core.offset_minutes);
-        // Everything that can fail comes before the first change.
+        // Everything that can fail is done before the first change.
         let slots = core.directory(directory)?.slots_for(name, &entry, None)?;
         if !core.directory(directory)?.slots().can_revive(name) {
             core.make_room(directory, slots)?;
@@ -192,7 +193,7 @@ impl<F: Family> Volume<F> {
         Ok(number)
     }
 
-    /// Writes a new directory: its slots, and zeroes to the end of its cluster.
+    /// Writes the cluster of a new directory: its slots, and zeroes behind them.
     fn write_fresh(&self, cluster: u32, fresh: &F::Directory) -> Result<()> {
         let (place, data) = (self.heap.offset(cluster), fresh.slots().data());
         self.device.write_at(place, data)?;
@@ -206,7 +207,7 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    /// Renames, the core locked. Returns the entities that may not be needed any longer.
+    /// Renames an entry. The caller has locked the core. Returns the nodes that may not be needed in memory any longer.
     pub(super) fn rename_entry(
         &self,
         core: &mut Core<F>,
@@ -246,7 +247,7 @@ impl<F: Family> Volume<F> {
             }
             _ => None,
         };
-        // The new name's slots: those of the entry that has exactly this name, or new ones.
+        // The entry with the new name takes the slots of the one that has exactly this name, or new ones.
         let same = match target {
             Some(target) => core.directory(to)?.name(target) == *new_name,
             None => false,
@@ -265,7 +266,7 @@ impl<F: Family> Volume<F> {
         if changes_parent {
             core.directory(source)?;
         }
-        // Both directories in memory and to stay there: from here on nothing fails.
+        // Both directories are in memory and are kept there: nothing fails from here on.
         core.pin(from);
         core.pin(to);
         core.directory(from)?;
@@ -273,7 +274,7 @@ impl<F: Family> Volume<F> {
             let directory = core.directory(to)?;
             match replaced {
                 _ if !takes_over => {
-                    // The name is found as the new entry's: the old one is removed first.
+                    // The old entry is removed first, so that the new entry is the one that the name leads to.
                     if let Some(old) = but {
                         directory.remove(old);
                     }
@@ -306,7 +307,7 @@ impl<F: Family> Volume<F> {
     }
 }
 
-/// What users see of an entry.
+/// The attributes of an entry as users see them.
 pub(super) fn attributes_of<E: crate::DirectoryEntry>(
     entry: &E,
     linked: bool,
