@@ -1,8 +1,8 @@
-//! What Platter's tests share and nobody ships.
+//! The code that Platter's tests share; it is in no release.
 //!
 //! # Example
 //!
-//! Many callers on one volume, in an order that depends on a seed alone:
+//! Running many callers on one volume, in an order that depends on a seed alone:
 //!
 //! ```no_run
 //! use platter_testing::simulation::{Abilities, Setting, Volume, run};

@@ -1,4 +1,4 @@
-//! The reference: a file system in memory, simple enough to be seen to be right.
+//! The reference: a file system in memory, simple enough to be obviously right.
 
 use platter_device::Device;
 use platter_device::sync::{Mutex, MutexGuard};
@@ -12,23 +12,23 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Which format a [`MemoryFileSystem`] stands in for.
+/// The properties of the format with which a [`MemoryFileSystem`] is to agree.
 #[derive(Clone, Debug)]
 pub struct MemoryOptions {
     /// The format's name, for error messages.
     pub format: &'static str,
-    /// What it can do. What it cannot is refused.
+    /// The features and limits. Operations of missing features are refused.
     pub capabilities: Capabilities,
-    /// Whether the root directory has integrity streams turned on.
+    /// Whether integrity streams are turned on for the root directory.
     pub integrity: bool,
-    /// The earliest time it can hold.
+    /// The earliest time that the format can hold.
     pub earliest: Timestamp,
-    /// The latest time it can hold.
+    /// The latest time that the format can hold.
     pub latest: Timestamp,
 }
 
 impl Default for MemoryOptions {
-    /// Everything the reference can do, with Windows names and times to 100 ns.
+    /// All features of the reference, with the name rules of Windows and times in units of 100 ns.
     fn default() -> Self {
         let precision = Duration::from_nanos(100);
         MemoryOptions {
@@ -59,21 +59,21 @@ impl Default for MemoryOptions {
 
 /// A file system in memory: the reference that [`crate::model`] compares formats with.
 ///
-/// Everything stands in plain collections under one lock, and no operation is clever. The device serves only as a
-/// clock and for its sector size: planned I/O has no segments, and *finish* copies.
+/// Everything is kept in plain collections under one lock, and no operation is optimised. The device only gives the
+/// time and the sector size: planned I/O has no segments, and *finish* copies the data.
 ///
-/// Rules that the contract leaves to the formats, and that all of Platter's share:
+/// Rules that the contract leaves to the formats, and that all of Platter's formats share:
 /// * [`DosFlags::READ_ONLY`] forbids changing a file's content and removing or replacing its entry
-///   ([`Error::NotPermitted`]). It does not forbid renaming it, changing its other attributes, or changing what is
-///   inside a directory that has it.
+///   ([`Error::NotPermitted`]). It does not forbid renaming, changing other attributes, or changing the entries of a
+///   directory that has it.
 /// * Creating a file and changing its content set [`DosFlags::ARCHIVE`].
 /// * Reading does not change the access time.
 /// * A directory's modification time changes when a name in it appears, disappears or changes.
 /// * A named stream has the times, flags and links of the node that it belongs to; writing it changes those.
-/// * A new file or directory has the integrity of its directory, a symbolic link none; a named stream has that of its
-///   node. Renaming and linking change nothing. Nothing is allocated ahead for a file with integrity, as every write of
-///   it takes new clusters.
-/// * A name that could not be created is not an error to look for: it is just not there.
+/// * A new file or directory inherits the integrity of its directory, a symbolic link has none, and a named stream has
+///   that of its node. Renaming and linking do not change it. Nothing is preallocated for a file with integrity,
+///   because every write to it takes new clusters.
+/// * Looking up a name that could not be created is no invalid request: the name is just not found.
 pub struct MemoryFileSystem {
     options: MemoryOptions,
     device: Arc<dyn Device>,
@@ -91,7 +91,7 @@ struct Tree {
 
 struct Object {
     content: NodeContent,
-    /// How often its content was asked for to change it.
+    /// How often its content was accessed in order to change it.
     rewrites: u64,
     links: u32,
     handed_out: u64,
@@ -100,9 +100,9 @@ struct Object {
     modified: Timestamp,
     accessed: Timestamp,
     streams: Vec<(Name, Node)>,
-    /// Whether its data has checksums, which nobody sees; for a directory, whether what is made in it will have.
+    /// Whether its data has checksums, which has no other effect here; for a directory, whether new entries inherit it.
     integrity: bool,
-    /// For a named stream: the node it belongs to, whose times and flags are its own.
+    /// For a named stream: the node that it belongs to, whose times and flags are also the stream's.
     part_of: Option<Node>,
     extended: BTreeMap<String, Vec<u8>>,
 }
@@ -113,7 +113,7 @@ enum NodeContent {
     Link(String),
 }
 
-/// An entry. Slots stand in the order of their cursors, which are never used twice.
+/// A directory entry. Slots are in the order of their cursors, which are never reused.
 #[derive(Clone)]
 struct Slot {
     cursor: u64,
@@ -144,7 +144,7 @@ impl Object {
         }
     }
 
-    /// A named stream that loses its node keeps the times and flags it had.
+    /// Makes a removed named stream keep the times and flags that it had by its node.
     fn stands_alone(&mut self, flags: &DosFlags, [created, modified, accessed]: [Timestamp; 3]) {
         self.part_of = None;
         (self.flags, self.created, self.modified, self.accessed) = (*flags, created, modified, accessed);
@@ -193,7 +193,7 @@ impl Tree {
         self.objects.get(&node.0).ok_or(Error::NotFound)
     }
 
-    /// The object with a node's times and flags: its own, or that of the node it is a stream of.
+    /// The object that holds a node's times and flags: the node's own, or that of the node of which it is a stream.
     fn face(&self, node: Node) -> Result<&Object> {
         let object = self.object(node)?;
         Ok(object.part_of.and_then(|owner| self.objects.get(&owner.0)).unwrap_or(object))
@@ -204,14 +204,14 @@ impl Tree {
         self.object_mut(owner.unwrap_or(node))
     }
 
-    /// The content of a node, for a change of it.
+    /// Returns the content of a node to change it, after checking that this is allowed.
     fn writable(&mut self, node: Node) -> Result<&mut Vec<u8>> {
         self.object(node)?.file()?;
         self.face(node)?.deletable()?;
         self.data_mut(node)
     }
 
-    /// The content of a file, which whoever asks is about to change.
+    /// Returns the content of a file to change it.
     fn data_mut(&mut self, node: Node) -> Result<&mut Vec<u8>> {
         let object = self.object_mut(node)?;
         object.rewrites += 1;
@@ -225,7 +225,7 @@ impl Tree {
         self.objects.get_mut(&node.0).ok_or(Error::NotFound)
     }
 
-    /// The index of the slot that `name` leads to.
+    /// The index of the slot with this name.
     fn find(&self, directory: Node, name: &Name, case: CaseRule) -> Result<Option<usize>> {
         let folded = name.folded(case);
         Ok(self.object(directory)?.slots()?.iter().position(|slot| slot.folded == folded))
@@ -236,7 +236,7 @@ impl Tree {
         Ok(self.object(directory)?.slots()?[index].clone())
     }
 
-    /// Puts a name into a directory that is known to lack it.
+    /// Adds a name to a directory that is known to lack it.
     fn insert(&mut self, directory: Node, name: &Name, node: Node, case: CaseRule) -> Result<()> {
         self.next_cursor += 1;
         let slot = Slot { cursor: self.next_cursor, folded: name.folded(case), name: name.clone(), node };
@@ -258,14 +258,14 @@ impl Tree {
         Node(self.next_node)
     }
 
-    /// Takes one name from a node.
+    /// Removes one name of a node.
     fn unname(&mut self, node: Node) -> Result<()> {
         self.object_mut(node)?.links -= 1;
         self.reap(node);
         Ok(())
     }
 
-    /// Forgets a node that has neither a name nor a holder, nor a stream that has one.
+    /// Drops a node that has no name, is not handed out, and has no stream that is handed out.
     fn reap(&mut self, node: Node) {
         let Some(object) = self.objects.get(&node.0) else { return };
         let is_held = |object: &Object| object.handed_out > 0;
@@ -283,7 +283,7 @@ impl Tree {
         }
     }
 
-    /// Whether `node` is `above` or lies somewhere below it.
+    /// Whether `node` is the directory `above` or lies somewhere below it.
     fn is_inside(&self, mut node: Node, above: Node) -> Result<bool> {
         loop {
             if node == above {
@@ -299,7 +299,7 @@ impl Tree {
         }
     }
 
-    /// A directory that still has a name: entries cannot be put into one that was removed.
+    /// Fails unless the node is a directory that has not been removed: a removed one takes no new entries.
     fn living_directory(&self, node: Node) -> Result<()> {
         let object = self.object(node)?;
         object.slots()?;
@@ -329,7 +329,7 @@ impl MemoryFileSystem {
         system
     }
 
-    /// The names that lead from the root to a node, if any do.
+    /// The path of a node from the root, if it has a name.
     pub fn path(&self, node: Node) -> Option<Vec<Name>> {
         let state = self.lock();
         let mut path = Vec::new();
@@ -346,17 +346,17 @@ impl MemoryFileSystem {
         Some(path)
     }
 
-    /// How many nodes there are, streams and removed ones that are still held included.
+    /// The number of nodes, including streams and removed nodes that are still handed out.
     pub fn node_count(&self) -> usize {
         self.lock().objects.len()
     }
 
-    /// A number that is another one after every change.
+    /// A number that changes with every change.
     pub fn changes(&self) -> u64 {
         self.lock().changes
     }
 
-    /// A number that is another one after every change of a node's content. Numbers of nodes are not used again.
+    /// A number that changes with every change of a node's content. Node numbers are not reused.
     pub fn rewrites(&self, node: Node) -> u64 {
         self.lock().object(node).map_or(0, |object| object.rewrites)
     }
@@ -369,7 +369,7 @@ impl MemoryFileSystem {
         self.options.capabilities.names.case
     }
 
-    /// The state, for a change.
+    /// Locks the state for a change, unless the volume is unmounted.
     fn change(&self) -> Result<MutexGuard<'_, Tree>> {
         let mut state = self.lock();
         if state.unmounted {
@@ -408,7 +408,7 @@ impl MemoryFileSystem {
         Err(Error::Misaligned { offset, length, sector })
     }
 
-    /// A time as the format holds it.
+    /// Rounds and limits a time as the format does.
     fn held(&self, time: Timestamp, precision: Duration) -> Timestamp {
         let time = time.clamp(self.options.earliest, self.options.latest);
         let nanoseconds = i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
@@ -441,7 +441,7 @@ impl MemoryFileSystem {
         })
     }
 
-    /// Puts bytes into a file, whatever its attributes say.
+    /// Writes bytes to a file, whatever its attributes are.
     fn put(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
         if data.is_empty() {
             return Ok(());
@@ -456,7 +456,7 @@ impl MemoryFileSystem {
         })
     }
 
-    /// Changes a file's content and stamps it. That it may be changed has been asked before.
+    /// Changes a file's content and sets its modification time. The caller has checked that the change is allowed.
     fn rewrite(&self, node: Node, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let now = self.stamp();
         let mut state = self.change()?;
@@ -634,14 +634,14 @@ impl FileSystem for MemoryFileSystem {
                 }
                 return Ok(());
             }
-            // The entry itself: another case of its name, or nothing to do.
+            // The target is the entry itself: its name changes in case, or there is nothing to do.
             (_, Some(target)) if target.cursor == source.cursor => {
                 if source.name == *new_name {
                     return Ok(());
                 }
             }
             (RenameFlags::NoReplace, Some(_)) => return Err(Error::Exists),
-            // POSIX: two names of one file stay as they are.
+            // POSIX: a rename between two names of one file leaves both.
             (_, Some(target)) if target.node == source.node => return Ok(()),
             (_, Some(target)) => {
                 let object = state.object(target.node)?;
@@ -795,7 +795,7 @@ impl FileSystem for MemoryFileSystem {
 
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
         done?;
-        // That it may be written was asked when it was planned.
+        // Whether the file may be written was checked when the write was planned.
         self.put(Node(plan.node), plan.offset, data)?;
         Ok(true)
     }

@@ -1,7 +1,9 @@
-//! A crowd: real threads on one volume, each of which knows what it wrote and finds it there, for as long as is asked.
+//! A crowd: real threads on one volume, each of which remembers what it wrote and checks that it is there, for as long
+//! as is asked.
 //!
-//! Where [`simulation`](crate::simulation) decides what every thread does next and so can repeat it, here the machine
-//! decides, at full speed and on a real device: this finds what only real memory, processors and queues do.
+//! In [`simulation`](crate::simulation) a seed decides what every thread does next, so a run can be repeated. Here the
+//! operating system decides, at full speed and on a real device: this finds errors that need real memory, processors
+//! and queues.
 
 mod own;
 mod shared;
@@ -18,27 +20,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use watch::Watched;
 
-/// Files that all threads write to, each in ranges of its own.
+/// The number of files that all threads write to, each in a range of its own.
 const SHARED: usize = 4;
-/// Directories that all threads make their files in.
+/// The number of directories in which all threads create their files.
 const DIRECTORIES: usize = 4;
 
-/// A crowd, and what it does.
+/// The parameters of a crowd.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// Threads.
+    /// The number of threads.
     pub threads: u32,
-    /// How long all of it lasts, checks not counted.
+    /// The total time of all rounds, without the checks.
     pub lasts: Duration,
-    /// After so long all stop, the volume is unmounted, checked and opened again, and everything is read.
+    /// The time of a round, after which all threads stop, the volume is unmounted, checked and opened again, and
+    /// everything is read.
     pub round: Duration,
-    /// Whether files' integrity is turned on and off meanwhile.
+    /// Whether the integrity of files is turned on and off meanwhile.
     pub toggles: bool,
-    /// What threads do depends on it; when they do it does not.
+    /// The seed that decides what threads do, but not when.
     pub seed: u64,
 }
 
-/// What all threads share.
+/// The volume with the directories and files that all threads share.
 #[derive(Clone, Copy)]
 struct SharedVolume<'s> {
     system: &'s dyn FileSystem,
@@ -47,11 +50,11 @@ struct SharedVolume<'s> {
     toggles: bool,
 }
 
-/// One thread: what it must find.
+/// The state of one thread, with the content that it must find.
 struct Member {
     number: u32,
     random: Random,
-    /// The number of its last write.
+    /// The number of the thread's last write.
     sequence: u32,
     shared: SharedFiles,
     own: OwnFiles,
@@ -73,7 +76,7 @@ impl Member {
         (self.number, self.sequence)
     }
 
-    /// Lives until `over`, and then lets go of what it has open.
+    /// Does random operations until `over`, then reads everything and gives back its nodes.
     fn live(&mut self, place: SharedVolume<'_>, over: &AtomicBool, watched: &Watched) -> Result<(), String> {
         while !over.load(Ordering::Relaxed) {
             match self.random.chance(50) {
@@ -97,7 +100,7 @@ fn told<T>(what: &str, outcome: platter_vfs::Result<T>) -> Result<T, String> {
     outcome.map_err(|error| format!("{what}: {error}"))
 }
 
-/// Something that a format may not have.
+/// The outcome of an operation that a format may not support: whether it is supported.
 fn optional(what: &str, outcome: platter_vfs::Result<()>) -> Result<bool, String> {
     match outcome {
         Err(Error::Unsupported { .. }) => Ok(false),
@@ -105,13 +108,13 @@ fn optional(what: &str, outcome: platter_vfs::Result<()>) -> Result<bool, String
     }
 }
 
-/// Lets a crowd loose on a volume that is made on the device. Returns how much it did.
+/// Runs a crowd on the volume on the device, which is opened in each round. Returns the number of operations done.
 ///
 /// # Errors
-/// The first thing that is not as it must be: wrong content, an error, damage.
+/// The first deviation: wrong content, an error, or damage.
 ///
 /// # Panics
-/// Aborts the process if a thread does not get on for two minutes, and says what each was doing.
+/// Aborts the process if a thread makes no progress for two minutes, after printing what each thread was doing.
 pub fn gather(crowd: &Crowd, format: &dyn Format, device: &Arc<dyn Device>) -> Result<u64, String> {
     let mut members: Vec<Member> = (0..crowd.threads).map(|number| Member::new(number, crowd)).collect();
     let system = told("open", format.open(device.clone(), OpenOptions::default()))?;
@@ -129,7 +132,7 @@ pub fn gather(crowd: &Crowd, format: &dyn Format, device: &Arc<dyn Device>) -> R
     Ok(done)
 }
 
-/// Makes what the threads share.
+/// Creates the directories and files that the threads share.
 fn set_up(system: &dyn FileSystem, crowd: &Crowd) -> Result<(), String> {
     for number in 0..DIRECTORIES {
         let name = Name::from(&*format!("directory {number}"));
@@ -187,7 +190,7 @@ fn one_round(
                 scope.spawn(move || {
                     let number = member.number;
                     let outcome = member.live(place, over, watched);
-                    // One that fails ends it for all.
+                    // A thread that fails ends the round for all.
                     over.fetch_or(outcome.is_err(), Ordering::Relaxed);
                     ended.fetch_add(1, Ordering::Relaxed);
                     outcome.map_err(|wrong| format!("thread {number}: {wrong}"))
@@ -213,7 +216,7 @@ fn one_round(
     Ok(watched.iter().map(Watched::done).sum())
 }
 
-/// Syncs everything again and again until all the others have ended.
+/// Syncs the whole volume again and again until all other threads have ended.
 fn sync_all(place: SharedVolume<'_>, ended: &AtomicU64, threads: u64) -> Result<(), String> {
     while ended.load(Ordering::Relaxed) < threads {
         told("sync of everything", place.system.sync_all())?;

@@ -1,17 +1,17 @@
-//! Files of one thread, in directories that all threads share.
+//! Operations on the files of one thread, in directories that all threads share.
 
 use super::slots::{self, SLOT};
 use super::watch::Watched;
 use super::{DIRECTORIES, Member, SharedVolume, optional, told};
 use platter_vfs::{Change, Cursor, Error, Integrity, Kind, Name, Node, RenameFlags, SyncScope};
 
-/// Files that a thread has at most.
+/// The most files of a thread.
 const FILES: usize = 6;
-/// Slots of a file, at most.
+/// The most slots of a file.
 const SLOTS: u64 = 3000;
-/// Slots that are written at once, at most.
+/// The most slots written at once.
 const LONGEST: u64 = 400;
-/// Entries that are read of a directory at once.
+/// The most entries read from a directory at once.
 const TOGETHER: usize = 100;
 
 /// A file of one thread.
@@ -19,16 +19,16 @@ struct Own {
     directory: usize,
     name: String,
     node: Node,
-    /// What its content says whose it is.
+    /// The file's number, which its slots contain.
     id: u64,
-    /// The number of the write that each slot holds, 0 for none.
+    /// The number of the write that each slot must hold, 0 for none.
     held: Vec<u32>,
 }
 
 /// The files of one thread.
 pub struct OwnFiles {
     thread: u32,
-    /// Files that were made.
+    /// The number of files created so far.
     made: u64,
     files: Vec<Own>,
 }
@@ -38,7 +38,7 @@ impl OwnFiles {
         OwnFiles { thread, made: 0, files: Vec::new() }
     }
 
-    /// Looks all up.
+    /// Looks up all files.
     pub fn find(&mut self, place: SharedVolume<'_>) -> Result<(), String> {
         for file in &mut self.files {
             let directory = place.directories[file.directory];
@@ -48,7 +48,7 @@ impl OwnFiles {
         Ok(())
     }
 
-    /// Gives back what [`OwnFiles::find`] looked up.
+    /// Forgets the nodes that [`OwnFiles::find`] looked up.
     pub fn let_go(&mut self, place: SharedVolume<'_>) {
         for file in &self.files {
             place.system.forget(file.node, 1);
@@ -65,7 +65,8 @@ impl OwnFiles {
         format!("thread {} file {}{long}", self.thread, self.made)
     }
 
-    /// Fails unless a directory lists the names that this thread has there, each once, and no other of this thread.
+    /// Fails unless a listing of a directory has each name of this thread in it exactly once, and no other name of this
+    /// thread.
     fn list(&self, place: SharedVolume<'_>, directory: usize) -> Result<(), String> {
         let start = format!("thread {} file", self.thread);
         let (mut entries, mut cursor, mut found) = (Vec::new(), Cursor::START, Vec::new());
@@ -111,7 +112,7 @@ impl Own {
 }
 
 impl Member {
-    /// One operation on files of its own.
+    /// Does one random operation on one of the thread's own files.
     pub(super) fn on_own(&mut self, place: SharedVolume<'_>, watched: &Watched) -> Result<(), String> {
         let count = self.own.files.len();
         if count == 0 || count < FILES && self.random.chance(10) {
@@ -217,7 +218,7 @@ impl Member {
         Ok(())
     }
 
-    /// Takes a file's name away, and reads it once more before it lets go of it.
+    /// Unlinks a file, and reads it once more before forgetting its node.
     fn unlink(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let file = self.own.files.swap_remove(which);
         told("unlink", place.system.unlink(place.directories[file.directory], &Name::from(&*file.name)))?;
@@ -226,7 +227,7 @@ impl Member {
         read
     }
 
-    /// Writes a stream beside the content, and reads it.
+    /// Writes a named stream of a file and reads it back.
     fn stream(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let write = self.next_write();
         let mut data = vec![0; ((1 + self.random.below(60)) * SLOT) as usize];
@@ -248,7 +249,7 @@ impl Member {
         }
     }
 
-    /// Gives a file another name, and takes its first one away.
+    /// Gives a file a second name and removes its first one.
     fn link(&mut self, place: SharedVolume<'_>, which: usize) -> Result<(), String> {
         let (to, new_name) = (self.random.below(DIRECTORIES as u64) as usize, self.own.new_name());
         let file = &mut self.own.files[which];

@@ -1,4 +1,5 @@
-//! Files that all threads write to at once, each in ranges of its own, which begin and end inside sectors.
+//! Operations on files that all threads write to at once, each in a range of its own that begins and ends inside
+//! sectors.
 
 use super::slots::{self, SLOT};
 use super::watch::Watched;
@@ -7,19 +8,19 @@ use platter_device::{Buffer, Completion, Kind as RequestKind, Queue, Request};
 use platter_vfs::{Error, Integrity, Plan, SyncScope};
 use std::ops::Range;
 
-/// Slots of a thread in each shared file: an odd number, so that ranges meet inside sectors.
+/// The number of slots of a thread in each shared file: odd, so that the ranges of two threads meet inside a sector.
 const SLOTS: u64 = 1021;
-/// Requests of a thread that are in flight together.
+/// The number of requests of a thread that are in flight together.
 const TOGETHER: usize = 4;
-/// Slots of a request, at most.
+/// The most slots of a request.
 const LONGEST: u64 = 160;
 
-/// Bytes of each shared file.
+/// The size of each shared file in bytes.
 pub fn size(threads: u32) -> u64 {
     (u64::from(threads) * SLOTS * SLOT).next_multiple_of(4096)
 }
 
-/// What one thread wrote to the shared files: the number of the write that each of its slots holds, 0 for none.
+/// What one thread wrote to the shared files: the number of the write that each of its slots must hold, 0 for none.
 pub struct SharedFiles {
     first: u64,
     held: [Vec<u32>; SHARED],
@@ -37,8 +38,8 @@ impl SharedFiles {
         self.first..self.first + SLOTS
     }
 
-    /// Fails unless these slots of a file, from slot `first` on, are what they must be: this thread's exactly, and of others
-    /// whatever they may have written there.
+    /// Fails unless the slots of a file in `data`, from slot `first` on, are right: this thread's slots hold exactly
+    /// what it wrote, and other threads' slots hold something that their thread wrote there.
     fn verify(&self, file: usize, first: u64, data: &[u8]) -> Result<(), String> {
         for (slot, index) in data.chunks_exact(SLOT as usize).zip(first..) {
             let written = slots::read(file as u64, index, slot)?;
@@ -68,7 +69,7 @@ impl SharedFiles {
         self.held[file][from..to].fill(sequence);
     }
 
-    /// Reads all that this thread wrote.
+    /// Reads and verifies all slots of this thread.
     pub fn read_all(&self, place: SharedVolume<'_>) -> Result<(), String> {
         for (file, node) in place.shared.into_iter().enumerate() {
             let mine = self.mine();
@@ -84,14 +85,14 @@ impl SharedFiles {
 }
 
 impl Member {
-    /// Slots of this thread's range.
+    /// A random part of this thread's range, in slots.
     fn some_of_mine(&mut self) -> Range<u64> {
         let length = 1 + self.random.below(LONGEST);
         let from = self.shared.first + self.random.below(SLOTS - length + 1);
         from..from + length
     }
 
-    /// One operation on a shared file.
+    /// Does one random operation on a shared file.
     pub(super) fn on_shared(&mut self, place: SharedVolume<'_>, watched: &Watched) -> Result<(), String> {
         let file = self.random.below(SHARED as u64) as usize;
         let (system, node) = (place.system, place.shared[file]);
@@ -141,7 +142,7 @@ impl Member {
         Ok(())
     }
 
-    /// Keeps a few planned requests in flight together, in ranges of this thread that do not meet.
+    /// Keeps a few planned requests in flight together, in parts of this thread's range that do not overlap.
     fn in_flight(&mut self, place: SharedVolume<'_>, file: usize) -> Result<(), String> {
         let system = place.system;
         let sector = u64::from(system.device().sectors().logical).max(512);
@@ -161,7 +162,7 @@ impl Member {
             };
             wrong = wrong.and(self.begin(place, file, flight, &mut *queue, &mut flights));
         }
-        // All of them, whatever is wrong with one: others wait for those that are planned.
+        // All requests are finished even after an error: other threads wait for planned ones.
         while queue.in_flight() > 0 {
             wrong = wrong.and(self.collect(place, file, &mut *queue, &mut flights));
         }
@@ -246,7 +247,7 @@ impl Member {
     }
 }
 
-/// A planned request on its way; with the number of a write.
+/// A planned request in flight; a write with its thread and number.
 struct Flight {
     range: Range<u64>,
     write: Option<(u32, u32)>,

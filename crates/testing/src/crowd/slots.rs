@@ -1,16 +1,17 @@
-//! Content that says what it is: each 64 bytes name their file, their place, who wrote them and when, and are sealed.
+//! Content that identifies itself: each slot of 64 bytes holds its file, its place, the thread and number of its write,
+//! and a checksum.
 //!
-//! A slot is smaller than a sector, so that writes of several threads meet inside one, and no slot lies in two sectors, so
-//! that a device that tears writes between sectors tears none.
+//! A slot is smaller than a sector, so that writes of several threads share sectors, and no slot crosses a sector
+//! boundary, so that a device that tears writes between sectors tears no slot.
 
-/// Bytes of a slot.
+/// The size of a slot in bytes.
 pub const SLOT: u64 = 64;
 
-/// What a slot says of itself: the number of the thread that wrote it, and of that thread's write. A slot of zeroes was
-/// never written, or was given back.
+/// The content of a slot: the number of the thread that wrote it, and of that thread's write. A slot of zeroes was
+/// never written, or was truncated or punched.
 pub type Written = Option<(u32, u32)>;
 
-/// Makes slots of a file from slot `first` on, as many as `data` has room for.
+/// Fills `data` with the slots of a file from slot `first` on.
 pub fn fill(file: u64, first: u64, (thread, sequence): (u32, u32), data: &mut [u8]) {
     for (slot, index) in data.chunks_exact_mut(SLOT as usize).zip(first..) {
         slot[0..8].copy_from_slice(&file.to_le_bytes());
@@ -24,17 +25,17 @@ pub fn fill(file: u64, first: u64, (thread, sequence): (u32, u32), data: &mut [u
     }
 }
 
-/// A number that depends on every byte (FNV-1a, 64 bits).
+/// A checksum of the bytes (FNV-1a, 64 bits).
 fn seal(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// What a slot of a file says of itself.
+/// Reads a slot of a file.
 ///
 /// # Errors
-/// What is wrong, if it is neither zero nor what [`fill`] makes for this file and place.
+/// A message, if the slot is neither zero nor what [`fill`] makes for this file and place.
 pub fn read(file: u64, index: u64, slot: &[u8]) -> Result<Written, String> {
     if slot.iter().all(|byte| *byte == 0) {
         return Ok(None);

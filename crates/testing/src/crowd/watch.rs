@@ -1,39 +1,39 @@
-//! Whether everybody gets on.
+//! Watches that all threads make progress.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// After so long without an operation of its own, a thread hangs.
+/// A thread that completes no operation for this long counts as hanging.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// What a thread is seen to do.
+/// The progress of a thread.
 #[derive(Default)]
 pub struct Watched {
     done: AtomicU64,
-    /// The operation that is under way.
+    /// The operation in progress.
     at: Mutex<String>,
 }
 
 impl Watched {
-    /// An operation has ended.
+    /// Notes that an operation has ended.
     pub fn did_one(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many have.
+    /// The number of operations that have ended.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// An operation begins.
+    /// Notes that the operation `what` begins.
     pub fn begins(&self, what: String) {
         *self.at.lock().unwrap_or_else(|held| held.into_inner()) = what;
     }
 }
 
-/// Looks after threads until all have ended, and calls `tick` ten times a second. If one hangs, all of them are told of and the
-/// process is aborted: there is no other way to end a thread that waits for ever.
+/// Watches threads until all have ended, and calls `tick` ten times a second. If a thread hangs, prints what each is
+/// doing and aborts the process: there is no other way to end a thread that waits for ever.
 pub fn until(threads: &[Watched], ended: &AtomicU64, mut tick: impl FnMut()) {
     let mut seen: Vec<(u64, Instant)> = threads.iter().map(|_| (0, Instant::now())).collect();
     let mut all_ended = 0;

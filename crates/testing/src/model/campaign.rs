@@ -1,12 +1,12 @@
-//! What campaigns, the long runs of the tests, have in common.
+//! Helpers for campaigns, the long runs of the tests.
 
 use platter_vfs::CheckReport;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The seed of a campaign: `PLATTER_SEED`, or 8664. Printed, so that a failure can be had again.
+/// The seed of a campaign: `PLATTER_SEED`, or 8664. It is printed, so that a failure can be repeated.
 ///
 /// # Panics
-/// If `PLATTER_SEED` is no number.
+/// If `PLATTER_SEED` is not a number.
 pub fn seed() -> u64 {
     let seed =
         std::env::var("PLATTER_SEED").map_or(8664, |seed| seed.parse().expect("PLATTER_SEED is a number"));
@@ -14,12 +14,13 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// The findings of a check, a line each.
+/// The findings of a check, one per line.
 pub fn told(report: &CheckReport) -> String {
     report.findings.iter().map(|finding| format!("  {finding}\n")).collect()
 }
 
-/// What of a volume's files is not as it was, but for those whose paths begin with something in `hit`: a line each.
+/// The files of a volume that were changed or lost, one message each, without those whose paths begin with a string in
+/// `hit`.
 pub fn losses(
     before: &BTreeMap<String, Vec<u8>>,
     after: &BTreeMap<String, Vec<u8>>,
@@ -34,7 +35,8 @@ pub fn losses(
     .collect()
 }
 
-/// A million operations: 10,000 at a time on each of the volumes in turn. `run` gets a volume, a seed and a count.
+/// Runs a million operations, 10,000 at a time on each of the volumes by rotation. `run` gets a volume, a seed and a
+/// count.
 pub fn million<V: Copy>(volumes: &[V], run: impl Fn(V, u64, usize)) {
     const COUNT: usize = 10_000;
     let seed = seed();

@@ -1,11 +1,11 @@
-//! Time that a test moves.
+//! A clock that a test advances.
 
 use platter_device::{Device, Operation, Queue, Result, Sectors};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A clock that stands still until it is moved. Clones show the same time.
+/// A clock that stands still until it is advanced. Clones show the same time.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<AtomicU64>);
 
@@ -15,25 +15,25 @@ impl Clock {
         Clock(Arc::new(AtomicU64::new(start.as_nanos() as u64)))
     }
 
-    /// What it shows.
+    /// The present time.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.0.load(Ordering::Relaxed))
     }
 
-    /// Moves it on.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
     }
 }
 
-/// A device that tells a [`Clock`]'s time and is otherwise the one it wraps.
+/// A device that takes its time from a [`Clock`] and passes everything else on.
 pub struct ClockedDevice {
     inner: Arc<dyn Device>,
     clock: Clock,
 }
 
 impl ClockedDevice {
-    /// `inner`, telling `clock`'s time.
+    /// Wraps `inner` with the time of `clock`.
     pub fn new(inner: Arc<dyn Device>, clock: Clock) -> ClockedDevice {
         ClockedDevice { inner, clock }
     }

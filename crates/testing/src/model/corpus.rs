@@ -1,10 +1,10 @@
-//! A fuzzer's corpus and mutations of it, on stable Rust.
+//! Replays a fuzzer's corpus, and mutations of it, on stable Rust.
 
 use super::Random;
 use std::path::Path;
 
-/// Changes some bytes: flips, values that mean something in many formats, noise of up to `noise` bytes, copies of up to
-/// `copied`.
+/// Changes some bytes: single bits, values with a meaning in many formats, noise of up to `noise` bytes, and copies of
+/// up to `copied` bytes.
 fn mutate(input: &mut [u8], random: &mut Random, noise: usize, copied: usize) {
     let below = |random: &mut Random, bound: usize| random.below(bound.max(1) as u64) as usize;
     for _ in 0..=below(random, 8) {
@@ -27,10 +27,10 @@ fn mutate(input: &mut [u8], random: &mut Random, noise: usize, copied: usize) {
     }
 }
 
-/// Runs a fuzz target on every input in a folder, and on so many mutations of them.
+/// Runs a fuzz target on every input in a folder, and on `mutations` mutated ones.
 ///
 /// # Panics
-/// If the folder is empty, and as the target does.
+/// If the folder is empty, or the target panics.
 pub fn replay(folder: &Path, run: fn(&[u8]), mutations: u64) {
     let mut corpus: Vec<_> = std::fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))

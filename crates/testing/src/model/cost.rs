@@ -1,13 +1,14 @@
-//! What reading and overwriting must cost with any format that keeps content where it is.
+//! Tests of the cost of reading and overwriting, for formats that overwrite content in place.
 
 use super::counted::{Counted, counts};
 use platter_device::Buffer;
 use platter_vfs::{Format, Node, Plan, SyncScope};
 
-/// An aligned overwrite is one write to the device, and durable with a flush and nothing else: only a time has changed.
+/// Asserts that an aligned overwrite is one write to the device, and that a sync then is one flush and nothing else:
+/// only a time has changed.
 ///
 /// # Panics
-/// If it is not.
+/// If it costs anything else.
 pub fn overwrite(format: &dyn Format) {
     let counted = Counted::new(format);
     let node = counted.file(1 << 20);
@@ -18,10 +19,10 @@ pub fn overwrite(format: &dyn Format) {
     assert_eq!(counts(&seen), (0, 0, 0, 0, 1));
 }
 
-/// A read of what lies together is one read from the device.
+/// Asserts that a read of a contiguous range is one read from the device.
 ///
 /// # Panics
-/// If it is not.
+/// If it costs anything else.
 pub fn read(format: &dyn Format) {
     let counted = Counted::new(format);
     let node = counted.file(4 << 20);
@@ -32,14 +33,14 @@ pub fn read(format: &dyn Format) {
     assert_eq!(counts(&seen), (1, 1 << 20, 0, 0, 0));
 }
 
-/// Both halves of reads and overwrites of a file, with one plan and one buffer.
+/// Measures both halves of planned reads and overwrites of a file, with one plan and one buffer.
 pub struct Planned {
     counted: Counted,
     node: Node,
     size: u64,
 }
 
-/// What a thread of [`Planned`] uses again and again.
+/// The plan and the buffer that a thread of [`Planned`] reuses.
 pub struct Hand {
     plan: Plan,
     buffer: Buffer,
@@ -52,20 +53,20 @@ impl Default for Hand {
 }
 
 impl Planned {
-    /// A file of this size on a new volume.
+    /// Creates a file of this size on a new volume.
     ///
     /// # Panics
-    /// If the volume does not take it.
+    /// If the file cannot be written.
     pub fn new(format: &dyn Format, size: u64) -> Planned {
         let counted = Counted::new(format);
         let node = counted.file(size);
         Planned { counted, node, size }
     }
 
-    /// Plans and finishes a transfer of 4 KiB, without the device.
+    /// Plans and finishes a transfer of 4 KiB, without any transfer of the device.
     ///
     /// # Panics
-    /// If it is not one piece, or asks for a sync.
+    /// If the plan has more than one segment, or the write needs a sync.
     pub fn once(&self, write: bool, block: u64, hand: &mut Hand) {
         let (volume, Hand { plan, buffer }) = (&self.counted.volume, hand);
         let offset = block * 4096 % self.size;
@@ -80,11 +81,11 @@ impl Planned {
         }
     }
 
-    /// Prints what a planned read or overwrite costs in time, with as many threads on one file. Batches are timed one
-    /// by one, and the least and the median are told, so that whatever else the machine does matters little.
+    /// Prints the time of a planned read or overwrite, with this many threads on one file. Batches are timed one by
+    /// one, and the least and the median are printed, so that other load on the machine has little effect.
     ///
     /// # Panics
-    /// As [`Planned::once`].
+    /// Like [`Planned::once`].
     pub fn tell_nanoseconds(&self, threads: u64, write: bool) {
         const BATCHES: usize = 200;
         const ROUNDS: u64 = 5_000;

@@ -1,22 +1,22 @@
-//! What I/O costs, in counts of what a device is asked.
+//! Counts the transfers that operations on a volume cause on its device.
 
 use platter_device::{MemoryDevice, Recorder, Sectors, Traffic};
 use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
-/// A volume whose device counts.
+/// A volume on a device that counts its transfers.
 pub struct Counted {
-    /// The device.
+    /// The counting device.
     pub recorder: Arc<Recorder>,
     /// The volume.
     pub volume: Arc<dyn FileSystem>,
 }
 
 impl Counted {
-    /// A new volume of 512 MiB in clusters of 4 KiB.
+    /// Makes a volume of 512 MiB with clusters of 4 KiB.
     ///
     /// # Panics
-    /// If the format cannot have such a volume.
+    /// If the format cannot make such a volume.
     pub fn new(format: &dyn Format) -> Counted {
         let device = MemoryDevice::new(512 << 20, Sectors::SMALL);
         let options = FormatOptions { cluster: Some(4096), ..FormatOptions::default() };
@@ -26,10 +26,10 @@ impl Counted {
         Counted { recorder, volume }
     }
 
-    /// A file of this size, written and on disk.
+    /// Creates a file of this size, writes all of it and syncs.
     ///
     /// # Panics
-    /// If the volume does not take it, or has one.
+    /// If the file cannot be written, or exists already.
     pub fn file(&self, size: u64) -> Node {
         let node = self.volume.create(Node::ROOT, &"file".into(), Kind::File).expect("a new file");
         self.volume.write(node, 0, &vec![1; size as usize]).expect("room");
@@ -37,7 +37,7 @@ impl Counted {
         node
     }
 
-    /// What the device sees of this.
+    /// Returns the traffic of the device while `what` runs.
     pub fn seen(&self, what: impl FnOnce()) -> Traffic {
         let before = self.recorder.traffic();
         what();
@@ -45,7 +45,7 @@ impl Counted {
     }
 }
 
-/// (reads, bytes read, writes, bytes written, flushes)
+/// The traffic as (reads, bytes read, writes, bytes written, flushes).
 pub fn counts(traffic: &Traffic) -> (u64, u64, u64, u64, u64) {
     (traffic.read.count, traffic.read.bytes, traffic.write.count, traffic.write.bytes, traffic.flushes)
 }

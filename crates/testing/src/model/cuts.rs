@@ -1,4 +1,4 @@
-//! A recorded run of which the power is cut again and again, for formats that a check puts right.
+//! Power cuts at many moments of a recorded run, for formats that need a repair after a power cut.
 
 use super::power::{MakeOn, Moment, Promise, promised, record, verify_interrupted_repair, verify_repair};
 use super::{Random, Shape};
@@ -6,12 +6,12 @@ use platter_device::{Device, Log, Survivors};
 use platter_vfs::Format;
 use std::sync::Arc;
 
-/// Of how many cuts one is judged by others too.
+/// One in this many cuts is also judged by other programs.
 const JUDGED: usize = 997;
-/// Of how many cuts one is followed by a cut at each write of the repair.
+/// One in this many cuts is followed by a cut at each write of the repair.
 const INTERRUPTED: usize = 61;
 
-/// A run, and what its cuts left.
+/// A recorded run, and the counts of its power cuts.
 pub struct Cuts<'a> {
     states: Vec<Moment>,
     cutter: Cutter<'a>,
@@ -28,11 +28,12 @@ struct Cutter<'a> {
 }
 
 impl<'a> Cuts<'a> {
-    /// Records a run of so many operations; `what` names it, `judge` says what others think of a device.
+    /// Records a run of `count` operations; `what` names it in messages, and `judge` asks other programs about a
+    /// device.
     ///
     /// # Panics
     /// If the volume and the reference differ.
-    #[allow(clippy::too_many_arguments)] // Each is another part of what a run is.
+    #[allow(clippy::too_many_arguments)] // All of them describe the run.
     pub fn new(
         what: &str,
         format: &'a dyn Format,
@@ -48,15 +49,15 @@ impl<'a> Cuts<'a> {
         Cuts { states, cutter: Cutter { what, format, judge, seed, log, cuts: 0, in_repairs: 0 } }
     }
 
-    /// Which operation ran when write `k` was to come.
+    /// The number of the operation that ran when write `k` was made.
     fn during(&self, k: usize) -> usize {
         self.states.iter().position(|state| state.writes > k).unwrap_or(self.states.len())
     }
 
-    /// Cuts at each `step`-th write, each time with five choices of what survives.
+    /// Cuts the power at each `step`-th write, each time with five choices of the surviving writes.
     ///
     /// # Panics
-    /// If something that was synced is lost, or a repair leaves something to find.
+    /// If synced content is lost, or a check finds something after the repair.
     pub fn at_writes(&mut self, step: usize) {
         let mut random = Random::new(self.cutter.seed);
         let mut known = (usize::MAX, Vec::new());
@@ -73,10 +74,10 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// Cuts at so many writes picked at random.
+    /// Cuts the power at `points` writes chosen at random.
     ///
     /// # Panics
-    /// As [`Cuts::at_writes`].
+    /// Like [`Cuts::at_writes`].
     pub fn at_random(&mut self, points: usize) {
         let mut random = Random::new(self.cutter.seed ^ 0xC075);
         for _ in 0..points {
@@ -87,24 +88,24 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// How many writes the device saw.
+    /// The number of writes of the run.
     pub fn writes(&self) -> usize {
         self.cutter.log.writes()
     }
 
-    /// How often the power was cut.
+    /// The number of power cuts.
     pub fn count(&self) -> usize {
         self.cutter.cuts
     }
 
-    /// How often it was cut in repairs.
+    /// The number of power cuts during repairs.
     pub fn in_repairs(&self) -> usize {
         self.cutter.in_repairs
     }
 }
 
 impl Cutter<'_> {
-    /// Cuts the power at a write, and sees what is left.
+    /// Cuts the power at a write, and judges the device.
     fn cut(&mut self, k: usize, during: usize, survivors: Survivors, promised: &[Promise<'_>]) {
         let what = format!("{}: cut at write {k} in operation {during}, {survivors:?}", self.what);
         let device: Arc<dyn Device> = Arc::new(self.log.cut(k, survivors));

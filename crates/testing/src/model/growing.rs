@@ -1,19 +1,19 @@
-//! What it costs that there is more of something, in counts of what a device is asked: twice as many extents, holes or
-//! names cost at most twice as much, and a little for the depth of trees.
+//! Tests of how costs grow, in counts of transfers: twice as many extents, holes or names may cost at most twice as
+//! much, and a little for the depth of trees.
 
 use super::counted::{Counted, counts};
 use platter_vfs::{CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent};
 
-/// Bytes of a cluster of [`Counted`].
+/// The cluster size of [`Counted`] in bytes.
 const CLUSTER: u64 = 4096;
 
-/// What is done with so many of something.
+/// A sequence of steps with a given number of extents, holes or names.
 type Act = fn(&mut Steps<'_>, u64);
 
-/// What was asked of the device: transfers, and bytes.
+/// The cost of a step: the number of transfers, and their bytes.
 type Cost = (u64, u64);
 
-/// A volume on which what is done is counted.
+/// A volume on which the cost of each step is recorded.
 struct Steps<'f> {
     format: &'f dyn Format,
     counted: Counted,
@@ -31,7 +31,8 @@ impl Steps<'_> {
         self.costs.push((what, (reads + writes, read + written)));
     }
 
-    /// Unmounts. What a format puts off until then, such as what is in its log already, counts as a cost of the last step.
+    /// Unmounts. The work that a format defers until then, such as writing metadata that is in its log, counts as part
+    /// of the last step.
     fn close(&mut self) {
         let volume = self.counted.volume.clone();
         let seen = self.counted.seen(|| volume.unmount().expect("a device that does not fail"));
@@ -41,7 +42,7 @@ impl Steps<'_> {
         *bytes += read + written;
     }
 
-    /// Unmounts, checks and opens again.
+    /// Unmounts, checks (which is counted as a step) and opens again.
     fn again(&mut self) {
         self.close();
         let recorder = self.counted.recorder.clone();
@@ -64,7 +65,7 @@ fn create(volume: &dyn FileSystem, name: &str) -> Node {
     volume.create(Node::ROOT, &Name::from(name), Kind::File).expect("a new file")
 }
 
-/// A file in so many extents, each of one cluster.
+/// Steps with a file of `count` extents of one cluster each.
 fn extents(steps: &mut Steps<'_>, count: u64) {
     steps.step("write in turns", |volume| {
         let files = [create(volume, "one"), create(volume, "other")];
@@ -92,7 +93,7 @@ fn extents(steps: &mut Steps<'_>, count: u64) {
     });
 }
 
-/// A file with so many holes of one cluster.
+/// Steps with a file of `count` holes of one cluster each.
 fn holes(steps: &mut Steps<'_>, count: u64) {
     steps.step("write with holes", |volume| {
         let node = create(volume, "holes");
@@ -118,7 +119,7 @@ fn holes(steps: &mut Steps<'_>, count: u64) {
     });
 }
 
-/// A directory with so many names.
+/// Steps with a directory of `count` names.
 fn names(steps: &mut Steps<'_>, count: u64) {
     let name = |number: u64| Name::from(format!("name {number}").as_str());
     let each = |volume: &dyn FileSystem, act: &dyn Fn(&dyn FileSystem, Node, &Name)| {
@@ -161,19 +162,19 @@ fn costs(format: &dyn Format, of: Act, count: u64) -> Vec<(&'static str, Cost)> 
     steps.costs
 }
 
-/// Twice as much costs at most a little more than twice as much, whatever is done with it.
+/// Asserts that twice as many extents, names or holes cost at most a little more than twice as much in each step.
 ///
 /// # Panics
-/// If it costs more.
+/// If a step costs more.
 pub fn twice(format: &dyn Format) {
-    /// Transfers and bytes that something costs however little there is.
+    /// The transfers and bytes that a step may cost however small the number is.
     const ALWAYS: Cost = (64, 1 << 20);
     let sparse = Counted::new(format).volume.capabilities().sparse;
     let kinds: [(&str, Act); 3] = [("extents", extents), ("names", names), ("holes", holes)];
     for (kind, of) in kinds.into_iter().take(if sparse { 3 } else { 2 }) {
         let (few, many) = (costs(format, of, 4_000), costs(format, of, 8_000));
         for ((what, few), (_, many)) in few.into_iter().zip(many) {
-            // And an eighth, for the logarithm.
+            // An eighth more, for the logarithmic depth of trees.
             let most = |few: u64, always: u64| few * 9 / 4 + always;
             assert!(
                 many.0 <= most(few.0, ALWAYS.0) && many.1 <= most(few.1, ALWAYS.1),

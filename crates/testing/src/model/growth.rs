@@ -1,10 +1,10 @@
-//! Growth: on a small volume, nearly full and what is free of it in single clusters, everything that a file and a
-//! directory have grows until it is refused, and shrinks again: names, links, streams, attributes, content in the record
-//! and out of it, extents, holes, depth.
+//! Growth: on a small volume that is nearly full, with its free space in single clusters, everything that a file and a
+//! directory can have grows until it is refused, and shrinks again: names, links, streams, attributes, content inside
+//! and outside the record, extents, holes, depth.
 //!
-//! What does not fit must be refused when it is asked for: a sync that has no room for what was taken before is a
-//! failure, as is damage after an unmount, or anything that the reference has otherwise. So is more memory than a volume may
-//! take, and work that grows with what there is.
+//! An operation that does not fit must be refused at once. It is a failure if a sync has no room for accepted changes,
+//! if an unmounted volume is damaged, or if anything differs from the reference. It is also a failure if the volume
+//! takes more memory than it may, or if the cost of an operation grows with the amount of data.
 
 use super::operation::{HANDLES, Operation, Text};
 use super::random::Random;
@@ -13,19 +13,19 @@ use platter_vfs::{Capabilities, Kind, RenameFlags, SyncScope};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Operations of a stream: more of them than a file has limits.
+/// The number of operations of a stream: enough for a file to reach each of its limits.
 pub const RUN: usize = 5_000;
 
-/// Places that hold what: the file that fills the volume, directories, files, streams.
+/// The handles of the file that fills the volume (`BALLAST`), of directories, of files and of streams.
 const BALLAST: u16 = 1;
 const DIRECTORIES: std::ops::Range<u16> = 2..8;
 const FILES: std::ops::Range<u16> = 8..36;
 const STREAMS: std::ops::Range<u16> = 36..HANDLES;
 
-/// Pairs of clusters of which one is given back, at the beginning.
+/// The number of pairs of clusters of which one is freed at the beginning, to fragment the free space.
 const PAIRS: u64 = 150;
 
-/// Bytes that files reach to.
+/// The offset in bytes up to which files are written.
 const REACH: u64 = 4 << 20;
 
 struct Growth {
@@ -46,12 +46,12 @@ impl Growth {
         if self.random.chance(20) { 0 } else { self.place(&DIRECTORIES) }
     }
 
-    /// What the next operation is about: mostly a file, and in one case of ten a directory.
+    /// A handle for the next operation: mostly a file, and in one case of ten a directory.
     fn owner(&mut self) -> u16 {
         if self.random.chance(10) { self.place(&DIRECTORIES) } else { self.few(&FILES) }
     }
 
-    /// One of a few places more often than others, so that some grow to their limits.
+    /// A handle of the range, preferring the first four, so that some nodes grow to their limits.
     fn few(&mut self, of: &std::ops::Range<u16>) -> u16 {
         match self.random.chance(70) {
             true => of.start + self.random.below(4) as u16,
@@ -59,7 +59,7 @@ impl Growth {
         }
     }
 
-    /// A name that is new; a quarter of them are as long as names are.
+    /// A new name; a quarter of the names are as long as possible.
     fn name(&mut self) -> Text {
         self.names += 1;
         let length = match self.random.below(4) {
@@ -70,13 +70,13 @@ impl Growth {
         named(&format!("{}{}", self.names, "n".repeat(length)))
     }
 
-    /// A name of one of so many.
+    /// One of `count` names.
     fn one_of(&mut self, count: u64) -> String {
         let number = self.random.below(count);
         format!("{number}{}", "s".repeat((number % 5 * 40) as usize))
     }
 
-    /// Content that is taken as a whole or not at all: in one cluster, or whole ones.
+    /// A write that is accepted as a whole or not at all: inside one cluster, or of whole clusters.
     fn write(&mut self, node: u16, reach: u64) -> Operation {
         let seed = self.random.number() as u32;
         let cluster = self.cluster;
@@ -195,7 +195,7 @@ impl Growth {
         }
     }
 
-    /// Takes all but so many bytes that are free, and breaks some of what is left into single clusters.
+    /// Fills the volume but for `leave` bytes, and fragments some of the free space into single clusters.
     fn begin(&mut self, free: u64, leave: u64) {
         let made = |name: &str, into| {
             let name = named(name);
@@ -211,7 +211,7 @@ impl Growth {
             }
         }
         self.operations.push(made("ballast", BALLAST));
-        // In pieces: where free space is nearly gone some are refused.
+        // In pieces, because some are refused when free space is nearly exhausted.
         let mut at = 0;
         let most = free.saturating_sub(leave);
         let piece = (most / 16).next_multiple_of(1 << 16).max(1 << 16);
@@ -234,7 +234,7 @@ impl Growth {
 
     fn go_on(&mut self, count: usize) {
         for number in 0..count {
-            // Mostly growing, and then some that shrinks.
+            // Three phases of growing are followed by one of shrinking.
             let is_shrinking = number / 400 % 4 == 3;
             let operation = match self.random.below(1000) {
                 0..8 => Operation::SyncAll,
@@ -253,21 +253,22 @@ impl Growth {
     }
 }
 
-/// What something takes of memory.
+/// The memory that some work takes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// Bytes at once, at most.
+    /// The most bytes allocated at once.
     pub most: u64,
-    /// Bytes that are left of them when it is over.
+    /// The bytes still allocated at the end, less those at the beginning.
     pub left: i64,
-    /// Bytes altogether.
+    /// All bytes allocated, whether freed again or not.
     pub total: u64,
 }
 
-/// Carries something out, and says what that takes of memory.
+/// Runs a function and measures the memory that it takes.
 pub type Scale = fn(&mut dyn FnMut()) -> Memory;
 
-/// A [`Scale`] of the crate `allocation_counter`, which a test binary must have itself, as it replaces the allocator.
+/// A [`Scale`] by the crate `allocation_counter`, on which the test binary itself must depend, because the crate
+/// replaces the allocator.
 #[macro_export]
 macro_rules! scale {
     () => {
@@ -279,16 +280,16 @@ macro_rules! scale {
     };
 }
 
-/// Transfers that an operation may cost which is refused for want of space, on average: those of a small commit.
+/// The most transfers, on average, of an operation that is refused for want of space: those of a small commit.
 const MOST_OF_A_REFUSAL: u64 = 100;
 
-/// So many refusals more are paid for: the first of a stream commit what had waited for that anyway.
+/// The allowance for the refusals of a stream, in refusals: the first ones commit changes that were waiting anyway.
 const PAID: u64 = 10;
 
-/// Bytes of memory that a volume may take.
+/// The most bytes of memory that a volume may take.
 const MOST_MEMORY: u64 = 256 << 20;
 
-/// What the operations of a half of a stream cost together.
+/// The cost of all operations of one half of a stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     transfers: u64,
@@ -296,16 +297,16 @@ struct Work {
     allocated: u64,
 }
 
-/// Watches what a stream costs.
+/// Measures the cost of a stream.
 struct Watch {
     scale: Scale,
     count: usize,
     done: usize,
-    /// Bytes that are held.
+    /// The bytes allocated at present.
     held: i64,
     most: u64,
     halves: [Work; 2],
-    /// Operations that were refused for want of space, and what they cost.
+    /// The number of operations refused for want of space, and their cost.
     refused: u64,
     refusals: Work,
 }
@@ -319,17 +320,18 @@ impl Watch {
         self.held += memory.left;
         let stored = runner.stored();
         self.most = self.most.max(now.saturating_sub(stored));
-        // While a vector of the reference moves to one twice as large, both are held.
+        // While a vector of the reference is reallocated to twice its size, both are allocated.
         if now > MOST_MEMORY + stored * 2 {
             return Err(format!(
                 "{operation:?}: {now} bytes of memory, {stored} of them of device and reference"
             ));
         }
-        // Whoever compares everything, or opens the volume again, looks at all there is.
+        // Comparing everything and opening the volume again cost more the more there is, so they are not counted.
         if !matches!(operation, Operation::Compare | Operation::Remount) {
             let after = runner.spent();
-            // Before a volume refuses something it may commit, to bring what was given up: that is told apart, or a stream
-            // that fills the volume in its second half would seem to cost ever more.
+            // A volume may commit before it refuses an operation, to make freed clusters available. These costs are
+            // counted separately: otherwise a stream that fills the volume in its second half would seem to become more
+            // expensive.
             let is_refused = runner.refused_for_space() > refused;
             self.refused += u64::from(is_refused);
             let work = match is_refused {
@@ -341,12 +343,12 @@ impl Watch {
             work.allocated += memory.total;
         }
         self.done += 1;
-        // A short one says little of how its costs grow.
+        // A short stream says little about how costs grow.
         if self.done == self.count && self.count >= RUN { self.compare() } else { Ok(()) }
     }
 
-    /// The second half of a stream costs about as much as the first. If what an operation costs grew as what there is,
-    /// it would cost three times as much.
+    /// Fails unless the second half of a stream costs about as much as the first. If the cost of an operation were
+    /// proportional to the amount of data, the second half would cost three times as much.
     fn compare(&self) -> Result<(), Difference> {
         let [first, second] = self.halves;
         let (refused, refusals) = (self.refused, self.refusals);
@@ -365,12 +367,12 @@ impl Watch {
     }
 }
 
-/// Lets everything grow, in so many operations, on a volume of which so many bytes are left free at first. What it takes is
-/// weighed by `scale`; of a stream that fails a smaller one is looked for with so many attempts.
+/// Lets everything grow, in `count` operations, on a volume with `leave` bytes free at first. `scale` measures the
+/// memory. If the stream fails, a smaller one that fails too is searched for in up to `attempts` runs.
 ///
 /// # Panics
-/// If the volume and the reference differ, something that was taken cannot be stored, the volume is damaged, or it costs
-/// more than it may: with the smallest stream found that shows it.
+/// If the volume and the reference differ, an accepted change cannot be stored, the volume is damaged, or a cost is
+/// above its limit: with the smallest failing stream that was found.
 pub fn grow(seed: u64, count: usize, leave: u64, attempts: usize, scale: Scale, make: Make<'_>) {
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let system = make(&clock).open().unwrap_or_else(|error| panic!("the volume does not open: {error}"));
@@ -405,15 +407,15 @@ pub fn grow(seed: u64, count: usize, leave: u64, attempts: usize, scale: Scale, 
 /// One stream of a campaign.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Its seed.
+    /// The seed of the stream.
     pub seed: u64,
-    /// Operations.
+    /// The number of operations.
     pub count: usize,
-    /// How often a smaller stream is looked for if it fails. Each time may take a second.
+    /// The most runs in search of a smaller stream if this one fails. Each may take a second.
     pub attempts: usize,
 }
 
-/// The slice of the campaign that every run of the tests has: so many operations on each of these volumes.
+/// The part of the campaign that is in every run of the tests: `count` operations on each of these volumes.
 pub fn grow_all<V: Copy>(volumes: &[V], count: usize, run: impl Fn(V, Part)) {
     let seed = super::seed();
     for (number, &volume) in volumes.iter().enumerate() {
@@ -421,12 +423,12 @@ pub fn grow_all<V: Copy>(volumes: &[V], count: usize, run: impl Fn(V, Part)) {
     }
 }
 
-/// The campaign: 200,000 operations on each of these volumes, in streams of 5,000. `PLATTER_PART=i/n` carries out the
-/// streams i, i + n, i + 2n and so on. What fails is told with how to carry that stream out alone, which also looks for a
-/// smaller one, and the others go on.
+/// The campaign: 200,000 operations on each of these volumes, in streams of 5,000. `PLATTER_PART=i/n` runs only the
+/// streams i, i + n, i + 2n and so on. For a stream that fails, the settings that run it alone, with a search for a
+/// smaller one, are printed, and the others go on.
 ///
 /// # Panics
-/// If any failed, or `PLATTER_PART` is no such thing.
+/// If a stream failed, or `PLATTER_PART` is not of that form.
 pub fn grow_long<V: Copy + std::fmt::Debug>(volumes: &[V], run: impl Fn(V, Part)) {
     const OPERATIONS: usize = 200_000;
     let seed = super::seed();
