@@ -1,24 +1,24 @@
-//! Images as files, for the programs of others that judge them.
+//! Image files for the other programs that judge volumes.
 
 use platter_device::Device;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A file that holds an image while it is judged.
+/// A temporary image file, removed when this is dropped.
 pub struct ImageFile {
     path: String,
 }
 
-/// Bytes looked at at once.
+/// The number of bytes examined at once.
 const PIECE: usize = 64 << 10;
-/// What is left out. Compared as a whole: images of gigabytes are looked at again and again.
+/// A piece of zeroes, to find pieces that need not be written. Comparing whole pieces is fast, for images of gigabytes.
 static ZEROES: [u8; PIECE] = [0; PIECE];
 
 impl ImageFile {
-    /// A file of this many bytes, all zero.
+    /// Makes an image file of this many bytes, all zero.
     ///
     /// # Panics
-    /// If the temporary directory does not take it, as all of this does.
+    /// If the file cannot be made in the temporary directory; the other functions here panic likewise.
     pub fn empty(length: u64) -> ImageFile {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -29,7 +29,7 @@ impl ImageFile {
         ImageFile { path }
     }
 
-    /// A file of these bytes. Zeroes are left out as holes.
+    /// Makes an image file of these bytes, with holes for pieces of zeroes.
     pub fn new(image: &[u8]) -> ImageFile {
         let file = ImageFile::empty(image.len() as u64);
         let pieces = image.chunks(PIECE);
@@ -37,7 +37,7 @@ impl ImageFile {
         file
     }
 
-    /// A file of what a device holds. Zeroes are left out as holes.
+    /// Makes an image file of a device's content, with holes for pieces of zeroes.
     pub fn of(device: &dyn Device) -> ImageFile {
         let file = ImageFile::empty(device.len());
         let mut buffer = vec![0; 16 * PIECE];
@@ -60,12 +60,12 @@ impl ImageFile {
         }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What it holds now.
+    /// The present content of the file.
     pub fn bytes(&self) -> Vec<u8> {
         std::fs::read(&self.path).expect("the image is there")
     }

@@ -1,4 +1,4 @@
-//! What programs of others say of a volume, and what they and we read from it.
+//! Judging a volume by other programs: running them, and comparing what they read from it with what Platter reads.
 
 use super::{Operation, Runner};
 use platter_vfs::{Attributes, Cursor, Extent, FileSystem, Kind, Node, Place};
@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::UNIX_EPOCH;
 
-/// Programs of others. One that is missing fails the test.
+/// A group of other programs. A missing program fails the test.
 pub struct Programs {
-    /// The packages that have them.
+    /// The packages that contain them.
     pub from: &'static str,
-    /// What their environment has besides a language and a time zone.
+    /// Their environment variables, besides those for language and time zone.
     pub environment: &'static [(&'static str, &'static str)],
 }
 
@@ -26,10 +26,10 @@ impl Programs {
             .unwrap_or_else(|error| panic!("{program} (from {}) cannot be run: {error}", self.from))
     }
 
-    /// How a program ended, and everything that it printed.
+    /// Runs a program; returns its exit status and everything that it printed.
     ///
     /// # Panics
-    /// If it cannot be run.
+    /// If the program cannot be run.
     pub fn ask(&self, program: &str, arguments: &[&str]) -> (ExitStatus, String) {
         let output = self.output(program, arguments);
         let [printed, complaints] =
@@ -37,10 +37,10 @@ impl Programs {
         (output.status, printed + &complaints)
     }
 
-    /// What a program printed that must succeed, but for its complaints.
+    /// Runs a program that must succeed; returns what it printed on standard output.
     ///
     /// # Panics
-    /// If it cannot be run, or fails.
+    /// If the program cannot be run, or fails.
     pub fn run(&self, program: &str, arguments: &[&str]) -> String {
         let output = self.output(program, arguments);
         let complaints = String::from_utf8_lossy(&output.stderr);
@@ -50,29 +50,29 @@ impl Programs {
     }
 }
 
-/// What a checker says of an image.
+/// The verdict of a checker on an image.
 pub struct Verdict {
-    /// Whether it found nothing to complain of.
+    /// Whether the checker reported no errors.
     pub clean: bool,
-    /// What it printed.
+    /// The output of the checker.
     pub output: String,
 }
 
-/// A file, as whoever reads it tells.
+/// A file as one of the readers sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Seconds since 1970 of its last change.
+    /// The time of the last change of content, in seconds since 1970.
     pub modified: i64,
-    /// SHA-256 of its content, in hexadecimal.
+    /// The SHA-256 of the content, in hexadecimal.
     pub sum: String,
 }
 
-/// Every file, or `None` for a directory, by path.
+/// The files of a volume by path; `None` for a directory.
 pub type Tree = BTreeMap<String, Option<File>>;
 
-/// SHA-256 of some bytes, by sha256sum.
+/// The SHA-256 of some bytes, computed by `sha256sum`.
 fn sum(bytes: &[u8]) -> String {
     let child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut child = child.expect("sha256sum (from coreutils)");
@@ -81,8 +81,9 @@ fn sum(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&output.stdout).split(' ').next().expect("a sum").to_owned()
 }
 
-/// Carries out operations, but for those with names that are not Unicode, which a host does not have. After every `step`
-/// of them the volume is unmounted, checked and mounted again, and `look` is called with the runner and what is judged.
+/// Carries out operations, except those with names that are not Unicode, which a host file system cannot have. After
+/// every `step` of them the volume is unmounted, checked and mounted again, and `look` is called with the runner and a
+/// description.
 ///
 /// # Panics
 /// If the volume and the reference differ.
@@ -105,11 +106,11 @@ pub fn judge_every(
     }
 }
 
-/// Calls `each` on everything that has a name on a volume: its path, its node, which is forgotten afterwards, and what
-/// the directory says of it.
+/// Calls `each` on every entry of a volume: with its path, its node, which is forgotten afterwards, and its attributes
+/// in the listing.
 ///
 /// # Panics
-/// If something cannot be read.
+/// If an entry cannot be read.
 pub fn each_name(system: &dyn FileSystem, each: &mut dyn FnMut(String, Node, &Attributes)) {
     let mut todo = vec![(String::new(), Node::ROOT)];
     while let Some((path, directory)) = todo.pop() {
@@ -131,10 +132,10 @@ pub fn each_name(system: &dyn FileSystem, each: &mut dyn FnMut(String, Node, &At
     }
 }
 
-/// Everything on a volume, as we read it.
+/// Every file and directory on a volume, as Platter reads them.
 ///
 /// # Panics
-/// If something cannot be read.
+/// If an entry cannot be read.
 pub fn ours(system: &dyn FileSystem) -> Tree {
     let mut tree = Tree::new();
     each_name(system, &mut |path, node, attributes| {
@@ -150,11 +151,11 @@ pub fn ours(system: &dyn FileSystem) -> Tree {
     tree
 }
 
-/// Paths of files of which a part was never written, so that it reads as zeroes whatever the clusters hold: some programs
-/// read the clusters, and are not asked for the content of these.
+/// The paths of files of which a part was never written, so that it reads as zeroes whatever its clusters hold. Some
+/// programs read the clusters, so the content that they read from these files is not compared.
 ///
 /// # Panics
-/// If something cannot be read.
+/// If an entry cannot be read.
 pub fn partly_written(system: &dyn FileSystem) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     each_name(system, &mut |path, node, attributes| {
@@ -167,10 +168,10 @@ pub fn partly_written(system: &dyn FileSystem) -> BTreeSet<String> {
     found
 }
 
-/// Everything in a directory of the host.
+/// Every file and directory below a directory of the host.
 ///
 /// # Panics
-/// If something cannot be read, or is older than 1970.
+/// If an entry cannot be read, or is older than 1970.
 pub fn on_host(directory: &Path) -> Tree {
     let mut tree = Tree::new();
     let mut todo = vec![(String::new(), directory.to_owned())];
@@ -193,7 +194,7 @@ pub fn on_host(directory: &Path) -> Tree {
     tree
 }
 
-/// Puts times right that a program tells which counts a 29 February in 2100: it is a day late from then on.
+/// Corrects the times of a program that counts a 29 February in 2100, and so is a day late from then on.
 pub fn without_leap_day_in_2100(tree: &mut Tree) {
     const MARCH_2100: i64 = 4_107_542_400;
     for file in tree.values_mut().flatten().filter(|file| file.modified >= MARCH_2100) {
@@ -201,7 +202,7 @@ pub fn without_leap_day_in_2100(tree: &mut Tree) {
     }
 }
 
-/// Fails unless both are the same.
+/// Asserts that both trees are the same.
 ///
 /// # Panics
 /// At the first difference.

@@ -5,30 +5,30 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// What an emulated Linux did with a volume.
+/// The result of mounting a volume in an emulated Linux.
 #[derive(Clone, Debug)]
 pub struct Linux {
     /// What the script printed; `None` if the volume could not be mounted.
     pub output: Option<String>,
-    /// Whether the volume was unmounted without a complaint.
+    /// Whether the volume was unmounted without an error.
     pub unmounted: bool,
-    /// What the kernel said about the file system and the device.
+    /// The messages of the kernel about the file system and the device.
     pub messages: String,
 }
 
-/// Mounts an image as `system`, with mount options, in an emulated Linux and runs a shell script there, its directory
-/// the volume's root. The image is changed unless the options are `ro`.
+/// Mounts an image as file system type `system`, with mount options, in an emulated Linux, and runs a shell script
+/// there in the root directory of the volume. The image is changed unless the options are `ro`.
 ///
 /// # Panics
-/// If the emulation cannot be run: its needs stand in `linux.sh` beside this file.
+/// If the emulation cannot be run; `linux.sh` beside this file lists what it needs.
 pub fn linux(system: &str, options: &str, image: &ImageFile, script: &str) -> Linux {
     linux_within(600, system, options, image, script)
 }
 
-/// The same for scripts that may take so many seconds.
+/// The same with a time limit for the script, in seconds.
 ///
 /// # Panics
-/// As [`linux`].
+/// Like [`linux`].
 pub fn linux_within(seconds: u32, system: &str, options: &str, image: &ImageFile, script: &str) -> Linux {
     let mut child = Command::new("sh")
         .args([
@@ -68,13 +68,14 @@ find . -type f | while IFS= read -r path; do
 done
 "#;
 
-/// Every file with its size and the SHA-256 of its content, or `None` for a directory, by path.
+/// The files of a volume by path, each with its size and the SHA-256 of its content; `None` for a directory.
 pub type Listed = BTreeMap<String, Option<(u64, String)>>;
 
-/// Everything in an image, as an emulated Linux reads it, and what its kernel said meanwhile. See [`linux`].
+/// Returns every file and directory in an image, as an emulated Linux reads them, and the messages of the kernel
+/// meanwhile. See [`linux`].
 ///
 /// # Panics
-/// If the emulation cannot be run, or the volume is not mounted.
+/// If the emulation cannot be run, or the volume cannot be mounted.
 pub fn listed_by_linux(system: &str, options: &str, image: &ImageFile) -> (Listed, String) {
     let Linux { output, messages, .. } = linux(system, options, image, TREE_SCRIPT);
     let listing = output.unwrap_or_else(|| panic!("Linux did not mount the volume:\n{messages}"));

@@ -1,4 +1,4 @@
-//! Listings of directories that rest while much else is listed, and then go on.
+//! Tests of directory listings that pause while much else is listed, and then continue.
 
 use super::counted::Counted;
 use platter_vfs::{Cursor, FileSystem, Format, Kind, Name, Node};
@@ -17,7 +17,7 @@ fn entry(number: u64, length: usize) -> Name {
     Name::from(format!("{number:0>length$}").as_str())
 }
 
-/// Goes on with a listing for so many entries; and says whether there were any.
+/// Continues a listing by up to `most` entries; returns whether there were any.
 fn go_on(volume: &dyn FileSystem, of: Node, cursor: &mut Cursor, most: usize, to: &mut Vec<String>) -> bool {
     let mut entries = Vec::new();
     volume.read_directory(of, *cursor, most, &mut entries).expect("the listing goes on");
@@ -26,10 +26,10 @@ fn go_on(volume: &dyn FileSystem, of: Node, cursor: &mut Cursor, most: usize, to
     !entries.is_empty()
 }
 
-/// Sixty listings of a directory of 10,000 entries in turns.
+/// Continues sixty listings of a directory of 10,000 entries by rotation.
 ///
 /// # Panics
-/// If one does not have each entry once.
+/// If a listing does not have each entry exactly once.
 pub fn in_turns(format: &dyn Format) {
     let volume = Counted::new(format).volume;
     let of = directory(&*volume, "many", 10_000, 40);
@@ -47,10 +47,11 @@ pub fn in_turns(format: &dyn Format) {
     }
 }
 
-/// A listing rests until the memory that cursors share is taken by others; the entry it stopped at is removed or not.
+/// Pauses a listing until the keys of other listings have filled the memory for cursors. In a second run the entry at
+/// which the listing stopped is removed meanwhile.
 ///
 /// # Panics
-/// If it has an entry twice that was there all the while, or, whatever was removed, leaves one out.
+/// If the listing leaves out an entry, or, where nothing was removed, has one twice.
 pub fn after_a_rest(format: &dyn Format) {
     let volume = Counted::new(format).volume;
     let of = directory(&*volume, "rests", 1000, 40);

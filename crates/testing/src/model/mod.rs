@@ -1,13 +1,13 @@
-//! Model-based testing: long random streams of operations, applied to a volume and to the reference, every answer
-//! compared.
+//! Model-based testing: long random streams of operations are applied to a volume and to the reference, and every
+//! answer is compared.
 //!
 //! A format's tests implement [`Subject`] and call [`verify`]. On a difference, [`verify`] shrinks the stream to the
-//! operations that matter and panics with the seed, the difference, and the stream as code to paste into a test that
+//! operations that cause it and panics with the seed, the difference, and the stream as code to paste into a test that
 //! calls [`replay`].
 //!
-//! What is compared: the kind of every answer (errors by variant), attributes, listings also while the directory
-//! changes, contents, the label; at checkpoints and after remounting, everything. Planned transfers stay in flight
-//! while other operations run.
+//! The comparison covers the kind of every answer (errors by variant), attributes, listings even while the directory
+//! changes, contents, and the label; at checkpoints and after remounting it covers everything. Planned transfers stay
+//! in flight while other operations run.
 
 mod campaign;
 mod clock;
@@ -49,7 +49,7 @@ pub use threads::get_along;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Makes a subject with a new and empty volume, whose device tells this clock's time.
+/// Makes a subject with a new and empty volume, whose device takes its time from this clock.
 pub type Make<'a> = &'a dyn Fn(&Clock) -> Box<dyn Subject>;
 
 /// Applies the stream of `seed` with `count` operations, comparing everything after each `checkpoint` of them, and
@@ -62,15 +62,15 @@ pub fn verify(seed: u64, count: usize, checkpoint: usize, shape: &Shape, make: M
     for (number, at) in (checkpoint.max(1)..operations.len()).step_by(checkpoint.max(1)).enumerate() {
         operations[at] = if number % 2 == 1 { Operation::Remount } else { Operation::Compare };
     }
-    /// A long stream with a late failure takes long to run each time.
+    /// A limit, because each run of a long stream with a late failure takes long.
     const ATTEMPTS: usize = 1500;
     explain(seed, operations, ATTEMPTS, &|operations| attempt(operations, make));
 }
 
-/// What became of a stream: the index of the operation after which something differed, and what.
+/// The outcome of a stream; on a difference, the index of the operation after which it was found, and the difference.
 type Outcome = Result<(), (usize, Difference)>;
 
-/// Applies a stream with `run`, and looks for a smaller one that fails too if it fails, with so many attempts.
+/// Applies a stream with `run`. If it fails, searches for a smaller stream that fails too, in up to `attempts` runs.
 fn explain(
     seed: u64,
     mut operations: Vec<Operation>,
@@ -101,12 +101,12 @@ pub fn replay(operations: &[Operation], make: Make<'_>) {
     }
 }
 
-/// Runs a stream to its end or to the first difference: its index and what differs. A panic counts as one.
+/// Runs a stream to its end or to the first difference: returns the index and the difference. A panic counts as one.
 fn attempt(operations: &[Operation], make: Make<'_>) -> Outcome {
     attempt_by(operations, make, &mut |runner, operation| runner.step(operation))
 }
 
-/// The same with what carries an operation out.
+/// The same with a function that carries out each operation.
 fn attempt_by(
     operations: &[Operation],
     make: Make<'_>,

@@ -1,27 +1,27 @@
-//! What is done to both systems.
+//! The operations that are applied to both file systems, and the generator of random streams of them.
 
 use super::random::Random;
 use platter_vfs::{Capabilities, Kind, Name, RenameFlags, SyncScope, Timestamp};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How many nodes a stream holds on to at a time.
+/// The number of nodes that a stream holds at a time.
 pub const HANDLES: u16 = 48;
-/// How many planned reads and writes are in flight at a time.
+/// The most planned reads and writes in flight at a time.
 pub const IN_FLIGHT: u16 = 6;
-/// How many listings are under way at a time.
+/// The most listings in progress at a time.
 pub const LISTINGS: u16 = 3;
 
-/// A name that prints as the code that makes it.
+/// A name whose `Debug` form is the code that makes it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(pub Name);
 
-/// A name of this text.
+/// Makes a name of this text.
 pub fn named(text: &str) -> Text {
     Text(Name::from(text))
 }
 
-/// A name of these UTF-16 units.
+/// Makes a name of these UTF-16 units.
 pub fn units(units: &[u16]) -> Text {
     Text(Name::from_units(units))
 }
@@ -35,32 +35,32 @@ impl fmt::Debug for Text {
     }
 }
 
-/// One operation. Numbers name *handles* (0 is the root), *flights* and *listings*: places that hold a node, a
-/// planned transfer or a listing. An operation whose places are empty does nothing, so that any part of a stream can
-/// be left out and the rest still means the same.
+/// One operation. Numbers refer to *handles* (0 is the root), *flights* and *listings*: places that hold a node, a
+/// planned transfer or a listing. An operation that refers to an empty place does nothing, so that any part of a stream
+/// can be left out without changing the meaning of the others.
 ///
-/// `Debug` prints the code that makes it.
+/// The `Debug` form is the code that makes the operation.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // The fields are the parameters of the calls of `FileSystem` that the variants are named after.
 pub enum Operation {
-    /// Creates, and holds the node in `into`.
+    /// Creates an entry and puts its node into the handle `into`.
     Create {
         directory: u16,
         name: Text,
         kind: Kind,
         into: u16,
     },
-    /// Looks up, and holds the node in `into`.
+    /// Looks a name up and puts its node into the handle `into`.
     Lookup {
         directory: u16,
         name: Text,
         into: u16,
     },
-    /// Lets go of a node.
+    /// Forgets a node and empties its handle.
     Forget {
         node: u16,
     },
-    /// Writes bytes made from `seed`.
+    /// Writes pseudo-random bytes made from `seed`.
     Write {
         node: u16,
         offset: u64,
@@ -91,7 +91,7 @@ pub enum Operation {
         directory: u16,
         name: Text,
     },
-    /// Removes everything inside, deepest first.
+    /// Removes everything below a directory, deepest first.
     Clear {
         directory: u16,
     },
@@ -116,7 +116,7 @@ pub enum Operation {
         scope: SyncScope,
     },
     SyncAll,
-    /// Ends what is in flight, unmounts, checks, opens again and finds the held nodes by their paths.
+    /// Finishes the transfers in flight, unmounts, checks, opens again and finds the held nodes by their paths.
     Remount,
     PlanRead {
         flight: u16,
@@ -131,7 +131,7 @@ pub enum Operation {
         length: usize,
         seed: u32,
     },
-    /// Carries a planned transfer out and finishes it, or finishes it as failed.
+    /// Carries out a planned transfer and finishes it, or finishes it as failed.
     Finish {
         flight: u16,
         fail: bool,
@@ -141,12 +141,12 @@ pub enum Operation {
         directory: u16,
         most: usize,
     },
-    /// Starts a listing that goes on while the directory changes.
+    /// Starts a listing that continues while the directory changes.
     ListStart {
         listing: u16,
         directory: u16,
     },
-    /// Fetches more of it.
+    /// Fetches more entries of a listing.
     ListMore {
         listing: u16,
         most: usize,
@@ -195,7 +195,7 @@ pub enum Operation {
         node: u16,
         name: String,
     },
-    /// Turns checksums on or off, after ending what is in flight.
+    /// Turns checksums on or off, after finishing the transfers in flight.
     SetIntegrity {
         node: u16,
         enabled: bool,
@@ -204,18 +204,18 @@ pub enum Operation {
     Compare,
 }
 
-/// What a generated stream is made for.
+/// The properties of a volume for which streams are generated.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// The format's abilities: what it cannot do is asked for rarely, to see it refused.
+    /// The format's features; operations of missing ones are generated rarely, to check that they are refused.
     pub capabilities: Capabilities,
-    /// The device's logical sector, which planned transfers keep to.
+    /// The device's logical sector in bytes; planned transfers are multiples of it.
     pub sector: u32,
-    /// About the largest file that is made.
+    /// About the size of the largest file that is made, in bytes.
     pub largest: u64,
 }
 
-/// Names that fit the old 8.3 form and names that do not, in few enough numbers that they meet each other.
+/// Names that fit the 8.3 form and names that do not, few enough that operations often use the same ones.
 const NAMES: [&str; 30] = [
     "A",
     "b",
@@ -249,14 +249,14 @@ const NAMES: [&str; 30] = [
     "the quick brown fox jumps over the lazy dog and goes on to the river bank where it rests until the evening comes and the stars are out.document",
 ];
 
-/// Names that nobody takes, and some that only a few do.
+/// Names that no format accepts, and some that only a few accept.
 const DOUBTFUL: [&str; 10] = ["", ".", "..", "a/b", "a\\b", "q?", "tail ", "tail.", "c\u{1}d", "nul\0"];
 
-/// Makes streams.
+/// Generates streams of operations.
 pub struct Generator {
     random: Random,
     shape: Shape,
-    /// What each handle probably holds.
+    /// The kind of node that each handle probably holds.
     guesses: BTreeMap<u16, Kind>,
 }
 
@@ -336,14 +336,14 @@ impl Generator {
         }
     }
 
-    /// A range in whole sectors.
+    /// A random range of whole sectors: offset and length.
     fn aligned(&mut self) -> (u64, usize) {
         let sector = u64::from(self.shape.sector);
         let offset = self.size() / sector * sector;
         (offset, (self.random.below(24) + 1) as usize * sector as usize)
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     pub fn operation(&mut self) -> Operation {
         use Operation::*;
         let seed = self.random.number() as u32;
@@ -398,7 +398,7 @@ impl Generator {
                 SetTimes { node, created, modified, accessed }
             }
             690..715 => {
-                // Mostly without read-only: what cannot be changed makes a dull test.
+                // Mostly without read-only, because files that cannot be changed test little.
                 let flags = self.random.below(256) as u32 & if self.random.chance(80) { !1 } else { !0 };
                 let node = if self.random.chance(75) { self.file() } else { self.directory() };
                 SetFlags { node, flags }
@@ -439,7 +439,7 @@ impl Generator {
         }
     }
 
-    /// An operation that not every format has.
+    /// An operation that not every format supports.
     fn optional(&mut self) -> Operation {
         use Operation::*;
         let has = self.shape.capabilities.clone();
@@ -494,7 +494,7 @@ impl Generator {
     }
 }
 
-/// The stream of a seed.
+/// Generates the stream of a seed.
 pub fn generate(seed: u64, count: usize, shape: &Shape) -> Vec<Operation> {
     let mut generator = Generator::new(seed, shape.clone());
     (0..count).map(|_| generator.operation()).collect()

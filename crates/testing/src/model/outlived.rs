@@ -1,5 +1,5 @@
-//! Power cuts that formats outlive without a repair: after each the volume must be as it was at one moment, with all that
-//! was synced.
+//! Power cuts for formats that need no repair: after each cut the volume must be in the state of a single moment, with
+//! everything that was synced.
 
 use super::power::{
     MakeOn, Moment, Promise, Recording, is_of_one_moment, promised, record, tree, verify_promises,
@@ -9,25 +9,25 @@ use platter_device::{Device, Survivors};
 use platter_vfs::FileSystem;
 use std::sync::Arc;
 
-/// How volumes of a format are made and judged.
+/// The functions by which volumes of a format are made and judged.
 #[derive(Clone, Copy)]
 pub struct Judge<'a> {
-    /// A new volume.
+    /// Makes a new volume.
     pub make: &'a dyn Fn() -> Arc<dyn Device>,
-    /// The volume under a stream of operations.
+    /// Makes the subject of a stream of operations on a device.
     pub subject: MakeOn<'a>,
-    /// What streams of operations look like.
+    /// The shape of the streams of operations.
     pub shape: &'a Shape,
     /// Opens a volume.
     pub open: &'a dyn Fn(Arc<dyn Device>) -> Box<dyn FileSystem>,
-    /// Finds nothing, or tells what.
+    /// Checks a volume; the error says what is wrong.
     pub check: &'a dyn Fn(&dyn Device) -> Result<(), String>,
-    /// Whether opening writes, so that there is something to check once more afterwards.
+    /// Whether opening a volume writes to it, so that it is checked once more after it was opened.
     pub replays: bool,
 }
 
 impl Judge<'_> {
-    /// Judges a device after a cut.
+    /// Judges a device after a power cut.
     fn judge(&self, what: &str, device: Arc<dyn Device>, known: &[Promise<'_>], states: Option<&[Moment]>) {
         (self.check)(&*device).unwrap_or_else(|fault| panic!("{what}: {fault}"));
         let system = (self.open)(device.clone());
@@ -43,11 +43,11 @@ impl Judge<'_> {
         }
     }
 
-    /// Fails the power at each `step`-th write of a run of `count` operations, with four kinds of survivors. Returns
-    /// how many cuts were judged.
+    /// Cuts the power at each `step`-th write of a run of `count` operations, with four choices of survivors. Returns
+    /// the number of cuts judged.
     ///
     /// # Panics
-    /// If a volume is not as it must be.
+    /// If a volume is not as it must be after a cut.
     pub fn run(&self, what: &str, seed: u64, count: usize, step: usize) -> usize {
         let (faults, states) = record((self.make)(), seed, count, self.shape, self.subject);
         let log = faults.log();
@@ -72,10 +72,10 @@ impl Judge<'_> {
         cuts
     }
 
-    /// Fails the power at random writes of a long run, on average at one of `gap`. Returns how many cuts were judged.
+    /// Cuts the power at random writes of a long run, on average at one of `gap`. Returns the number of cuts judged.
     ///
     /// # Panics
-    /// If a volume is not as it must be.
+    /// If a volume is not as it must be after a cut.
     pub fn long_run(&self, what: &str, seed: u64, count: usize, gap: u64) -> usize {
         let mut run = Recording::new((self.make)(), seed, count, self.shape, self.subject);
         let mut random = Random::new(seed);

@@ -1,5 +1,5 @@
-//! What a power cut must leave: a run is recorded with the state after each operation, and what was synced and not
-//! changed since is looked for on the device as it may be found after a cut.
+//! Checks what a power cut must leave. A run is recorded with the state after each operation; everything that was
+//! synced and not changed since must be on the device as it may be found after a cut.
 
 use super::{Clock, Operation, Random, Runner, Shape, Subject, generate};
 use platter_device::{Device, Faults, Grain, Log, Survivors};
@@ -12,20 +12,21 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes the subject on a device.
+/// Makes the subject of a run on a device.
 pub type MakeOn<'a> = &'a dyn Fn(Arc<dyn Device>, &Clock) -> Box<dyn Subject>;
 
-/// What is known of a file or directory.
+/// The recorded state of a file or directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// Its attributes, but for what it takes on the volume and the number of its names.
+    /// The attributes, without the allocated size and the number of names.
     pub attributes: Attributes,
-    /// A checksum of its content, which stands for the content.
+    /// A hash of the content.
     pub content: u64,
 }
 
 impl Item {
-    /// What must be as it was. A directory's times change with every name in it.
+    /// Whether two states are the same, with `times` including flags and times. Times are not compared for directories,
+    /// since every change of a name in one changes them.
     fn same(&self, other: &Item, times: bool) -> bool {
         let (ours, theirs) = (&self.attributes, &other.attributes);
         ours.kind == theirs.kind
@@ -39,10 +40,10 @@ impl Item {
     }
 }
 
-/// Everything on a file system, by path.
+/// The state of every file and directory of a file system, by path.
 pub type Tree = BTreeMap<Vec<Name>, Item>;
 
-/// A sum of a file's content.
+/// A hash of a file's content.
 fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter_vfs::Result<u64> {
     let mut hasher = DefaultHasher::new();
     if attributes.kind == Kind::File {
@@ -53,7 +54,7 @@ fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> plat
     Ok(hasher.finish())
 }
 
-/// What a path leads to.
+/// The state of the file or directory at a path.
 fn find(system: &dyn FileSystem, path: &[Name]) -> platter_vfs::Result<Item> {
     let mut node = Node::ROOT;
     for name in path {
@@ -68,7 +69,7 @@ fn find(system: &dyn FileSystem, path: &[Name]) -> platter_vfs::Result<Item> {
     Ok(Item { attributes, content })
 }
 
-/// Everything on a file system.
+/// The state of every file and directory of a file system.
 pub fn tree(system: &dyn FileSystem) -> platter_vfs::Result<Tree> {
     tree_with(system, &mut |node, attributes| content(system, node, attributes))
 }
@@ -102,7 +103,7 @@ fn tree_with(
     Ok(tree)
 }
 
-/// What an operation made durable.
+/// The part of the volume that an operation made durable.
 pub enum Synced {
     /// Nothing.
     Nothing,
@@ -112,37 +113,38 @@ pub enum Synced {
     One(Vec<Name>, bool),
 }
 
-/// How things were after an operation.
+/// The state after an operation.
 pub struct Moment {
-    /// Writes that the device had seen.
+    /// The number of writes of the device so far.
     pub writes: usize,
-    /// Everything there was.
+    /// The state of every file and directory.
     pub tree: Arc<Tree>,
-    /// What it made durable.
+    /// The part that the operation made durable.
     pub synced: Synced,
     /// Whether the operation was a single change.
     pub is_one_change: bool,
 }
 
-/// A stream under way on a device that writes down what reaches it.
+/// A stream that runs on a recording device.
 pub struct Recording {
     seed: u64,
     operations: std::vec::IntoIter<Operation>,
     runner: Runner,
     faults: Arc<Faults>,
-    /// How things were: at first, and after each operation since.
+    /// The states at first and after each operation since.
     states: Vec<Moment>,
     /// [`crate::MemoryFileSystem::changes`] at the last state.
     changes: u64,
-    /// Sums of contents, by node and how often it was rewritten. (Its times do not tell: operations set them at will.)
+    /// Hashes of contents, by node and the number of its rewrites. (The modification time would not do, as operations
+    /// set it at will.)
     known: HashMap<(Node, u64), u64>,
 }
 
 impl Recording {
-    /// A stream with many operations that make something durable.
+    /// Makes the recording of a stream with many syncs.
     ///
     /// # Panics
-    /// If the subject does not open.
+    /// If the subject cannot be opened.
     pub fn new(
         device: Arc<dyn Device>,
         seed: u64,
@@ -170,7 +172,7 @@ impl Recording {
         Recording { seed, operations, runner, faults, states: vec![first], changes, known }
     }
 
-    /// Carries out the next operation. `false` if there is none.
+    /// Carries out the next operation. Returns `false` if there is none.
     ///
     /// # Panics
     /// If the volume and the reference differ.
@@ -196,7 +198,8 @@ impl Recording {
         true
     }
 
-    /// Everything there is. What was not written since it was last looked at is not read again.
+    /// The state of every file and directory of the reference. Content that was not written since the last time is not
+    /// read again.
     fn look(&mut self) -> Tree {
         let (reference, known) = (self.runner.reference(), &mut self.known);
         let mut sum = |node: Node, attributes: &Attributes| {
@@ -215,17 +218,17 @@ impl Recording {
         tree
     }
 
-    /// How things were, the last operation's state last.
+    /// The recorded states, with that of the last operation at the end.
     pub fn states(&self) -> &[Moment] {
         &self.states
     }
 
-    /// What the device saw.
+    /// The log of the device.
     pub fn log(&self) -> Log {
         self.faults.log()
     }
 
-    /// Lets go of states that no power cut can lead back to: those before everything was last made durable. A cut
+    /// Drops states to which no power cut can lead any more: those before everything was last made durable. A cut
     /// during the last operation can still be judged.
     pub fn forget_past(&mut self) {
         let before = &self.states[..self.states.len() - 1];
@@ -234,7 +237,7 @@ impl Recording {
     }
 }
 
-/// Carries out a stream and notes how things were after each operation.
+/// Carries out a stream and records the state after each operation.
 ///
 /// # Panics
 /// If the volume and the reference differ.
@@ -250,12 +253,12 @@ pub fn record(
     (run.faults, run.states)
 }
 
-/// Whether the names on a volume are those of one moment: of one of these states. Nothing is half-renamed then.
+/// Checks that the names on a volume are those of one of these states, so that, for example, no rename is half done.
 ///
 /// # Errors
-/// What is found in none of them.
+/// The names by which the volume differs from the last state, if it equals none.
 pub fn is_of_one_moment(found: &Tree, states: &[Moment]) -> Result<(), String> {
-    // An operation that is many changes can be cut between them.
+    // An operation that consists of many changes can be cut between them.
     if states.iter().any(|state| !state.is_one_change) {
         return Ok(());
     }
@@ -273,10 +276,10 @@ pub fn is_of_one_moment(found: &Tree, states: &[Moment]) -> Result<(), String> {
     Err(format!("names of no moment: since the last one {new:?} are new and {gone:?} are gone"))
 }
 
-/// A path, how it must be found, and whether its times count.
+/// A promise of durability: a path, the state that must be found there, and whether its times are compared.
 pub type Promise<'a> = (&'a Vec<Name>, &'a Item, bool);
 
-/// What must be there if the power fails while operation `during` runs: path, how it is, and whether times count.
+/// What must be on the volume if the power fails while operation `during` runs.
 pub fn promised(states: &[Moment], during: usize) -> Vec<Promise<'_>> {
     let mut promised: BTreeMap<&Vec<Name>, (usize, bool)> = BTreeMap::new();
     let everything = |state: &Moment| matches!(state.synced, Synced::Everything);
@@ -307,10 +310,10 @@ pub fn promised(states: &[Moment], during: usize) -> Vec<Promise<'_>> {
     kept
 }
 
-/// Makes sure that everything promised is on the volume.
+/// Asserts that everything promised is on the volume.
 ///
 /// # Panics
-/// If it is not.
+/// If something promised is missing or different.
 pub fn verify_promises(what: &str, system: &dyn FileSystem, promised: &[Promise<'_>]) {
     for (path, item, times) in promised {
         let now = find(system, path).unwrap_or_else(|error| panic!("{what}: {path:?}: {error}"));
@@ -319,11 +322,11 @@ pub fn verify_promises(what: &str, system: &dyn FileSystem, promised: &[Promise<
     }
 }
 
-/// Makes sure that what was promised is on a device after a power cut, before a repair and after; that the repair leaves
-/// nothing to find; and that everything can be read then.
+/// Asserts that everything promised is on a device after a power cut, before and after a repair, that a check finds
+/// nothing after the repair, and that everything can be read then.
 ///
 /// # Panics
-/// If not.
+/// If one of these does not hold.
 pub fn verify_repair(what: &str, format: &dyn Format, device: &Arc<dyn Device>, promised: &[Promise<'_>]) {
     let open = || {
         let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
@@ -342,11 +345,11 @@ pub fn verify_repair(what: &str, format: &dyn Format, device: &Arc<dyn Device>, 
     tree(&*open()).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
 }
 
-/// Makes sure of the same when the power fails again, at each write of the repair, and the repair is begun anew. How
-/// often that was is the answer; `seed` picks what survives.
+/// Asserts the same when the power fails again, at each write of the repair, and the repair is started anew. Returns
+/// the number of these cuts; `seed` chooses the survivors.
 ///
 /// # Panics
-/// If not.
+/// If one of these does not hold.
 pub fn verify_interrupted_repair(
     what: &str,
     format: &dyn Format,

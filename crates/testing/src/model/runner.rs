@@ -1,4 +1,4 @@
-//! Applies operations to a system and to the reference, and compares.
+//! Applies operations to the file system under test and to the reference, and compares them.
 
 use super::clock::{Clock, ClockedDevice};
 use super::operation::{HANDLES, IN_FLIGHT, LISTINGS, Operation, Text};
@@ -15,50 +15,50 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The most nodes that a stream makes: keeps comparing everything cheap.
+/// The most nodes that a stream creates, so that comparing everything takes little time.
 const MOST_NODES: usize = 1000;
 
-/// Bytes of a file's content that are compared at once.
+/// The number of bytes of a file's content that are compared at once.
 const PIECE: usize = 1 << 20;
 
 /// A volume under test.
 pub trait Subject {
-    /// What the reference must be like to agree with it.
+    /// The options with which the reference agrees with the volume.
     fn reference(&self) -> MemoryOptions;
 
-    /// Opens the volume: once at the start, then after each [`Operation::Remount`]. Its device tells the time of the
-    /// clock that the subject was made with.
+    /// Opens the volume: once at the start, then after each [`Operation::Remount`]. Its device takes the time from the
+    /// clock with which the subject was made.
     fn open(&mut self) -> Result<Arc<dyn FileSystem>>;
 
-    /// Checks the unmounted volume, and says what is wrong with it.
+    /// Checks the unmounted volume; the error says what is wrong.
     fn check(&mut self) -> std::result::Result<(), String>;
 
-    /// What its device was asked so far, if that is counted.
+    /// The transfers of its device so far, if they are counted.
     fn spent(&self) -> Spent {
         Spent::default()
     }
 
-    /// Bytes of memory that its device takes, if it is one in memory.
+    /// The bytes of memory that its device takes, if it is in memory.
     fn stored(&self) -> u64 {
         0
     }
 }
 
-/// What a device was asked.
+/// The transfers of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Reads, writes and flushes.
+    /// The number of reads, writes and flushes.
     pub transfers: u64,
-    /// Bytes of them.
+    /// The bytes of these transfers.
     pub bytes: u64,
 }
 
-/// How a system and the reference differ.
+/// A description of how the volume and the reference differ.
 pub type Difference = String;
 
 type Outcome = std::result::Result<(), Difference>;
 
-/// A node in both systems.
+/// The node numbers of the same file or directory in the volume and in the reference.
 #[derive(Clone, Copy, PartialEq)]
 struct Pair {
     system: Node,
@@ -76,7 +76,7 @@ struct Flight {
     reference: Plan,
 }
 
-/// A listing under way. What changes in the directory meanwhile may be listed or not.
+/// A listing in progress. Entries that change in the directory meanwhile may be listed or not.
 struct Listing {
     directory: Pair,
     cursor: Cursor,
@@ -85,7 +85,7 @@ struct Listing {
     changed: BTreeSet<Box<[u16]>>,
 }
 
-/// A system under test and the reference, side by side.
+/// The file system under test and the reference, side by side.
 pub struct Runner {
     subject: Box<dyn Subject>,
     system: Arc<dyn FileSystem>,
@@ -97,7 +97,7 @@ pub struct Runner {
     refused_for_space: u64,
 }
 
-/// What both answered, or nothing if the volume was full.
+/// The answers of both, or that the volume refused for want of space.
 enum Answers<T> {
     Both(T, T),
     Refused,
@@ -111,7 +111,7 @@ fn describe<T: Debug>(answer: &Result<T>) -> String {
 }
 
 impl Runner {
-    /// Opens the subject, which holds a new and empty volume.
+    /// Opens the subject, which must hold a new and empty volume.
     pub fn new(mut subject: Box<dyn Subject>, clock: Clock) -> std::result::Result<Runner, Difference> {
         let system = subject.open().map_err(|error| format!("the volume does not open: {error}"))?;
         let inner = Arc::new(MemoryDevice::new(1 << 16, system.device().sectors()));
@@ -131,7 +131,7 @@ impl Runner {
         })
     }
 
-    /// The system under test.
+    /// The file system under test.
     pub fn system(&self) -> &Arc<dyn FileSystem> {
         &self.system
     }
@@ -146,18 +146,19 @@ impl Runner {
         self.reference.path(self.held(handle)?.reference)
     }
 
-    /// What the device was asked so far.
+    /// The transfers of the device so far.
     pub fn spent(&self) -> Spent {
         self.subject.spent()
     }
 
-    /// Bytes of memory that the device and the reference take, but for what a growing vector of the latter has ahead.
+    /// The bytes of memory that the device and the reference take, without the spare capacity of the reference's
+    /// vectors.
     pub fn stored(&self) -> u64 {
         let content = self.reference.space().map_or(0, |space| space.total - space.free);
         self.subject.stored() + content
     }
 
-    /// How many operations the volume refused because it was full.
+    /// The number of operations that the volume refused for want of space.
     pub fn refused_for_space(&self) -> u64 {
         self.refused_for_space
     }
@@ -174,8 +175,9 @@ impl Runner {
         self.flights.iter().flatten().any(|flight| flight.node == node && flight.write)
     }
 
-    /// Asks both and compares the kind of answer. The reference is never full, so it is not asked for what the
-    /// system has no space for: the operation must then have changed nothing.
+    /// Makes a call on both and compares the kinds of the answers. If the system under test refuses for want of space,
+    /// which the reference never does, the call is not made on the reference: the refused operation must have changed
+    /// nothing.
     fn ask<T: Debug>(
         &mut self,
         what: &str,
@@ -197,7 +199,7 @@ impl Runner {
         }
     }
 
-    /// Asks both for something whose answer must be the same.
+    /// Makes a call on both whose answers must be equal.
     fn ask_same<T: Debug + PartialEq>(
         &mut self,
         what: &str,
@@ -212,7 +214,7 @@ impl Runner {
         }
     }
 
-    /// Asks both for a node and holds it.
+    /// Makes a call on both that returns a node, and puts the node into a handle.
     fn ask_node(
         &mut self,
         what: &str,
@@ -242,7 +244,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Whether a handle may take another node: not the root's, and not one with transfers in flight.
+    /// Whether a handle may get another node: not the root's handle, and not one whose node has transfers in flight.
     fn can_take(&self, into: u16) -> bool {
         into != 0 && into < HANDLES && self.held(into).is_none_or(|old| !self.busy(old))
     }
@@ -314,7 +316,8 @@ impl Runner {
             Operation::Rename { from, name, to, new_name, flags } => {
                 let (Some(from), Some(to)) = (self.held(*from), self.held(*to)) else { return Ok(()) };
                 for directory in [from, to] {
-                    // The entry may be found by a name in other case, or replaced: both names count as changed.
+                    // The entry may have a name of different case, or be replaced, so both names count as changed in
+                    // both directories.
                     self.note_change(directory, &name.0);
                     self.note_change(directory, &new_name.0);
                 }
@@ -472,7 +475,7 @@ impl Runner {
             }
             Operation::SetIntegrity { node, enabled } => {
                 let Some(pair) = self.held(*node) else { return Ok(()) };
-                // It waits for writes in flight.
+                // Changing the integrity waits for writes in flight.
                 self.end_flights("finish before integrity changes")?;
                 let integrity = Integrity { enabled: *enabled, enforced: true };
                 self.ask(what, |system, ours| system.set_integrity(side(pair, ours), integrity))?;
@@ -482,7 +485,7 @@ impl Runner {
         }
     }
 
-    /// Ends what is in flight, compares everything, unmounts and checks.
+    /// Finishes the transfers in flight, compares everything, unmounts and checks.
     pub fn end(mut self) -> Outcome {
         self.compare_all()?;
         self.remount()?;
@@ -492,7 +495,7 @@ impl Runner {
         self.subject.check()
     }
 
-    /// What was taken has its room: a full volume is no reason not to make it durable.
+    /// Makes changes durable on both. An accepted change has its room, so a full volume must not refuse this.
     fn make_durable(&mut self, what: &str, of: impl Fn(&dyn FileSystem, bool) -> Result<()>) -> Outcome {
         match self.ask(what, of)? {
             Some(Answers::Refused) => Err(format!("{what}: there is no room for what was taken before")),
@@ -563,7 +566,7 @@ impl Runner {
         }
     }
 
-    /// Compares a listing that nothing disturbs.
+    /// Compares a listing during which the directory does not change.
     fn compare_listing(&mut self, what: &str, pair: Pair, most: usize) -> Outcome {
         let mut unsettled = BTreeSet::new();
         if self.is_directory(pair) {
@@ -586,7 +589,7 @@ impl Runner {
         .map(|_| ())
     }
 
-    /// The names in a directory that lead to any of these nodes of the reference.
+    /// The names in a directory that refer to any of these nodes of the reference.
     fn names_of(&self, directory: Pair, nodes: &BTreeSet<Node>) -> BTreeSet<Name> {
         let entries = list(&self.reference, directory.reference, 1000).unwrap_or_default();
         let leads_there = |name: &Name| {
@@ -603,7 +606,7 @@ impl Runner {
         match self.system.read_directory(listing_now.directory.system, listing_now.cursor, most, &mut entries)
         {
             Ok(()) => {}
-            // Removed meanwhile.
+            // The directory was removed meanwhile.
             Err(Error::NotFound) => return Ok(()),
             Err(error) => return Err(format!("listing goes on: {error}")),
         }
@@ -664,7 +667,7 @@ impl Runner {
             match seed {
                 Some(seed) => {
                     system.plan_write(side(pair, ours), offset, &data, &mut plan)?;
-                    // The rest leave it to the second half.
+                    // Odd seeds leave the work to the second half of the write.
                     if seed.is_multiple_of(2) {
                         system.work_beside(&mut plan, 0, &data);
                     }
@@ -703,7 +706,7 @@ impl Runner {
                     return self.system.device().write_at(segment.offset, &data[range]);
                 }
                 self.system.device().read_at(segment.offset, &mut data[range.clone()])?;
-                // A third of what arrives is left to the second half, and parts need not be of whole clusters.
+                // A third of each segment is left to the second half; parts need not be whole clusters.
                 let part = range.start + range.len() / 3..range.end;
                 self.system.work_beside(&mut system, part.start, &data[part]);
                 Ok(())
@@ -733,7 +736,8 @@ impl Runner {
         self.compare_attributes(node)
     }
 
-    /// Removes everything below a directory, except what a read-only attribute or a transfer in flight protects.
+    /// Removes everything below a directory, except entries that a read-only attribute or a transfer in flight
+    /// protects.
     fn clear(&mut self, directory: Pair) -> Outcome {
         for entry in list(&self.reference, directory.reference, 1000).map_err(|error| error.to_string())? {
             let name = &entry.name;
@@ -753,7 +757,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Compares everything there is, below the root and held without a name.
+    /// Compares everything below the root, and held nodes without a name.
     pub fn compare_all(&mut self) -> Outcome {
         let mut allocated = 0;
         self.compare_tree(ROOT, &mut allocated)?;
@@ -776,7 +780,8 @@ impl Runner {
             _ => return Ok(()),
         };
         let what = format!("content of {:?}", self.reference.path(pair.reference));
-        // To a byte behind the end, and in pieces: the memory of a volume is weighed, and the two copies would count.
+        // To one byte behind the end, and in pieces, because the memory of a volume is measured and two copies would
+        // count.
         for offset in (0..=size).step_by(PIECE) {
             let length = (size + 1 - offset).min(PIECE as u64) as usize;
             self.compare_content(&what, pair, offset, length)?;
@@ -795,7 +800,7 @@ impl Runner {
                 return Err(format!("{name:?} is listed, but not found"));
             };
             let pair = Pair { system, reference };
-            // What has several names is met as often.
+            // A file with several names is visited once for each.
             let attributes = self.system.attributes(system).map_err(|error| error.to_string())?;
             *allocated += attributes.allocated / u64::from(attributes.links.max(1));
             let outcome = match entry.attributes.kind {
@@ -810,7 +815,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Ends what is in flight and lets go of every node.
+    /// Forgets every held node.
     fn release(&mut self) {
         for pair in self.handles.iter_mut().skip(1).filter_map(Option::take) {
             self.system.forget(pair.system, 1);
@@ -850,7 +855,7 @@ impl Runner {
     }
 }
 
-/// The node a path leads to, handed out once.
+/// Looks up the node at a path, handed out once.
 pub(super) fn walk(system: &dyn FileSystem, path: &[Name]) -> Result<Node> {
     let mut at = Node::ROOT;
     for name in path {
@@ -863,7 +868,7 @@ pub(super) fn walk(system: &dyn FileSystem, path: &[Name]) -> Result<Node> {
     Ok(at)
 }
 
-/// A whole listing, fetched `most` entries at a time.
+/// Reads a whole listing, fetched `most` entries at a time.
 pub(super) fn list(system: &dyn FileSystem, directory: Node, most: usize) -> Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
@@ -880,7 +885,7 @@ fn side(pair: Pair, ours: bool) -> Node {
     if ours { pair.system } else { pair.reference }
 }
 
-/// What both systems must agree on.
+/// The attributes that must be equal in the volume and the reference.
 fn comparable(
     attributes: Attributes,
 ) -> (Kind, u64, u32, DosFlags, Option<Timestamp>, Timestamp, Option<Timestamp>) {
@@ -888,12 +893,12 @@ fn comparable(
     (kind, size, links, flags, created, modified, accessed)
 }
 
-/// The bytes that a seed stands for.
+/// The pseudo-random bytes of a seed.
 fn content(seed: u32, length: usize) -> Vec<u8> {
     Random::new(u64::from(seed)).bytes(length)
 }
 
-/// Bytes that are not printed.
+/// Bytes whose `Debug` form is only their number.
 struct Bytes(Vec<u8>);
 
 impl Debug for Bytes {

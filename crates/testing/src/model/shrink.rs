@@ -1,10 +1,11 @@
-//! Delta debugging: from a stream that fails to a small one that fails.
+//! Delta debugging: finds a small failing stream from a large one.
 
 use super::Outcome;
 use super::operation::Operation;
 use super::runner::Difference;
 
-/// Leaves out ever smaller parts as long as what remains still fails, in whatever way, with at most so many attempts.
+/// Leaves out ever smaller parts of the stream as long as the rest still fails, in whatever way, with at most `most`
+/// runs.
 pub fn shrink(
     mut operations: Vec<Operation>,
     mut difference: Difference,
@@ -30,7 +31,7 @@ pub fn shrink(
                 Ok(()) => start = end,
             }
         }
-        // Single operations are tried again until none of them can go.
+        // Single operations are tried again until none of them can be left out.
         if size > 1 {
             size /= 2;
         } else if operations.len() == before {
@@ -48,7 +49,7 @@ mod tests {
     use platter_vfs::{DosFlags, Error, FileSystem, Kind, Node, RenameFlags, Result, SyncScope};
     use std::sync::Arc;
 
-    /// A second reference as the subject: agrees with the first, unless it is told to forget a flag.
+    /// A second reference as the subject: it agrees with the first unless its options differ.
     struct Twin {
         clock: Clock,
         options: MemoryOptions,
@@ -78,7 +79,7 @@ mod tests {
         Shape { capabilities: MemoryOptions::default().capabilities, sector: 512, largest: 40_000 }
     }
 
-    /// A remount would empty a system that lives in memory.
+    /// Remounts are left out because they would empty a file system in memory.
     fn stream(seed: u64, count: usize) -> Vec<Operation> {
         generate(seed, count, &shape())
             .into_iter()
@@ -107,7 +108,7 @@ mod tests {
         }
     }
 
-    /// The harness is worth something only if there is something to compare.
+    /// The test harness is useful only if streams leave something to compare.
     #[test]
     fn streams_fill_a_tree() {
         let options = MemoryOptions::default();
@@ -135,7 +136,7 @@ mod tests {
         assert!(code.contains("Create") || code.contains("SymbolicLink"), "{code}");
     }
 
-    /// The printed form is code: this is a pasted stream, which compiles because the names are in scope.
+    /// The printed form is code: this stream was pasted from such output, and compiles because the names are in scope.
     #[test]
     fn a_printed_stream_can_be_pasted() {
         use Kind::*;

@@ -6,7 +6,7 @@ use platter_device::{Device, Recorder};
 use platter_vfs::{FileSystem, Format, OpenOptions, Result};
 use std::sync::Arc;
 
-/// Says what is wrong with an unmounted volume.
+/// Checks an unmounted volume; the error says what is wrong.
 pub type Check = fn(&Arc<dyn Device>) -> std::result::Result<(), String>;
 
 /// A volume of a format as a [`Subject`].
@@ -19,8 +19,8 @@ pub struct Tested {
 }
 
 impl Tested {
-    /// The volume on a device. Whoever opens it is told the time of `clock`. `reference` says what the reference must be
-    /// like to agree with it, and `check` what is wrong with the volume when it is unmounted.
+    /// Makes the subject of the volume on a device, with the time of `clock`. `reference` returns the options with
+    /// which the reference agrees with the volume, and `check` checks the unmounted volume.
     pub fn new(
         format: &'static dyn Format,
         device: Arc<dyn Device>,
@@ -54,7 +54,7 @@ impl Subject for Tested {
     }
 
     fn stored(&self) -> u64 {
-        /// Bytes that are looked at at once: devices in memory take so many.
+        /// The granularity in bytes: that in which devices in memory allocate.
         const PIECE: u64 = 1 << 20;
         let (mut at, mut stored) = (self.device.next_data(0), 0);
         while at < self.device.len() {

@@ -1,4 +1,4 @@
-//! Many threads at work on one volume: nobody waits for ever, nobody sees another's data.
+//! Many threads on one volume: none of them may wait for ever or see another's data.
 
 use super::Random;
 use platter_device::Buffer;
@@ -7,10 +7,10 @@ use platter_vfs::{
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Six threads change files of their own and one that all share, while a seventh syncs.
+/// Runs six threads that change files of their own and a shared one, while a seventh syncs.
 ///
 /// # Panics
-/// If anything fails, or one reads what another wrote.
+/// If an operation fails, or a thread finds another's data in its files.
 pub fn get_along(system: &dyn FileSystem, rounds: u64) {
     let shared = system.create(Node::ROOT, &"shared".into(), Kind::File).unwrap();
     let over = AtomicBool::new(false);
@@ -34,7 +34,7 @@ pub fn get_along(system: &dyn FileSystem, rounds: u64) {
     system.forget(shared, 1);
 }
 
-/// What a format may not have.
+/// The outcome of an operation that a format may not support; `None` if it does not.
 fn optional<T>(outcome: Result<T>) -> Option<T> {
     match outcome {
         Err(Error::Unsupported { .. }) => None,
@@ -42,12 +42,12 @@ fn optional<T>(outcome: Result<T>) -> Option<T> {
     }
 }
 
-/// Bytes that say whose they are.
+/// Bytes that identify the thread that writes them.
 fn mine(thread: u64, length: usize) -> Vec<u8> {
     vec![0x80 | thread as u8; length]
 }
 
-/// One thread's life: files of its own in a directory that all share, and one file that all write to.
+/// The operations of one thread: on files of its own in the shared directory, and on one file that all write to.
 fn live(system: &dyn FileSystem, thread: u64, rounds: u64, shared: Node) {
     let mut random = Random::new(thread);
     let name = |number: u64| Name::from(format!("thread {thread} file {number}").as_str());
@@ -74,7 +74,7 @@ fn live(system: &dyn FileSystem, thread: u64, rounds: u64, shared: Node) {
             6 => system.unlink(Node::ROOT, &name(number)).unwrap(),
             7 => system.sync(node, if round % 2 == 0 { SyncScope::All } else { SyncScope::Data }).unwrap(),
             8 => {
-                // Somebody else may cut the shared file short at any moment.
+                // Another thread may truncate the shared file at any moment.
                 let size = Some(random.below(200_000));
                 system.set_attributes(shared, &Change { size, ..Change::default() }).unwrap();
             }
@@ -113,7 +113,7 @@ fn live(system: &dyn FileSystem, thread: u64, rounds: u64, shared: Node) {
     }
 }
 
-/// Keeps up to four planned writes and reads in flight at once, from this one thread.
+/// Keeps up to four planned writes and reads in flight at once on the shared file, all from this thread.
 fn in_flight(system: &dyn FileSystem, random: &mut Random, thread: u64, shared: Node) {
     let data = Buffer::from(&mine(thread, 4096)[..]);
     let mut plans: Vec<(Plan, bool)> = Vec::new();
@@ -133,7 +133,7 @@ fn in_flight(system: &dyn FileSystem, random: &mut Random, thread: u64, shared: 
                     plans.push((plan, write));
                     continue;
                 }
-                // Whoever has the range may be waiting for one of these plans.
+                // The caller that has claimed the range may be waiting for one of these plans.
                 Err(Error::Busy) if !plans.is_empty() => {}
                 Err(Error::Busy) => {
                     system.wait_until_free(shared);
@@ -145,11 +145,11 @@ fn in_flight(system: &dyn FileSystem, random: &mut Random, thread: u64, shared: 
         let (plan, write) = plans.swap_remove(random.below(plans.len() as u64) as usize);
         sound &= carry_out(system, plan, write, &data);
     }
-    // Not before everything is finished: others may wait for that.
+    // Asserted only when everything is finished, because others may wait for these plans.
     assert!(sound, "a sector of two minds");
 }
 
-/// Carries out a plan; whether each sector that it read is of one mind.
+/// Carries out a plan; returns whether each sector that it read has the data of a single thread.
 fn carry_out(system: &dyn FileSystem, mut plan: Plan, write: bool, data: &[u8]) -> bool {
     let mut buffer = Buffer::new(4096);
     if write {
@@ -159,6 +159,6 @@ fn carry_out(system: &dyn FileSystem, mut plan: Plan, write: bool, data: &[u8]) 
     }
     let done = plan.read_from(&**system.device(), &mut buffer);
     let read = system.finish_read(&mut plan, &mut buffer, done).unwrap();
-    // Each sector is one thread's, up to where the file was cut off and grew again.
+    // Each sector has the data of one thread, or zeroes behind the offset where the file was truncated and grew again.
     buffer[..read].chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0] || *byte == 0))
 }

@@ -1,4 +1,4 @@
-//! One caller of a run: carries out its steps, and notes what came of each.
+//! One caller of a run, which carries out its steps and records the outcome of each.
 
 use super::history::{Action, Call, Sync};
 use super::moment::Moment;
@@ -8,24 +8,24 @@ use super::stage::Stage;
 use crate::model::Random;
 use platter_vfs::{Change, Error, Integrity, Name, Node, SyncScope};
 
-/// See the module.
+/// One caller of a run.
 pub(super) struct Caller<'s> {
     pub stage: &'s Stage,
     pub number: usize,
-    /// The files that all share, as far as the caller has a hold of them.
+    /// The nodes of the shared files, for those that the caller has looked up.
     nodes: Vec<Option<Node>>,
-    /// Files of shared names, and of a crowd.
+    /// Nodes of files with shared names, and of the crowd, that are held to the end of the run.
     pub held: Vec<Node>,
     pub random: Random,
 }
 
 impl Caller<'_> {
-    /// From the first step to the last.
+    /// Carries out all steps of a caller.
     pub fn live(stage: &Stage, number: usize, script: &[Step], seed: u64) {
         let random = Random::new(seed ^ (number as u64 + 1) << 32);
         let mut caller = Caller { stage, number, nodes: vec![None; stage.files], held: Vec::new(), random };
         for step in script {
-            // Without a hold on a file nothing can be asked of it.
+            // A step is skipped if one of its files cannot be looked up.
             if step.files().all(|file| caller.hold(file)) {
                 caller.step(step);
             }
@@ -34,7 +34,7 @@ impl Caller<'_> {
         stage.history().held.append(&mut caller.held);
     }
 
-    /// Takes a hold of a file, unless the caller has one; whether it has one then.
+    /// Looks up a shared file unless the caller holds its node; returns whether the caller holds it then.
     fn hold(&mut self, file: usize) -> bool {
         if self.nodes[file].is_none() {
             let node = self.stage.removed[file].map_or_else(|| hold(&*self.stage.system, file, false), Ok);
@@ -43,7 +43,7 @@ impl Caller<'_> {
         self.nodes[file].is_some()
     }
 
-    /// Gives the hold of a file back, if the caller has one.
+    /// Forgets the node of a shared file, if the caller holds it.
     fn release(&mut self, file: usize) {
         let held = self.nodes[file].take();
         if let (Some(node), None) = (held, self.stage.removed[file]) {
@@ -51,7 +51,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Whether an error is one that a sound volume may answer.
+    /// Records a fault unless the error is one that a sound volume may return in this run.
     pub fn expect(&self, error: &Error, what: &str) {
         let due = match error {
             Error::NoSpace | Error::Unsupported { .. } => true,
@@ -61,9 +61,9 @@ impl Caller<'_> {
                 self.stage.history().failed_at.get_or_insert(writes);
                 self.stage.fails
             }
-            // What has no name any more cannot be found by it.
+            // A file that lost its name cannot be looked up.
             Error::NotFound => self.stage.removes(),
-            // A check that fails half-way leaves a stream as it was.
+            // Every other error is a fault.
             _ => false,
         };
         if !due {
@@ -71,7 +71,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Makes a call and notes it, unless it was refused before it could do anything.
+    /// Makes a call and records it, unless it is a read that failed.
     fn call(&self, file: usize, what: &str, call: impl FnOnce() -> (Action, Result<(), Error>)) {
         let began = self.stage.moment();
         let (action, outcome) = call();
@@ -87,7 +87,7 @@ impl Caller<'_> {
         self.stage.note(Call { caller, file, action, began, returned, failed, planned: false, durable });
     }
 
-    /// A file that the caller has a hold of.
+    /// The node of a shared file that the caller holds.
     pub fn node(&self, file: usize) -> Node {
         self.nodes[file].expect("taken before the step")
     }
@@ -124,7 +124,7 @@ impl Caller<'_> {
                 (Action::Punch(range.clone()), system.punch(node(file), range.clone()))
             }),
             Step::Allocate(file, range) => self.call(*file, "allocate", || {
-                // What is refused before anything is done has not made the file longer.
+                // An allocation that is refused as unsupported has not extended the file.
                 let outcome = system.allocate(node(file), range.clone(), false);
                 let end = if matches!(outcome, Err(Error::Unsupported { .. })) { 0 } else { range.end };
                 (Action::Extend(end), outcome)
@@ -141,7 +141,7 @@ impl Caller<'_> {
                 self.call(to, "clone", || {
                     let length = range.end - range.start;
                     let outcome = system.clone_range(node(from), range.start, node(&to), range.start, length);
-                    // A range past the end is refused.
+                    // A range past the end of the file is refused.
                     let refused = matches!(outcome, Err(Error::InvalidArgument(_)));
                     let action =
                         if refused { Action::Extend(0) } else { Action::Clone(range.clone(), *from) };
@@ -178,7 +178,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Keeps the content under a name of the caller's own, or takes that away again.
+    /// Makes a snapshot under a name of the caller's own, or removes it if it exists.
     fn snapshot(&self, node: Node) {
         let system = &*self.stage.system;
         let name = Name::from(format!("snapshot {}", self.number).as_str());
@@ -194,7 +194,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Writes a little of each file of a crowd in place, of which a sync has much to say.
+    /// Overwrites 512 bytes of each file of the crowd in place, so that the next sync has much to record.
     fn crowd(&mut self, is_held: bool) {
         let system = &*self.stage.system;
         let data = [self.stage.id(); 512];
@@ -222,7 +222,7 @@ impl Caller<'_> {
     }
 }
 
-/// Gives way so often.
+/// Lets other callers go on this many times.
 pub(super) fn rest(long: u64) {
     (0..long).for_each(|_| shuttle::thread::yield_now());
 }

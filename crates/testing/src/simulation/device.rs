@@ -1,5 +1,5 @@
-//! The device of a simulation: other callers go on before and after each of its transfers, and what a queue holds
-//! completes at a moment and in an order that the seed decides.
+//! The device of a simulation: other callers may go on before and after each of its transfers, and the requests of a
+//! queue complete at moments and in an order that the seed decides.
 
 use crate::model::Random;
 use platter_device::sync::point;
@@ -9,14 +9,14 @@ use platter_device::{
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// See the module. What it keeps is recorded, so that a power cut at any write can be looked at afterwards.
+/// The device of a simulation. Its writes are recorded, so that a power cut at any of them can be examined afterwards.
 pub struct SimulatedDevice {
     kept: Arc<Faults>,
     random: Mutex<Random>,
 }
 
 impl SimulatedDevice {
-    /// A device over one that records.
+    /// A simulated device over a recording one.
     pub fn new(kept: Arc<Faults>, seed: u64) -> SimulatedDevice {
         SimulatedDevice { kept, random: Mutex::new(Random::new(seed)) }
     }
@@ -108,7 +108,7 @@ impl Queue for SimulatedQueue<'_> {
         let least = least.min(self.pending.len());
         let mut completed = 0;
         while !self.pending.is_empty() && (completed < least || self.device.below(3) == 0) {
-            // Some are on their way for long.
+            // Some requests stay in flight for long.
             let late = if self.device.below(4) == 0 { self.device.below(8) } else { 0 };
             (0..=late).for_each(|_| point());
             let next = self.pending.swap_remove(self.device.below(self.pending.len() as u64) as usize);

@@ -1,18 +1,19 @@
-//! Many schedules in a row, and the least that shows what one of them found.
+//! Runs many schedules, and shrinks the first that fails.
 
 use super::run::{run, run_scripts, scripts_of};
 use super::setting::Setting;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs so many schedules from a first seed, and panics with the seed of the first finding, shrunk.
+/// Runs `count` schedules with the seeds from `first` on, and panics with the seed of the first finding and its shrunk
+/// steps.
 ///
 /// # Panics
 /// If there is a finding.
 pub fn explore(setting: &Arc<Setting>, first: u64, count: u64) {
     for seed in first..first + count {
         if let Err(found) = run(setting, seed) {
-            // Before the rest, which takes a while.
+            // Printed first, because shrinking takes a while.
             println!("{}: seed {seed}", setting.volume.name);
             let small = shrink(setting, seed);
             let name = setting.volume.name;
@@ -21,8 +22,8 @@ pub fn explore(setting: &Arc<Setting>, first: u64, count: u64) {
     }
 }
 
-/// Runs so many schedules from a first seed, whatever they find, and tells of progress now and then. Findings are printed
-/// with their seeds, not shrunk; how many there were is returned.
+/// Runs `count` schedules with the seeds from `first` on, whatever they find, and prints the progress every minute.
+/// Findings are printed with their seeds and not shrunk. Returns the number of findings.
 pub fn survey(setting: &Arc<Setting>, first: u64, count: u64) -> u64 {
     let name = setting.volume.name;
     let started = Instant::now();
@@ -43,7 +44,7 @@ pub fn survey(setting: &Arc<Setting>, first: u64, count: u64) -> u64 {
     findings
 }
 
-/// Takes steps away as long as the run fails with what is left.
+/// Removes steps as long as the run still fails; returns the remaining steps and the finding as text.
 fn shrink(setting: &Arc<Setting>, seed: u64) -> String {
     let mut least = scripts_of(setting, seed);
     let mut found = String::new();

@@ -1,9 +1,10 @@
-//! What the callers of one schedule tend to do.
+//! The generator of the callers' steps, with probabilities that differ from schedule to schedule.
 //!
-//! Callers that do a little of everything everywhere rarely meet. So each seed leaves some kinds of steps out and prefers
-//! others, and draws where transfers lie and how they are aligned, how long they are on their way, and how long a file is
-//! held: then some schedules consist of just what has to come together. Some things that programs do need more than two or
-//! three kinds of steps at once, which chance rarely leaves alone: those are scenes ([`CONTENT`], [`CONVERSION`]).
+//! Callers that do a little of everything everywhere rarely conflict. So each seed leaves out some kinds of steps and
+//! prefers others, and chooses where transfers lie, how they are aligned, how long they are in flight, and how long a
+//! file is held: then some schedules consist of just the steps that conflict. Some typical uses need more than two or
+//! three kinds of steps at once, which the random choice rarely isolates: those are fixed scenes ([`CONTENT`],
+//! [`CONVERSION`]).
 //!
 //! Source: Groce et al., "Swarm Testing", ISSTA 2012.
 
@@ -12,7 +13,7 @@ use super::script::{Abilities, FIRST_SIZE, LONGEST, NameStep, Scope, Step};
 use crate::model::Random;
 use std::ops::Range;
 
-/// The steps of each caller, on a volume with such sectors and clusters, in bytes.
+/// Returns the steps of each caller, on a volume with this sector and cluster size, in bytes.
 pub(super) fn scripts(
     random: &mut Random,
     sector: u64,
@@ -30,31 +31,32 @@ pub(super) fn scripts(
         })
         .collect();
     if let Some(file) = habits.converted {
-        // One caller turns it on and off, and does nothing else. What is written to the other file goes to new clusters.
+        // One caller turns the integrity of `file` on and off and does nothing else. The other file has integrity, so
+        // that writes to it take new clusters.
         let turns = (0..3 + random.below(5)).map(|turn| Step::Integrity(file, turn % 2 == 0));
         scripts[0] = std::iter::once(Step::Integrity(1 - file, true)).chain(turns).collect();
     }
     if random.chance(15) {
         insert(random, &mut scripts, [Step::Unmount]);
     }
-    // Once, because it takes long.
+    // At most once, because it takes long.
     if abilities.crowd > 0 && random.chance(50) {
         let held = random.chance(70);
-        // All of it has to be made durable at once.
+        // The sync has to make all of these writes durable at once.
         let sync = random.chance(70).then_some(Step::SyncAll);
         insert(random, &mut scripts, [Step::Crowd(held)].into_iter().chain(sync));
     }
     scripts
 }
 
-/// Puts steps somewhere, one after the other.
+/// Inserts consecutive steps at a random place.
 fn insert(random: &mut Random, scripts: &mut [Vec<Step>], steps: impl IntoIterator<Item = Step>) {
     let caller = random.below(scripts.len() as u64) as usize;
     let at = random.below(scripts[caller].len() as u64 + 1) as usize;
     scripts[caller].splice(at..at, steps);
 }
 
-/// Kinds of steps.
+/// The kinds of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Write,
@@ -78,7 +80,7 @@ enum Kind {
     Sync,
 }
 
-/// How often each comes, where none is left out.
+/// The relative frequency of each kind, in schedules that leave none out.
 const USUAL: [(Kind, u64); 19] = [
     (Kind::Write, 220),
     (Kind::Read, 120),
@@ -101,8 +103,8 @@ const USUAL: [(Kind, u64); 19] = [
     (Kind::Sync, 110),
 ];
 
-/// A database: content is written over in place and made durable again and again, and nothing else becomes new. Then a
-/// sync has little to say, and formats have a short way to say it.
+/// The scene of a database: content is overwritten in place and synced again and again, and nothing else changes. A
+/// sync then has little to record, for which formats have a short path.
 const CONTENT: [(Kind, u64); 6] = [
     (Kind::Write, 200),
     (Kind::Planned, 300),
@@ -112,35 +114,36 @@ const CONTENT: [(Kind, u64); 6] = [
     (Kind::Sync, 300),
 ];
 
-/// Integrity of a file is turned on and off under callers who read and write, and what moves is made durable, so that
-/// another file takes the clusters.
+/// The scene of a conversion: the integrity of a file is turned on and off while callers read and write it, and syncs
+/// make the moves durable, so that another file gets the freed clusters.
 const CONVERSION: [(Kind, u64); 5] =
     [(Kind::Planned, 400), (Kind::Write, 150), (Kind::Rest, 40), (Kind::SyncAll, 60), (Kind::Sync, 80)];
 
-/// See the module.
+/// The choices of one seed.
 struct Habits {
     abilities: Abilities,
     cluster: u64,
     kinds: Vec<(Kind, u64)>,
-    /// The bytes that transfers start and end at multiples of, and how many of these there are to start at.
+    /// Aligned transfers start and end at multiples of `unit` bytes, and start at one of `room` units.
     unit: u64,
     room: u64,
-    /// How many in a hundred blocking transfers do so too.
+    /// The percentage of blocking transfers that are aligned too.
     aligned: u64,
-    /// A file that most steps go to, and how many in a hundred.
+    /// The file to which most steps go, and their percentage.
     favourite: Option<usize>,
     share: u64,
     /// The file whose integrity one caller turns on and off.
     converted: Option<usize>,
-    /// In how many of a hundred cases a file is let go after each step.
+    /// The percentage of steps after which the file's node is forgotten.
     fleeting: u64,
-    /// How long planned transfers are on their way at most, and how many in a hundred of them are reads.
+    /// How often others may go on at most while planned transfers are in flight, and the percentage of these transfers
+    /// that are reads.
     late: u64,
     reads: u64,
 }
 
 impl Habits {
-    /// Those of a seed, on a volume with such sectors and clusters, in bytes.
+    /// Makes the choices of a seed, on a volume with this sector and cluster size, in bytes.
     fn new(random: &mut Random, sector: u64, cluster: u64, abilities: Abilities) -> Habits {
         let mut kinds: Vec<(Kind, u64)> = USUAL
             .into_iter()
@@ -168,12 +171,14 @@ impl Habits {
                 kinds.push((Kind::Planned, 300));
             }
         }
-        // Whole clusters are moved, taken and given up where parts of them are written over.
+        // In a conversion whole clusters are moved, and overwriting parts of them takes and frees clusters, so the unit
+        // is a cluster there.
         let (unit, most) = match converted.is_none() && random.chance(40) {
             true => (sector, 16),
             false => (cluster, *random.pick(&[1, 2, 4])),
         };
-        // Most callers meet in few places. Beyond what is there at first, files would become longer.
+        // In most schedules callers use few places, so that they conflict. Writes beyond the first size would extend
+        // files, which scenes avoid.
         let longest = if scene.is_some() { FIRST_SIZE } else { LONGEST } / unit;
         let room = if random.chance(60) { longest.min(most) } else { longest };
         Habits {
@@ -193,7 +198,7 @@ impl Habits {
         }
     }
 
-    /// So many steps of one caller.
+    /// Returns `count` steps of one caller.
     fn steps(&self, random: &mut Random, count: u64) -> Vec<Step> {
         let mut steps = Vec::new();
         for _ in 0..count {
@@ -240,7 +245,7 @@ impl Habits {
             }
             Kind::Punch => Step::Punch(file, self.any_range(random)),
             Kind::Allocate => Step::Allocate(file, self.any_range(random)),
-            // A stream has the integrity and the snapshots of its file.
+            // A stream shares the integrity and the snapshots of its file.
             Kind::Integrity => Step::Integrity(file.min(1), random.chance(50)),
             Kind::Snapshot => Step::Snapshot(file.min(1)),
             Kind::Clone => {
@@ -255,7 +260,7 @@ impl Habits {
             Kind::SyncAll => Step::SyncAll,
             Kind::Rest => Step::Rest(10 + random.below(150)),
             Kind::Look => Step::Look,
-            // The first file has a stream, and is cloned from.
+            // The first file is never removed, because it has the stream and is cloned from.
             Kind::Remove => Step::Remove(1 + random.below(self.abilities.files() as u64 - 1) as usize),
             Kind::Sync => Step::Sync(file, if random.chance(50) { Scope::Data } else { Scope::All }),
         }
@@ -275,7 +280,7 @@ impl Habits {
         Step::Shared(*random.pick(&steps), from, to)
     }
 
-    /// A range of whole units.
+    /// A random range of whole units.
     fn units(&self, random: &mut Random) -> Range<u64> {
         let start = random.below(self.room);
         let count = (1 + random.below(6)).min(self.room - start);

@@ -1,9 +1,9 @@
-//! Whether some order of the calls explains what was seen.
+//! Judges whether some order of the calls explains what callers saw of the files.
 //!
-//! Transfers are not atomic: two writes that overlap may mix, sector by sector. But each byte of a file is a value that
-//! calls replace and look at, and for each byte there must be an order of the calls, in which none comes before one
-//! that had returned before it began, that explains all that was seen of it. A byte beyond the end of the file has the
-//! value "absent", so that sizes are judged too. Bytes of one sector that the same calls touch are judged together.
+//! Transfers are not atomic: two writes that overlap may be mixed sector by sector. But each byte of a file is a
+//! register that calls set and read, and for each byte there must be an order of the calls that explains all reads of
+//! it, in which no call comes before one that returned before it began. A byte beyond the end of the file has the value
+//! "absent", so that sizes are judged too. Bytes of one sector that the same calls touch are judged together.
 
 use super::history::{Action, Call, History};
 use super::moment::Moment;
@@ -11,58 +11,59 @@ use super::script::{FILES, FIRST_SIZE, LONGEST};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
-/// A byte of a file: absent beyond its end.
+/// The value of a byte of a file: `None` beyond its end.
 type Byte = Option<u8>;
 
-/// What a call does to a byte or sees of it.
+/// The effect of a call on a byte, or what the call sees of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     Becomes(Byte),
-    /// There from now on, as zero if it was absent.
+    /// An absent byte becomes zero.
     Appears,
-    /// Zero if it is there.
+    /// A byte that is not absent becomes zero.
     Clears,
     Sees(Byte),
-    /// What it is in another file.
+    /// The byte gets the value that it has in this other file.
     Copies(usize),
 }
 
-/// A call, as one byte has it.
+/// A call with its effect on one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Event {
-    /// Whose byte it is.
+    /// The file of the byte.
     file: usize,
     began: u64,
     returned: u64,
     effect: Effect,
-    /// It has happened; the others may have.
+    /// Whether the effect has certainly happened; otherwise it may have.
     certain: bool,
 }
 
-/// What fills a file before anyone writes to it.
+/// The byte with which a file is filled at first.
 pub fn first_content(file: usize) -> u8 {
     250 + file as u8
 }
 
-/// What a power cut leaves open.
+/// A power cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// During which write of the device the power failed.
+    /// The number of the device write during which the power failed.
     pub write: usize,
 }
 
-/// Judges what was seen of all files while the power was on, with their content at the end, where it was read.
+/// Judges everything that was seen of all files while the power was on, including their content at the end (`last`),
+/// where it could be read.
 pub fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), String> {
     let is_shared = history.calls.iter().any(|call| matches!(call.action, Action::Clone(..)));
     let all: Vec<usize> = (0..last.len()).collect();
-    // Apart, unless what is in one depends on another: the search is quicker.
+    // Each file is judged separately, which is quicker, unless the content of one depends on another by a clone.
     for files in if is_shared { vec![&all[..]] } else { all.chunks(1).collect() } {
         let (mut calls, mut certain) = (Vec::new(), Vec::new());
         for call in history.calls.iter().filter(|call| files.contains(&call.file)) {
             calls.push(call.clone());
             certain.push(!call.failed);
             if let (Action::Write(range, _), true) = (&call.action, call.failed) {
-                // What comes after it may have been written, and then it reads as zeroes.
+                // A failed write may have extended the file, and its range then reads as zeroes.
                 for action in [Action::Extend(range.end), Action::Punch(range.clone())] {
                     calls.push(Call { action, ..call.clone() });
                     certain.push(false);
@@ -84,11 +85,11 @@ pub fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), Stri
     Ok(())
 }
 
-/// Judges what a power cut left of a file: what a sync covers that had returned is there.
+/// Judges what a power cut left of a file: everything that a returned sync covers must be there.
 pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Result<(), String> {
     let is_copied = |call: &Call| call.file == file && matches!(call.action, Action::Clone(..));
     if history.calls.iter().any(is_copied) {
-        // What it was made from may have been lost where it came from.
+        // The content from which the range was cloned may itself have been lost.
         return Ok(());
     }
     let covered = history.covered(Some(file), cut.write);
@@ -98,8 +99,8 @@ pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Resul
             let is_durable = call.durable.is_some_and(|from| from <= cut.write);
             certain.push(!call.failed && (is_durable || call.returned.tick < covered));
             calls.push(call.clone());
-            // What was on its way may have made the file longer and not have arrived. What was cut off may read as
-            // zeroes where the cutting off itself is lost: others were free to write there.
+            // A write in flight may have extended the file without its data having arrived. After a truncation that is
+            // itself lost, the range that was cut off may read as zeroes, because its clusters were free for others.
             let zeroes_to = match &call.action {
                 Action::Write(range, _) => range.end,
                 Action::Resize(_) => LONGEST * 2,
@@ -150,7 +151,7 @@ fn judge(calls: &[Call], certain: &[bool]) -> Result<(), String> {
     Ok(())
 }
 
-/// Judges bytes that all calls treat alike.
+/// Judges a range of bytes that all calls affect in the same way.
 fn judge_bytes(calls: &[Call], certain: &[bool], bytes: Range<u64>) -> Result<(), String> {
     let at = bytes.start;
     let mut events = Vec::new();
@@ -204,7 +205,7 @@ fn judge_bytes(calls: &[Call], certain: &[bool], bytes: Range<u64>) -> Result<()
         let doubt = if certain { "" } else { " (perhaps)" };
         text += &format!("\n      file {file}, {began:>4} to {returned:>4}: {effect:?}{doubt}");
     }
-    // The events do not say what was synced and which calls failed; the calls do.
+    // The events do not show the syncs and which calls failed, so the calls are printed too.
     for call in calls {
         if !matches!(call.action, Action::Read(..)) {
             text += &format!(
@@ -221,10 +222,10 @@ fn judge_bytes(calls: &[Call], certain: &[bool], bytes: Range<u64>) -> Result<()
     Err(text)
 }
 
-/// The events without those that explain nothing, to search in less.
+/// Removes events that cannot explain anything, to make the search smaller.
 ///
-/// What may have happened or not need not have, unless it brings about what somebody saw: its value, or a zero where the
-/// byte was cut off, is made to appear or is cleared. And values that nobody saw are all alike.
+/// An uncertain event can be left out unless it can cause a value that was seen: its own value, or a zero where an
+/// absent byte becomes zero or a byte is cleared. Values that nobody saw are all replaced by a single one.
 fn relevant(events: &[Event], first: [Byte; FILES]) -> Vec<Event> {
     let seen: HashSet<Byte> = (events.iter())
         .filter_map(|event| match event.effect {
@@ -255,16 +256,16 @@ fn relevant(events: &[Event], first: [Byte; FILES]) -> Vec<Event> {
     events.iter().filter(counts).map(alike).collect()
 }
 
-/// Which events are done, the value after them, and in which files that is one that need not have come about and that
-/// nothing has looked at, one bit each.
+/// A state of the search: the events done (one bit each), the values after them, and in which files (one bit each) the
+/// present value comes from an uncertain event and was not yet read.
 type Reached = (u128, [Byte; FILES], u8);
 
-/// Whether there is an order: a search over which events are done, with the value after them.
+/// Whether an order exists: a search over the sets of events done, with the values after them.
 ///
-/// Calls that may have happened or not make many orders. Most need no look: an order in which such a call changes
-/// nothing, or is overwritten before anything depends on it, explains no more than the same one without it. And
-/// what is seen at present may be seen at once. And of two that do the same, the one that began and returned first
-/// comes first: where it does not, they can change places.
+/// Uncertain calls make many orders, most of which can be skipped. An order in which such a call changes nothing, or is
+/// overwritten before anything depends on it, explains no more than the same order without the call. An event that sees
+/// the present value can be done at once. Of two events with the same effect, the one that began and returned first
+/// comes first, since otherwise they can be exchanged.
 fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
     assert!(events.len() <= 128, "{} calls on one byte", events.len());
     let all = |which: &dyn Fn(&Event) -> bool| {
@@ -272,7 +273,7 @@ fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
         which.fold(0u128, |all, (at, _)| all | 1 << at)
     };
     let certain = all(&|event| event.certain);
-    // What had returned before one began, and is not done when that is, never happened.
+    // An uncertain event that returned before this one began, and is not done when this one is, never happened.
     let never: Vec<u128> =
         events.iter().map(|event| all(&|other| !other.certain && other.returned < event.began)).collect();
     let alike: Vec<u128> = (events.iter().enumerate())
@@ -293,7 +294,7 @@ fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
         if !seen.insert(reached) {
             continue;
         }
-        // Whatever returns first among those that must come bounds which can be next.
+        // The next event must have begun before the first of the remaining certain events returned.
         let is_left = |at: &usize| done & 1 << at == 0;
         let left = (0..events.len()).filter(is_left);
         let is_next = |at: &usize| alike[*at] & !done == 0;
@@ -311,7 +312,7 @@ fn is_explained(events: &[Event], first: [Byte; FILES]) -> bool {
     false
 }
 
-/// Whether one event does the same as another, and not later.
+/// Whether one event has the same effect as another and is not later.
 fn is_before(one: &Event, other: &Event) -> bool {
     (one.file, one.effect) == (other.file, other.effect)
         && one.began <= other.began
@@ -319,7 +320,7 @@ fn is_before(one: &Event, other: &Event) -> bool {
         && one != other
 }
 
-/// What is reached when one more event happens; none if it cannot, or need not.
+/// The state after one more event; `None` if the event cannot or need not happen now.
 fn after(
     (done, mut values, mut unseen): Reached,
     at: usize,
@@ -370,7 +371,7 @@ mod tests {
         assert!(!is_explained(&[write(1, 9, 7), sees(2, 3, 7), sees(5, 6, 0)], [Some(0); FILES]));
     }
 
-    /// What most runs with a failure come to: many writes in doubt at the same time, of which one is seen.
+    /// The typical case of a run with a failure: many uncertain writes at the same time, of which one is seen.
     #[test]
     fn many_calls_in_doubt_are_soon_judged() {
         let mut events: Vec<Event> =

@@ -1,10 +1,10 @@
-//! When something happened in a run.
+//! Points in time of a run.
 
-/// A moment of a run: how many calls began or returned before it, and how many writes the device had seen.
+/// A moment of a run, given by how many calls began or returned before it and how many writes the device had done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
-    /// Calls that had begun or returned.
+    /// The number of calls that had begun or returned.
     pub tick: u64,
-    /// Writes of the device.
+    /// The number of writes of the device.
     pub writes: usize,
 }

@@ -1,66 +1,66 @@
-//! Whether some order of the calls explains what was seen of the names that all callers share.
+//! Judges whether some order of the calls explains what callers saw of the shared names.
 //!
-//! Each call on names happens at one moment between its begin and its return: a rename shows the file under the old name
-//! or the new one, never under both or neither.
+//! Each call on names takes effect at one moment between its begin and its return: during a rename the file is found
+//! under the old name or the new one, never under both or neither.
 
 use super::moment::Moment;
 use std::collections::HashSet;
 
-/// How many names all callers share.
+/// The number of shared names.
 pub const NAMES: usize = 3;
 
-/// Which name leads to which file; files are told apart by their node, which is held to the end.
+/// The file to which each name leads. Files are identified by their node, which is held to the end.
 type Names = [Option<u64>; NAMES];
 
-/// A call, with what it answered.
+/// A call on names with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameAction {
-    /// Made this file; or the name was there.
+    /// Created this file; or the name existed.
     Create(usize, Result<u64, Refusal>),
-    /// Found this file; or none.
+    /// Looked a name up and found this file; or none.
     Lookup(usize, Result<u64, Refusal>),
-    /// Took the name away; or there was none.
+    /// Removed the name; or there was none.
     Unlink(usize, Result<(), Refusal>),
-    /// Moved the file to another name, in the place of what had it if `replace`.
+    /// Renamed a file; with `replace`, a file with the new name is replaced.
     Rename {
         /// The old name.
         from: usize,
-        /// The new one.
+        /// The new name.
         to: usize,
-        /// Whether a file of the new name goes.
+        /// Whether a file with the new name is replaced.
         replace: bool,
-        /// What it answered.
+        /// The answer of the call.
         answer: Result<(), Refusal>,
     },
-    /// Gave this file one more name.
+    /// Gave this file another name.
     Link(u64, usize, Result<(), Refusal>),
 }
 
-/// Why a call on names did nothing.
+/// The reason why a call on names failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// No file of this name.
+    /// No file has this name.
     NotFound,
     /// A file has this name.
     Exists,
-    /// Something else: it may have happened or not.
+    /// Another error: the effect may have happened or not.
     Failed,
 }
 
 /// A call on names.
 #[derive(Clone, Copy, Debug)]
 pub struct NameCall {
-    /// Which caller's.
+    /// The number of the caller.
     pub caller: usize,
-    /// What it did.
+    /// What the call did.
     pub action: NameAction,
-    /// When it began and returned.
+    /// The moment when the call began.
     pub began: Moment,
-    /// See `began`.
+    /// The moment when the call returned.
     pub returned: Moment,
 }
 
-/// What becomes of the names if this happens now; none if it could not have answered so.
+/// The names after this call; `None` if the call could not have given its answer.
 fn apply(action: NameAction, mut names: Names) -> Option<Names> {
     use NameAction::{Create, Link, Lookup, Rename, Unlink};
     let fits = match action {
@@ -77,9 +77,9 @@ fn apply(action: NameAction, mut names: Names) -> Option<Names> {
             true
         }
         Link(_, to, Err(Refusal::Exists)) => names[to].is_some(),
-        // Its last name is gone.
+        // The file has no name any more.
         Link(file, _, Err(Refusal::NotFound)) => !names.contains(&Some(file)),
-        // POSIX: two names of one file stay as they are.
+        // POSIX: a rename between two names of one file leaves both.
         Rename { from, to, replace: true, answer: Ok(()) }
             if names[from].is_some() && names[from] == names[to] =>
         {
@@ -100,10 +100,10 @@ fn apply(action: NameAction, mut names: Names) -> Option<Names> {
     fits.then_some(names)
 }
 
-/// Judges all calls on the shared names, of which none leads anywhere at first.
+/// Judges all calls on the shared names, none of which leads to a file at first.
 pub fn judge(calls: &[NameCall]) -> Result<(), String> {
     assert!(calls.len() <= 128, "{} calls on names", calls.len());
-    // What failed is not judged, nor what it may have changed.
+    // If a call failed, its effect is unknown, so nothing is judged.
     let failed = |action: NameAction| {
         matches!(
             action,

@@ -1,4 +1,4 @@
-//! What a caller does with names: those that all share, those of its own, and listings.
+//! The steps of a caller on names: shared ones, its own, and listings.
 
 use super::caller::Caller;
 use super::names::{NameAction, NameCall, Refusal};
@@ -11,7 +11,7 @@ fn name(number: usize) -> Name {
 }
 
 impl Caller<'_> {
-    /// Asks for something of the names that all share, and notes what came of it.
+    /// Makes a call on shared names and records its answer.
     pub(super) fn shared_name(&mut self, step: NameStep, from: usize, to: usize) {
         let system = &*self.stage.system;
         let rename = |caller: &Self, flags| {
@@ -52,7 +52,7 @@ impl Caller<'_> {
         self.found(call, |answer| NameAction::Lookup(number, answer))
     }
 
-    /// Makes a call that gives a file, which is held to the end, so that no other gets its number.
+    /// Makes a call that returns a node, which is held to the end, so that no other file gets its number.
     fn found(
         &mut self,
         call: impl FnOnce(&Self) -> Result<Node, Error>,
@@ -86,7 +86,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Takes the name of a file away that all share and go on using.
+    /// Removes the name of a shared file, which callers that hold its node continue to use.
     pub(super) fn remove(&self, file: usize) {
         let system = &*self.stage.system;
         let began = self.stage.moment();
@@ -102,7 +102,7 @@ impl Caller<'_> {
         let returned = self.stage.moment();
         let done = outcome.is_ok();
         match outcome {
-            // Another caller was first.
+            // Another caller has removed the name already.
             Err(Error::NotFound) => {}
             outcome => {
                 self.stage.history().removals.push((file, began, returned, done));
@@ -113,7 +113,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Lists the directory in two parts: what is there all the while is listed, and nothing twice.
+    /// Lists the directory in parts of three entries: entries that exist all the while must be listed, and none twice.
     pub(super) fn list(&self) {
         let system = &*self.stage.system;
         let mut entries = Vec::new();
@@ -138,7 +138,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Makes, fills, renames and removes an entry that nobody else knows.
+    /// Creates, writes, and renames or removes an entry that no other caller uses.
     pub(super) fn name_of_own(&self, number: u64) {
         let system = &*self.stage.system;
         let [one, other] =

@@ -1,12 +1,14 @@
-//! In which order callers go on: what the scheduler of `shuttle` is here.
+//! The scheduler for the crate `shuttle`, which decides which caller goes on.
 //!
-//! One way of choosing finds rarely what another finds soon, so each seed draws one. [`Way::Fair`] chooses anew at each
-//! point. [`Way::Steady`] lets a caller go on for a while, so that one gets far while another is in the middle of
-//! something. [`Way::Stalling`] has callers stand still for long, wherever they are, while the others go on: several may
-//! do so at once. [`Way::Ranked`] lets whoever has the highest rank go on until it waits, and lowers that rank at a few
-//! points: what it takes to fail is often that one caller stands still at one place until all others have finished.
+//! One strategy rarely finds what another finds soon, so each seed chooses one. [`Way::Fair`] chooses a caller anew at
+//! each point. [`Way::Steady`] lets a caller go on for a while, so that it gets far while others are in the middle of
+//! something. [`Way::Stalling`] makes callers pause for long, wherever they are, while the others go on; several may
+//! pause at once. [`Way::Ranked`] lets the caller with the highest rank go on until it waits, and lowers that rank at a
+//! few points: many failures need only one caller that pauses at one place until all others have finished.
 //!
-//! Source of the last: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
+//! Source of [`Way::Ranked`]: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding
+//! Bugs", ASPLOS 2010. The implementation in `shuttle` changes no rank in the first run of a scheduler, and here each
+//! scheduler has only one run.
 //! 2010. The one of `shuttle` changes no rank in the first run of a scheduler, and here each has one run alone.
 
 use crate::model::Random;
@@ -14,34 +16,34 @@ use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A caller that is ranked highest and never waits goes on for no more steps than this: it may be one that looks again
-/// and again for something that another has to do.
+/// The most steps in a row of the caller with the highest rank: it may be polling for something that another caller has
+/// to do.
 const MOST_IN_A_ROW: u64 = 3000;
 
 #[derive(Clone, Debug)]
 enum Way {
     Fair,
-    /// It goes on so many steps, on average.
+    /// A caller goes on for this many steps, on average.
     Steady(u64),
     Stalling {
-        /// One in so many steps is the last of a caller for a while.
+        /// One in this many steps begins a pause of its caller.
         seldom: u64,
-        /// Steps of others until it goes on, at most.
+        /// The longest pause, in steps of other callers.
         most: u64,
-        /// Until which step each caller stands still.
+        /// The step until which each caller pauses.
         until: Vec<u64>,
     },
     Ranked {
-        /// At which steps the rank of whoever goes on falls.
+        /// The steps at which the rank of the running caller is lowered.
         falls: Vec<u64>,
-        /// The rank of each caller: the highest goes on.
+        /// The rank of each caller; the caller with the highest rank goes on.
         ranks: Vec<u64>,
-        /// The rank that the next one gets that falls: lower than all others.
+        /// The rank of the caller whose rank was lowered last; the next one gets a lower one.
         lowest: u64,
     },
 }
 
-/// See the module.
+/// The scheduler of one run.
 pub(super) struct Order {
     random: Random,
     way: Way,
@@ -52,7 +54,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The order that a seed gives. `is_point` is set by whoever gives way without waiting for anything.
+    /// The scheduler of a seed. `is_point` is set by a caller that gives way without having to wait.
     pub fn new(seed: u64, is_point: Arc<AtomicBool>) -> Order {
         let mut random = Random::new(!seed);
         let way = match random.below(10) {
@@ -63,7 +65,7 @@ impl Order {
                 Way::Stalling { seldom, most, until: Vec::new() }
             }
             _ => {
-                // Nobody knows how long it will be.
+                // The length of the run is unknown beforehand.
                 let length = 1 << (6 + random.below(7));
                 let falls = (0..random.below(6)).map(|_| random.below(length)).collect();
                 Way::Ranked { falls, ranks: Vec::new(), lowest: 1 << 32 }

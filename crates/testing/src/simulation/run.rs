@@ -1,4 +1,4 @@
-//! One run: its callers, what fails, and what is looked at afterwards.
+//! One run: its callers, the injected failure, and the judgement afterwards.
 
 use super::caller::Caller;
 use super::habits::scripts;
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 /// Runs one schedule and judges it.
 ///
 /// # Errors
-/// What is wrong, with the history that shows it.
+/// The finding, with the history that shows it.
 pub fn run(setting: &Arc<Setting>, seed: u64) -> Outcome {
     run_scripts(setting, seed, Arc::new(scripts_of(setting, seed)))
 }
@@ -34,7 +34,7 @@ pub(super) fn scripts_of(setting: &Setting, seed: u64) -> Vec<Vec<Step>> {
     scripts(&mut Random::new(seed), sector, cluster, setting.volume.abilities)
 }
 
-/// A transfer that fails: which after so many, and how.
+/// An injected failure: the transfer `after` so many others of the same operation fails in this way.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
     operation: Operation,
@@ -43,7 +43,7 @@ struct Failure {
 }
 
 impl Failure {
-    /// In about a third of all schedules one does.
+    /// Chooses a failure, in about a third of all schedules.
     fn of(random: &mut Random) -> Option<Failure> {
         random.chance(35).then(|| {
             let (operation, fault) = *random.pick(&[
@@ -62,9 +62,9 @@ impl Failure {
 
 /// The devices of a run.
 struct Storage {
-    /// The one that is looked at afterwards.
+    /// The device that is examined afterwards.
     kept: Arc<Faults>,
-    /// The one that fails: the same, or the other copy of a mirror.
+    /// The device with the failure: the same one, or the other copy of a mirror.
     failing: Arc<Faults>,
 }
 
@@ -76,7 +76,7 @@ impl Storage {
         Storage { kept, failing }
     }
 
-    /// What the volume lies on.
+    /// The device on which the volume is opened.
     fn device(&self, setting: &Setting, seed: u64) -> Arc<dyn Device> {
         let simulated = |faults: &Arc<Faults>, seed| -> Arc<dyn Device> {
             Arc::new(SimulatedDevice::new(faults.clone(), seed))
@@ -89,10 +89,11 @@ impl Storage {
     }
 }
 
-/// All that a schedule did, as text: what callers saw, and, `with_image`, what the device holds. The same for the same seed.
+/// Returns all that a schedule did, as text: the record of the calls and, if `with_image`, the content of the device.
+/// The text is the same for the same seed.
 ///
 /// # Panics
-/// If the schedule does.
+/// If the schedule panics.
 pub fn trace(setting: &Arc<Setting>, seed: u64, with_image: bool) -> String {
     let mut random = Random::new(seed ^ 0x5EED);
     let scripts = Arc::new(scripts_of(setting, seed));
@@ -117,7 +118,7 @@ pub fn trace(setting: &Arc<Setting>, seed: u64, with_image: bool) -> String {
     text
 }
 
-/// A schedule that was run.
+/// The result of running a schedule, before it is judged.
 struct Simulated {
     storage: Arc<Storage>,
     failure: Option<Failure>,
@@ -126,7 +127,7 @@ struct Simulated {
     end: Option<End>,
 }
 
-/// Runs these steps in the order that a seed says, and judges what came of it.
+/// Runs these steps in the order that the seed decides, and judges the result.
 pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Vec<Step>>>) -> Outcome {
     let mut random = Random::new(seed ^ 0x5EED);
     let Simulated { storage, failure, fails, mut history, end } =
@@ -145,10 +146,10 @@ pub(super) fn run_scripts(setting: &Arc<Setting>, seed: u64, scripts: Arc<Vec<Ve
     })
 }
 
-/// Runs these steps in the order that a seed says.
+/// Runs these steps in the order that the seed decides.
 ///
 /// # Errors
-/// What a caller panicked with.
+/// The message of a caller's panic.
 fn simulated(
     setting: &Arc<Setting>,
     seed: u64,
@@ -157,7 +158,7 @@ fn simulated(
 ) -> Result<Simulated, String> {
     let storage = Arc::new(Storage::new(setting, seed));
     let failure = Failure::of(random);
-    // What one copy of a mirror fails, another makes up for.
+    // A failure of one copy of a mirror is hidden by the other.
     let fails = failure.is_some() && !setting.volume.mirrored;
     let result: Arc<Mutex<Option<Ran>>> = Arc::default();
     let is_point = Arc::<AtomicBool>::default();
@@ -186,7 +187,7 @@ fn simulated(
     Ok(Simulated { storage, failure, fails, history, end })
 }
 
-/// What callers did and saw, and what they left if the volume opened.
+/// The history of the callers, and the state at the end if the volume could be opened.
 type Ran = (History, Option<End>);
 
 fn execute(
@@ -209,7 +210,7 @@ fn execute(
     let removed =
         (0..files).map(|file| is_removed(file).then(|| hold(&*system, file, false).expect("it is there")));
     let removed: Vec<_> = removed.collect();
-    // Not before: a table that cannot be read when a volume is opened counts as damaged from then on.
+    // Injected only after opening: a table that cannot be read when a volume is opened counts as damaged from then on.
     if let Some(Failure { operation, after, fault }) = failure {
         let first = storage.failing.count(operation) + after;
         storage.failing.inject(When::nth(operation, first), fault);

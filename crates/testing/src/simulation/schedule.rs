@@ -1,8 +1,8 @@
-//! Who goes on: [`platter_device::sync::Schedule`] over the tasks of the crate `shuttle`.
+//! Implements [`platter_device::sync::Schedule`] with the tasks of the crate `shuttle`.
 //!
-//! Each caller is a task, and all of them are on one thread. At each lock and each device call the scheduler of `shuttle`
-//! chooses the next one from the seed. It knows who waits, so that a schedule in which nobody can go on fails as a
-//! deadlock and not by hanging.
+//! Each caller is a task, and all tasks are on one thread. At each lock and each device call the scheduler of `shuttle`
+//! chooses the next task by the seed. It has a list of the waiting tasks, so a schedule in which none can go on fails
+//! as a deadlock and does not hang.
 
 use crate::model::Random;
 use platter_device::sync::Schedule;
@@ -18,16 +18,16 @@ struct Waiter {
     thread: thread::Thread,
 }
 
-/// See the module.
+/// The tasks of one execution.
 pub struct Tasks {
     waiting: RefCell<Vec<Waiter>>,
-    /// Tells the scheduler that a caller gives way and waits for nothing.
+    /// Set when a caller gives way without having to wait; read by the scheduler.
     is_point: Arc<AtomicBool>,
     random: RefCell<Random>,
 }
 
 impl Tasks {
-    /// The tasks of one execution, with a seed for how long those wait that do not wait for ever. At each point
+    /// Makes the tasks of one execution, with a seed for the length of waits with a time limit. At each point
     /// `is_point` is set before the scheduler is asked.
     pub fn new(seed: u64, is_point: Arc<AtomicBool>) -> Tasks {
         Tasks { waiting: RefCell::default(), is_point, random: RefCell::new(Random::new(seed)) }
@@ -78,7 +78,7 @@ impl Schedule for Tasks {
                 }
             }
         }
-        // Not while the list is borrowed: others may go on here.
+        // Done after the list is released, because other tasks may go on here.
         woken.iter().for_each(thread::Thread::unpark);
     }
 

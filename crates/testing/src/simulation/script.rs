@@ -1,65 +1,65 @@
-//! What each caller of a simulation does.
+//! The steps that callers of a simulation carry out.
 
 use platter_vfs::SyncScope;
 use std::ops::Range;
 
-/// How many files all callers share. The third is a named stream of the first, where the format has such.
+/// The number of files that all callers share. The third is a named stream of the first, where the format has streams.
 pub const FILES: usize = 3;
-/// No file becomes longer.
+/// The largest size of a file in bytes.
 pub const LONGEST: u64 = 24 << 10;
-/// Their size at first.
+/// The size of the files at first, in bytes.
 pub const FIRST_SIZE: u64 = 12 << 10;
 
-/// What one caller asks for. Files are numbered from 0.
+/// One step of a caller. Files are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// One blocking write.
+    /// A blocking write of this range.
     Write(usize, Range<u64>),
-    /// One blocking read.
+    /// A blocking read of this range.
     Read(usize, Range<u64>),
-    /// Planned transfers of whole sectors, kept in flight together: `true` writes. They are to be durable or not, and
-    /// the caller looks after them only when others have gone on for so long.
+    /// Planned transfers of whole sectors, kept in flight together (`true` means a write). They are durable or not, and
+    /// the caller collects them only after it has let others go on this many times.
     Planned(usize, Vec<(bool, Range<u64>)>, bool, u64),
-    /// A look at the size.
+    /// Asks for the size.
     Size(usize),
-    /// Another size.
+    /// Sets the size.
     Resize(usize, u64),
-    /// A hole.
+    /// Punches a hole.
     Punch(usize, Range<u64>),
-    /// Clusters ahead of the content; the size changes with them.
+    /// Preallocates clusters; the file is extended to the end of the range.
     Allocate(usize, Range<u64>),
-    /// Checksums on or off.
+    /// Turns checksums on or off.
     Integrity(usize, bool),
-    /// Content kept under a name of the caller's own.
+    /// Makes or removes a snapshot with a name of the caller's own.
     Snapshot(usize),
-    /// Shares the clusters of the other file, at the same place.
+    /// Clones this range of the file to the other one, at the same offset.
     Clone(usize, Range<u64>),
-    /// An entry of a shared name: made, found, removed, moved to the second name.
+    /// A call on the first of two shared names, or on both.
     Shared(NameStep, usize, usize),
-    /// All names in the directory.
+    /// Lists the directory.
     List,
-    /// The caller gives its hold of the file back. It takes another when it needs the file next.
+    /// Forgets the node of the file. The caller looks the file up again when it needs it next.
     Release(usize),
-    /// A name that all share is taken away from its file, which those go on using who hold it.
+    /// Removes the name of a shared file, which callers that hold its node continue to use.
     Remove(usize),
-    /// An entry of the caller's own: made, written to, and renamed or removed.
+    /// Creates an entry of the caller's own, writes to it, and renames or removes it.
     Name(u64),
-    /// A little of each file of a crowd is written in place; all of them are held to the end, or let go at once.
+    /// Overwrites a little of each file of the crowd in place; with `true`, the nodes are held to the end.
     Crowd(bool),
-    /// Nothing, for so long: what works in the background gets on.
+    /// Does nothing while others go on this many times, so that background work proceeds.
     Rest(u64),
-    /// A copy of the device as it is at this moment is checked and scrubbed.
+    /// Makes a copy of the device at this moment, which is checked and scrubbed at the end.
     Look,
-    /// Syncs this file: what has been done to it must survive a power cut.
+    /// Syncs this file: all changes of it so far must survive a power cut.
     Sync(usize, Scope),
-    /// Syncs the volume: all that has been done must survive a power cut.
+    /// Syncs the volume: all changes so far must survive a power cut.
     SyncAll,
-    /// The end of the volume. Every other call races with it or is refused.
+    /// Unmounts the volume. Every other call runs at the same time or is refused.
     Unmount,
 }
 
 impl Step {
-    /// The files of those that all share that it needs a hold of.
+    /// The shared files whose nodes the step needs.
     pub fn files(&self) -> impl Iterator<Item = usize> {
         use Step::{Allocate, Clone, Integrity, Planned, Punch, Read, Resize, Size, Snapshot, Sync, Write};
         let files = match self {
@@ -75,24 +75,24 @@ impl Step {
     }
 }
 
-/// What is done with shared names.
+/// A call on shared names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameStep {
-    /// Makes a file.
+    /// Creates a file.
     Create,
-    /// Finds it.
+    /// Looks a file up.
     Lookup,
-    /// Takes the name away.
+    /// Removes the name.
     Unlink,
-    /// Gives it another name, which may be in use.
+    /// Renames the file to a name that may be in use.
     Replace,
-    /// Gives it another name that is not in use.
+    /// Renames the file to a name that is not in use.
     Move,
-    /// Gives it one more name.
+    /// Gives the file another name.
     Link,
 }
 
-/// [`SyncScope`], comparable.
+/// [`SyncScope`] with `Eq`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Content and size.
@@ -110,12 +110,12 @@ impl From<Scope> for SyncScope {
     }
 }
 
-/// What a format lets callers do.
+/// The features of a format that callers use.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
-    /// Holes and clusters ahead of the content.
+    /// Holes and preallocation.
     pub sparse: bool,
-    /// Checksums that can be turned on and off.
+    /// Checksums of data that can be turned on and off.
     pub integrity: bool,
     /// Named streams.
     pub streams: bool,
@@ -123,12 +123,12 @@ pub struct Abilities {
     pub clone: bool,
     /// More than one name for a file.
     pub links: bool,
-    /// Files besides those that all share, which are written all at once.
+    /// The number of further files, the crowd, which a step writes all at once.
     pub crowd: usize,
 }
 
 impl Abilities {
-    /// How many files all callers share.
+    /// The number of files that all callers share.
     pub fn files(self) -> usize {
         if self.streams { FILES } else { FILES - 1 }
     }

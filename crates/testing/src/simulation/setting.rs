@@ -1,4 +1,4 @@
-//! The volume that a simulation runs on: its format, and what is on it before the first caller comes.
+//! The volume on which a simulation runs: its format and its content at first.
 
 use super::judge;
 use super::script::{Abilities, FILES, FIRST_SIZE};
@@ -10,50 +10,51 @@ use platter_vfs::{
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A kind of volume.
+/// The description of a volume.
 #[derive(Clone)]
 pub struct Volume {
-    /// What it is called.
+    /// The name for messages.
     pub name: &'static str,
-    /// Its format.
+    /// The format of the volume.
     pub format: &'static dyn Format,
-    /// How it is made.
+    /// The options with which it is made.
     pub options: FormatOptions,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// What callers may do.
+    /// The features that callers use.
     pub abilities: Abilities,
-    /// After a power cut it is repaired before it is looked at; the others need no repair.
+    /// Whether it is repaired after a power cut before it is examined; the other formats need no repair.
     pub repairs: bool,
-    /// So few clusters are left free, so that what one caller gives up another takes at once.
+    /// The number of clusters left free at first: few, so that clusters freed by one caller are allocated by another at
+    /// once.
     pub left: Option<u64>,
-    /// Whether it lies on a mirror. Then only one of both copies fails, and nobody notices.
+    /// Whether it is on a mirror. Then only one of both copies has failures, which callers must not notice.
     pub mirrored: bool,
 }
 
-/// A volume to run on.
+/// A volume that is ready for runs.
 pub struct Setting {
     pub(super) volume: Volume,
-    /// The unmounted volume, with the files that all callers share.
+    /// The image of the unmounted volume with the shared files.
     pub(super) image: Arc<MemoryDevice>,
 }
 
-/// The file that is a named stream of the first.
+/// The number of the shared file that is a named stream of the first.
 pub(super) const STREAM: usize = FILES - 1;
-/// Bytes of each file of the crowd: more than a record holds.
+/// The size of each file of the crowd in bytes: more than a record holds.
 pub(super) const CROWD_SIZE: u64 = 4096;
 
-/// The name of a file that all share.
+/// The name of a shared file.
 pub(super) fn shared(file: usize) -> Name {
     Name::from(format!("shared {file}").as_str())
 }
 
-/// The name of one of the crowd: a long one, of which directory and record have much to say.
+/// The name of a file of the crowd: a long one, which takes much room in directory and record.
 pub(super) fn of_crowd(number: usize) -> Name {
     Name::from(format!("{number:-<180}").as_str())
 }
 
-/// Takes a hold on a shared file.
+/// Looks up the node of a shared file; with `create`, the stream is made if it is missing.
 pub(super) fn hold(system: &dyn FileSystem, file: usize, create: bool) -> Result<Node, Error> {
     if file < STREAM {
         return system.lookup(Node::ROOT, &shared(file));
@@ -64,12 +65,12 @@ pub(super) fn hold(system: &dyn FileSystem, file: usize, create: bool) -> Result
     stream
 }
 
-/// The name of the stream that all share.
+/// The name of the shared stream.
 pub(super) fn side() -> Name {
     "side".into()
 }
 
-/// All of a file.
+/// Reads all of a file.
 pub(super) fn content(system: &dyn FileSystem, node: Node) -> Result<Vec<u8>, Error> {
     let mut content = vec![0; system.attributes(node)?.size as usize];
     let read = system.read(node, 0, &mut content)?;
@@ -77,7 +78,7 @@ pub(super) fn content(system: &dyn FileSystem, node: Node) -> Result<Vec<u8>, Er
     Ok(content)
 }
 
-/// All of a shared file, which is there under its name.
+/// Reads all of a shared file, which is found by its name.
 pub(super) fn named_content(system: &dyn FileSystem, file: usize) -> Result<Vec<u8>, Error> {
     let node = hold(system, file, false)?;
     let content = content(system, node);
@@ -136,7 +137,7 @@ impl Setting {
     }
 }
 
-/// Takes clusters until only so many are left for data.
+/// Allocates clusters until only `left` are free for data.
 fn fill(system: &dyn FileSystem, size: u64, left: u64) {
     let node = system.create(Node::ROOT, &"ballast".into(), Kind::File).expect("room");
     let (mut end, mut piece) = (0, size);

@@ -1,4 +1,4 @@
-//! What the callers of a run share: the volume, and the record of what they did.
+//! The state that the callers of a run share: the volume, and the record of what they did.
 
 use super::history::{Call, History};
 use super::moment::Moment;
@@ -7,21 +7,22 @@ use platter_vfs::{FileSystem, Node};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What the callers of a run share.
+/// The state that the callers of a run share.
 pub(super) struct Stage {
     pub system: Arc<dyn FileSystem>,
-    /// What the storage saw.
+    /// The recording device.
     pub kept: Arc<Faults>,
     pub history: Mutex<History>,
-    /// Transfers may fail, and callers hear of it.
+    /// Whether transfers may fail with errors that reach callers.
     pub fails: bool,
-    /// How many files all share.
+    /// The number of shared files.
     pub files: usize,
-    /// How many more there are that many writes go to at once.
+    /// The number of files of the crowd.
     pub crowd: usize,
-    /// Files that some caller takes the name of, each held from the beginning to the end; the callers hold the others.
+    /// The nodes of the shared files whose name some caller removes, held from the beginning to the end; the callers
+    /// look up the others themselves.
     pub removed: Vec<Option<Node>>,
-    /// What the next write consists of.
+    /// The byte value of the next write.
     pub next_id: AtomicU8,
 }
 
@@ -30,7 +31,7 @@ impl Stage {
         self.history.lock().expect("nothing panics with it")
     }
 
-    /// The present moment, which nothing else has.
+    /// Returns the present moment, which no other event has.
     pub fn moment(&self) -> Moment {
         let writes = self.kept.log().writes();
         let mut history = self.history();
@@ -38,7 +39,7 @@ impl Stage {
         Moment { tick: history.ticks, writes }
     }
 
-    /// Notes a call. Returns how many there were before.
+    /// Records a call. Returns its index.
     pub fn note(&self, call: Call) -> usize {
         let calls = &mut self.history().calls;
         calls.push(call);
@@ -49,12 +50,12 @@ impl Stage {
         self.history().faults.push(text);
     }
 
-    /// A byte that nobody else writes.
+    /// Returns a byte value that no other write uses.
     pub fn id(&self) -> u8 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether some file loses its name.
+    /// Whether a shared file loses its name in this run.
     pub fn removes(&self) -> bool {
         self.removed.iter().any(Option::is_some)
     }

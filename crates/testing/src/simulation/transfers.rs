@@ -1,4 +1,4 @@
-//! Planned transfers of a caller, kept in flight together and finished as they complete.
+//! The planned transfers of a caller, which are kept in flight together and finished as they complete.
 
 use super::caller::{Caller, rest};
 use super::history::{Action, Call};
@@ -7,19 +7,19 @@ use platter_device::{Buffer, Completion, Kind as RequestKind, Queue, Request};
 use platter_vfs::{Error, Node, Plan, SyncNeed, SyncScope};
 use std::ops::Range;
 
-/// The tag of a planned sync: those of transfers count from 0.
+/// The tag of a planned sync; the tags of transfers count from 0.
 const SYNC: u64 = u64::MAX;
 
-/// A planned transfer on its way.
+/// A planned transfer in flight.
 struct Flight {
     write: bool,
     range: Range<u64>,
     id: u8,
     began: Moment,
     plan: Plan,
-    /// It is written so that the device loses it no more.
+    /// Whether it is a durable write (force unit access).
     durable: bool,
-    /// A sync that is on its way too tells of it.
+    /// Whether a planned sync in flight records this write.
     is_beside: bool,
 }
 
@@ -30,20 +30,20 @@ struct Together<'c, 's> {
     node: Node,
     queue: Box<dyn Queue + 'c>,
     flights: Vec<Option<Flight>>,
-    /// Writes are submitted as durable ones, with a sync beside them where the volume plans one.
+    /// Whether writes are submitted as durable ones, with a planned sync beside them where the volume plans one.
     durable: bool,
-    /// Some need a sync when all are finished.
+    /// Whether a sync is needed when all transfers are finished.
     needs_sync: bool,
-    /// What became of a sync on its way.
+    /// The result of the planned sync, when it has completed.
     synced: Option<platter_device::Result<()>>,
-    /// Which calls survive with that sync.
+    /// The indices of the calls that the planned sync makes durable.
     beside: Vec<usize>,
 }
 
 impl Caller<'_> {
-    /// Keeps transfers in flight together and finishes them as they complete, from when others have gone on for a while.
+    /// Keeps transfers in flight together and finishes them as they complete, after letting others go on `late` times.
     pub(super) fn planned(&mut self, file: usize, parts: &[(bool, Range<u64>)], durable: bool, late: u64) {
-        // Drawn before, so that it does not depend on what others do.
+        // Drawn beforehand, so that the numbers do not depend on what others do.
         let works: Vec<bool> = parts.iter().map(|_| self.random.chance(50)).collect();
         let caller = &*self;
         let queue = match caller.stage.system.queue(parts.len() + 1) {
@@ -110,7 +110,7 @@ impl Together<'_, '_> {
         self.queue.submit(Request { tag, kind, durable, segments, buffer });
     }
 
-    /// Lets a sync go to the device beside the writes that it tells of, if that can be.
+    /// Plans a sync of the writes in flight and submits it beside them, if the volume can.
     fn sync_beside(&mut self) -> Option<Plan> {
         let suits = |flight: &&mut Flight| flight.write && flight.plan.sync == SyncNeed::Beside;
         if !self.flights.iter_mut().flatten().any(|flight| suits(&flight)) {
@@ -157,7 +157,7 @@ impl Together<'_, '_> {
         let mut survives = false;
         let (action, outcome) = if write {
             let finished = system.finish_write(&mut plan, &buffer, result);
-            // By itself, as nobody else need sync it.
+            // A durable write that needs no sync survives by itself.
             survives = durable && matches!(finished, Ok(false));
             self.needs_sync |= self.durable && !is_beside && matches!(finished, Ok(true));
             (Action::Write(range, id), finished.map(drop))
@@ -184,7 +184,7 @@ impl Together<'_, '_> {
         }
     }
 
-    /// Makes durable what is to be.
+    /// Finishes the planned sync, and syncs what it does not cover.
     fn end(self, sync: Option<Plan>) {
         let (caller, stage) = (self.caller, self.caller.stage);
         let system = &*stage.system;

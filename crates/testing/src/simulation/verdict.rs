@@ -1,4 +1,5 @@
-//! What is looked at when all callers have ended: the files, the volume after it was unmounted, and after power cuts.
+//! The judgement when all callers have ended: of the files, of the volume after unmounting, and of the volume after
+//! power cuts.
 
 use super::history::History;
 use super::judge::{self, Cut};
@@ -10,20 +11,20 @@ use platter_device::{Device, Faults, Log, Survivors};
 use platter_vfs::{Error, FileSystem, OpenOptions, ScrubOptions, Severity, Silent};
 use std::sync::Arc;
 
-/// What a run came to.
+/// The outcome of a run; the error is the finding.
 pub(super) type Outcome = Result<(), String>;
 
 /// The state of the volume after the last call of the last caller.
 pub(super) struct End {
     contents: Vec<Option<Vec<u8>>>,
-    /// The volume said that everything is on the device.
+    /// Whether unmounting succeeded.
     unmounted: bool,
-    /// Clusters that it said were free then.
+    /// The number of free clusters that the volume reported then.
     free: u64,
 }
 
 impl End {
-    /// Looks at the files and unmounts the volume.
+    /// Reads the files and unmounts the volume.
     pub fn of(stage: &Stage) -> End {
         let system = &*stage.system;
         for node in std::mem::take(&mut stage.history().held) {
@@ -74,11 +75,11 @@ pub(super) fn judge_all(
     let mut cuts: Vec<usize> = (0..random.below(3))
         .map(|_| match promised.is_empty() || random.chance(50) {
             true => random.below(log.writes() as u64 + 1) as usize,
-            // At its strictest just after something was promised: what was not flushed is in doubt.
+            // Just after a promise is the strictest moment: everything that was not flushed is in doubt.
             false => *random.pick(&promised),
         })
         .collect();
-    // What is promised after a failure may be a lie, until a commit writes it anew.
+    // A promise after a failure may be wrong until a commit writes the data anew.
     cuts.extend(history.promised_in_spite());
     for write in cuts {
         let survivors = match random.below(4) {
@@ -89,7 +90,7 @@ pub(super) fn judge_all(
         judge_cut(setting, history, log.cut(write, survivors), write)
             .map_err(|found| format!("power cut at write {write} ({survivors:?}): {found}"))?;
     }
-    // A copy of a device that is in use, made at one moment, is what a power cut leaves that loses nothing.
+    // A copy of a device in use, made at one moment, is what a power cut leaves that loses nothing.
     for &write in history.looks.iter().take(2) {
         let image = Arc::new(log.cut(write, Survivors::All));
         judge_copy(setting, image)
@@ -123,14 +124,14 @@ fn judge_unmounted(setting: &Setting, log: &Log, history: &History, end: &End, f
     Ok(())
 }
 
-/// Repairs what a format has to repair, and checks.
+/// Repairs the volume if the format needs it, and checks and scrubs it.
 fn judge_copy(setting: &Setting, image: Arc<dyn Device>) -> Outcome {
     if setting.volume.repairs {
         setting.check(&*image, true)?;
     }
     setting.check(&*image, false)?;
     match setting.volume.format.scrub(image, &ScrubOptions::default(), &Silent) {
-        // A place that was to be written next may be torn.
+        // A notice is no fault: a place that was about to be written may be torn.
         Ok(report) if report.damaged.iter().any(|damaged| damaged.finding.severity > Severity::Notice) => {
             Err(report.damaged.iter().map(|damaged| format!("\n    {}", damaged.finding)).collect())
         }
