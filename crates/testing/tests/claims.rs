@@ -1,4 +1,4 @@
-//! What README.md claims is held by tests that are there: the list is `docs/claims.md`.
+//! Checks that every claim of README.md is tested by existing tests: the list is `docs/claims.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ fn read(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Words with one space between them, wherever lines end.
+/// The words of a text with one space between them, so that line breaks do not matter.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Sections that claim nothing but where to read on.
+/// Sections of README.md that make no claims.
 const WITHOUT_CLAIMS: [&str; 2] = ["Reading on", "Licence"];
 
 #[test]
@@ -43,7 +43,7 @@ fn each_claim_is_in_the_readme_and_each_test_of_it_is_there() {
     }
 }
 
-/// A test that is named by its file and function, or a campaign that `xtask` knows.
+/// Asserts that a test exists: one that is named by file and function, or a task of `xtask`.
 fn is_there(test: &str) {
     if let Some(task) = test.strip_prefix("cargo xtask ") {
         let help = read("xtask/src/main.rs");

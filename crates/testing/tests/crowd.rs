@@ -1,8 +1,8 @@
 //! A crowd of real threads on one volume of each format.
 //!
-//! The campaign (`cargo xtask campaign threads`) has 64 threads for ten minutes on each format, on a loop device and on a
-//! mirror of two: it needs root and the programs `losetup` and `truncate`. `PLATTER_SECONDS` makes it shorter or longer, and
-//! `PLATTER_CROWD` is its places: `loop`, `mirror`, `memory`, or several with commas between them.
+//! The campaign (`cargo xtask campaign threads`) runs 64 threads for ten minutes on each format, on a loop device and
+//! on a mirror of two: it needs root and the programs `losetup` and `truncate`. `PLATTER_SECONDS` sets another time,
+//! and `PLATTER_CROWD` the places: `loop`, `mirror` and `memory`, separated by commas.
 
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors};
 use platter_formats::by_name;
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Formats, and whether integrity is turned on and off.
+/// The formats, and whether integrity is turned on and off meanwhile.
 const KINDS: [(&str, bool); 6] = [
     ("fat32", false),
     ("exfat", false),
@@ -36,7 +36,7 @@ fn run(kind: (&str, bool), crowd: &Crowd, device: &Arc<dyn Device>) {
     }
 }
 
-/// Twelve threads, a second and a half a format.
+/// Twelve threads, for a second and a half on each format.
 #[test]
 fn every_thread_finds_what_it_wrote() {
     let round = Duration::from_millis(750);
@@ -48,13 +48,13 @@ fn every_thread_finds_what_it_wrote() {
     }
 }
 
-/// A loop device over a file in memory, for as long as this lives.
+/// A loop device over a file in memory, detached when this is dropped.
 struct Loop {
     device: String,
     file: PathBuf,
 }
 
-/// What a program prints.
+/// Runs a program that must succeed; returns what it printed.
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("{program}, which this needs: {error}"));

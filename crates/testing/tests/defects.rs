@@ -1,10 +1,10 @@
-//! The simulator finds defects that were found once: each is put back by a patch, and must be seen within a minute in a
+//! The simulator finds former defects again: each is put back by a patch, and must be found within a minute with a
 //! fixed list of seeds.
 //!
-//! The patches stand in `tests/defects`, with what each puts back. They are applied to a copy of the sources, which is
-//! built in a directory of its own; both stay, so that the next build has little to do. Patches of different crates are
-//! built together where each is looked for on a volume that none of the others touches, and the next build goes on while
-//! the last one's defects are looked for.
+//! The patches are in `tests/defects`, each with a description of its defect. They are applied to a copy of the
+//! sources, which is built in a directory of its own; both are kept, so that the next build has little to do. Patches
+//! of different crates are built together if each is searched for on a volume that the others do not affect, and the
+//! next build runs while the defects of the last one are searched for.
 
 use platter_testing::model::processor_time;
 use std::collections::BTreeSet;
@@ -15,14 +15,14 @@ use std::sync::mpsc::{SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// How long a defect may stay unseen, in processor time: a machine that does other things too makes no difference.
+/// The most processor time until a defect is found; it does not depend on other load of the machine.
 const MOST: Duration = Duration::from_secs(60);
-/// The same by the clock, on a machine that has other things to do.
+/// The same in elapsed time, for a machine with other load.
 const MOST_BY_THE_CLOCK: Duration = Duration::from_secs(600);
-/// The list of seeds: so many from 1 on, or from `PLATTER_SEED`.
+/// The number of seeds, from 1 on or from `PLATTER_SEED` on.
 const SEEDS: u64 = 100_000;
 
-/// What is looked for at a time: patches, each with the volumes on which each must be found.
+/// The patches that are built together, each with the volumes on which it must be found.
 type Round = &'static [(&'static str, &'static [&'static str])];
 
 const ROUNDS: &[Round] = &[
@@ -43,7 +43,7 @@ const ROUNDS: &[Round] = &[
     &[("9-a-forgotten-file-is-moved", &["refs+integrity full"])],
 ];
 
-/// The copy of the sources, where it is built, and where the programs are kept.
+/// The copy of the sources (`tree`), with the directories for its build and for the programs.
 struct Copy {
     root: PathBuf,
     tree: PathBuf,
@@ -60,7 +60,8 @@ impl Copy {
         Copy { root, tree, target, programs }
     }
 
-    /// Makes the copy like the original again. What is alike already keeps its time, and need not be built again.
+    /// Makes the copy equal to the original again. Files that are equal already keep their time, so that they need not
+    /// be built again.
     fn refresh(&self) {
         let mut wanted = BTreeSet::new();
         for part in ["Cargo.toml", "Cargo.lock", "crates", "xtask"] {
@@ -80,7 +81,7 @@ impl Copy {
         if from.is_dir() {
             for entry in fs::read_dir(&from).expect("a directory") {
                 let name = entry.expect("a directory").file_name();
-                // A build directory of somebody's.
+                // Skips a build directory.
                 if name != "target" {
                     self.copy(&part.join(name), wanted);
                 }
@@ -96,7 +97,7 @@ impl Copy {
         wanted.insert(part.into());
     }
 
-    /// Puts a defect back.
+    /// Applies the patch that puts a defect back.
     fn apply(&self, name: &str) -> Result<(), String> {
         let patch = self.root.join(format!("crates/testing/tests/defects/{name}.patch"));
         let mut command = Command::new("patch");
@@ -111,7 +112,7 @@ impl Copy {
         }
     }
 
-    /// Builds the simulator; the program, under a name that no other build takes.
+    /// Builds the simulator; returns the path of a copy of the program with a name of its own.
     fn build(&self, number: usize) -> Result<PathBuf, String> {
         let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
         command.args([
@@ -136,7 +137,7 @@ impl Copy {
         Ok(kept)
     }
 
-    /// Builds one round after the other, and sends the programs.
+    /// Builds one round after the other, and sends each program to be run.
     fn build_all(&self, programs: &SyncSender<(Round, Result<PathBuf, String>)>) {
         for (number, round) in ROUNDS.iter().enumerate() {
             self.refresh();
@@ -152,7 +153,7 @@ impl Copy {
     }
 }
 
-/// All files below a directory.
+/// Lists all files below a directory.
 fn list(directory: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for path in entries.map(|entry| entry.expect("a directory").path()) {
@@ -163,8 +164,8 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Runs schedules on a volume from a seed on until one finds something: its seed, if there was one in time, and the
-/// processor time it took.
+/// Runs schedules on a volume from a seed on until one has a finding. Returns the line with its seed, if there was one
+/// in time, and the processor time used.
 fn look(program: &Path, volume: &str, first: u64) -> (Option<String>, Duration) {
     let mut command = Command::new(program);
     command.args(["--ignored", "--exact", "--nocapture", "one_volume"]).env("PLATTER_VOLUME", volume);
@@ -202,7 +203,7 @@ fn each_defect_is_found_again() {
     let (programs, built) = sync_channel(1);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Dropped with its thread, however that ends.
+            // The sender is dropped with this thread, even after a panic, which ends the loop below.
             let programs = programs;
             copy.build_all(&programs);
         });
@@ -229,7 +230,7 @@ fn each_defect_is_found_again() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// No patch is forgotten.
+/// Every patch must be used.
 #[test]
 fn every_patch_is_in_a_round() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/defects");

@@ -1,5 +1,5 @@
-//! Parts of a crate import only what stands before them in the order of ARCHITECTURE.md, and no two modules in one place
-//! import each other, not even by way of others.
+//! Checks that parts of a crate import only parts before them in the order of ARCHITECTURE.md, and that no two modules
+//! inside the same module import each other, directly or indirectly.
 
 #[path = "imports/source.rs"]
 mod source;
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The order that ARCHITECTURE.md gives: for each crate its parts, and for `crates` the crates, from the bottom up.
+/// The order in ARCHITECTURE.md: for each crate its parts, and under `crates` the crates, from the bottom up.
 fn order() -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let block = text.split("<!-- order -->").nth(1).and_then(|rest| rest.split("```").nth(1));
@@ -46,7 +46,7 @@ fn read(name: &str) -> Crate {
     Crate::read(&root().join("crates").join(name).join("src"))
 }
 
-/// Nothing is wrong.
+/// Fails with the list of wrong imports, if there are any.
 fn refuse(wrong: BTreeSet<String>) {
     let list: String = wrong.iter().map(|one| format!("\n    {one}")).collect();
     assert!(wrong.is_empty(), "these imports go the wrong way:{list}");
@@ -120,7 +120,7 @@ fn no_modules_of_one_place_use_each_other() {
                 for to in direct.iter().filter(|to| from < *to && reaches(&beside, to, from)) {
                     wrong.insert(format!("{name}/{}: {from} and {to}", house.join("/")));
                 }
-                // By way of others only.
+                // Pairs that import each other only indirectly.
                 for to in direct.iter().filter(|to| from > *to && reaches(&beside, to, from)) {
                     if !beside.get(*to).is_some_and(|back| back.contains(from)) {
                         wrong.insert(format!("{name}/{}: {from} and {to}", house.join("/")));

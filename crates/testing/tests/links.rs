@@ -1,4 +1,5 @@
-//! The documents are a book: its contents name each of them, and each link leads somewhere.
+//! Checks the documents, which form a book: the table of contents must name each of them, and each link must have a
+//! target.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +22,7 @@ fn documents() -> BTreeSet<PathBuf> {
     markdown(root()).chain(markdown(root().join("docs"))).collect()
 }
 
-/// The lines of a document that are not between fences.
+/// The lines of a document outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
@@ -31,7 +32,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the links of a document lead to: `](TARGET)`.
+/// The targets of the links of a document: `](TARGET)`.
 fn links(text: &str) -> Vec<String> {
     let after = |line: &str| -> Vec<String> {
         let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
@@ -40,7 +41,7 @@ fn links(text: &str) -> Vec<String> {
     prose(text).flat_map(after).collect()
 }
 
-/// The names by which the headings of a document are linked to: small letters, digits and `-` in the place of blanks.
+/// The anchors of the headings of a document: lower-case letters, digits and `-` in place of spaces.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#'));
     let anchor = |line: &str| -> String {

@@ -1,11 +1,11 @@
-//! Many callers on one volume of each format, as the seeds of [`platter_testing::simulation`] have it.
+//! Many callers on one volume of each format, in the schedules of [`platter_testing::simulation`].
 
 mod settings;
 
 use platter_testing::simulation::{explore, survey, trace};
 use settings::{NAMES, setting};
 
-/// `PLATTER_SEED` runs one seed, `PLATTER_SCHEDULES` so many.
+/// Runs `count` schedules. `PLATTER_SEED` runs only that seed, and `PLATTER_SCHEDULES` sets another count.
 fn run(name: &'static str, count: u64) {
     let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
     match (number("PLATTER_SEED"), number("PLATTER_SCHEDULES")) {
@@ -44,7 +44,7 @@ fn ntfs_that_is_full() {
     run("ntfs full", 1_000);
 }
 
-/// One sync has more to say than its log has room for.
+/// One sync has more to record than the log has room for.
 #[test]
 fn ntfs_with_a_crowd_of_files() {
     run("ntfs crowd", 200);
@@ -70,7 +70,7 @@ fn refs_with_integrity_turned_on_and_off() {
     run("refs toggled", 2_500);
 }
 
-/// What one caller gives up another takes at once.
+/// Clusters freed by one caller are allocated by another at once.
 #[test]
 fn refs_that_is_full() {
     run("refs full", 1_000);
@@ -91,14 +91,14 @@ fn refs_on_a_mirror() {
     run("refs mirror", 500);
 }
 
-/// A finding is replayed with its seed, in another process too: nothing else may decide what happens.
+/// A finding is replayed with its seed, possibly in another process, so nothing else may influence the run.
 #[test]
 fn a_seed_gives_the_same_run_each_time() {
     let seeds = std::env::var("PLATTER_SCHEDULES").map_or(20, |text| text.parse().expect("a number"));
     for name in NAMES {
         for seed in 1..=seeds {
             let setting = setting(name);
-            // It takes as long as all the rest.
+            // Included only for some seeds, because the image takes as long as everything else.
             let with_image = seed % 10 == 5;
             let [first, second] = [(); 2].map(|()| trace(&setting, seed, with_image));
             let differs = first.lines().zip(second.lines()).find(|(first, second)| first != second);
@@ -107,7 +107,7 @@ fn a_seed_gives_the_same_run_each_time() {
     }
 }
 
-/// Seeds beyond those of the other tests that found something once.
+/// Seeds beyond those of the other tests that had a finding once.
 #[test]
 fn what_was_found_once() {
     let found = [
@@ -139,20 +139,20 @@ fn what_was_found_once() {
     }
 }
 
-/// What `PLATTER_VOLUME` names, from `PLATTER_SEED` on: for the other tests and for a finding of the campaign, which is
-/// replayed with `cargo test -p platter-testing --test schedules -- --ignored --nocapture one_volume`.
+/// Runs the volume that `PLATTER_VOLUME` names, from `PLATTER_SEED` on: for other tests, and to replay a finding of the
+/// campaign with `cargo test -p platter-testing --test schedules -- --ignored --nocapture one_volume`.
 #[test]
 #[ignore = "it must be told on which volume"]
 fn one_volume() {
-    // A campaign runs all that is ignored, and names none.
+    // A campaign runs all ignored tests, and names no volume.
     let Ok(wanted) = std::env::var("PLATTER_VOLUME") else { return };
     let name = NAMES.into_iter().find(|name| *name == wanted);
     run(name.unwrap_or_else(|| panic!("{wanted} is none of {NAMES:?}")), 1);
 }
 
-/// A million schedules, as many of each kind of volume: `cargo test --release -p platter-testing --test schedules --
-/// --ignored --nocapture million`, with `PLATTER_SEED=n` for others, and `PLATTER_SCHEDULES` for how many of each kind. It
-/// goes on after a finding, and fails at the end.
+/// Runs a million schedules, equally many on each volume: `cargo test --release -p platter-testing --test schedules --
+/// --ignored --nocapture million`. `PLATTER_SEED=n` chooses other seeds, and `PLATTER_SCHEDULES` sets the number on
+/// each volume. The run continues after a finding, and fails at the end.
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn a_million_schedules() {

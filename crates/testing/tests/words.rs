@@ -1,4 +1,5 @@
-//! The words of ARCHITECTURE.md have one meaning each: a type of such a name is declared only where that meaning is.
+//! Checks that the words of ARCHITECTURE.md have one meaning each: a type with such a name may be declared only in the
+//! listed files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,7 +9,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate's")
 }
 
-/// Where types of each name of the list may be declared, as paths below `crates`.
+/// The files in which types of each listed name may be declared, as paths below `crates`.
 fn list() -> BTreeMap<String, BTreeSet<String>> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let table = text.split("<!-- words -->").nth(1).expect("a list of words in ARCHITECTURE.md");
@@ -23,7 +24,7 @@ fn list() -> BTreeMap<String, BTreeSet<String>> {
     .collect()
 }
 
-/// The types that a file declares outside of functions, traits and tests: what is inside of one is indented.
+/// The types that a file declares outside of functions, traits and tests; declarations inside of those are indented.
 fn declared(text: &str) -> Vec<&str> {
     let shipped = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let name = |line: &'_ str| -> Option<(usize, usize)> {

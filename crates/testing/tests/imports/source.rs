@@ -1,13 +1,13 @@
-//! The modules of a crate, and which of them use which, as their text says.
+//! The modules of a crate and their imports, read from the source text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// A module: the names that lead to it from the root of its crate.
+/// A module as its path from the root of the crate.
 pub type Module = Vec<String>;
 
-/// A crate's modules with their text, in which nothing is left but code that is shipped.
+/// The modules of a crate with their source text, reduced to code that is not for tests only.
 pub struct Crate {
     modules: BTreeMap<Module, String>,
 }
@@ -23,7 +23,7 @@ impl Crate {
             }
         }
         read_below(source, &Vec::new(), &mut modules);
-        // Files that only tests have, with all below them.
+        // Modules that are declared only for tests, and all below them, are left out.
         let is_declared = |module: &Module| {
             let Some((name, above)) = module.split_last() else { return true };
             let declaration = format!("mod {name};");
@@ -34,7 +34,7 @@ impl Crate {
         Crate { modules }
     }
 
-    /// Which module uses which, where neither is inside the other.
+    /// Returns pairs of a module and a module that it uses, where neither is inside the other.
     pub fn uses(&self) -> BTreeSet<(Module, Module)> {
         let mut uses = BTreeSet::new();
         for (module, text) in &self.modules {
@@ -54,24 +54,24 @@ impl Crate {
         uses
     }
 
-    /// Modules directly inside another.
+    /// The names of the modules directly inside a module.
     pub fn inside(&self, module: &[String]) -> BTreeSet<String> {
         let inside =
             self.modules.keys().filter(|one| one.len() == module.len() + 1 && one.starts_with(module));
         inside.filter_map(|one| one.last().cloned()).collect()
     }
 
-    /// All modules that have others inside.
+    /// All modules that contain others.
     pub fn houses(&self) -> BTreeSet<Module> {
         self.modules.keys().filter(|one| !one.is_empty()).map(|one| one[..one.len() - 1].to_vec()).collect()
     }
 
-    /// The module in which what a path leads to is defined.
+    /// The module that defines the item at a path.
     fn home(&self, path: &[String], depth: usize) -> Module {
         let known = (0..=path.len()).rev().find(|&length| self.modules.contains_key(&path[..length]));
         let known = path[..known.unwrap_or(0)].to_vec();
         let Some(name) = path.get(known.len()).filter(|_| depth < 8) else { return known };
-        // Named there, but perhaps defined elsewhere.
+        // The item may be re-exported there and defined elsewhere.
         for other in paths(&self.modules[&known], &known) {
             if other.last() == Some(name) && other != path {
                 return self.home(&other, depth + 1);
@@ -80,7 +80,8 @@ impl Crate {
         known
     }
 
-    /// The homes of all names of a module, brought there from others, that occur in a text.
+    /// The defining modules of all names that a module imports or re-exports and that occur in a text, for a glob
+    /// import.
     fn uses_of_all(&self, path: &[String], text: &str) -> Vec<Module> {
         let Some(names) = self.modules.get(path) else { return vec![self.home(path, 0)] };
         let brought = paths(names, path);
@@ -109,18 +110,18 @@ fn read_below(directory: &Path, above: &Module, modules: &mut BTreeMap<Module, S
     }
 }
 
-/// Names and words of a text.
+/// The identifiers and keywords of a text.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }
 
-/// All paths into the crate that a module's text names, from the root.
+/// All paths into the crate in a module's text, from the root of the crate.
 fn paths(text: &str, module: &[String]) -> Vec<Module> {
     let mut all = Vec::new();
     for word in ["crate::", "super::", "self::", "use "] {
         for (at, _) in text.match_indices(word) {
             let before = text[..at].chars().next_back();
-            // Part of a longer word, or of a path that was looked at from its beginning.
+            // Part of a longer word, or of a path that is found at its beginning.
             if before.is_some_and(|before| before.is_alphanumeric() || "_:$".contains(before)) {
                 continue;
             }
@@ -135,7 +136,7 @@ fn paths(text: &str, module: &[String]) -> Vec<Module> {
     all
 }
 
-/// The names of modules that are written out in a text around a place.
+/// The names of the inline modules around a position in a text.
 fn inline(text: &str, place: usize) -> Vec<String> {
     let mut names = Vec::new();
     for (at, _) in text[..place].match_indices("mod ") {
@@ -148,7 +149,7 @@ fn inline(text: &str, place: usize) -> Vec<String> {
     names
 }
 
-/// Where what a brace opens is closed.
+/// The position of the brace that closes the one at `brace`.
 fn closing(text: &str, brace: usize) -> usize {
     let mut depth = 0;
     for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < brace) {
@@ -162,7 +163,7 @@ fn closing(text: &str, brace: usize) -> usize {
     text.len()
 }
 
-/// All paths of a tree such as `a::{b, c::d}`; what comes after it.
+/// Collects all paths of a tree such as `a::{b, c::d}`; returns the text after the tree.
 fn expand<'t>(text: &'t str, before: &mut Vec<String>, all: &mut Vec<Vec<String>>) -> &'t str {
     let text = text.trim_start();
     if let Some(mut rest) = text.strip_prefix('{') {
@@ -185,7 +186,7 @@ fn expand<'t>(text: &'t str, before: &mut Vec<String>, all: &mut Vec<Vec<String>
         Some(more) if !more.starts_with('<') => expand(more, before, all),
         _ => {
             all.push(before.clone());
-            // Another name for it.
+            // Skips a new name given with `as`.
             let renamed = rest.trim_start().strip_prefix("as ").map(str::trim_start);
             renamed.map_or(rest, |name| {
                 name.trim_start_matches(|letter: char| letter.is_alphanumeric() || letter == '_')
@@ -194,13 +195,13 @@ fn expand<'t>(text: &'t str, before: &mut Vec<String>, all: &mut Vec<Vec<String>
     }
 }
 
-/// A path from the root of the crate; none if it leads out of the crate, or begins here.
+/// Makes a path absolute from the root of the crate; `None` if it leads out of the crate, or is found elsewhere.
 fn absolute(path: Vec<String>, here: &[String], is_use: bool) -> Option<Module> {
     let mut base = here.to_vec();
     let mut names = path.into_iter().peekable();
     match names.peek().map(String::as_str) {
         Some("crate") => base.clear(),
-        // Found by the words themselves.
+        // Paths that begin with these words are found by the words themselves.
         Some("self" | "super") if is_use => return None,
         Some("self" | "super") => {}
         _ => return is_use.then(|| base.into_iter().chain(names).collect()),
@@ -217,7 +218,7 @@ fn absolute(path: Vec<String>, here: &[String], is_use: bool) -> Option<Module> 
     Some(base.into_iter().chain(rest).collect())
 }
 
-/// Code without comments, texts, and what only tests have.
+/// Removes comments, string literals and code for tests.
 fn code(text: &str) -> String {
     let mut code = without_texts(text);
     while let Some(at) = code.find("#[cfg(test)]") {
@@ -251,7 +252,7 @@ fn without_texts(text: &str) -> String {
             };
             rest[1..].find(ends).map_or(rest.len(), |end| end + 2)
         } else if first == '\'' {
-            // A letter, or the name of a lifetime.
+            // A character literal or a lifetime.
             let letters: Vec<char> = rest.chars().take(4).collect();
             match letters[..] {
                 [_, '\\', ..] => rest[3..].find('\'').map_or(1, |end| end + 4),
@@ -272,7 +273,7 @@ fn without_texts(text: &str) -> String {
     code
 }
 
-/// The length of a raw text at the beginning, if there is one.
+/// The length of the raw string literal at the beginning of a text, if there is one.
 fn raw_text(text: &str) -> Option<usize> {
     let rest = text.strip_prefix('r')?;
     let marks = rest.len() - rest.trim_start_matches('#').len();

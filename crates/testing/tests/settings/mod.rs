@@ -1,11 +1,11 @@
-//! The volumes that schedules run on.
+//! The volumes on which schedules run.
 
 use platter_formats::by_name;
 use platter_testing::simulation::{Abilities, Setting, Volume};
 use platter_vfs::FormatOptions;
 use std::sync::Arc;
 
-/// All of them.
+/// The names of all volumes.
 pub const NAMES: [&str; 16] = [
     "fat12",
     "fat16",
@@ -30,14 +30,15 @@ const PLAIN: Abilities =
 const SPARSE: Abilities = Abilities { sparse: true, streams: true, links: true, ..PLAIN };
 const SHARING: Abilities = Abilities { clone: true, ..SPARSE };
 
-/// Files of a crowd: the log records of their sizes and times are more than the least log of NTFS has room for.
+/// The number of files of a crowd: the log records of their sizes and times need more room than the smallest log of
+/// NTFS has.
 const CROWD: usize = 200;
 
-/// The volume of this name.
+/// Makes the volume of this name.
 pub fn setting(name: &'static str) -> Arc<Setting> {
     let words: Vec<&str> = name.split(' ').collect();
     let (format, size, cluster, abilities) = match words[0] {
-        // Small, because after each power cut all of it is repaired.
+        // Small, because the whole volume is repaired after each power cut.
         "fat12" => ("fat12", 2 << 20, 2048, PLAIN),
         "fat16" => ("fat16", 16 << 20, 2048, PLAIN),
         "exfat" => ("exfat", 8 << 20, 4096, PLAIN),
