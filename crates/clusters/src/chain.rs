@@ -38,7 +38,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// The code of the finding.
+    /// The code of the finding that a check makes of a chain that stops for this reason.
     pub fn code(self) -> &'static str {
         match self {
             Stop::Loop(_) => "chain-loop",

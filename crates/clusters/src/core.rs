@@ -157,7 +157,7 @@ impl<F: Family> Core<F> {
     /// Returns a file or directory in memory, to change it.
     ///
     /// # Errors
-    /// [`Error::NotFound`].
+    /// [`Error::NotFound`] if there is none with this number.
     pub fn entity_mut(&mut self, number: u64) -> Result<&mut Entity<F::Entry>> {
         self.nodes.get_mut(&number).ok_or(Error::NotFound)
     }

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(modified.to_timestamp(0), at(1_709_210_096, 0));
         let accessed = DosTime::from_timestamp(time, 0, Precision::Day);
         assert_eq!(accessed.to_timestamp(0), at(1_709_164_800, 0));
-        // Two hours ahead of UTC the clock on the wall says 14:34.
+        // Two hours ahead of UTC, the local time is 14:34.
         let ahead = DosTime::from_timestamp(time, 120, Precision::Hundredths);
         assert_eq!(ahead.time >> 11, 14);
         assert_eq!(ahead.to_timestamp(120), time);

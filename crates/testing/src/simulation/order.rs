@@ -9,7 +9,6 @@
 //! Source of [`Way::Ranked`]: Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding
 //! Bugs", ASPLOS 2010. The implementation in `shuttle` changes no rank in the first run of a scheduler, and here each
 //! scheduler has only one run.
-//! 2010. The one of `shuttle` changes no rank in the first run of a scheduler, and here each has one run alone.
 
 use crate::model::Random;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};

@@ -97,7 +97,7 @@ pub enum NameStep {
 pub enum Scope {
     /// Content and size.
     Data,
-    /// All.
+    /// Everything of the file, with its metadata.
     All,
 }
 

@@ -90,7 +90,7 @@ impl Setting {
     /// Makes the volume.
     ///
     /// # Panics
-    /// If that fails.
+    /// If the volume cannot be made.
     pub fn new(volume: Volume) -> Setting {
         let image = Arc::new(MemoryDevice::new(volume.size, Sectors::SMALL));
         let Volume { name, format, .. } = volume;
