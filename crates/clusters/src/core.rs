@@ -73,7 +73,8 @@ pub struct Core<F: Family> {
     tick: u64,
     /// The changes for the next commit.
     pub change: Change,
-    /// The number of clusters that are allocated but not yet linked.
+    /// The number of clusters that are allocated in memory but not yet linked to a file or directory by the format's
+    /// table or bitmap.
     pub reserved: u32,
     /// The number of clusters that are given up but cannot be allocated before the next commit.
     pub waiting: u32,

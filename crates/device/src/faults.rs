@@ -92,8 +92,8 @@ pub enum Fault {
 /// A device that passes everything on to the device below and injects faults, the same on every run with the same seed
 /// and the same order of transfers.
 ///
-/// Blocking calls, batches and queues all meet the faults. Faults can be added with [`Faults::inject`] at any time;
-/// several may affect the same transfer and take effect in the order in which they were added.
+/// The faults apply to blocking calls, batches and queues alike. Faults can be added with [`Faults::inject`] at any
+/// time; several may affect the same transfer and take effect in the order in which they were added.
 ///
 /// With [`Faults::recording`] the device below is only read: writes stay in a journal, and [`Faults::log`] shows what a
 /// power cut at any moment would have left. [`Log`] defines what a power cut may and may not do. The copies of the

@@ -112,8 +112,8 @@ impl Mirror {
     /// The most copies of a mirror.
     pub const MOST: usize = 8;
 
-    /// The bytes that are read from one copy before the next may be chosen: longer than nearly every transfer, and
-    /// short enough that the copies share the reads of any period.
+    /// The length of a stripe in bytes: all reads in a stripe go to the same copy. It is longer than nearly every
+    /// transfer, and short enough that the reads at any one time are spread over the copies.
     const STRIPE: u64 = 256 << 10;
 
     /// A mirror over 1 to [`Mirror::MOST`] devices that hold the same content. It is as long as the shortest of them
@@ -182,7 +182,7 @@ impl Mirror {
         })
     }
 
-    /// Has `tell` called at every event, on the thread that met it. `tell` must not use the mirror.
+    /// Has `tell` called at every event, on the thread on which the event happens. `tell` must not use the mirror.
     pub fn on_event(mut self, tell: impl Fn(&MirrorEvent<'_>) + Send + Sync + 'static) -> Mirror {
         self.tell = Some(Box::new(tell));
         self

@@ -67,9 +67,9 @@ impl<'d> UringQueue<'d> {
     pub fn new(device: &'d dyn Device, file: &'d Descriptor, depth: usize) -> Option<UringQueue<'d>> {
         let entries = u32::try_from(depth.max(ENTRIES).next_power_of_two()).ok()?.min(4096);
         // With deferred task work, the kernel processes completions when this thread asks for them and does not
-        // interrupt it. `IORING_SETUP_TASKRUN_FLAG` is not set: with it, whoever completes a transfer would write to
-        // memory in the cache of this thread's processor, for each transfer. Kernels before 6.1 do not know these
-        // options and get a plain ring.
+        // interrupt it. `IORING_SETUP_TASKRUN_FLAG` is not set: with it, the processor that completes a transfer would
+        // write, for each transfer, to memory in the cache of this thread's processor. Kernels before 6.1 do not know
+        // these options and get a plain ring.
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// them and still report success for the next flush. So a failure is final. Every change and every sync after it fails,
 /// with the first reason, until the volume is opened anew.
 ///
-/// No lock is taken: a caller that finds the volume writable just before a failure meets the failure in its next step.
+/// No lock is taken: if a failure happens just after a caller found the volume writable, the caller gets the failure in
+/// its next step.
 #[derive(Debug, Default)]
 pub struct Health {
     state: AtomicU8,

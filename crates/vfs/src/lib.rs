@@ -1,9 +1,9 @@
 //! The contract that every Platter file system keeps, and the types that all of them share.
 //!
-//! A [`FileSystem`] answers by [`Node`] number, as FUSE asks, and takes `&self` everywhere, so that many threads can
-//! work on one volume. Data I/O has two halves: *plan* turns a request into device segments, whoever drives the device
-//! carries them out, and *finish* verifies and records. [`FileSystem::read`] and [`FileSystem::write`] are the two
-//! halves in a row.
+//! A [`FileSystem`] identifies files and directories by [`Node`] number, as FUSE does, and takes `&self` everywhere, so
+//! that many threads can work on one volume. Data I/O has two halves: *plan* turns a request into device segments, the
+//! code that drives the device carries them out, and *finish* verifies and records the result. [`FileSystem::read`] and
+//! [`FileSystem::write`] are the two halves in a row.
 //!
 //! A [`Format`] makes, recognises, opens and checks volumes of one kind.
 //!

@@ -2,8 +2,8 @@
 //!
 //! Owner, group and mode are kept in the extended attributes that the Windows Subsystem for Linux gives to files, which
 //! Windows and Linux's own driver read too: `$LXUID`, `$LXGID` and `$LXMOD`, 4 bytes each, and `$LXDEV`, the major and
-//! minor number of a device, 4 bytes each. FIFOs, sockets and devices are files with a reparse point of a tag for each
-//! kind; symbolic links that Windows could not follow have a reparse point with a tag of their own.
+//! minor number of a device, 4 bytes each. FIFOs, sockets and devices are files with a reparse point, with a tag for
+//! each kind; symbolic links that Windows could not follow have a reparse point with a tag of their own.
 //!
 //! Source: Microsoft, "File Permissions for WSL" (the attributes and their sizes); [MS-FSCC] 2.1.2.1 (the tags).
 
@@ -17,7 +17,7 @@ const DEVICE: &str = "$LXDEV";
 
 /// The bits of a mode, as Linux numbers them.
 pub mod mode {
-    /// Permissions, set-user-id and the like.
+    /// The permission bits, with set-user-id, set-group-id and the sticky bit.
     pub const PERMISSIONS: u32 = 0o7777;
     /// The kind of the file.
     pub const TYPE: u32 = 0o170_000;

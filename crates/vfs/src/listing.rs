@@ -21,7 +21,7 @@ pub struct Listings {
     /// The keys (directory and cursor) from the oldest to the latest.
     ages: VecDeque<(u64, u64)>,
     bytes: usize,
-    /// Directories in which listings met damage, as a set and from the oldest to the latest.
+    /// Directories in which listings found damage, as a set and from the oldest to the latest.
     damaged: HashSet<u64>,
     damaged_ages: VecDeque<u64>,
 }
@@ -77,7 +77,7 @@ impl Listings {
         }
     }
 
-    /// Whether a listing of this directory met damage.
+    /// Whether a listing of this directory found damage.
     pub fn has_damage(&self, directory: u64) -> bool {
         self.damaged.contains(&directory)
     }

@@ -12,8 +12,8 @@ pub enum SyncNeed {
     /// Its transfers must be durable on the device (forced unit access, or a flush after them); no sync is needed.
     #[default]
     None,
-    /// A sync after it is finished. The sync makes the data durable too, so the transfers need not be durable by
-    /// themselves.
+    /// The write needs a sync after it is finished. The sync makes the data durable too, so the transfers need not be
+    /// durable by themselves.
     After,
     /// Its transfers must be durable on the device, and it needs a sync: one planned while the transfers are in flight
     /// ([`plan_sync`](crate::FileSystem::plan_sync)), or else one after it is finished.

@@ -7,15 +7,16 @@
 //!
 //! # Who waits for whom
 //! A claim waits only for plans that entered before it, so a stream of new plans cannot delay it for ever. A plan that
-//! meets a claim is refused. The plan does not wait, because its caller may have another plan in flight for which the
-//! claim waits: the caller asks again when it has finished one of its plans, or waits when it has none
+//! overlaps a claim is refused. The plan does not wait, because its caller may have another plan in flight for which
+//! the claim waits: the caller asks again when it has finished one of its plans, or waits when it has none
 //! ([`RangeLock::wait_free`]).
 //!
 //! # Which lock protects what
 //! [`RangeLock::enter`] is called with the file's run list locked, shared or exclusively; [`RangeLock::claim`] locks it
-//! exclusively. So a plan either enters before the claim or meets it. No lock is held while a claim waits. Plans are
-//! counted in two phases: a claim flips the phase, so the plans that it waits for are counted in the old phase and
-//! plans that enter after it in the new one. Entering and leaving allocate nothing and, without a claim, take no lock.
+//! exclusively. So a plan either enters before the claim or is checked against it. No lock is held while a claim waits.
+//! Plans are counted in two phases: a claim flips the phase, so the plans that it waits for are counted in the old
+//! phase and plans that enter after it in the new one. Entering and leaving allocate nothing and, without a claim, take
+//! no lock.
 
 use crate::{Error, Result};
 use platter_device::sync::{Condvar, FILE, Mutex, RwLock};
@@ -71,7 +72,7 @@ impl RangeLock {
     /// list locked.
     ///
     /// # Errors
-    /// [`Error::Busy`] if the plan meets another caller's claim.
+    /// [`Error::Busy`] if the plan overlaps another caller's claim.
     #[inline]
     pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
         if within.is_none() && self.is_claimed.load(SeqCst) && self.meets_claim(&range, access) {

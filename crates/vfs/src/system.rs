@@ -295,8 +295,8 @@ pub trait FileSystem: Send + Sync {
     /// Makes the node durable: when this returns, the node survives a power cut as it was when the call began.
     fn sync(&self, node: Node, scope: SyncScope) -> Result<()>;
 
-    /// First half of a sync of writes that are planned and not finished, for those with
-    /// [`SyncNeed::Beside`](crate::SyncNeed): fills `buffer` with the log entry that describes the writes, and `plan`
+    /// First half of a sync of writes that are planned and not finished, for those that need one
+    /// [beside](crate::SyncNeed::Beside) them: fills `buffer` with the log entry that describes the writes, and `plan`
     /// with the entry's place. The caller writes the buffer like their data, durable on the device, and at the same
     /// time; so a write that waits until it is durable waits no longer than one that needs no sync.
     ///
