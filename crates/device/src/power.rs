@@ -167,7 +167,7 @@ enum WrittenContent {
     Discarded(u64),
 }
 
-/// A number greater than that of any write: reads then return the content with the power on.
+/// The value of `until` for reads of the present content, with the power on: greater than the number of any write.
 const NOW: usize = usize::MAX;
 
 /// The byte that discarded sectors read as: not zero, so that no code comes to rely on zeroes.
