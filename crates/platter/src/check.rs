@@ -16,27 +16,27 @@ use std::sync::Arc;
 /// What to check, and what to do with what is found.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
-    /// Put right what can be. Without it nothing is written.
+    /// Whether to repair the damage that can be repaired. If false, nothing is written.
     pub repair: bool,
-    /// Read every cluster too.
+    /// Whether to read every cluster of the volume too.
     pub surface: bool,
-    /// Read the data of all files too, and verify what has a checksum.
+    /// Whether to read the data of all files too, and verify the data that has a checksum.
     pub data: bool,
-    /// Take it for this format instead of recognising it.
+    /// The name of the format to take the volume for; `None` recognises the format.
     pub format: Option<String>,
     /// Where a repair saves what it overwrites.
     pub undo: Undo,
-    /// Check although somebody works on the device, or repair although the kernel uses it.
+    /// Whether to check although another process works on the device, or repair although the kernel uses the device.
     pub force: bool,
-    /// Whoever is told what happens on the way.
+    /// The listener that is told of events during the check.
     pub listener: Listener,
 }
 
 /// Where a repair saves what it overwrites, so that it can be taken back byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Undo {
-    /// Beside the image, under the first name that is free (`IMAGE.undo`, `IMAGE.undo-2` and so on); for a block device in
-    /// `/var/lib/platter/undo`.
+    /// Beside the image, under the first name that is free (`IMAGE.undo`, `IMAGE.undo-2` and so on); for a block
+    /// device in `/var/lib/platter/undo`.
     #[default]
     Beside,
     /// In this file, which must not exist yet.
@@ -45,41 +45,42 @@ pub enum Undo {
     Nowhere,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The device's name.
     pub device: String,
-    /// What the volume was recognised as, or taken for.
+    /// The format that the volume was recognised as, or that the caller named.
     pub format: String,
-    /// The findings, and what was counted.
+    /// The findings, and the numbers of files, directories and clusters that the check counted.
     pub report: CheckReport,
-    /// The file that takes the repair back and how many bytes were saved, if anything was overwritten.
+    /// The undo file and the number of bytes saved in it; `None` if the repair overwrote nothing.
     pub undo: Option<(PathBuf, u64)>,
 }
 
-/// Checks the volume that a source names, and repairs it if that is asked for. It must not be open.
+/// Checks the volume that a source names, and repairs it if `options` say so. The volume must not be open.
 ///
 /// # Errors
-/// [`NotAVolume`](ErrorKind::NotAVolume) if none is recognised, [`CannotSave`](ErrorKind::CannotSave) if a repair could
-/// not save what it was about to overwrite, and what opening the device gives. Damage is reported, not an error.
+/// [`NotAVolume`](ErrorKind::NotAVolume) if no volume is recognised, [`CannotSave`](ErrorKind::CannotSave) if a
+/// repair could not save what it was about to overwrite, and the errors of opening the device. Damage is no error:
+/// the report lists it.
 pub fn check(source: impl AsRef<Path>, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
     check_source(&Source::parse(source)?, options, progress)
 }
 
-/// The same for a source that was taken apart.
+/// Like [`check`], for a source that is parsed already.
 ///
 /// # Errors
 /// As [`check`].
 pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
     let access = match (options.repair, options.force) {
         (true, force) => Access::Write { force },
-        // What somebody else changes meanwhile would look like damage.
+        // A change that another process makes during the check would look like damage.
         (false, false) => Access::ReadAlone,
         (false, true) => Access::Read,
     };
     let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
-    // Before it is opened: an open mirror is one that was not closed.
+    // Before the mirror is opened: the records of an open mirror look as if it had not been closed.
     let copies = copies(source, &opening)?;
     let whole = open_whole(source, &opening)?;
     let saves = options.repair && options.undo != Undo::Nowhere;
@@ -109,7 +110,8 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     }
 }
 
-/// What is wrong with the copies of a mirror. The volume may be whole all the same, with the others alone.
+/// Returns a finding for each copy of a mirror that is damaged or left out. The volume itself may be undamaged on the
+/// other copies.
 fn copies(source: &Source, opening: &DeviceOptions) -> Result<Vec<Finding>> {
     let mut found = Vec::new();
     if !source.is_mirror {
@@ -156,7 +158,8 @@ fn check_device(
     Ok(Checked { device: device.name().to_string(), format: name, report, undo: None })
 }
 
-/// The device, as long as the volume on it is, and that volume's format: the one named, or what is recognised.
+/// Returns the device cut to the length of the volume on it, the format, and the format's name: the named format, or
+/// else the recognised one.
 fn meant(
     source: &Source,
     device: Arc<dyn Device>,
@@ -174,19 +177,19 @@ fn meant(
     }
 }
 
-/// What a scrub found.
+/// The result of a scrub.
 #[derive(Clone, Debug)]
 pub struct Scrubbed {
     /// The device's name.
     pub device: String,
-    /// What the volume was recognised as.
+    /// The format that the volume was recognised as.
     pub format: String,
-    /// Damaged ranges, and what was counted.
+    /// The damaged ranges, and the numbers of bytes that the scrub verified.
     pub report: ScrubReport,
 }
 
 /// Reads everything that has a checksum, from every copy of a mirror, past the page cache where that is possible, and
-/// verifies it. What is damaged in one copy is put right from another. The volume must not be open.
+/// verifies it. Data that is damaged in one copy is repaired from another. The volume must not be open.
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) if the format has no checksums; otherwise as [`check`].
@@ -194,8 +197,8 @@ pub fn scrub(source: impl AsRef<Path>, options: &ScrubOptions, progress: &dyn Pr
     scrub_source(&Source::parse(source)?, options, false, &Listener::default(), progress)
 }
 
-/// The same for a source that was taken apart, also if the kernel uses it (`force`), and with somebody told what happens to
-/// the copies.
+/// Like [`scrub`], for a source that is parsed already; with `force` also if the kernel uses the device. `listener`
+/// is told what happens to the copies of a mirror.
 ///
 /// # Errors
 /// As [`scrub`].
@@ -215,7 +218,7 @@ pub fn scrub_source(
     Ok(Scrubbed { device: about, format: name, report })
 }
 
-/// The device, with what it holds saved before it is overwritten, and where.
+/// Returns the device wrapped so that old content is saved before it is overwritten, and the path of the undo file.
 fn undo_device(source: &Source, whole: &Arc<dyn Device>, undo: &Undo) -> Result<(Arc<UndoDevice>, PathBuf)> {
     let path = match undo {
         Undo::At(path) if path.exists() => {
@@ -229,10 +232,12 @@ fn undo_device(source: &Source, whole: &Arc<dyn Device>, undo: &Undo) -> Result<
     Ok((Arc::new(undo), path))
 }
 
-/// Where the undo files of block devices stand: /dev does not survive a restart.
+/// The directory for the undo files of block devices. They cannot lie beside the device: /dev does not survive a
+/// restart.
 const DEVICES: &str = "/var/lib/platter/undo";
 
-/// Where the undo file of an image stands if nobody says otherwise. That of a mirror stands beside its first copy.
+/// Returns the default path of an undo file: beside the image (of a mirror: beside its first copy), or in [`DEVICES`]
+/// for a block device.
 fn default_undo(source: &Source) -> Result<PathBuf> {
     let first = &source.paths[0];
     let beside = if is_block(first) {
@@ -251,7 +256,7 @@ fn default_undo(source: &Source) -> Result<PathBuf> {
         });
         path
     };
-    // A link that leads nowhere is in the way too.
+    // A dangling symbolic link counts as existing too.
     let path = (1..u32::MAX).map(numbered).find(|path| path.symlink_metadata().is_err());
     Ok(path.expect("a directory does not hold so many files"))
 }

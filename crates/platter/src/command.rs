@@ -1,6 +1,6 @@
 //! The command line: arguments, progress and printing over the other crates.
 //!
-//! One file in `commands` a command: its arguments and what it does. [`run`] is the whole program.
+//! Each file in `commands` holds one command: its arguments and its code. [`run`] is the whole program.
 
 mod cli;
 mod commands;
@@ -19,7 +19,7 @@ use cli::Cli;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Does what the arguments say (the first is the program's name), and returns its exit code.
+/// Carries out the command in `arguments` (the first is the program's name), and returns the program's exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let arguments = helper::arguments(&arguments).unwrap_or(arguments);

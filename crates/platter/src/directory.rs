@@ -1,4 +1,4 @@
-//! Listings: of one directory, and of all below it.
+//! Listing one directory, or a whole tree.
 
 use crate::error::{About, Error, ErrorKind, Result};
 use crate::node::{DEEPEST, Held};
@@ -19,17 +19,17 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    /// Its name, exactly as the volume has it.
+    /// The entry's name, exactly as the volume has it.
     pub fn name(&self) -> &Name {
         &self.entry.name
     }
 
-    /// The path of the directory that was listed, with the name behind it.
+    /// The path of the directory that was listed, joined with the entry's name.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it leads to, as the directory knows it.
+    /// The attributes of the entry's file or directory, as the listing of the directory gave them.
     pub fn metadata(&self) -> &Attributes {
         &self.entry.attributes
     }
@@ -40,9 +40,10 @@ pub struct ReadDir {
     held: Arc<Held>,
     path: PathBuf,
     read: VecDeque<Entry>,
-    /// Where the listing goes on; `None` at its end.
+    /// The cursor from which the listing goes on; `None` at the end of the directory.
     next: Option<Cursor>,
-    /// Keeps the volume open. The node is given back before: fields are dropped in this order.
+    /// Keeps the volume open. Declared after the node, because fields are dropped in this order and the node must be
+    /// given back first.
     _volume: Arc<Shared>,
 }
 
@@ -66,7 +67,8 @@ impl Iterator for ReadDir {
             self.next = entries.last().map(|last| last.next);
             self.read = entries.into();
             if let Err(error) = read {
-                // What came with it can be used, and the next call would fail again.
+                // Entries that were read before the error are returned first; the next call meets the same error
+                // again.
                 if self.read.is_empty() {
                     return Some(Err(Error::new(self.path.display(), error)));
                 }
@@ -80,12 +82,13 @@ impl Iterator for ReadDir {
 
 /// Everything below a directory: see [`Volume::walk`](crate::Volume::walk).
 pub struct Walk {
-    /// The directories that are being listed, the deepest last.
+    /// The open directories from the top one down to the one whose entries are being returned.
     open: Vec<ReadDir>,
-    /// Entered before what is behind it in its own directory.
+    /// The directory that was returned last; the walk enters it before it goes on in that directory's parent.
     inside: Option<DirEntry>,
-    /// Directories that were entered, held so that their numbers stay theirs. On a damaged volume a directory may be
-    /// inside itself, or in many places; each is entered once, so that a walk ends.
+    /// The directories that were entered. On a damaged volume a directory may be inside itself, or in many places;
+    /// each is entered once, so that a walk ends. They are held, so that their node numbers are not given to other
+    /// files.
     seen: HashMap<Node, Arc<Held>>,
     volume: Arc<Shared>,
 }

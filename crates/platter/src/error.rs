@@ -1,4 +1,4 @@
-//! What can go wrong, said once for all layers.
+//! The errors of this library, in one type for all layers.
 
 use platter_vfs::{Damage, Errno, Error as SystemError};
 use std::fmt;
@@ -8,21 +8,21 @@ use std::path::Path;
 /// The result of a call of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What kind of failure an [`Error`] is.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// No file, directory or device of this name.
     NotFound,
-    /// The name is taken.
+    /// An entry with this name exists already.
     Exists,
-    /// A directory is needed.
+    /// The path leads to something that is not a directory, where a directory is needed.
     NotADirectory,
-    /// Something other than a directory is needed.
+    /// The path leads to a directory, where something else is needed.
     IsADirectory,
     /// The directory has entries.
     NotEmpty,
-    /// The volume, or what is kept of one file, has no room for more.
+    /// The volume, or the record of one file, has no room for more.
     NoSpace,
     /// The file would be larger than the format can hold.
     FileTooLarge,
@@ -30,36 +30,36 @@ pub enum ErrorKind {
     InvalidName,
     /// A value in the call makes no sense.
     InvalidArgument,
-    /// Another caller has this part of the file for itself at the moment.
+    /// Another caller has claimed this part of the file at the moment.
     Busy,
     /// The volume or the device is open for reading only.
     ReadOnly,
-    /// An attribute of the file forbids it.
+    /// An attribute of the file forbids this.
     NotPermitted,
-    /// The format has no such thing.
+    /// The format does not have this feature.
     Unsupported,
-    /// The content is there in a form that is not read, for example encrypted.
+    /// The content exists, but in a form that this library does not read, for example encrypted.
     Unreadable,
     /// The device holds no volume, or one that cannot be used.
     NotAVolume,
-    /// No such volume can be made on this device.
+    /// A volume with these options cannot be made on this device.
     CannotMake,
     /// A structure on the device is damaged: see [`Error::damage`].
     Damaged,
     /// The device or the host's file system failed.
     Io,
-    /// The device is in use, or holds something that would be lost.
+    /// The device is in use, or its content would be lost.
     Protected,
-    /// Another process has the device for itself.
+    /// Another process has locked the device.
     Locked,
-    /// What a repair is about to overwrite cannot be saved, so nothing was overwritten.
+    /// The bytes that a repair would overwrite could not be saved, so nothing was overwritten.
     CannotSave,
 }
 
-/// A refusal or a failure: of what kind, and what it is about.
+/// A refusal or a failure: its kind, its cause, and the file, volume or device concerned.
 ///
-/// As text it is one line, `what: why`. What a program decides by is in values: [`Error::kind`], [`Error::errno`], and
-/// for damage its [structure, position, expected and found content](Damage).
+/// As text an error is one line, `what: why`. Programs decide by values: [`Error::kind`], [`Error::errno`], and for
+/// damage its [structure, position, expected and found content](Damage).
 #[derive(Debug)]
 pub struct Error {
     about: String,
@@ -70,32 +70,32 @@ pub struct Error {
 enum Cause {
     System(SystemError),
     Host(io::Error),
-    /// What is not so, in the words that follow the name.
+    /// A refusal by this library: its kind, and the reason, which follows the name in the text.
     Refused(ErrorKind, String),
 }
 
 impl Error {
-    /// A failure of a layer below that concerns `about`.
+    /// An error of the file system or the device that concerns `about`.
     pub fn new(about: impl fmt::Display, cause: impl Into<SystemError>) -> Error {
         Error { about: about.to_string(), cause: Cause::System(cause.into()) }
     }
 
-    /// A failure of the host, where `about` is.
+    /// An error of the host's file system at `about`.
     pub fn host(about: impl fmt::Display, cause: io::Error) -> Error {
         Error { about: about.to_string(), cause: Cause::Host(cause) }
     }
 
-    /// A refusal of this library itself.
+    /// A refusal by this library itself.
     pub(crate) fn refused(kind: ErrorKind, about: impl fmt::Display, why: impl fmt::Display) -> Error {
         Error { about: about.to_string(), cause: Cause::Refused(kind, why.to_string()) }
     }
 
-    /// What it is about: a path on a volume, or a source as it was named.
+    /// What the error is about: a path on a volume, or a source as the caller named it.
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match &self.cause {
             Cause::System(error) => kind(error),
@@ -109,7 +109,7 @@ impl Error {
         }
     }
 
-    /// The number that a POSIX caller gets for it.
+    /// The errno that a POSIX caller gets for this error.
     pub fn errno(&self) -> Errno {
         match &self.cause {
             Cause::System(error) => error.errno(),
@@ -127,8 +127,8 @@ impl Error {
         }
     }
 
-    /// The damaged structure, where damage is the reason: its name, its offset on the volume in bytes, what should stand
-    /// there and what does.
+    /// The damaged structure, if damage is the cause: its name, its offset on the volume in bytes, and the expected
+    /// and found content.
     pub fn damage(&self) -> Option<&Damage> {
         match &self.cause {
             Cause::System(SystemError::Damaged(damage)) => Some(damage),
@@ -136,7 +136,7 @@ impl Error {
         }
     }
 
-    /// The failure of the file system or the device, where one of them failed.
+    /// The error of the file system or the device, if one of them is the cause.
     pub fn system(&self) -> Option<&SystemError> {
         match &self.cause {
             Cause::System(error) => Some(error),
@@ -174,7 +174,7 @@ fn kind(error: &SystemError) -> ErrorKind {
         SystemError::Device(Device::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             ErrorKind::NotFound
         }
-        // Whatever else there will be is a failure.
+        // Kinds of errors that are added later count as I/O failures.
         _ => ErrorKind::Io,
     }
 }
@@ -182,12 +182,12 @@ fn kind(error: &SystemError) -> ErrorKind {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            // A device's errors name it themselves.
+            // A device's errors contain its name.
             Cause::System(SystemError::Device(error)) => error.fmt(f),
             Cause::System(error) => write!(f, "{}: {error}", self.about),
             Cause::Host(error) => {
                 let text = error.to_string();
-                // Without the number that the standard library adds.
+                // Without the error number that the standard library appends.
                 let end = text.rfind(" (os error ").unwrap_or(text.len());
                 write!(f, "{}: {}", self.about, &text[..end])
             }
@@ -206,21 +206,21 @@ impl std::error::Error for Error {
     }
 }
 
-/// For [`std::io::Read`] and the like. The error is inside: `get_ref` and `downcast_ref` give it back.
+/// For [`std::io::Read`] and the like. The [`Error`] is inside: `get_ref` and `downcast_ref` return it.
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         io::Error::new(io::Error::from_raw_os_error(error.errno().0).kind(), error)
     }
 }
 
-/// A device's errors name it.
+/// A device's errors contain its name, so `about` is empty.
 impl From<platter_device::Error> for Error {
     fn from(error: platter_device::Error) -> Error {
         Error { about: String::new(), cause: Cause::System(error.into()) }
     }
 }
 
-/// Says what an error is about.
+/// Adds to an error what it is about.
 pub(crate) trait About<T> {
     fn about(self, what: impl fmt::Display) -> Result<T>;
 }
@@ -237,7 +237,7 @@ impl<T> About<T> for io::Result<T> {
     }
 }
 
-/// A host path for a message.
+/// A host path, for use in a message.
 pub(crate) fn shown(path: &Path) -> impl fmt::Display + '_ {
     path.display()
 }

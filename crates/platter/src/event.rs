@@ -1,35 +1,35 @@
-//! What happens on the way that is no failure, and that somebody should know.
+//! Events that are no failures, but that a caller may want to report.
 
 use platter_device::{MirrorEvent, Standing};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Something that happened while a call did what it was asked. As text it is a line for people.
+/// An event during a call that did what it was asked. As text it is one line for people.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'e> {
     /// A copy of a mirror could not be read or written.
     Mirror(&'e MirrorEvent<'e>),
-    /// A copy of a mirror takes no part, or is damaged.
+    /// A copy of a mirror is left out, or is damaged.
     Copy {
         /// The copy's name.
         name: &'e str,
-        /// Why it takes no part.
+        /// The reason why the copy is left out.
         standing: &'e Standing,
     },
     /// A mirror was not closed when it was last written to.
     Unclosed {
-        /// Whether it is opened for writing, which compares the copies.
+        /// Whether the mirror is opened for writing, in which case the copies are compared.
         writes: bool,
     },
     /// A copy of a mirror is about to be written to by itself.
     WrittenAlone(&'e Path),
-    /// The copies of a mirror do not begin alike; one of them is read.
+    /// The copies of a mirror begin with different content; one of them is read.
     Unlike(&'e platter_device::Error),
-    /// The device ends before the volume on it does: why it is only read.
+    /// The device ends before the volume on it does, and is only read; the text is the reason.
     CutOff(&'e str),
-    /// A repair failed, and what it had overwritten until then is in this file.
+    /// A repair failed, and this file holds the bytes that it had overwritten until then.
     UndoKept(&'e Path),
 }
 
@@ -57,14 +57,14 @@ impl fmt::Display for Event<'_> {
     }
 }
 
-/// Whoever is told of [`Event`]s: nobody, unless it was said who.
+/// A callback that is told of [`Event`]s; the default ignores them.
 #[derive(Clone, Default)]
 pub struct Listener(Option<Arc<Hears>>);
 
 type Hears = dyn Fn(&Event<'_>) + Send + Sync;
 
 impl Listener {
-    /// Calls `hear` at each event, from whichever thread meets it.
+    /// Calls `hear` at each event, on the thread on which the event occurs.
     pub fn new(hear: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Listener {
         Listener(Some(Arc::new(hear)))
     }

@@ -1,4 +1,4 @@
-//! An open file, read and written like one of the host.
+//! An open file, which is read and written like a file of the host.
 
 use crate::error::{About, Error, ErrorKind, Result};
 use crate::node::Held;
@@ -8,15 +8,16 @@ use std::io;
 use std::sync::Arc;
 
 /// A file or a named stream of a volume. It has a position, as [`std::fs::File`] has; [`File::read_at`] and
-/// [`File::write_at`] do without it and may be called from many threads at once.
+/// [`File::write_at`] do not use the position and may be called from many threads at once.
 ///
-/// What is written survives a power cut when [`File::sync_all`], [`Volume::sync`](crate::Volume::sync) or
-/// [`Volume::close`](crate::Volume::close) has returned. The volume stays open while a file of it is.
+/// Written data survives a power cut when [`File::sync_all`], [`Volume::sync`](crate::Volume::sync) or
+/// [`Volume::close`](crate::Volume::close) has returned. The volume stays open as long as one of its files.
 pub struct File {
     held: Held,
     path: String,
     position: u64,
-    /// Keeps the volume from being closed. The node is given back before: fields are dropped in this order.
+    /// Keeps the volume from being closed. Declared after the node, because fields are dropped in this order and the
+    /// node must be given back first.
     _volume: Arc<Shared>,
 }
 
@@ -29,23 +30,24 @@ impl File {
         &*self.held.system
     }
 
-    /// The node, for calls of the [layer below](crate::Volume::system). It is valid as long as this file is open.
+    /// The file's node, for calls of [`Volume::system`](crate::Volume::system). It is valid as long as this file is
+    /// open.
     pub fn node(&self) -> Node {
         self.held.node
     }
 
-    /// Size, times and flags.
+    /// The file's size, times and flags.
     ///
     /// # Errors
-    /// What reading the metadata gives.
+    /// The errors of reading the metadata.
     pub fn metadata(&self) -> Result<Attributes> {
         self.system().attributes(self.node()).about(&self.path)
     }
 
-    /// Size in bytes.
+    /// The file's size in bytes.
     ///
     /// # Errors
-    /// What reading the metadata gives.
+    /// The errors of reading the metadata.
     pub fn size(&self) -> Result<u64> {
         Ok(self.metadata()?.size)
     }
@@ -53,8 +55,9 @@ impl File {
     /// Reads up to `buffer.len()` bytes from `offset`; fewer only at the end of the file.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) where a checksum or a structure is wrong, [`Unreadable`](ErrorKind::Unreadable) for
-    /// content in a form that is not read, and what the device gives.
+    /// [`Damaged`](ErrorKind::Damaged) where a checksum or a structure is wrong,
+    /// [`Unreadable`](ErrorKind::Unreadable) for content in a form that this library does not read, and the errors of
+    /// the device.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.system().read(self.node(), offset, buffer).about(&self.path)
     }
@@ -62,12 +65,12 @@ impl File {
     /// Writes all of `data` at `offset`, and makes the file longer if it has to be.
     ///
     /// # Errors
-    /// [`NoSpace`](ErrorKind::NoSpace), [`ReadOnly`](ErrorKind::ReadOnly), and what the device gives.
+    /// [`NoSpace`](ErrorKind::NoSpace), [`ReadOnly`](ErrorKind::ReadOnly), and the errors of the device.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         self.system().write(self.node(), offset, data).about(&self.path)
     }
 
-    /// Cuts the file off, or makes it longer with zeroes.
+    /// Truncates the file, or extends it with zeroes.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -83,15 +86,15 @@ impl File {
         self.system().set_attributes(self.node(), change).map(drop).about(&self.path)
     }
 
-    /// Returns when the file survives a power cut as it is now.
+    /// Makes the file durable: once this returns, its present content and metadata survive a power cut.
     ///
     /// # Errors
-    /// What the device gives. A failure is final: nothing is written any more until the volume is opened anew.
+    /// The errors of the device. A failure is final: nothing is written any more until the volume is opened anew.
     pub fn sync_all(&self) -> Result<()> {
         self.system().sync(self.node(), SyncScope::All).about(&self.path)
     }
 
-    /// Returns when the content, and what is needed to find it, survives a power cut.
+    /// Makes the content, and the metadata needed to find it, durable.
     ///
     /// # Errors
     /// As [`File::sync_all`].
@@ -115,7 +118,7 @@ impl io::Write for File {
         Ok(data.len())
     }
 
-    /// Nothing is kept back here; see [`File::sync_all`] for what survives a power cut.
+    /// Does nothing: no data is buffered in [`File`]. [`File::sync_all`] makes data durable.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -46,19 +46,20 @@
 //! # Where to begin
 //!
 //! - [`open`] and [`open_rw`] take a [`Source`] as text: `disk.img`, `/dev/sdb`, `disk.img@2` for a partition,
-//!   `mirror:a.img,b.img`. [`OpenOptions`] has the rest, and takes a device of one's own.
-//! - [`Volume`] works by paths; [`File`] reads, writes and seeks.
+//!   `mirror:a.img,b.img`. [`OpenOptions`] has further options, and opens volumes on a device that the caller
+//!   implements.
+//! - [`Volume`] has the operations by path; [`File`] reads, writes and seeks.
 //! - [`mkfs`] makes volumes, [`check`] finds and repairs damage, [`scrub`] verifies checksums, [`recover`] and
-//!   [`recover_to`] get out what is left of a volume that no longer opens.
-//! - An [`Error`] has values to decide by: its [`ErrorKind`], an errno, and of damage the structure, position, expected and
-//!   found content.
+//!   [`recover_to`] copy out what is left of a volume that no longer opens.
+//! - An [`Error`] has values to decide by: its [`ErrorKind`], an errno, and for damage the structure, position,
+//!   expected and found content.
 //!
-//! Nothing here prints or ends the process. What a caller should know and is no failure goes to a [`Listener`].
+//! No function prints or ends the process. Events that are no failures go to a [`Listener`].
 //!
-//! # A device of one's own
+//! # Devices that the caller implements
 //!
-//! Whatever keeps sectors can hold a volume. [`MemoryDevice`](device::MemoryDevice) is the shortest; the contract is
-//! [`device::Device`].
+//! A volume can be on anything that stores sectors. [`MemoryDevice`](device::MemoryDevice) is the shortest
+//! implementation; the contract is [`device::Device`].
 //!
 //! ```
 //! use platter::device::{MemoryDevice, Sectors};
@@ -82,8 +83,8 @@
 //!
 //! # Features
 //!
-//! `refs`, `ntfs`, `exfat` and `fat` are the formats, `command` is what the program `platter` needs besides (the lab,
-//! mounts, the command line). All are on by default. To read NTFS and pull in nothing else:
+//! `refs`, `ntfs`, `exfat` and `fat` are the formats; `command` is the program `platter` (the command line, the lab,
+//! mounts). All are on by default. To read NTFS with no other dependencies:
 //!
 //! ```toml
 //! platter = { version = "0.1", default-features = false, features = ["ntfs"] }
@@ -91,9 +92,9 @@
 //!
 //! # The layers below
 //!
-//! [`device`] has the devices: queues, partitions, mirrors, recorders, faults and power cuts. [`vfs`] has the contract that
-//! every format keeps, with plans for those who keep many requests in flight; [`Volume::system`] is a volume's. [`formats`]
-//! has the formats by name and by recognition.
+//! [`device`] has the devices: queues, partitions, mirrors, recorders, faults and power cuts. [`vfs`] has the
+//! contract that every format keeps, with plans for callers that keep many requests in flight; [`Volume::system`]
+//! returns that interface of an open volume. [`formats`] finds formats by name and recognises them on devices.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -13,29 +13,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a new volume is made on, and how.
+/// The options of making a volume.
 #[derive(Clone, Debug, Default)]
 pub struct MakeOptions {
-    /// Size of the image file in bytes, which is made, sparse, if it is not there. `None` takes what is there as it is.
+    /// The size of the image file in bytes; a file that does not exist is made, sparse. `None` takes the existing
+    /// file or device at its present size.
     pub size: Option<u64>,
-    /// Overwrite what is there, even if it is in use.
+    /// Whether to overwrite existing content, even if the device is in use.
     pub force: bool,
-    /// What the format lets choose: cluster size, label and so on.
+    /// The options of the format: cluster size, label and so on.
     pub format: FormatOptions,
-    /// Whoever is told what happens to the copies of a mirror.
+    /// The listener that is told of events of a mirror's copies.
     pub listener: Listener,
 }
 
 /// Makes a volume of the format of this name (`fat`, `fat12`, `fat16`, `fat32`, `exfat`, `ntfs`, `refs`,
-/// `refs+integrity`) on an image file, a block device, a partition, or each copy of a mirror. Returns the device, on which
-/// the volume can be opened.
+/// `refs+integrity`) on an image file, a block device, a partition, or each copy of a mirror. Returns the device, on
+/// which the volume can be opened.
 ///
-/// A failure leaves image files as they were: those that were made are removed again.
+/// After a failure, image files are as they were before: files that were made are removed again.
 ///
 /// # Errors
-/// [`Protected`](ErrorKind::Protected) where something would be lost, [`CannotMake`](ErrorKind::CannotMake) and
-/// [`Unsupported`](ErrorKind::Unsupported) for what the format cannot do, [`InvalidArgument`](ErrorKind::InvalidArgument)
-/// for a format that is not known here, and what the device gives.
+/// [`Protected`](ErrorKind::Protected) where content would be lost, [`CannotMake`](ErrorKind::CannotMake) and
+/// [`Unsupported`](ErrorKind::Unsupported) for options that the format does not support,
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a format that this build does not have, and the errors of the
+/// device.
 pub fn mkfs(
     source: impl AsRef<Path>,
     format: &str,
@@ -46,7 +48,7 @@ pub fn mkfs(
     make(&source, known_format(format)?, options, progress)
 }
 
-/// The same for a source that was taken apart.
+/// Like [`mkfs`], for a source that is parsed already.
 ///
 /// # Errors
 /// As [`mkfs`].
@@ -57,7 +59,7 @@ pub fn make(
     progress: &dyn Progress,
 ) -> Result<Arc<dyn Device>> {
     let mut made = Made::default();
-    // Each copy is asked before the first is touched.
+    // All copies are checked before the first is changed.
     source.paths.iter().try_for_each(|path| ask(source, path, options))?;
     let parts =
         source.paths.iter().map(|path| part(source, path, options, &mut made)).collect::<Result<Vec<_>>>()?;
@@ -72,7 +74,7 @@ pub fn make(
     format.make(&*device, &options.format, progress).about(device.name())?;
     device.flush()?;
     made.keep()?;
-    // A partition is a part of copies, of which the rest stays what it was.
+    // A mirror's record is about whole copies, so it is not changed where only a partition of them was made anew.
     if source.partition.is_none() {
         found_mirror(source, device.len())?;
     }
@@ -88,7 +90,7 @@ pub(crate) fn known_format(name: &str) -> Result<&'static dyn Format> {
     })
 }
 
-/// Whether an image file or block device can be what the options say, and may be.
+/// Fails if the image file or block device does not fit the options, is in use, or has content that must not be lost.
 fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => Some(metadata),
@@ -109,7 +111,7 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
         ),
         (Some(_), Some(_)) if !options.force => {
             refuse_in_use(path)?;
-            // Before its size changes: what it holds may be at the end.
+            // The content is checked before the size changes, because it may be at the end.
             let options = FileOptions { read_only: true, ..FileOptions::default() };
             Ok(refuse_contents(&FileDevice::open(path, options)?)?)
         }
@@ -117,8 +119,8 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
     }
 }
 
-/// Opens an image file or block device, after making the image file if that is what is asked for, and in it the
-/// partition that is meant.
+/// Opens an image file or block device, made first if need be, and returns the source's partition of it, or the whole
+/// device if the source names none.
 fn part(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) -> Result<Arc<dyn Device>> {
     let device = match options.size {
         None => open_file(path, Access::Write { force: options.force }, Caching::default())?,
@@ -142,19 +144,19 @@ fn part(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) ->
     }
 }
 
-/// What became of image files for a volume that is not made yet. Unless they are kept, they are as they were before when
-/// this is dropped: those that were made are removed, and those that were there have their old length.
+/// The changes of image files for a volume that is being made. Unless [`keep`](Made::keep) is called, dropping this
+/// undoes them: new files are removed, and existing files get their old length.
 #[derive(Default)]
 struct Made {
     new: Vec<PathBuf>,
-    /// Made longer, with the length before.
+    /// Files that were lengthened, with their length before.
     longer: Vec<(PathBuf, u64)>,
-    /// To be cut to this length once the volume is made: what is cut off is gone for good.
+    /// Files that are to be truncated to this length once the volume is made; truncating earlier could not be undone.
     shorter: Vec<(PathBuf, u64)>,
 }
 
 impl Made {
-    /// An image of this size, made if it is not there.
+    /// Opens an image with this size; the file is made if it does not exist.
     fn device(&mut self, path: &Path, size: u64, options: FileOptions) -> Result<Arc<dyn Device>> {
         if path.symlink_metadata().is_err() {
             let device = FileDevice::create_new(path, size, options)?;
@@ -175,7 +177,7 @@ impl Made {
         Ok(Arc::new(device))
     }
 
-    /// The volume is made.
+    /// Keeps the changes, because the volume is made, and truncates the files that are to be shorter.
     fn keep(&mut self) -> Result<()> {
         self.new.clear();
         self.longer.clear();
@@ -198,8 +200,8 @@ fn set_length(path: &Path, length: u64) -> std::io::Result<()> {
     fs::File::options().write(true).open(path)?.set_len(length)
 }
 
-/// Whether a volume with these options can be made on a device, on which nothing is written: a format writes when it has
-/// found nothing wrong, and then this has seen enough.
+/// Fails if a volume with these options cannot be made on a device, without writing to the device. A format writes
+/// only once it has accepted the options, so the injected failure of the first write means success.
 fn rehearse(format: &dyn Format, device: Arc<dyn Device>, options: &FormatOptions) -> Result<()> {
     let name = device.name().to_string();
     let stage = Faults::new(Arc::new(OverlayDevice::new(device)), 0);
@@ -210,7 +212,8 @@ fn rehearse(format: &dyn Format, device: Arc<dyn Device>, options: &FormatOption
     }
 }
 
-/// Clears the places where other formats leave their marks, so that nobody takes the device for what it was before.
+/// Clears the places where other formats have their signatures, so that the device is not recognised as what it was
+/// before.
 fn wipe(device: &dyn Device) -> Result<()> {
     const ENDS: u64 = 1 << 20;
     if contents(device)?.is_none() {

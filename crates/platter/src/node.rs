@@ -1,9 +1,10 @@
-//! Nodes that are given back when nobody needs them any more.
+//! Nodes that are given back when they are dropped.
 
 use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, Result};
 use std::sync::Arc;
 
-/// A node of an open volume that is given back when this goes away: see [`FileSystem`] for what that means.
+/// A node of an open volume, which is given back (forgotten) when this is dropped: see [`FileSystem`] for what that
+/// means.
 pub struct Held {
     /// The volume.
     pub system: Arc<dyn FileSystem>,
@@ -22,7 +23,7 @@ impl Held {
         Held { system: system.clone(), node }
     }
 
-    /// Which open volume it is on, as a number.
+    /// A number that identifies the open volume within this process.
     pub fn volume(&self) -> usize {
         Arc::as_ptr(&self.system).cast::<()>() as usize
     }
@@ -32,7 +33,7 @@ impl Held {
         std::ptr::addr_eq(Arc::as_ptr(&self.system), Arc::as_ptr(&other.system))
     }
 
-    /// The entry of this name.
+    /// Returns the entry of this name.
     ///
     /// # Errors
     /// As [`FileSystem::lookup`].
@@ -40,7 +41,7 @@ impl Held {
         Ok(Held::new(&self.system, self.system.lookup(self.node, name)?))
     }
 
-    /// The node that these names lead to.
+    /// Returns the node at the path of these names, from the root on.
     ///
     /// # Errors
     /// As [`FileSystem::lookup`].
@@ -48,7 +49,7 @@ impl Held {
         names.iter().try_fold(Held::root(system), |held, name| held.child(name))
     }
 
-    /// All entries that can be read, in the volume's order, and why there are no more if that is not their end.
+    /// Returns all entries that can be read, in the volume's order; and an error if some could not be read.
     pub fn entries(&self) -> (Vec<Entry>, Result<()>) {
         const BATCH: usize = 256;
         let mut entries: Vec<Entry> = Vec::new();
@@ -71,11 +72,11 @@ impl Drop for Held {
     }
 }
 
-/// The most directories inside each other that are followed. No format's own tools make more, so deeper ones are a
-/// loop in a damaged volume.
+/// The most nested directories that are followed. No format's own tools make more, so deeper ones mean a loop on a
+/// damaged volume.
 pub const DEEPEST: usize = 512;
 
-/// The names of a path on a volume, from the root on. `/` stands between them; `..` takes one back.
+/// Splits a path on a volume into its names, from the root on. `/` separates names; `..` removes the name before it.
 pub fn names(path: &[u8]) -> Vec<Name> {
     let mut names = Vec::new();
     for part in path.split(|&byte| byte == b'/') {

@@ -14,62 +14,62 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a caller may do with a device, and what others may meanwhile.
+/// How a caller accesses a device, and which access other processes have meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Read it, whoever else uses it.
+    /// Read, even if another process writes.
     #[default]
     Read,
-    /// Read it, and let nobody else write to it meanwhile.
+    /// Read, while no other process may write.
     ReadAlone,
-    /// Write to it, also while the kernel uses it if `force`. The lock of another process is never passed over.
+    /// Write, while no other process may. Fails if another process has locked the device.
     Write {
-        /// Do not ask whether it is in use.
+        /// Whether to write even if the kernel uses the device.
         force: bool,
     },
 }
 
 impl Access {
-    /// Whether it may be written to.
+    /// Whether the device is opened for writing.
     pub fn writes(self) -> bool {
         matches!(self, Access::Write { .. })
     }
 
-    /// Whether nobody else may have it meanwhile.
+    /// Whether other processes are kept from writing.
     fn claims(self) -> bool {
         !matches!(self, Access::Read)
     }
 }
 
-/// How a device is opened.
+/// The options of opening a device.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceOptions {
-    /// What is done with it.
+    /// How the device is accessed.
     pub access: Access,
-    /// Whether the host's page cache is used.
+    /// Whether reads and writes go through the host's page cache.
     pub caching: Caching,
-    /// Whoever is told what happens to the copies of a mirror.
+    /// The listener that is told of events of a mirror's copies.
     pub listener: Listener,
 }
 
 impl DeviceOptions {
-    /// For this kind of access, through the page cache, with nobody told of anything.
+    /// Options for this kind of access, through the page cache, without a listener.
     pub fn new(access: Access) -> DeviceOptions {
         DeviceOptions { access, ..DeviceOptions::default() }
     }
 }
 
-/// Opens the image file or block device that a source names, or several as a mirror, and in it the partition that is
-/// meant, if it has any.
+/// Opens the image file or block device that a source names, or several as a mirror, and returns the partition with
+/// the volume, or the whole device if it has no partitions.
 ///
 /// # Errors
-/// [`Protected`](crate::ErrorKind::Protected) and [`Locked`](crate::ErrorKind::Locked) if it is to be written to and
-/// somebody uses it, and what the device gives.
+/// [`Protected`](crate::ErrorKind::Protected) and [`Locked`](crate::ErrorKind::Locked) if it is opened for writing
+/// while another process uses it, and the errors of the device.
 pub fn open_device(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
     part_of(open_whole(source, options)?, source.partition, options)
 }
 
-/// The same without looking for partitions.
+/// Like [`open_device`], but returns the whole device.
 ///
 /// # Errors
 /// As [`open_device`].
@@ -85,7 +85,7 @@ pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn De
     Ok(device)
 }
 
-/// Opens one image file or block device, which is no copy of a mirror or is opened as one.
+/// Opens one image file or block device, without regard to a mirror that it may be a copy of.
 ///
 /// # Errors
 /// As [`open_device`].
@@ -101,14 +101,14 @@ pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dy
     if !force {
         refuse_in_use(path)?;
     }
-    // `force` passes over what the kernel does with a device, never over the lock of another process.
+    // `force` ignores that the kernel uses a device, never that another process has locked it.
     let (exclusive, beside_kernel) = (access.claims(), force);
     let options = FileOptions { read_only, exclusive, beside_kernel, ..FileOptions::default() };
     let device = FileDevice::open(path, options)?;
     if caching == options.caching {
         return Ok(Arc::new(device));
     }
-    // Past the page cache, an image may have larger sectors than its volume was made for.
+    // With direct I/O, an image may have larger sectors than its volume was made for.
     let sectors = device.sectors();
     drop(device);
     let direct = FileDevice::open(path, FileOptions { caching, ..options })?;
@@ -119,8 +119,8 @@ pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dy
     Ok(Arc::new(FileDevice::open(path, options)?))
 }
 
-/// Waits for a process that served a mount and closes the volume now: umount(8) returns before it has. Whoever else has
-/// the image or device is not waited for long.
+/// Waits, up to 2 seconds, for a process that served a mount and is still closing the volume: umount(8) returns
+/// before that process has ended.
 pub fn wait_until_closed(path: &Path) {
     const PATIENCE: Duration = Duration::from_secs(2);
     let start = Instant::now();
@@ -129,7 +129,7 @@ pub fn wait_until_closed(path: &Path) {
     }
 }
 
-/// Whether somebody has an image file or block device for themselves who is found nowhere else.
+/// Whether a process has locked an image file or block device, and no other sign of use (such as a mount) is found.
 fn is_claimed_alone(path: &Path) -> bool {
     match refuse_in_use(path) {
         Ok(()) => platter_device::is_claimed(path),
@@ -137,7 +137,7 @@ fn is_claimed_alone(path: &Path) -> bool {
     }
 }
 
-/// The partition that is meant in a device that is open, if it has any.
+/// Returns the partition of an open device that holds the volume, or the whole device if it has no partitions.
 ///
 /// # Errors
 /// As [`open_device`].
@@ -152,15 +152,15 @@ pub fn part_of(
     Ok(part)
 }
 
-/// Copies that are not of one volume are not written to. They can be read, but whoever reads should know.
+/// Refuses to write to a mirror whose copies hold different volumes. For reading, the listener is told.
 ///
 /// # Errors
-/// [`Protected`](crate::ErrorKind::Protected) if it is to be written to.
+/// [`Protected`](crate::ErrorKind::Protected) if the device is opened for writing.
 pub fn look_at_copies(device: &dyn Device, options: &DeviceOptions) -> Result<()> {
     match (options.access, refuse_unlike_copies(device)) {
         (Access::Write { force: true }, _) | (_, Ok(())) => {}
         (Access::Write { force: false }, Err(error)) => return Err(error.into()),
-        // What cannot be read at all fails soon enough.
+        // Copies that cannot be read at all are reported by the reads that follow.
         (Access::Read | Access::ReadAlone, Err(error @ DeviceError::Protected { .. })) => {
             options.listener.tell(&Event::Unlike(&error));
         }
@@ -169,8 +169,8 @@ pub fn look_at_copies(device: &dyn Device, options: &DeviceOptions) -> Result<()
     Ok(())
 }
 
-/// Looks at the copies that a source names. One that cannot be opened takes no part; one that another process works on
-/// is an error.
+/// Opens the copies that a source names, and finds out which are current. A copy that cannot be opened is left out; a
+/// copy that another process has locked is an error.
 ///
 /// # Errors
 /// As [`open_device`].
@@ -185,14 +185,15 @@ fn copy(path: &Path, options: &DeviceOptions) -> Result<MirrorCopy> {
     let device = match open_file(path, options.access, options.caching) {
         Ok(device) => Ok(device),
         Err(_) if !is_there => Err("it is missing".to_string()),
-        // What is no disk at all, and what somebody else works on, is no copy that has failed.
+        // A path that is no disk, or a copy that another process uses, is an error: the copy has not failed.
         Err(error) if refuses(path, options.access) => return Err(error),
         Err(error) => Err(error.to_string()),
     };
     Ok(MirrorCopy { name: shown(path).to_string(), device, record })
 }
 
-/// Whether a path that cannot be opened is refused, and has not failed.
+/// Whether a path cannot be opened because it is no disk or because another process uses it, and not because it
+/// failed.
 fn refuses(path: &Path, access: Access) -> bool {
     let Ok(data) = path.metadata() else { return false };
     let is_disk = data.is_file() || data.file_type().is_block_device();
@@ -213,13 +214,13 @@ fn open_mirror(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Devic
     Ok(watched(set.open(writes)?, &options.listener))
 }
 
-/// A mirror that tells what happens to its copies.
+/// Returns a mirror that passes the events of its copies to the listener.
 fn watched(mirror: Mirror, listener: &Listener) -> Arc<dyn Device> {
     let listener = listener.clone();
     Arc::new(mirror.on_event(move |event| listener.tell(&Event::Mirror(event))))
 }
 
-/// The device of a source, from those at its paths, which were opened in the same order.
+/// Returns the device of a source, given the opened devices of its paths, in the same order.
 pub(crate) fn joined(
     source: &Source,
     mut opened: Vec<Arc<dyn Device>>,
@@ -243,7 +244,8 @@ fn note_alone(path: &Path, listener: &Listener) -> Result<()> {
     }
 }
 
-/// Makes a new mirror of copies that were just made alike, or forgets the mirror that a device belonged to.
+/// Records a new mirror of copies that were just made alike; for a single device, removes the record of a mirror that
+/// it belonged to.
 pub(crate) fn found_mirror(source: &Source, length: u64) -> Result<()> {
     let records = || source.paths.iter().map(|path| FileRecord::of(path));
     if !source.is_mirror {
@@ -256,7 +258,7 @@ pub(crate) fn found_mirror(source: &Source, length: u64) -> Result<()> {
     MirrorSet::found(&records, length).map_err(|error| Error::host("the record of the mirror", error))
 }
 
-/// What is another when somebody has written to a source, or to a copy of a mirror.
+/// Returns a text that changes whenever a source, or a copy of a mirror, is written to.
 pub fn stamp(source: &Source) -> String {
     let stamps = source.paths.iter().map(|path| FileRecord::of(path).stamp().unwrap_or_default());
     stamps.collect::<Vec<_>>().join("; ")

@@ -1,4 +1,4 @@
-//! Copying out what is left of a volume that may be beyond opening.
+//! Copying out what is left of a volume that may be too damaged to open.
 
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::Listener;
@@ -16,40 +16,40 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// How a volume is recovered.
+/// The options of recovering a volume.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverOptions {
-    /// Take it for this format instead of recognising it.
+    /// The name of the format to take the volume for; `None` recognises the format.
     pub format: Option<String>,
-    /// Leave out files whose metadata is damaged, instead of copying them to a directory of their own.
+    /// Whether to leave out files whose metadata is damaged, instead of copying them to a directory of their own.
     pub skip_damaged: bool,
-    /// Whoever is told what happens on the way.
+    /// The listener that is told of events during the recovery.
     pub listener: Listener,
 }
 
-/// What [`recover_to`] copied.
+/// The result of [`recover_to`].
 #[derive(Clone, Debug, Default)]
 pub struct RecoveredTo {
     /// The device's name.
     pub device: String,
-    /// What was found.
+    /// What was found on the device.
     pub report: RecoverReport,
-    /// What could not be copied whole, or may be wrong. At most [`RecoverReport::KEPT`].
+    /// The files that could not be copied whole, or may be wrong. At most [`RecoverReport::KEPT`].
     pub troubles: Vec<Trouble>,
-    /// Files and directories whose metadata is damaged.
+    /// The number of files and directories whose metadata is damaged.
     pub damaged: u64,
-    /// Bytes that were copied.
+    /// The number of bytes that were copied.
     pub bytes: u64,
 }
 
-/// What was found and could not be copied as it was.
+/// A file that was found and could not be copied as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// On the host if a part was copied, otherwise on the volume.
+    /// The path of the copy on the host if a part was copied, otherwise the path on the volume.
     pub path: String,
-    /// Bytes that are zeroes in the copy because they could not be read.
+    /// The number of bytes that could not be read and are zeroes in the copy.
     pub unread: u64,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -69,11 +69,11 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Looks through a device for what is left of a volume, and tells `visit` of everything that is found. Nothing is
-/// written. What is beyond recognition is looked at by one format after the other.
+/// Searches a device for what is left of a volume, and calls `visit` for everything that is found. Nothing is
+/// written. If no format recognises the device, each format searches it in turn.
 ///
 /// # Errors
-/// [`NotAVolume`](ErrorKind::NotAVolume) if nothing of any volume is there, and what `visit` gives.
+/// [`NotAVolume`](ErrorKind::NotAVolume) if nothing of any volume is found, and the errors of `visit`.
 pub fn recover(
     source: impl AsRef<Path>,
     options: &RecoverOptions,
@@ -83,7 +83,7 @@ pub fn recover(
     recover_source(&Source::parse(source)?, options, progress, visit).map(|(_, report)| report)
 }
 
-/// The same for a source that was taken apart; returns the device's name, too.
+/// Like [`recover`], for a source that is parsed already; returns the device's name, too.
 fn recover_source(
     source: &Source,
     options: &RecoverOptions,
@@ -101,7 +101,7 @@ fn recover_source(
     let formats: Vec<&dyn Format> = match (&options.format, recognised) {
         (Some(name), _) => vec![known_format(name)?],
         (None, Some((format, _))) => vec![format],
-        // Nothing says which format it was, so each is tried.
+        // No format recognises the device, so each is tried.
         (None, None) => platter_formats::registry().to_vec(),
     };
     let is_one = formats.len() == 1;
@@ -118,12 +118,12 @@ fn recover_source(
 
 /// Copies what is left of a volume to a directory of the host, which is empty or does not exist.
 ///
-/// What was deleted goes to the directory `deleted`, what stands in damaged metadata to `damaged`. Parts of files that
-/// cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. No name leads out of the
-/// directory, and nothing is written through a link.
+/// Deleted files go to the directory `deleted`, files whose metadata is damaged to `damaged`. Parts of files that
+/// cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. No name leads out of
+/// the directory, and nothing is written through a link.
 ///
 /// # Errors
-/// [`NotEmpty`](ErrorKind::NotEmpty) for the directory, and as [`recover`]. What cannot be copied is reported.
+/// [`NotEmpty`](ErrorKind::NotEmpty) for the directory, and as [`recover`]. Files that cannot be copied are reported.
 pub fn recover_to(
     source: &Source,
     directory: &Path,
@@ -155,23 +155,23 @@ pub fn recover_to(
     Ok(RecoveredTo { device, report, troubles, damaged, bytes })
 }
 
-/// What was deleted goes here.
+/// The directory for deleted files.
 const DELETED: &str = "deleted";
-/// And here what stands in damaged metadata.
+/// The directory for files whose metadata is damaged.
 const DAMAGED: &str = "damaged";
-/// Bytes read at a time; where they cannot be, so many.
+/// The number of bytes read at a time; after a failed read, [`SMALL`] bytes are read at a time.
 const PIECE: usize = 1 << 20;
 const SMALL: usize = 4096;
 
-/// Puts what is found on the host.
+/// Writes the found files to the host.
 struct Writer<'r> {
     root: &'r Path,
-    /// Whether what is damaged is left out.
+    /// Whether files whose metadata is damaged are left out.
     is_skipping: bool,
     /// Symbolic links, which are made last, so that nothing is written through them.
     links: Vec<(PathBuf, String)>,
     troubles: Vec<Trouble>,
-    /// Files and directories whose metadata is damaged.
+    /// The number of files and directories whose metadata is damaged.
     damaged: u64,
     bytes: u64,
 }
@@ -184,7 +184,7 @@ impl Writer<'_> {
             let what =
                 if self.is_skipping { "it is left out" } else { "its name, size and content may be wrong" };
             self.tell(Trouble { path, unread: 0, why: format!("its metadata is damaged; {what}") });
-            // Directories are made for what is in them.
+            // A directory is made only when a file in it is written.
             if self.is_skipping || found.kind == Kind::Directory {
                 return;
             }
@@ -237,7 +237,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies the content. What cannot be read, how much and why, is returned; what is zero becomes a hole.
+    /// Copies the content; zeroes become holes. Returns how many bytes could not be read and the first error, if
+    /// there was one.
     fn copy(
         &mut self,
         size: u64,
@@ -264,7 +265,7 @@ impl Writer<'_> {
                 Err(error) => bad.get_or_insert((0, error.to_string())).0 += length as u64,
             }
             at += length as u64;
-            // After a failure in smaller steps, up to where the next large one begins.
+            // After a failed read the pieces are small, up to the next multiple of the large size.
             if at.is_multiple_of(PIECE as u64) {
                 piece = PIECE;
             }
@@ -282,7 +283,7 @@ impl Writer<'_> {
     }
 }
 
-/// The times that a host file can be given.
+/// Returns the times that can be set on a host file.
 fn times(found: &Recovered) -> FileTimes {
     let mut times = FileTimes::new();
     if let Some(time) = found.modified.to_system_time() {
@@ -294,7 +295,7 @@ fn times(found: &Recovered) -> FileTimes {
     times
 }
 
-/// A directory, which may be there, but nothing else in its place.
+/// Makes a directory, which may exist already; fails if something else has this name.
 fn make_directory(path: &Path) -> std::result::Result<(), Trouble> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == HostError::AlreadyExists => match fs::symlink_metadata(path) {
@@ -305,7 +306,7 @@ fn make_directory(path: &Path) -> std::result::Result<(), Trouble> {
     }
 }
 
-/// A new file, under another name if this one is taken.
+/// Makes a new file, under another name if this one is taken.
 fn create(path: &Path) -> std::io::Result<(PathBuf, File)> {
     free_name(path, |path| {
         let file = File::options().write(true).create_new(true).open(path)?;
@@ -313,7 +314,7 @@ fn create(path: &Path) -> std::io::Result<(PathBuf, File)> {
     })
 }
 
-/// Makes something under a name, or under it with a number if it is taken.
+/// Calls `make` with a path, or with a number added to its name if the name is taken.
 fn free_name<T>(path: &Path, make: impl Fn(&Path) -> std::io::Result<T>) -> std::io::Result<T> {
     const MOST: u32 = 1000;
     let mut other = path.to_path_buf();
@@ -329,9 +330,9 @@ fn free_name<T>(path: &Path, make: impl Fn(&Path) -> std::io::Result<T>) -> std:
     make(&other)
 }
 
-/// A name that leads nowhere but into its directory, and that the host can hold.
+/// Returns a name that cannot lead out of its directory, and that the host can hold.
 fn host_name(name: &Name, stream: Option<&Name>) -> PathBuf {
-    /// Hosts hold 255 bytes; a number may be added.
+    /// Hosts hold 255 bytes; [`free_name`] may add a number.
     const LONGEST: usize = 240;
     let mut bytes = name.to_bytes();
     if let Some(stream) = stream {
@@ -343,7 +344,7 @@ fn host_name(name: &Name, stream: Option<&Name>) -> PathBuf {
         bytes.insert(0, b'_');
     }
     if bytes.len() > LONGEST {
-        // Not in the middle of a character.
+        // The name is not cut in the middle of a UTF-8 character.
         let end = (0..=LONGEST).rev().find(|&end| bytes[end] & 0xC0 != 0x80).unwrap_or(LONGEST);
         bytes.truncate(end);
     }

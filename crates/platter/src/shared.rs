@@ -1,9 +1,9 @@
-//! What keeps a volume open.
+//! The state of an open volume.
 
 use platter_vfs::FileSystem;
 use std::sync::Arc;
 
-/// What handles on one volume share.
+/// The state that all handles on one open volume share.
 pub(crate) struct Shared {
     pub(crate) system: Arc<dyn FileSystem>,
     pub(crate) name: String,
@@ -11,7 +11,8 @@ pub(crate) struct Shared {
 }
 
 impl Drop for Shared {
-    /// A volume that nobody closed is closed here. Whoever needs to know whether that worked calls [`Volume::close`](crate::Volume::close).
+    /// Closes a volume that was not closed by its owner, and ignores errors; [`Volume::close`](crate::Volume::close)
+    /// returns them.
     fn drop(&mut self) {
         if self.writes {
             let _ = self.system.unmount();

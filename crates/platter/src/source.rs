@@ -1,4 +1,4 @@
-//! What a source names: an image file, a block device, a mirror, a partition.
+//! Parsing the text of a source: an image file, a block device, a mirror, a partition.
 
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use platter_device::Mirror;
@@ -8,28 +8,28 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where a volume is: an image file or block device, several as a mirror, or a partition of those.
+/// The place of a volume: an image file or block device, several as a mirror, or a partition of those.
 ///
-/// As text, which every call of this library takes: `disk.img`, `/dev/sdb`, `mirror:a.img,b.img`, and with `@2` behind it
-/// partition 2 of any of them. Where no partition is named, the only one with a known file system is meant. A file whose
-/// name ends like that is meant itself.
+/// As text, which every call of this library accepts: `disk.img`, `/dev/sdb`, `mirror:a.img,b.img`, and with `@2`
+/// appended partition 2 of any of them. Without a partition, the only partition with a known file system is used. If
+/// a file has the whole text, including `@2`, as its name, that file is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// As it was written, without the partition.
+    /// The text as the caller wrote it, without the partition.
     text: PathBuf,
-    /// The only path, or those of the copies.
+    /// The paths of the copies of a mirror, or else the only path.
     pub paths: Vec<PathBuf>,
-    /// Whether it is a mirror, which may have a single copy.
+    /// Whether the source is a mirror, which may have a single copy.
     pub is_mirror: bool,
-    /// The partition that is meant, if one was named.
+    /// The number of the partition, if one was named.
     pub partition: Option<u32>,
 }
 
 impl Source {
-    /// How the name of a mirror begins. What follows are the copies, with commas between them.
+    /// The prefix of a mirror's name. The paths of the copies follow, with commas between them.
     pub const MIRROR: &'static str = "mirror:";
 
-    /// Takes the text of a source apart.
+    /// Parses the text of a source.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] for a mirror without copies, with too many, or with one that is named twice.
@@ -38,7 +38,7 @@ impl Source {
         Ok(Source { partition, ..Source::whole(whole)? })
     }
 
-    /// The same, where no partition can be named: an `@` is part of a path.
+    /// Like [`Source::parse`], but without a partition: an `@` is part of a path.
     ///
     /// # Errors
     /// As [`Source::parse`].
@@ -58,7 +58,7 @@ impl Source {
         if paths.len() > Mirror::MOST {
             return wrong(format!("a mirror has at most {} copies, not {}", Mirror::MOST, paths.len()));
         }
-        // One that does not exist yet has no other name.
+        // A path that does not exist yet is compared as it is written.
         let real: Vec<PathBuf> =
             paths.iter().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone())).collect();
         if let Some(twice) = (1..real.len()).find(|&at| real[..at].contains(&real[at])) {
@@ -67,7 +67,8 @@ impl Source {
         Ok(Source { text, paths, is_mirror: true, partition: None })
     }
 
-    /// Takes `IMAGE@N` apart, which means partition N of an image. An image that is called so is meant itself.
+    /// Splits `IMAGE@N`, which means partition N of an image. If a file has the whole text as its name, that file is
+    /// meant.
     pub fn split_partition(text: &Path) -> (&Path, Option<u32>) {
         let bytes = text.as_os_str().as_bytes();
         let split = || {
@@ -78,21 +79,22 @@ impl Source {
         if text.symlink_metadata().is_ok() { (text, None) } else { split().unwrap_or((text, None)) }
     }
 
-    /// The same source, of which this partition is meant, if any.
+    /// The same source with this partition, or without one.
     pub fn with_partition(self, partition: Option<u32>) -> Source {
         Source { partition, ..self }
     }
 
-    /// The same mirror with one copy more.
+    /// The same mirror with a further copy.
     pub fn with_copy(mut self, path: PathBuf) -> Source {
         self.paths.push(path);
         self
     }
 
-    /// What it is, however it is named: the canonical paths, sorted. A copy of a mirror need not be there.
+    /// What identifies the source, however it is written: the canonical paths, sorted. A copy of a mirror need not
+    /// exist.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] and what else the host says of a path that cannot be followed.
+    /// [`ErrorKind::NotFound`] and other errors of the host about a path that cannot be resolved.
     pub fn identity(&self) -> Result<Vec<PathBuf>> {
         let real = |path: &PathBuf| match fs::canonicalize(path) {
             Err(error) if self.is_mirror && error.kind() == std::io::ErrorKind::NotFound => Ok(path.clone()),
@@ -104,7 +106,7 @@ impl Source {
     }
 }
 
-/// As it was written, without the partition.
+/// The text as the caller wrote it, without the partition.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.display().fmt(f)

@@ -1,4 +1,4 @@
-//! An open volume, by paths.
+//! An open volume, with operations by path.
 
 use crate::directory::{DirEntry, ReadDir, Walk};
 use crate::error::{About, Error, ErrorKind, Result};
@@ -17,12 +17,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the volume that a source names, for reading: see [`Source`] for what that may be. Nothing is written, not even
-/// what opening would put right after a power cut.
+/// Opens the volume that a source names, for reading: see [`Source`] for its forms. Nothing is written, not even the
+/// repairs that opening for writing makes after a power cut.
 ///
 /// # Errors
-/// [`NotFound`](ErrorKind::NotFound), [`NotAVolume`](ErrorKind::NotAVolume), [`Damaged`](ErrorKind::Damaged), and what the
-/// device gives.
+/// [`NotFound`](ErrorKind::NotFound), [`NotAVolume`](ErrorKind::NotAVolume), [`Damaged`](ErrorKind::Damaged), and the
+/// errors of the device.
 pub fn open(source: impl AsRef<Path>) -> Result<Volume> {
     OpenOptions::new().open(source)
 }
@@ -30,12 +30,13 @@ pub fn open(source: impl AsRef<Path>) -> Result<Volume> {
 /// Opens the volume that a source names, for reading and writing, for this process alone.
 ///
 /// # Errors
-/// As [`open`], and [`Protected`](ErrorKind::Protected) or [`Locked`](ErrorKind::Locked) if somebody uses it.
+/// As [`open`], and [`Protected`](ErrorKind::Protected) or [`Locked`](ErrorKind::Locked) if another process uses the
+/// device.
 pub fn open_rw(source: impl AsRef<Path>) -> Result<Volume> {
     OpenOptions::new().access(Access::Write { force: false }).open(source)
 }
 
-/// How a volume is opened.
+/// The options of opening a volume.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     device: DeviceOptions,
@@ -43,37 +44,37 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// For reading, through the host's page cache, with local times that are UTC, and with nobody told of anything.
+    /// Options for reading, through the host's page cache, with UTC as local time, and without a listener.
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
 
-    /// What is done with it, and what others may do meanwhile.
+    /// Sets how the device is accessed, and which access other processes have meanwhile.
     pub fn access(mut self, access: Access) -> OpenOptions {
         self.device.access = access;
         self
     }
 
-    /// Whether the host's page cache is used.
+    /// Sets whether the host's page cache is used.
     pub fn caching(mut self, caching: Caching) -> OpenOptions {
         self.device.caching = caching;
         self
     }
 
-    /// Whoever is told what happens to the copies of a mirror, and of a device that was cut off.
+    /// Sets the listener that is told of events of a mirror's copies, and of a device that ends before its volume.
     pub fn listener(mut self, listener: Listener) -> OpenOptions {
         self.device.listener = listener;
         self
     }
 
-    /// Minutes that local time is ahead of UTC, for formats that keep local time (FAT).
+    /// Sets the minutes that local time is ahead of UTC, for formats that keep local time (FAT).
     pub fn local_offset_minutes(mut self, minutes: i32) -> OpenOptions {
         self.how.local_offset_minutes = minutes;
         self
     }
 
-    /// Makes every sync a commit in the format's own structures, also where a way that only Platter knows takes less
-    /// (ReFS).
+    /// Sets whether every sync is a commit in the format's own structures. Otherwise a sync of ReFS may write a log
+    /// that only Platter reads, which takes fewer writes.
     pub fn commits_syncs(mut self, commits: bool) -> OpenOptions {
         self.how.commits_syncs = commits;
         self
@@ -88,8 +89,8 @@ impl OpenOptions {
         self.open_on(open_device(&source, &self.device)?, &source.to_string())
     }
 
-    /// Opens the volume on a device of the caller's, for reading unless [`OpenOptions::access`] says otherwise. Errors
-    /// call it `name`.
+    /// Opens the volume on a device that the caller provides, for reading unless [`OpenOptions::access`] says
+    /// otherwise. Error messages call the device `name`.
     ///
     /// # Errors
     /// As [`open`].
@@ -105,24 +106,24 @@ impl OpenOptions {
     }
 }
 
-/// An open volume. Clones are handles on the same one, and all calls may be made from many threads at once.
+/// An open volume. Clones are handles on the same volume, and all calls may be made from many threads at once.
 ///
-/// A path on it has `/` between its names, whatever the format; whether case counts is the volume's own rule. Symbolic
-/// links are not followed, since most of them lead to places of the machine they come from: [`Volume::read_link`] says
-/// where.
+/// Paths on a volume have `/` between their names, whatever the format; whether case counts depends on the volume.
+/// Symbolic links are not followed, since most of them lead to places on the machine they come from:
+/// [`Volume::read_link`] returns their targets.
 ///
-/// What was changed survives a power cut when [`Volume::sync`] or [`Volume::close`] has returned. A volume that is dropped
-/// without is closed too, with failures unseen.
+/// Changes survive a power cut when [`Volume::sync`] or [`Volume::close`] has returned. A volume that is dropped
+/// without [`Volume::close`] is closed too, but errors are ignored.
 #[derive(Clone)]
 pub struct Volume(Arc<Shared>);
 
 impl Volume {
-    /// The layer below, for those who need nodes, plans and queues.
+    /// The volume's file system, for callers that need nodes, plans and queues.
     pub fn system(&self) -> &Arc<dyn FileSystem> {
         &self.0.system
     }
 
-    /// What the volume was opened as.
+    /// The name under which the volume was opened.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -131,7 +132,7 @@ impl Volume {
         Held::find(self.system(), &names(path.as_os_str().as_bytes())).about(self.shown(path))
     }
 
-    /// The directory that a path is in, and its last name.
+    /// Returns the parent directory of a path, and its last name.
     fn place(&self, path: &Path) -> Result<(Held, Name)> {
         let names = names(path.as_os_str().as_bytes());
         let Some((last, above)) = names.split_last() else {
@@ -145,7 +146,7 @@ impl Volume {
         path.display().to_string()
     }
 
-    /// Calls the layer below with the node that a path leads to.
+    /// Calls the file system with the node that a path leads to.
     fn at<T>(
         &self,
         path: &Path,
@@ -155,7 +156,7 @@ impl Volume {
         call(&**self.system(), &held).about(self.shown(path))
     }
 
-    /// Calls the layer below with the directory and the name of a path that need not be there.
+    /// Calls the file system with the parent directory and the last name of a path, which need not exist.
     fn in_directory<T>(
         &self,
         path: &Path,
@@ -165,51 +166,51 @@ impl Volume {
         call(&**self.system(), &directory, &name).about(self.shown(path))
     }
 
-    // What the volume says of itself
+    // Information about the volume
 
-    /// Format, label, identifier, and whether it was closed.
+    /// The volume's format, label and identifier, and whether it was closed.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading the volume.
     pub fn info(&self) -> Result<VolumeInfo> {
         self.system().info().about(self.name())
     }
 
-    /// What its format can do.
+    /// The features of the volume's format.
     pub fn capabilities(&self) -> &Capabilities {
         self.system().capabilities()
     }
 
-    /// Space in all and free.
+    /// The total and the free space.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The errors of reading the volume.
     pub fn space(&self) -> Result<Space> {
         self.system().space().about(self.name())
     }
 
-    /// Changes the label. An empty one removes it.
+    /// Changes the label. An empty label removes it.
     ///
     /// # Errors
-    /// [`InvalidName`](ErrorKind::InvalidName) for one that the format cannot hold.
+    /// [`InvalidName`](ErrorKind::InvalidName) for a label that the format cannot hold.
     pub fn set_label(&self, label: &str) -> Result<()> {
         self.system().set_label(label).about(self.name())
     }
 
     // Directories
 
-    /// The entries of a directory, in the volume's order. Of one that is damaged in part all that can be read comes, and
-    /// the error last.
+    /// Returns the entries of a directory, in the volume's order. Of a damaged directory, the entries that can be
+    /// read come first, and the error last.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) and what else following the path gives.
+    /// [`NotFound`](ErrorKind::NotFound) and the other errors of resolving the path.
     pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
         let path = path.as_ref();
         Ok(ReadDir::new(&self.0, self.find(path)?, path))
     }
 
-    /// Everything below a directory, each before what is in it. A directory that cannot be read is an error among the
-    /// entries, and the walk goes on behind it.
+    /// Returns everything below a directory, each directory before its entries. For a directory that cannot be read,
+    /// an error comes among the entries, and the walk goes on after it.
     ///
     /// # Errors
     /// As [`Volume::read_dir`].
@@ -221,7 +222,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`Exists`](ErrorKind::Exists), [`InvalidName`](ErrorKind::InvalidName), [`NoSpace`](ErrorKind::NoSpace),
-    /// [`ReadOnly`](ErrorKind::ReadOnly), and what following the path gives.
+    /// [`ReadOnly`](ErrorKind::ReadOnly), and the errors of resolving the path.
     pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
         self.in_directory(path.as_ref(), |system, directory, name| {
             let node = system.create(directory.node, name, Kind::Directory)?;
@@ -230,10 +231,11 @@ impl Volume {
         })
     }
 
-    /// Makes a directory, and those above it that are not there.
+    /// Makes a directory, and its missing parent directories.
     ///
     /// # Errors
-    /// As [`Volume::create_dir`]; [`NotADirectory`](ErrorKind::NotADirectory) where something else is in the way.
+    /// As [`Volume::create_dir`]; [`NotADirectory`](ErrorKind::NotADirectory) where a name of the path exists and is
+    /// no directory.
     pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let mut held = Held::root(self.system());
@@ -258,13 +260,14 @@ impl Volume {
         self.in_directory(path.as_ref(), |system, directory, name| system.rmdir(directory.node, name))
     }
 
-    /// Removes a directory with all that is in it.
+    /// Removes a directory with everything in it.
     ///
     /// # Errors
-    /// The first that stands in the way; what was removed before stays so.
+    /// The first error; entries that were removed before it stay removed.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        // Each entry comes after the directory it is in, so from the end all are removed before that.
+        // The walk returns a directory before its entries, so in reverse order each directory is empty when it is
+        // removed.
         let all = self.walk(path)?.collect::<Result<Vec<DirEntry>>>()?;
         for entry in all.into_iter().rev() {
             match entry.metadata().kind {
@@ -277,10 +280,10 @@ impl Volume {
 
     // Names
 
-    /// Whether something is there.
+    /// Whether the path exists.
     ///
     /// # Errors
-    /// Why that cannot be said.
+    /// The errors of resolving the path, except those that mean it does not exist.
     pub fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
         match self.find(path.as_ref()) {
             Ok(_) => Ok(true),
@@ -289,15 +292,15 @@ impl Volume {
         }
     }
 
-    /// Size, times and flags of what a path leads to.
+    /// Returns the size, times and flags of the file or directory at a path.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) and what else following the path gives.
+    /// [`NotFound`](ErrorKind::NotFound) and the other errors of resolving the path.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Attributes> {
         self.at(path.as_ref(), |system, held| system.attributes(held.node))
     }
 
-    /// Changes times, flags or size, and returns what they are now.
+    /// Changes times, flags or size, and returns the new attributes.
     ///
     /// # Errors
     /// [`ReadOnly`](ErrorKind::ReadOnly), and as [`Volume::metadata`].
@@ -305,17 +308,17 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.set_attributes(held.node, change))
     }
 
-    /// Removes a name of a file, or a symbolic link. The content goes with the last name.
+    /// Removes a name of a file, or a symbolic link. The content is freed with the last name.
     ///
     /// # Errors
     /// [`IsADirectory`](ErrorKind::IsADirectory), [`NotPermitted`](ErrorKind::NotPermitted),
-    /// [`ReadOnly`](ErrorKind::ReadOnly), and what following the path gives.
+    /// [`ReadOnly`](ErrorKind::ReadOnly), and the errors of resolving the path.
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
         self.in_directory(path.as_ref(), |system, directory, name| system.unlink(directory.node, name))
     }
 
-    /// Moves an entry, also to another directory. What has the new name is replaced, if both are files or it is an empty
-    /// directory.
+    /// Moves an entry, also to another directory. An existing entry with the new name is replaced, if both are files
+    /// or the existing one is an empty directory.
     ///
     /// # Errors
     /// [`NotEmpty`](ErrorKind::NotEmpty), [`InvalidArgument`](ErrorKind::InvalidArgument) for a directory that would be
@@ -324,7 +327,7 @@ impl Volume {
         self.rename_with(from, to, RenameFlags::Replace)
     }
 
-    /// The same, with what becomes of an entry that has the new name already.
+    /// Like [`Volume::rename`]; `flags` say what happens to an existing entry with the new name.
     ///
     /// # Errors
     /// As [`Volume::rename`], and [`Exists`](ErrorKind::Exists).
@@ -351,7 +354,7 @@ impl Volume {
         })
     }
 
-    /// Makes a symbolic link to `target`, which is not looked at.
+    /// Makes a symbolic link to `target`, which need not exist.
     ///
     /// # Errors
     /// As [`Volume::hard_link`].
@@ -363,17 +366,17 @@ impl Volume {
         })
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what is none, and as [`Volume::metadata`].
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if the path is no symbolic link, and as [`Volume::metadata`].
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<String> {
         self.at(path.as_ref(), |system, held| system.read_link(held.node))
     }
 
     // Files
 
-    /// Opens a file that is there, for reading, and for writing if the volume is.
+    /// Opens an existing file for reading, and for writing if the volume is open for writing.
     ///
     /// # Errors
     /// [`IsADirectory`](ErrorKind::IsADirectory), and as [`Volume::metadata`].
@@ -382,7 +385,7 @@ impl Volume {
         self.file(path, self.find(path)?)
     }
 
-    /// Opens a file for reading and writing; it is made if it is not there, and empty afterwards.
+    /// Opens a file for reading and writing. It is made if it does not exist, and emptied if it does.
     ///
     /// # Errors
     /// As [`Volume::create_dir`], and [`IsADirectory`](ErrorKind::IsADirectory).
@@ -415,7 +418,8 @@ impl Volume {
         }
     }
 
-    /// The whole content of a file. Its size is not trusted: memory is taken as content comes.
+    /// Returns the whole content of a file. Memory is allocated as content is read, because the recorded size may be
+    /// damaged.
     ///
     /// # Errors
     /// As [`Volume::open_file`] and [`File::read_at`].
@@ -434,7 +438,7 @@ impl Volume {
         }
     }
 
-    /// Makes a file of this content, in place of what it had.
+    /// Makes a file with this content; the content of an existing file is replaced.
     ///
     /// # Errors
     /// As [`Volume::create_file`] and [`File::write_at`].
@@ -442,7 +446,7 @@ impl Volume {
         self.create_file(path)?.write_at(0, content)
     }
 
-    /// Where the content of a file lies on the device, holes included.
+    /// Returns the extents of a file: where its content lies on the device, holes included.
     ///
     /// # Errors
     /// As [`Volume::metadata`].
@@ -452,7 +456,7 @@ impl Volume {
 
     // Streams and attributes
 
-    /// The named streams of a file or directory.
+    /// Returns the names and sizes of a file's or directory's named streams.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported), and as [`Volume::metadata`].
@@ -468,7 +472,7 @@ impl Volume {
         self.stream(path.as_ref(), stream, false)
     }
 
-    /// Opens a named stream, which is made if it is not there, and empty afterwards.
+    /// Opens a named stream. It is made if it does not exist, and emptied if it does.
     ///
     /// # Errors
     /// As [`Volume::streams`] and [`Volume::create_dir`].
@@ -493,7 +497,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.remove_stream(held.node, &Name::from(stream)))
     }
 
-    /// The names of the extended attributes of a file or directory.
+    /// Returns the names of the extended attributes of a file or directory.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -501,7 +505,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.extended_attributes(held.node))
     }
 
-    /// The value of an extended attribute.
+    /// Returns the value of an extended attribute.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -522,7 +526,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.set_extended_attribute(held.node, name, value))
     }
 
-    /// The reparse point of a file or directory, in its own bytes.
+    /// Returns the tag and the data of a file's or directory's reparse point, if it has one.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -530,7 +534,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.reparse_point(held.node))
     }
 
-    /// Gives a file or directory a reparse point, or takes it away.
+    /// Sets (`Some`) or removes (`None`) a file's or directory's reparse point.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -538,7 +542,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.set_reparse_point(held.node, point))
     }
 
-    /// Who may do what with a file or directory: a self-relative Windows security descriptor.
+    /// Returns the self-relative Windows security descriptor of a file or directory.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -546,7 +550,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.security_descriptor(held.node))
     }
 
-    /// Gives a file or directory another security descriptor. It is kept and not enforced.
+    /// Sets the security descriptor of a file or directory. It is stored, and not enforced.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -554,7 +558,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.set_security_descriptor(held.node, descriptor))
     }
 
-    /// Whether the data of a file has checksums; of a directory, whether new entries inherit that.
+    /// Returns whether the data of a file has checksums; for a directory, whether new entries will have them.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -570,7 +574,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.set_integrity(held.node, integrity))
     }
 
-    /// The names of a file's snapshots.
+    /// Returns the names of a file's snapshots.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -578,7 +582,7 @@ impl Volume {
         self.at(path.as_ref(), |system, held| system.snapshots(held.node))
     }
 
-    /// Keeps the present content of a file under this name.
+    /// Makes a snapshot of a file's present content under this name.
     ///
     /// # Errors
     /// As [`Volume::streams`].
@@ -596,7 +600,7 @@ impl Volume {
 
     // Durability
 
-    /// Returns when the whole volume survives a power cut as it is now.
+    /// Makes the volume durable: once this returns, all its present content survives a power cut.
     ///
     /// # Errors
     /// As [`File::sync_all`].
@@ -604,8 +608,8 @@ impl Volume {
         self.system().sync_all().about(self.name())
     }
 
-    /// Makes everything durable and marks the volume clean. Changes through other handles fail afterwards. A volume that
-    /// was opened for reading has nothing to do here.
+    /// Makes everything durable and marks the volume clean. Changes through other handles fail afterwards. Does
+    /// nothing if the volume was opened for reading.
     ///
     /// # Errors
     /// As [`File::sync_all`].

@@ -1,10 +1,10 @@
-//! `platter compare`, `run` and `report` as a person types them.
+//! `platter compare`, `run` and `report`, run as from a shell.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// An empty directory of this test's own.
+/// Makes an empty directory for one test.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -21,13 +21,14 @@ fn succeeded(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The document that a comparison left.
+/// Reads the JSON report that a comparison wrote.
 fn report_in(here: &Path) -> Value {
     let text = std::fs::read_to_string(here.join("platter-report/report.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-/// No target pays for an image's space: it is provided before the first, and not given back after it.
+/// An image's space is allocated in full before the first target is measured, and stays allocated, so that no target
+/// pays for the allocation.
 #[test]
 fn an_image_is_provided_in_full_before_it_is_measured_on() {
     let here = directory("provided");
@@ -66,7 +67,7 @@ fn the_first_command_asks_the_question_of_all_file_systems_under_both_workloads(
         assert!(text.contains(&format!("wrote platter-report/{name}")), "{text}");
     }
     assert!(text.starts_with("Which file system here, and what does integrity cost?\n"), "{text}");
-    // The temporary image and the file of the directory target are gone.
+    // The temporary image and the file of the directory target were removed.
     let mut left: Vec<_> = std::fs::read_dir(here.join("platter-report"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -112,7 +113,8 @@ fn the_first_command_asks_the_question_of_all_file_systems_under_both_workloads(
     assert!(!succeeded(&platter(&here, &diff)).is_empty());
 }
 
-/// A device without room for a region of each target is made anew for each in turn, and the report says so.
+/// A device without room for a region of each target is formatted anew for each target in turn, and the report says
+/// so.
 #[test]
 fn a_small_device_is_shared_in_turns() {
     let here = directory("turns");
@@ -149,7 +151,7 @@ fn every_block_of_a_verified_run_reads_back() {
     assert!(runs.iter().all(|run| run["corrupted_blocks"] == 0));
 }
 
-/// What a slice wrote, later slices expect.
+/// Slices verify the blocks that earlier slices wrote.
 #[test]
 fn every_block_reads_back_over_slices() {
     let here = directory("verified-slices");
@@ -161,7 +163,7 @@ fn every_block_reads_back_over_slices() {
     assert_eq!(results.len(), 12);
     for row in results {
         let run = &row["runs"][0];
-        // On a slow machine slices become longer, up to a third of this time.
+        // On a slow machine a slice takes longer, up to a third of the measured time.
         assert!(run["slices"].as_array().unwrap().len() >= 3);
         let reads = row["direction"] == "read";
         assert_eq!(run["verified_blocks"].as_u64().unwrap() > 0, reads);
@@ -183,7 +185,7 @@ fn a_mirror_is_a_device_too() {
     assert!(results.iter().all(|row| row["runs"][0]["corrupted_blocks"] == 0));
     let [one, two] = ["a.img", "b.img"].map(|name| std::fs::read(here.join(name)).unwrap());
     assert!(one == two && one.len() > 16 << 20);
-    // Neither copy may hold anything.
+    // An image with a file system is refused as a copy of the mirror, the first as well as the second.
     let refused = run();
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && error.contains("a.img: holds a FAT"), "{error}");
@@ -222,7 +224,7 @@ fn wrong_names_are_answered_with_what_there_is() {
     assert!(error(&["report"]).contains("Usage"));
 }
 
-/// DiskSpd's options go behind `--`; the named file is left alone, and what is printed is in DiskSpd's form.
+/// DiskSpd's options follow `--`; the named file is not changed, and the output has DiskSpd's form.
 #[test]
 fn a_command_line_of_diskspd_runs_as_it_is() {
     let here = directory("diskspd");
@@ -258,7 +260,7 @@ fn a_command_line_of_diskspd_runs_as_it_is() {
     assert_eq!(platter(&here, &["run", "overhead", "--", "-b4K"]).status.code(), Some(2));
 }
 
-/// A configuration of Iometer runs as it was saved, and its results are not written over others.
+/// A configuration that Iometer saved runs unchanged, and its results do not overwrite an existing file.
 #[test]
 fn a_configuration_of_iometer_runs_as_it_is() {
     let here = directory("iometer");
@@ -294,7 +296,7 @@ fn small_files_are_counted_by_the_second() {
     }
 }
 
-/// A row that the base has not, as it has no clones, is told in its unit.
+/// NTFS has no clones, so the base has no row of them; the row of ReFS is then shown in MB/s.
 #[test]
 fn a_backup_of_clones_is_a_row_where_there_are_clones() {
     let here = directory("backup");
@@ -308,7 +310,7 @@ fn a_backup_of_clones_is_a_row_where_there_are_clones() {
     }
 }
 
-/// An aged volume is a target of its own, and what became of it is told.
+/// An aged volume is a target of its own, and the report says how fragmented it is.
 #[test]
 fn a_load_on_an_aged_volume_stands_beside_the_fresh_one() {
     let here = directory("aged");
@@ -324,7 +326,7 @@ fn a_load_on_an_aged_volume_stands_beside_the_fresh_one() {
     assert_eq!(report["results"].as_array().unwrap().len(), 2);
 }
 
-/// Databases and logs on volumes of their own, and what the storage did for each.
+/// Databases and logs may be on separate volumes, and the report says what the storage did for each.
 #[test]
 fn jetstress_tells_databases_and_logs_apart() {
     let here = directory("jetstress");
@@ -344,7 +346,7 @@ fn jetstress_tells_databases_and_logs_apart() {
             Some((_, "database writes" | "log writes")) => assert!(writes > 0 && reads == 0, "{case}"),
             _ => {
                 assert!(reads > 0 && writes > 0, "{case}");
-                // Each write is durable when it returns.
+                // Each write is durable when it returns, so it needs a flush.
                 assert!(run["device"]["flushes"].as_u64().unwrap() >= writes, "{case}");
             }
         }
@@ -358,7 +360,7 @@ fn jetstress_tells_databases_and_logs_apart() {
     assert_eq!(platter(&here, &elsewhere).status.code(), Some(2));
 }
 
-/// Loads on files have reports like others, and each policy is a target of its own.
+/// Loads on files have reports like other loads, and each removal policy is a target of its own.
 #[test]
 fn naspt_tells_what_a_removal_policy_costs() {
     let here = directory("naspt");

@@ -1,4 +1,4 @@
-//! Copies keep everything that both sides can hold.
+//! `platter cp` keeps everything that source and target can hold.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Place, content};
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// What there is to see of a tree: everything but creation times, in text.
+/// Returns everything of a tree that a copy must keep (all but creation times), as text.
 fn seen(place: &Place, directory: &str) -> String {
     let script = format!(
         "cd {directory}; (find . -mindepth 1 -printf '%P %y %m %U %G %n %T@ %l\\n' | sort; \
@@ -16,7 +16,7 @@ fn seen(place: &Place, directory: &str) -> String {
     place.tool("sh", &["-ec", &script])
 }
 
-/// A tree with everything in it.
+/// Makes a tree with files, links, a FIFO, holes, attributes and streams.
 fn plant(place: &Place) {
     let tree = place.path("tree");
     fs::create_dir_all(tree.join("sub/empty")).unwrap();
@@ -93,7 +93,7 @@ fn what_the_target_cannot_keep_is_counted_once() {
     place.ends(1, "cp -r --strict tree v.img:/again");
 }
 
-/// What cannot be made destroys nothing, also with `--force`, and an archive is content too.
+/// A volume that cannot be made destroys nothing, even with `--force`; and an archive counts as content too.
 #[test]
 fn mkfs_asks_everything_before_it_destroys_anything() {
     let place = Place::new("copy-mkfs");

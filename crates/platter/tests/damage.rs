@@ -1,4 +1,5 @@
-//! Directories that are damaged in part: what can be read is listed and copied, and what cannot is said.
+//! Directories that are damaged in part: the readable entries are listed and copied, and the unreadable ones are
+//! reported.
 
 mod common;
 
@@ -11,7 +12,7 @@ fn name(number: usize) -> String {
     format!("a file with a longer name {number:03}.txt")
 }
 
-/// A volume with a directory of many files.
+/// Makes a volume with a directory of many files.
 fn volume(test: &str, format: &str, size: &str) -> Place {
     let place = Place::new(&format!("damage-{test}"));
     fs::create_dir(place.path("d")).unwrap();
@@ -23,14 +24,14 @@ fn volume(test: &str, format: &str, size: &str) -> Place {
     place
 }
 
-/// Where the UTF-16 units of a text stand in the image.
+/// Returns the positions of a text in UTF-16 in the image.
 fn places(image: &[u8], text: &str) -> Vec<usize> {
     let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     (0..image.len() - units.len()).filter(|at| image[*at..].starts_with(&units)).collect()
 }
 
-/// `ls` and `cp -r` give all but at most `lost` files, say why once a directory or file, and end with 1. `ls` leaves out as
-/// many as `unlisted`.
+/// Checks that `ls` and `cp -r` report an error and end with exit code 1, that `ls` leaves out a number of files
+/// within `unlisted`, and that `cp -r` loses at most `lost` files.
 fn gives_the_rest(place: &Place, unlisted: std::ops::RangeInclusive<usize>, lost: usize) {
     let (listed, said) = place.ends(if *unlisted.end() > 0 { 1 } else { 0 }, "ls v.img:/d");
     let missing = FILES - listed.lines().count();
@@ -79,7 +80,7 @@ fn a_damaged_index_block_of_ntfs_is_its_files() {
     gives_the_rest(&place, 1..=40, 40);
 }
 
-/// Each flip in a block of an index: nothing is left out without a word, and no listing goes on for ever.
+/// A flipped bit anywhere in an index block never hides an entry without an error, and never makes a listing endless.
 #[test]
 fn a_flipped_bit_in_an_index_of_ntfs_hides_nothing_in_silence() {
     let place = volume("ntfs-flips", "ntfs", "32M");
@@ -127,7 +128,8 @@ fn a_damaged_entry_of_fat_is_told() {
     for (format, size) in [("fat12", "8M"), ("fat16", "32M"), ("fat32", "64M")] {
         let place = volume(format, format, size);
         let sound = fs::read(place.path("v.img")).unwrap();
-        // The short entry follows the parts of the name: one bit makes it a volume label, and two a part of a name.
+        // The short entry follows the parts of the long name. These attributes make it a volume label (0x28) or a
+        // part of a long name (0x0F).
         let first = *places(&sound, "a fil").last().unwrap() / 32 * 32;
         for attributes in [0x28, 0x0F] {
             let mut image = sound.clone();

@@ -1,4 +1,4 @@
-//! Every command that the documents show works as it stands there.
+//! Every command in the documents works as it is written there.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What this machine has not, or what would take long, and what runs in its place.
+/// Parts of commands that this machine cannot run, or that take long, and what the test runs instead.
 const INSTEAD: [(&str, &str); 15] = [
     (
         "endurance --device /dev/sdX --full 90 --time 12h",
@@ -18,7 +18,8 @@ const INSTEAD: [(&str, &str); 15] = [
         "--device few.img --targets raw,ext4",
     ),
     ("ntfs:64k,refs:64k,refs+integrity:64k", "ntfs:64k"),
-    // A new backup lies beside what it is made of, and what is written behind a snapshot beside what was there.
+    // These workloads need space for their data twice: a new backup is beside the file that it is made of, and data
+    // written after a snapshot beside the old data. So the device has 1 GiB.
     ("--device /dev/sdX --targets ntfs,refs --workloads", "--device mem:1G --targets ntfs,refs --workloads"),
     ("ext4,ntfs-3g,mount:ntfs --workloads small-files,naspt", "ext4 --workloads small-files"),
     ("cargo run --release -- compare", "platter compare"),
@@ -28,7 +29,7 @@ const INSTEAD: [(&str, &str); 15] = [
     ("fat32:32k,", "fat32:4k,"),
     ("--repeat 11", "--repeat 2"),
     ("--repeat 5", "--repeat 2"),
-    // This runs them all, this test among them.
+    // This command runs all tests, this one among them.
     ("cargo xtask test", "grep -q '\"test\"' \"$ROOT/xtask/src/main.rs\""),
     (
         "cargo test --release -p platter-fat --test check -- --ignored --nocapture the_campaign",
@@ -40,10 +41,10 @@ const INSTEAD: [(&str, &str); 15] = [
     ),
 ];
 
-/// Blocks that show how programs of others are called that no package has: the first word of each.
+/// Programs of other projects that no package contains: blocks beginning with these words are not run.
 const OF_OTHERS: [&str; 1] = ["python3 forefst.py"];
 
-/// What is there before a block of a document, counted from 0.
+/// Commands to run before a block of a document, which is counted from 0.
 const BEFORE: [(&str, usize, &str); 4] = [
     ("iometer.md", 0, "cp \"$ROOT/crates/lab/tests/sample/two-specifications.icf\" test.icf"),
     ("diskspd.md", 0, "platter run diskspd -- -Rpxml -d1 -W0 -c1M -b4K first.dat second.dat > profile.xml"),
@@ -64,8 +65,8 @@ const BEFORE: [(&str, usize, &str); 4] = [
     ),
 ];
 
-/// Comparisons are as they stand there, but short: in memory where they name no device, and with few cases where they
-/// name no load, on two targets where they name none.
+/// Replaces `platter` to shorten comparisons: they run in memory where they name no device, with few cases where they
+/// name no load, and on two targets where they name none.
 const SHORT: &str = r#"#!/bin/sh
 short='--time 0.01 --span 1M'
 case " $* " in *' --repeat '*) ;; *) short="$short --repeat 1" ;; esac
@@ -96,7 +97,7 @@ fn documents() -> Vec<PathBuf> {
     documents
 }
 
-/// The blocks between fences: how they are marked, and what stands in them.
+/// Returns the fenced code blocks of a text: the language of each and its content.
 fn blocks(text: &str) -> Vec<(String, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, String)> = None;

@@ -1,11 +1,12 @@
-//! Volumes in doubt: what is sound is read and copied, what is doubtful is said once, and what cannot be read is named.
+//! Volumes in doubt: the sound files are read and copied, the doubt is reported once, and an unreadable file is
+//! reported by its name.
 
 mod common;
 
 use common::{Place, content};
 use std::fs;
 
-/// A volume with a few files.
+/// Makes a volume with a few files.
 fn volume(test: &str, format: &str) -> Place {
     let place = Place::new(&format!("doubt-{test}-{format}"));
     fs::create_dir(place.path("d")).unwrap();
@@ -25,7 +26,7 @@ fn change(place: &Place, with: impl FnOnce(&mut Vec<u8>)) {
     fs::write(place.path("v.img"), image).unwrap();
 }
 
-/// Everything is listed and copied, and one line says what is doubtful.
+/// Checks that everything is listed and copied, and that one line reports the doubt.
 fn is_read_with(place: &Place, doubt: &str) {
     let _ = fs::remove_dir_all(place.path("out"));
     for line in ["ls v.img:/d", "cat v.img:/d/1 v.img:/d/2", "cp -r v.img:/d out"] {
@@ -41,10 +42,10 @@ fn is_read_with(place: &Place, doubt: &str) {
 #[test]
 fn a_boot_region_of_exfat_has_a_backup() {
     let place = volume("boot", "exfat");
-    // The serial number: the checksum is wrong.
+    // A byte of the serial number, so that only the checksum of the boot region is wrong.
     change(&place, |image| image[100] ^= 1);
     is_read_with(&place, "boot checksum");
-    // The root directory's cluster, and a backup that is damaged too.
+    // The root directory's cluster, while the backup is damaged too.
     let sound = fs::read(place.path("v.img")).unwrap();
     change(&place, |image| image[12 * 512 + 100] ^= 2);
     is_read_with(&place, "boot checksum");
@@ -110,7 +111,7 @@ fn no_copy_of_the_first_structures_of_refs_need_be_whole() {
 fn reading_ntfs_goes_without_what_only_writing_needs() {
     let place = volume("system", "ntfs");
     let sound = fs::read(place.path("v.img")).unwrap();
-    // The records of $Volume, $Bitmap and $UpCase, by their names.
+    // The file records of $Volume, $Bitmap and $UpCase, found by their names.
     for (name, doubt) in [("$Volume", "version"), ("$Bitmap", "what is free"), ("$UpCase", "upper-case")] {
         let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
         let records = (0..sound.len()).step_by(1024).filter(|at| sound[*at..].starts_with(b"FILE"));
@@ -124,7 +125,7 @@ fn reading_ntfs_goes_without_what_only_writing_needs() {
     }
 }
 
-/// Files that cannot be read do not hide those that come after them.
+/// Files that cannot be read do not keep `cat` from printing the files after them.
 #[test]
 fn cat_prints_what_can_be_printed() {
     let place = volume("cat", "exfat");
@@ -134,7 +135,7 @@ fn cat_prints_what_can_be_printed() {
     assert_eq!(printed.len(), 80_000);
 }
 
-/// A file of ReFS with integrity, and its stream: one place of each is damaged in turn.
+/// Damages one place of a file of ReFS with integrity, and of its named stream, one after the other.
 #[test]
 fn what_is_around_a_damaged_place_is_kept() {
     let place = Place::new("doubt-places");

@@ -1,10 +1,10 @@
-//! What a program takes in that embeds the library for one format, and under which licences all of it is.
+//! The dependencies of a program that embeds the library for one format, and their licences.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// What `cargo tree` says of the crates that are compiled in or run while building, a line each.
+/// Returns the output lines of `cargo tree`: the crates that are compiled in or run at build time.
 fn lines(directory: &str, arguments: &[&str]) -> Vec<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
@@ -18,7 +18,7 @@ fn lines(directory: &str, arguments: &[&str]) -> Vec<String> {
     text.lines().map(String::from).collect()
 }
 
-/// The crates that a build with these features consists of.
+/// Returns the names of the crates in a build with these features.
 fn tree(features: &str) -> BTreeSet<String> {
     let lines = lines(".", &["--package", "platter", "--no-default-features", "--features", features]);
     lines.iter().filter_map(|line| line.split(' ').next()).map(String::from).collect()
@@ -42,7 +42,7 @@ fn a_format_by_itself_takes_in_no_other_and_nothing_of_the_command() {
             assert!(!all.contains(of_the_command), "{feature} takes in {of_the_command}");
         }
     }
-    // What others wrote, for the smallest: a new one should be a decision.
+    // The crates of other projects in the smallest build: adding one should be a decision.
     let foreign = tree("ntfs").into_iter().filter(|name| !name.starts_with("platter"));
     let foreign: Vec<String> = foreign.collect();
     let known = [
@@ -64,7 +64,7 @@ fn a_format_by_itself_takes_in_no_other_and_nothing_of_the_command() {
     assert_eq!(foreign, known);
 }
 
-/// Licences under which others may use all of it as they may use what is ours. Another one is a decision.
+/// Licences of dependencies that allow the same use as Platter's own licence. Adding one should be a decision.
 const LICENCES: [&str; 11] = [
     "(MIT OR Apache-2.0) AND Unicode-3.0",
     "Apache-2.0",

@@ -1,4 +1,4 @@
-//! The file commands, run as a user runs them, on images that mtools and fsck.fat judge.
+//! The file commands, run as from a shell, on images that mtools and fsck.fat check.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-/// A tree with the kinds of names and sizes that make trouble.
+/// Makes a tree with names and sizes that are likely to cause errors.
 fn plant(root: &Path) {
     let files = [
         ("empty", 0),
@@ -37,7 +37,7 @@ fn plant(root: &Path) {
     date(root, &mut 0);
 }
 
-/// Gives every file and directory a time of its own.
+/// Gives every file and directory a different time of last change.
 fn date(path: &Path, count: &mut u64) {
     if path.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
@@ -49,7 +49,7 @@ fn date(path: &Path, count: &mut u64) {
     File::open(path).unwrap().set_times(times).unwrap();
 }
 
-/// Everything below a directory: content (none for directories) and time of the last change.
+/// Returns everything below a directory: content (`None` for directories) and time of last change.
 fn harvest(root: &Path) -> BTreeMap<PathBuf, (Option<Vec<u8>>, SystemTime)> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_path_buf()];
@@ -79,7 +79,7 @@ fn trees_go_there_and_back() {
         assert!(said.contains(&kind.to_uppercase()), "{said}");
         place.works(&format!("cp -r tree {image}:/"));
         place.fsck(&image);
-        // Read back by us, and by mtools.
+        // The tree is read back by Platter and by mtools.
         place.works(&format!("cp -r {image}:/tree {kind}"));
         assert!(harvest(&place.path(kind)) == planted, "{kind}: the copy differs");
         let theirs = format!("{kind}-mtools");
@@ -95,7 +95,7 @@ fn trees_go_there_and_back() {
             }
         }
     }
-    // From one volume to another of another kind.
+    // Copies from one volume to a volume of another format.
     place.works("cp -r fat12.img:/tree fat32.img:/from-fat12");
     place.fsck("fat32.img");
     place.works("cp -r fat32.img:/from-fat12 again");
@@ -129,7 +129,7 @@ fn what_mtools_wrote_is_listed_and_read() {
     let seconds = changed.duration_since(UNIX_EPOCH).unwrap().as_secs();
     let day = (seconds - WHEN) / 86_400;
     assert!(one["modified"].as_str().unwrap().ends_with("T04:05:06Z"), "{one} on day {day}");
-    // Hidden files are listed when asked for, times as local ones.
+    // Hidden files are listed only with `-a`, and times are shown in local time.
     assert!(!place.works("ls m.img:/tree").contains("one.txt"));
     let long = place.works("ls -la m.img:/tree");
     let line = long.lines().find(|line| line.ends_with("one.txt")).unwrap();
@@ -189,7 +189,7 @@ fn mkfs_destroys_nothing_unasked() {
     place.works("mkfs fat32 d.img --size 100M --force");
     place.fsck("d.img");
     assert_eq!(place.json("info --json d.img")["size"], 100 << 20);
-    // What stood elsewhere does not shine through.
+    // Content of other formats is gone even where the new volume does not overwrite it.
     let mut btrfs = vec![0; 40 << 20];
     btrfs[0x10040..0x10048].copy_from_slice(b"_BHRfS_M");
     fs::write(place.path("b.img"), btrfs).unwrap();
@@ -248,7 +248,7 @@ fn check_ends_as_fsck_does() {
     fs::write(place.path("f.bin"), content(1, 100_000)).unwrap();
     place.works("cp f.bin c.img:/");
     assert!(place.works("check c.img").contains("no damage"));
-    // The second copy of the FAT, unlike the first.
+    // The second copy of the FAT is made different from the first.
     let mut image = fs::read(place.path("c.img")).unwrap();
     let word = |at: usize| usize::from(u16::from_le_bytes([image[at], image[at + 1]]));
     let second = (word(14) + word(22)) * 512;
@@ -296,7 +296,7 @@ fn cp_says_what_it_cannot_copy_and_copies_the_rest() {
     }
     assert_eq!(place.works("cat v.img:/tree/d/good"), "4");
     assert_eq!(place.works("cat v.img:/tree/same"), "1");
-    // Copying once more replaces, and is not taken for a collision.
+    // A second copy replaces the first, and its names are not taken for collisions.
     fs::remove_file(tree.join("same")).unwrap();
     fs::remove_file(tree.join("bad:name")).unwrap();
     fs::remove_file(tree.join("d/link")).unwrap();
@@ -344,7 +344,7 @@ fn a_hostile_name_does_not_lead_out_of_the_directory() {
         .command(env!("CARGO_BIN_EXE_platter"), &["cp", "..X..Xescaped file.txt", "h.img:/"])
         .status()
         .unwrap();
-    // The slashes that no tool would write, directly into the long name.
+    // The slashes, which no tool would write, are put directly into the long name.
     let mut image = fs::read(place.path("h.img")).unwrap();
     let name: Vec<u8> = "..X..".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let at = image.windows(10).position(|window| window == name).expect("the long name is in the image");
@@ -389,12 +389,12 @@ fn a_mirror_is_used_like_an_image() {
     assert_eq!((&info["device"], &info["size"]), (&"mirror:a.img,b.img".into(), &(40 << 20).into()));
     assert_eq!(info["holds"]["volume"]["label"], "TWICE");
     assert!(place.works("check mirror:a.img,b.img").contains("no damage"));
-    // Each is a volume by itself.
+    // Each copy is a volume by itself.
     for copy in ["a.img", "b.img"] {
         place.fsck(copy);
         assert_eq!(place.works(&format!("cat {copy}:/d/e/y.txt")), "on each");
     }
-    // A check through the mirror repairs both.
+    // A check of the mirror repairs both copies.
     place.works("mkfs fat16 mirror:c.img,d.img --size 20M");
     let mut image = fs::read(place.path("c.img")).unwrap();
     let word = |at: usize| usize::from(u16::from_le_bytes([image[at], image[at + 1]]));
@@ -423,7 +423,7 @@ fn copies_that_are_no_mirror_are_not_written() {
     assert!(fs::read(place.path("b.img")).unwrap() == before);
     place.works("mirror rebuild mirror:a.img,b.img --from a.img");
     place.works("mkdir mirror:a.img,b.img:/d");
-    // A copy that holds something is noticed before the other is made.
+    // A copy that holds a file system is noticed before the other copy is created.
     let refused = place.fails("mkfs fat32 mirror:new.img,b.img --size 40M");
     assert!(refused.contains("b.img: holds a FAT file system"), "{refused}");
     assert!(!place.path("new.img").exists());
@@ -432,7 +432,7 @@ fn copies_that_are_no_mirror_are_not_written() {
     assert!(fs::read(place.path("new.img")).unwrap().iter().all(|&byte| byte == 0));
     place.works("mkfs fat32 mirror:new.img,b.img --force");
     assert!(fs::read(place.path("new.img")).unwrap() == fs::read(place.path("b.img")).unwrap());
-    // One file cannot be two copies, nor two volumes at a time.
+    // One file cannot be two copies of a mirror, nor part of two volumes in one command.
     assert!(place.fails("ls mirror:a.img,./a.img").contains("./a.img is named twice"));
     let (_, shared) = place.ends(1, "cp mirror:new.img,b.img:/x b.img:/y");
     assert!(shared.contains("shares a copy with b.img"), "{shared}");
@@ -446,7 +446,7 @@ fn copies_that_are_no_mirror_are_not_written() {
 fn two_processes_do_not_write_to_one_image() {
     let place = Place::new("two");
     place.works("mkfs fat32 v.img --size 40M");
-    // Somebody else who asked for the image alone.
+    // A second user, which has opened the image exclusively.
     let device = platter_device::FileDevice::open(
         place.path("v.img"),
         platter_device::FileOptions { exclusive: true, ..Default::default() },
@@ -455,7 +455,7 @@ fn two_processes_do_not_write_to_one_image() {
     let refused = place.fails("mkdir v.img:/d");
     assert!(refused.contains("another process works on it") && !refused.contains("--force"), "{refused}");
     assert_eq!(place.works("ls v.img"), "", "reading is allowed");
-    // What the other changes meanwhile would look like damage.
+    // Changes that the other user makes during a check would look like damage.
     let (_, refused) = place.ends(8, "check v.img");
     assert!(
         refused.contains("another process works on it") && refused.contains("looks like damage"),
@@ -465,7 +465,7 @@ fn two_processes_do_not_write_to_one_image() {
     drop(device);
     place.works("mkdir v.img:/d");
 
-    // Those who only read do not keep each other away, but they do keep away who would write.
+    // Readers do not exclude each other, but they exclude a writer.
     let device = platter_device::FileDevice::open(
         place.path("v.img"),
         platter_device::FileOptions { exclusive: true, read_only: true, ..Default::default() },
@@ -473,7 +473,7 @@ fn two_processes_do_not_write_to_one_image() {
     .unwrap();
     place.works("check v.img");
     assert!(place.fails("mkdir v.img:/e").contains("another process works on it"));
-    // Whoever waits until it is closed sees their claims too.
+    // The claims of readers count too for a process that waits until the image is closed.
     assert!(platter_device::is_claimed(&place.path("v.img")));
     drop(device);
     assert!(!platter_device::is_claimed(&place.path("v.img")));

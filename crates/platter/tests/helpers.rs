@@ -1,4 +1,4 @@
-//! The program under the names by which mkfs(8) and fsck(8) call it, called by them.
+//! `mkfs(8)` and `fsck(8)` calling the program by its helper names.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Output;
 
-/// A directory with the program under these names.
+/// Makes a directory with links to the program by its helper names.
 fn place(name: &str) -> Place {
     let place = Place::new(name);
     fs::create_dir(place.path("bin")).unwrap();
@@ -17,7 +17,7 @@ fn place(name: &str) -> Place {
     place
 }
 
-/// Runs a program that finds the helpers.
+/// Runs a program with a `PATH` on which it finds the helpers.
 fn run(place: &Place, line: &str) -> Output {
     let words: Vec<&str> = line.split(' ').collect();
     let path = format!("{}:{}:/sbin:/usr/sbin", place.path("bin").display(), std::env::var("PATH").unwrap());
@@ -26,7 +26,7 @@ fn run(place: &Place, line: &str) -> Output {
     command.output().unwrap_or_else(|error| panic!("{} is needed for this test: {error}", words[0]))
 }
 
-/// Runs it, and it must end with this code and say this.
+/// Runs a program, which must end with this exit code and print this text.
 fn ends(place: &Place, code: i32, said: &str, line: &str) {
     let output = run(place, line);
     let text = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
@@ -37,14 +37,15 @@ fn ends(place: &Place, code: i32, said: &str, line: &str) {
 fn mkfs_calls_it_and_it_takes_the_options_of_checkers() {
     let place = place("helpers");
     fs::File::create(place.path("v.img")).unwrap().set_len(64 << 20).unwrap();
-    // Of options behind an operand mkfs(8) loses the operand, whatever the type.
+    // mkfs(8) drops an operand that follows options, whatever the type.
     ends(&place, 0, "NTFS", "mkfs -t platter -- ntfs --cluster 512 v.img");
     ends(&place, 0, "FAT32", "mkfs -t platter --cluster 512 --force fat32 v.img");
     ends(&place, 2, "possible values: fat,", "mkfs -t platter v.img");
     ends(&place, 0, "no damage", "fsck.platter v.img");
     ends(&place, 0, "was closed and is not checked", "fsck.platter -a v.img");
     ends(&place, 0, "no damage", "fsck.platter v.img -p -f");
-    // Bit 3 of the second entry of the table: it was not closed (FAT specification, 4.2).
+    // Bit 3 of the upper half of the second FAT entry is cleared, which means that the volume was not closed (FAT
+    // specification, 4.2).
     for table in [32, 32 + fat_sectors(&place)] {
         let mut image = fs::read(place.path("v.img")).unwrap();
         image[table * 512 + 7] &= !0x08;
@@ -65,14 +66,15 @@ fn mkfs_calls_it_and_it_takes_the_options_of_checkers() {
     ends(&place, 8, "missing.img", "fsck.platter missing.img");
 }
 
-/// What a start of the system does with the last column of `/etc/fstab`, whose type is the one that fsck(8) goes by.
+/// The check at system start: `fsck -A` takes the type and the last column (the pass number) from `/etc/fstab`.
 #[test]
 fn a_line_of_fstab_is_checked_in_its_pass() {
     let place = place("helpers-fstab");
     place.works("mkfs exfat v.img --size 64M");
     let image = place.path("v.img");
     let line = |kind: &str, pass: u32| format!("{} /mnt {kind} noauto 0 {pass}\n", image.display());
-    // The volume's flags are at byte 106 of the boot sector; bit 1 is set while it is open (exFAT specification, 3.1.13).
+    // The volume flags are at byte 106 of the boot sector; bit 1 is set while the volume is open (exFAT
+    // specification, 3.1.13).
     let mut bytes = fs::read(&image).unwrap();
     bytes[106] |= 2;
     for kind in ["platter", "fuse.platter"] {
@@ -87,7 +89,7 @@ fn a_line_of_fstab_is_checked_in_its_pass() {
     }
 }
 
-/// Sectors of one table of the FAT volume (BPB_FATSz32, at byte 36 of the boot sector).
+/// Returns the number of sectors of one FAT (BPB_FATSz32, at byte 36 of the boot sector).
 fn fat_sectors(place: &Place) -> usize {
     let image = fs::read(place.path("v.img")).unwrap();
     u32::from_le_bytes(image[36..40].try_into().unwrap()) as usize

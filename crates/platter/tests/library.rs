@@ -1,4 +1,4 @@
-//! The library as a program that embeds it sees it.
+//! The library as used by a program that embeds it.
 
 use platter::device::{Device, MemoryDevice, Sectors};
 use platter::vfs::Integrity;
@@ -10,7 +10,7 @@ use std::io::{ErrorKind as HostError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory that goes away with the test.
+/// A temporary directory, which is removed when the test ends.
 struct Place(PathBuf);
 
 impl Place {
@@ -39,7 +39,7 @@ fn make(image: &Path, format: &str, megabytes: u64) {
     platter::mkfs(image, format, &options, &Silent).unwrap();
 }
 
-/// All paths below the root, in order.
+/// Returns all paths below the root, sorted.
 fn paths(volume: &Volume) -> Vec<String> {
     let mut all: Vec<String> =
         volume.walk("").unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
@@ -72,7 +72,7 @@ fn volumes_of_every_format_are_made_written_read_and_checked() {
         volume.remove_file("gone").unwrap();
         let can = volume.capabilities().clone();
         if can.streams {
-            // On NTFS this changes when the file was last written to, too.
+            // On NTFS this changes the file's time of last change, too.
             volume.create_stream("big", "notes").unwrap().write_all(b"beside").unwrap();
         }
         let modified = Some(Timestamp { seconds: 1_000_000_000, nanoseconds: 0 });
@@ -124,7 +124,7 @@ fn volumes_of_every_format_are_made_written_read_and_checked() {
         let volume = platter::open_rw(&image).unwrap();
         volume.remove_dir_all("one").unwrap();
         assert_eq!(paths(&volume), ["big"]);
-        // Without `close`: the last handle closes it.
+        // No `close`: dropping the last handle closes the volume.
         drop(volume);
         let checked = platter::check(&image, &CheckOptions::default(), &Silent).unwrap();
         assert!(checked.report.findings.is_empty(), "{format}: {:?}", checked.report.findings);
@@ -168,7 +168,7 @@ fn errors_are_values() {
     let host = std::io::Error::from(text);
     assert_eq!(host.kind(), HostError::NotFound);
     assert_eq!(host.get_ref().unwrap().downcast_ref::<platter::Error>().unwrap().kind(), ErrorKind::NotFound);
-    // Another handle on a volume that was closed, and a second opening meanwhile.
+    // Opening a volume that is open already fails, and so does a write through a handle on a volume that was closed.
     assert_eq!(platter::open_rw(&image).err().unwrap().kind(), ErrorKind::Locked);
     let other = volume.clone();
     volume.close().unwrap();
@@ -203,7 +203,7 @@ fn damage_has_a_place() {
     let scrubbed = platter::scrub(&image, &Default::default(), &Silent).unwrap();
     assert_eq!((scrubbed.report.found, scrubbed.report.damaged[0].place), (1, at));
 
-    // What can be read of it is copied out.
+    // The readable parts of the file are copied out.
     let source = Source::parse(&image).unwrap();
     let to = place.path("rescued");
     let recovered = platter::recover_to(&source, &to, &RecoverOptions::default(), &Silent).unwrap();
@@ -214,7 +214,7 @@ fn damage_has_a_place() {
     assert_eq!(again.kind(), ErrorKind::NotEmpty);
 }
 
-/// Offsets of the slots of a FAT directory entry with this short name.
+/// Returns the positions of the FAT directory entries with this short name.
 fn slots(image: &[u8], name: &[u8; 11]) -> Vec<usize> {
     (0..image.len()).step_by(32).filter(|&at| &image[at..at + 11] == name).collect()
 }
@@ -288,7 +288,7 @@ fn sources_name_mirrors_and_partitions() {
     assert_eq!(OpenOptions::new().open_on(device, "memory").unwrap().read("x").unwrap(), b"kept");
 }
 
-/// What the page for people shows of embedding, line by line; `photos` is there already.
+/// The example of embedding in README.md, line by line; the directory `photos` exists already.
 #[rustfmt::skip]
 fn as_the_first_page_shows() -> Result<(), Box<dyn std::error::Error>> {
     let volume = platter::open_rw("disk.img")?;               // or disk.img@2, /dev/sdb, mirror:a.img,b.img
@@ -306,7 +306,7 @@ fn the_first_page_shows_what_works() {
     let place = Place::new("first-page");
     make(&place.path("disk.img"), "ntfs", 64);
     platter::open_rw(place.path("disk.img")).unwrap().create_dir("photos").unwrap();
-    // All other tests of this program name their files by whole paths.
+    // All other tests in this binary use absolute paths.
     std::env::set_current_dir(&place.0).unwrap();
     as_the_first_page_shows().unwrap();
     let read = platter::open(place.path("disk.img")).unwrap().read("photos/list.txt").unwrap();

@@ -1,4 +1,4 @@
-//! Mirrors as a user has them: copies that are older, missing, blank, short, or written to by themselves.
+//! Mirrors in use: copies that are older, missing, blank, short, or written to by themselves.
 
 mod common;
 
@@ -66,7 +66,7 @@ fn a_copy_that_was_away_is_left_out_until_it_is_rebuilt() {
     }
 }
 
-/// The volume is whole with the other copy alone, and the mirror is not.
+/// The volume is readable from the other copy alone, so only the mirror has a finding.
 #[test]
 fn a_check_tells_of_a_damaged_copy() {
     let place = mirror("damaged-copy", "refs+integrity");
@@ -121,7 +121,7 @@ fn a_scrub_overwrites_nothing_that_could_be_right() {
     for image in ["a.img", "b.img", "c.img"] {
         assert!(fs::read(place.path(image)).unwrap() == whole, "{image}");
     }
-    // Of two copies each may be the right one.
+    // Of two copies that differ without a checksum, either may be the right one.
     place.works("mkfs refs mirror:d.img,e.img --size 320M");
     place.works("cp file mirror:d.img,e.img:/");
     let whole = fs::read(place.path("d.img")).unwrap();

@@ -1,8 +1,8 @@
-//! `platter cp -r` is ended at random moments: killed, interrupted, by a volume that is full, and by a host's disk that is.
-//! Everything it has named as copied is there with its content, nothing that was there before is lost, and the volume is
-//! without damage.
+//! `platter cp -r` is ended at random moments: killed, interrupted, by a full volume, or by a full disk of the host.
+//! Every file that it has printed as copied is there with its content, nothing that was there before is lost, and the
+//! volume has no damage.
 //!
-//! The images are in a temporary file system of their own, whose size is the host's disk that gets full: this needs root.
+//! The images are on a tmpfs, whose size limit stands for a host's disk that gets full: this needs root.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// File systems, with what they are made with, and whether a copy that is killed leaves something to repair.
+/// File systems, their options of mkfs, and whether a killed copy may leave damage to repair.
 const KINDS: [(&str, &str, bool); 7] = [
     ("ntfs", "--size 96M", false),
     ("refs", "--size 384M", false),
@@ -27,7 +27,8 @@ const KINDS: [(&str, &str, bool); 7] = [
     ("fat12", "--size 120M --cluster 32k", true),
 ];
 
-/// How a copy ends. The number of ways and that of kinds have no common divisor: in turn, every kind ends in every way.
+/// How a copy ends. There are 4 ends and 7 kinds, with no common divisor: counting through both pairs every kind with
+/// every end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Killed,
@@ -38,10 +39,10 @@ enum End {
 
 const ENDS: [End; 4] = [End::Killed, End::Interrupted, End::VolumeFull, End::HostFull];
 
-/// Paths from the top of a tree, and what is in them.
+/// The paths of a tree's files, and their content.
 type Tree = BTreeMap<String, Vec<u8>>;
 
-/// Numbers in an order that depends on a seed alone (SplitMix64).
+/// Random numbers that depend on a seed alone (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -53,7 +54,7 @@ impl Random {
     }
 }
 
-/// A tree of many small files and some large ones, in directories inside each other.
+/// Makes a tree of many small files and some large ones, in nested directories.
 fn plant(place: &Place, top: &str, files: u64, random: &mut Random) -> Tree {
     let mut tree = Tree::new();
     for number in 0..files {
@@ -71,7 +72,7 @@ fn plant(place: &Place, top: &str, files: u64, random: &mut Random) -> Tree {
     tree
 }
 
-/// All files below a directory.
+/// Reads all files below a directory.
 fn read(directory: &Path, name: &str, tree: &mut Tree) {
     for entry in fs::read_dir(directory.join(name)).unwrap() {
         let entry = entry.unwrap();
@@ -86,10 +87,10 @@ fn read(directory: &Path, name: &str, tree: &mut Tree) {
     }
 }
 
-/// The host's disk that the images are on.
+/// The tmpfs that stands for the host's disk.
 struct Disk<'a>(&'a Place);
 
-/// More than any image takes.
+/// The size of the tmpfs while it must not be full: more than any image takes.
 const ROOMY: u64 = 2 << 30;
 
 impl Disk<'_> {
@@ -103,7 +104,7 @@ impl Disk<'_> {
         self.0.tool("mount", &["-o", &format!("remount,size={bytes}"), "disk"]);
     }
 
-    /// Bytes in use on it.
+    /// Returns the bytes in use on the tmpfs.
     fn used(&self) -> u64 {
         let told = self.0.tool("df", &["--block-size=1", "--output=used", "disk"]);
         told.lines().last().unwrap().trim().parse().unwrap()
@@ -116,7 +117,7 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// How a copy ended: its exit code, the files it has named as copied, and what else it has said.
+/// The end of a copy: its exit code, the files that it has printed as copied, and its standard error.
 struct Ended {
     code: Option<i32>,
     named: Vec<String>,
@@ -126,14 +127,14 @@ struct Ended {
 struct Moments<'a> {
     place: &'a Place,
     disk: Disk<'a>,
-    /// What is copied in the test.
+    /// The files that the test copies.
     tree: Tree,
-    /// What was on the volume before.
+    /// The files that were on the volume before.
     before: Tree,
     random: Random,
-    /// How long a copy takes that nothing ends, and the clusters that it takes in use, of each kind.
+    /// For each kind, the duration of a copy that nothing ends, and the number of clusters that it takes.
     whole: BTreeMap<&'static str, (Duration, u64)>,
-    /// Copies of each end that did not copy all, and files named in all.
+    /// For each end, the number of copies that did not copy all.
     early: BTreeMap<String, u64>,
     named: u64,
     repaired: u64,
@@ -142,7 +143,7 @@ struct Moments<'a> {
 const IMAGE: &str = "disk/v.img";
 
 impl Moments<'_> {
-    /// A new volume with something on it.
+    /// Makes a new volume that holds the files of `before`.
     fn make(&self, kind: &str, options: &str) {
         let _ = fs::remove_file(self.place.path(IMAGE));
         self.place.works(&format!("mkfs {kind} {IMAGE} {options}"));
@@ -155,7 +156,7 @@ impl Moments<'_> {
         (volume["free_clusters"].as_u64().unwrap(), volume["cluster"].as_u64().unwrap())
     }
 
-    /// A copy that nothing ends.
+    /// Measures a copy that nothing ends: its duration and its number of clusters.
     fn measure(&mut self, kind: &'static str, options: &str) -> (Duration, u64) {
         if let Some(known) = self.whole.get(kind) {
             return *known;
@@ -184,7 +185,7 @@ impl Moments<'_> {
         let about = format!("{about}: code {:?}, {} named", ended.code, ended.named.len());
         let codes = match end {
             End::Killed => [Some(0), None, None],
-            // Before the command listens to signals they do what they do everywhere.
+            // Before the command has installed its handlers, a signal has its default action.
             End::Interrupted => [Some(0), Some(130), None],
             End::VolumeFull | End::HostFull => [Some(0), Some(1), Some(1)],
         };
@@ -216,29 +217,30 @@ impl Moments<'_> {
         }
     }
 
-    /// A copy that gets a signal at a random moment.
+    /// Runs a copy that gets a signal at a random moment.
     fn with_signal(&mut self, signal: &str, length: Duration) -> Ended {
         let delay = Duration::from_micros(self.random.below(length.as_micros() as u64));
         self.copy(|copy| {
             sleep(delay);
-            // The process is not waited for yet: its number is nobody else's, also if it has ended.
+            // The process is not waited for yet, so its number is not reused even if it has ended.
             kill(signal, copy);
         })
     }
 
-    /// A copy to a volume that has room for a part of what is copied.
+    /// Runs a copy to a volume that has room for only a part of the files.
     fn with_full_volume(&mut self, clusters: u64) -> Ended {
         let (free, cluster) = self.free_clusters();
         let filled = free.saturating_sub(self.random.below(clusters)) * cluster;
         let mebibyte = content(filled, 1 << 20);
         let bytes: Vec<u8> = mebibyte.iter().cycle().take(filled as usize).copied().collect();
         fs::write(self.place.path("filler"), bytes).unwrap();
-        // What does not fit, as directories of NTFS and tables of ReFS take some too, leaves a part or nothing there.
+        // The filler may not fit, because directories of NTFS and tables of ReFS take space too; then a part of it,
+        // or nothing, is left on the volume.
         self.place.platter(&format!("cp filler {IMAGE}:/"));
         self.copy(|_| ())
     }
 
-    /// A copy to an image that can grow by a part of what is copied.
+    /// Runs a copy to an image that can grow by only a part of the files' size.
     fn with_full_host(&mut self) -> Ended {
         let used = self.disk.used();
         let bytes: usize = self.tree.values().map(Vec::len).sum();
@@ -265,12 +267,13 @@ impl Moments<'_> {
         Ended { code, named, said: fs::read_to_string(said).unwrap() }
     }
 
-    /// Everything that was named as copied is there, and everything that was there before. Returns what is there.
+    /// Checks that every file printed as copied, and every file that was there before, is there. Returns all files on
+    /// the volume.
     fn there(&self, ended: &Ended, about: &str) -> Tree {
         let out = self.place.path("out");
         let _ = fs::remove_dir_all(&out);
         fs::create_dir(&out).unwrap();
-        // The rest may be damaged after a copy was killed, where a format has no means against it.
+        // Other files may be damaged after a copy was killed, on formats without a log.
         let output = self.place.platter(&format!("cp -r {IMAGE}:/ out"));
         let mut seen = Tree::new();
         read(&out, "", &mut seen);
@@ -286,8 +289,8 @@ impl Moments<'_> {
         seen
     }
 
-    /// A copy that could say what it did has named everything that it made, said why the rest is not there, and how much
-    /// that is.
+    /// Checks that a copy that was not killed has printed the name of every file that it made, the reason why other
+    /// files are missing, and how much was copied.
     fn accounts_for_all(&self, ended: &Ended, seen: &Tree, end: End, about: &str) {
         let named: std::collections::BTreeSet<&String> = ended.named.iter().collect();
         if ended.code.is_none() {
@@ -309,7 +312,7 @@ impl Moments<'_> {
         } else {
             assert_eq!(ended.code == Some(0), missing.is_empty(), "{about}: {}", ended.said);
             for name in missing {
-                // The file itself, or a directory on the way to it.
+                // The message may be about the file itself or about a directory above it.
                 let mut ways = name.match_indices('/').map(|(at, _)| &name[..at]).chain([name.as_str()]);
                 let is_told = ways.any(|way| ended.said.contains(&format!("{IMAGE}:/{way}: ")));
                 assert!(is_told, "{about}: {name} is missing, and not a word of it: {}", ended.said);
@@ -352,11 +355,12 @@ fn moments(numbers: Range<usize>, files: u64) {
 
 #[test]
 fn what_was_named_as_copied_is_there_at_a_dozen_moments() {
-    // Of these numbers each kind of FAT is ended in ways that leave something to repair.
+    // With these numbers each kind of FAT is ended in ways that leave damage to repair.
     moments(14..26, 1050);
 }
 
-/// `cargo test --release -p platter --test moments -- --ignored --nocapture`, with `PLATTER_SEED=n` for others.
+/// Run with `cargo test --release -p platter --test moments -- --ignored --nocapture`; `PLATTER_SEED=n` selects other
+/// moments.
 #[test]
 #[ignore = "a campaign: 500 moments"]
 fn what_was_named_as_copied_is_there_at_any_moment() {

@@ -1,4 +1,4 @@
-//! One file a command.
+//! One module for each command.
 
 pub mod attr;
 pub mod cat;

@@ -1,11 +1,11 @@
-//! Why a command did not do what it was asked.
+//! The error type of commands, and their exit codes.
 
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// What a command returns: its exit code, or why it failed.
+/// The result of a command: its exit code, or the reason of its failure.
 pub type Outcome = Result<u8, Failure>;
 
 /// Exit code for wrong arguments.
@@ -14,12 +14,12 @@ pub const USAGE: u8 = 2;
 pub const CHECK_USAGE: u8 = 16;
 /// Exit code of `check` when it could not be carried out, as in fsck(8).
 pub const CHECK_FAILED: u8 = 8;
-/// Exit code of what a person interrupted, as shells have it: 128 and the signal's number.
+/// Exit code after an interrupt, as shells have it: 128 plus the signal's number.
 pub const INTERRUPTED: u8 = 130;
-/// Exit code of what failed in any other way.
+/// Exit code of every other failure.
 pub const FAILED: u8 = 1;
 
-/// What went wrong, as one line that is printed after `platter: `.
+/// The reason of a failure, as one line that is printed after `platter: `.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -27,17 +27,17 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// `what: why`, exit code 1.
+    /// A failure with the message `what: why` and exit code 1.
     pub fn new(what: impl fmt::Display, why: impl fmt::Display) -> Failure {
         Failure { message: format!("{what}: {why}"), code: FAILED }
     }
 
-    /// `what: why`, without the number that the standard library adds.
+    /// A failure with the message `what: why`, without the error number that the standard library appends.
     pub fn from_io(what: impl fmt::Display, why: &std::io::Error) -> Failure {
         Failure::new(what, plain(why))
     }
 
-    /// Nobody is left to be told: the reader of the output went away.
+    /// A failure without a message: the reader of standard output is gone.
     pub fn silent() -> Failure {
         Failure { message: String::new(), code: FAILED }
     }
@@ -59,7 +59,7 @@ impl Failure {
         self.message.is_empty()
     }
 
-    /// Prints it on standard error.
+    /// Prints the message on standard error.
     pub fn print(&self) {
         if !self.is_silent() {
             tell(format_args!("platter: {self}"));
@@ -67,12 +67,12 @@ impl Failure {
     }
 }
 
-/// Where lines go that a process in the background has for whoever keeps the machine.
+/// The log that [`tell`] writes to in a background process, which has no standard error.
 static LOG: OnceLock<Log> = OnceLock::new();
 
 type Log = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Prints a line on standard error, or where [`tell_to`] said. Nothing can be done where that is full or closed.
+/// Prints a line on standard error, or in the log set by [`tell_to`]. Errors of writing are ignored.
 pub fn tell(line: impl fmt::Display) {
     match LOG.get() {
         Some(log) => log(&line.to_string()),
@@ -82,9 +82,9 @@ pub fn tell(line: impl fmt::Display) {
     }
 }
 
-/// From now on lines go to `log`: nobody reads the standard error of a process in the background.
+/// Makes [`tell`] write to `log` from now on: nobody reads the standard error of a background process.
 pub fn tell_to(log: impl Fn(&str) + Send + Sync + 'static) {
-    // A second log would be of a second mount, which a process does not have.
+    // A log that is set already stays: a process serves one mount only.
     let _ = LOG.set(Box::new(log));
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A device's errors name it themselves. What is protected is so until somebody insists.
+/// A device's errors contain its name. Where content is protected, the message says how to insist.
 impl From<platter_device::Error> for Failure {
     fn from(error: platter_device::Error) -> Failure {
         let hint = match error {
@@ -108,8 +108,8 @@ impl From<platter_device::Error> for Failure {
 /// Appended to messages about a device whose content is protected from being overwritten.
 pub const FORCE: &str = "; use --force to write to it all the same";
 
-/// The library's errors name what they are about. Where a command can be told to do it all the same, or otherwise, it says
-/// how.
+/// The library's errors name what they are about. Where an option makes the command go on all the same, or do
+/// otherwise, the message names it.
 impl From<platter::Error> for Failure {
     fn from(error: platter::Error) -> Failure {
         use platter::ErrorKind;
@@ -124,7 +124,8 @@ impl From<platter::Error> for Failure {
     }
 }
 
-/// The lab's errors say what they are about. What was asked and makes no sense is a wrong argument.
+/// The lab's errors name what they are about. A job or input that makes no sense has the exit code of wrong
+/// arguments.
 impl From<platter_lab::Error> for Failure {
     fn from(error: platter_lab::Error) -> Failure {
         use platter_lab::Error;
@@ -140,7 +141,7 @@ impl From<platter_lab::Error> for Failure {
     }
 }
 
-/// Says which file or volume an error is about.
+/// Adds the name of a file or volume to an error.
 pub trait About<T> {
     /// Turns an error into a failure about `what`.
     fn about(self, what: impl fmt::Display) -> Result<T, Failure>;
@@ -158,7 +159,7 @@ impl<T> About<T> for std::io::Result<T> {
     }
 }
 
-/// The system's words for an error, without the number that the standard library adds.
+/// Returns the system's text of an error, without the number that the standard library appends.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
@@ -167,7 +168,7 @@ fn plain(error: &std::io::Error) -> String {
     }
 }
 
-/// A path for a message.
+/// A path, for use in a message.
 pub fn shown(path: &Path) -> impl fmt::Display + '_ {
     path.display()
 }

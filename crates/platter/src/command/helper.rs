@@ -1,15 +1,16 @@
-//! The names under which other programs call this one: it is a helper of mount(8), umount(8), mkfs(8) and fsck(8), and of
-//! whatever reads `/etc/fstab`, through symbolic links such as `/sbin/fsck.platter`.
+//! The names under which other programs call this one: it is a helper of mount(8), umount(8), mkfs(8) and fsck(8),
+//! and of whatever reads `/etc/fstab`, through symbolic links such as `/sbin/fsck.platter`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What stands for the file system behind the dot: the type that mount(8) and mkfs(8) are told with `-t`, and the one that a
-/// mount has in `/proc/mounts`. `/etc/fstab` may have either.
+/// The file system types that may follow the dot in a helper's name: the type given to mount(8) and mkfs(8) with
+/// `-t`, and the one that a mount has in `/proc/mounts`. `/etc/fstab` may contain either.
 const TYPES: [&str; 2] = ["platter", "fuse.platter"];
 
-/// The arguments of a helper as those of a command here; `None` if the program was not called by a helper's name.
+/// Translates the arguments of a helper to those of a `platter` command; `None` if the program was not called by a
+/// helper's name.
 pub fn arguments(called: &[OsString]) -> Option<Vec<OsString>> {
     let (program, given) = called.split_first()?;
     let (helper, kind) = Path::new(program).file_name()?.to_str()?.split_once('.')?;
@@ -26,7 +27,7 @@ pub fn arguments(called: &[OsString]) -> Option<Vec<OsString>> {
     Some([OsString::from("platter")].into_iter().chain(translated).collect())
 }
 
-/// The letters of an argument such as `-sv`; none of an argument that is no such thing.
+/// Returns the letters of a short option such as `-sv`; `None` for any other argument.
 fn letters(argument: &OsStr) -> Option<&[u8]> {
     match argument.as_bytes() {
         [b'-', letters @ ..] if !letters.is_empty() && letters[0] != b'-' => Some(letters),
@@ -34,9 +35,9 @@ fn letters(argument: &OsStr) -> Option<&[u8]> {
     }
 }
 
-/// Source: mount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE.SUBTYPE]`, and
-/// "defaults": devices and set-user-id count unless `nodev` and `nosuid` are given, so that it does not pass `dev` and `suid`
-/// on. What is given counts, as it comes later.
+/// Source: mount(8), "External helpers": `mount.TYPE SPEC DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE.SUBTYPE]`,
+/// and "defaults": `dev` and `suid` hold unless `nodev` and `nosuid` are given, and mount(8) does not pass them on.
+/// So they are put before the given options, which override them.
 fn mount(given: &[OsString]) -> Vec<OsString> {
     let mut translated: Vec<OsString> = ["mount", "-o", "dev,suid"].map(OsString::from).into();
     let mut given = given.iter();
@@ -66,15 +67,16 @@ fn umount(given: &[OsString]) -> Vec<OsString> {
     translated
 }
 
-/// Source: mkfs(8): `mkfs [-t TYPE] [FS-OPTIONS] DEVICE` calls `mkfs.TYPE [FS-OPTIONS] DEVICE`. Those are the arguments of the
-/// command, which begin with the file system to make.
+/// Source: mkfs(8): `mkfs [-t TYPE] [FS-OPTIONS] DEVICE` calls `mkfs.TYPE [FS-OPTIONS] DEVICE`. The arguments are
+/// those of `platter mkfs`, which begin with the file system to make.
 fn mkfs(given: &[OsString]) -> Vec<OsString> {
     [OsString::from("mkfs")].into_iter().chain(given.iter().cloned()).collect()
 }
 
-/// Source: fsck(8): `fsck.TYPE [FS-OPTIONS] DEVICE`, and of the options, which each checker has for itself: `-a`, "repair
-/// without any questions", `-n`, "avoid attempting to repair", `-y`, "always attempt to fix"; `-C[FD]` asks for progress.
-/// e2fsck(8): `-p` is `-a`, which reads only volumes that were not closed unless `-f` is given; `-V` asks for the version.
+/// Source: fsck(8): `fsck.TYPE [FS-OPTIONS] DEVICE`, and the options that most checkers share: `-a`, "repair without
+/// any questions", `-n`, "avoid attempting to repair", `-y`, "always attempt to fix"; `-C[FD]` asks for progress.
+/// e2fsck(8): `-p` is `-a`, and checks only volumes that were not closed unless `-f` is given; `-V` asks for the
+/// version.
 fn fsck(given: &[OsString]) -> Vec<OsString> {
     let (mut repairs, mut is_preen, mut all, mut only_reads) = (false, false, false, false);
     let mut rest: Vec<OsString> = Vec::new();
@@ -82,7 +84,7 @@ fn fsck(given: &[OsString]) -> Vec<OsString> {
     while let Some(argument) = given.next() {
         match letters(argument) {
             Some([b'C', descriptor @ ..]) => {
-                // The number may be an argument of its own, and need not be there.
+                // The file descriptor's number may be an argument of its own, or missing.
                 if descriptor.is_empty() {
                     given.next_if(|next| next.as_bytes().iter().all(u8::is_ascii_digit));
                 }
@@ -100,7 +102,7 @@ fn fsck(given: &[OsString]) -> Vec<OsString> {
         }
     }
     let mut translated: Vec<OsString> = vec!["check".into()];
-    // Whoever wants nothing changed has the last word.
+    // `-n` overrides the options that ask for a repair.
     if (repairs || is_preen) && !only_reads {
         translated.push("--repair".into());
     }

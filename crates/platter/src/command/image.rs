@@ -1,25 +1,26 @@
-//! What happens to the images that arguments name, as it is printed.
+//! Printing what happens to the images that arguments name.
 
 use crate::command::failure::tell;
 use platter::{Event, Listener};
 use platter_device::MirrorEvent;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Prints events of images and of copies of mirrors. They do not make the command fail.
+/// Returns a listener that prints events of images and of mirror copies. The events do not make the command fail.
 pub fn listener() -> Listener {
     let told = Told::default();
     Listener::new(move |event| told.tell(event))
 }
 
-/// Whether a copy of a mirror went out of service since the program began: a command that did all it was asked has then
-/// failed to keep it on all copies.
+/// Whether a copy of a mirror went out of service since the program began. A command that otherwise did all it was
+/// asked then failed to write its changes to all copies.
 pub fn has_lost_a_copy() -> bool {
     LOST_A_COPY.load(Ordering::Relaxed)
 }
 
 static LOST_A_COPY: AtomicBool = AtomicBool::new(false);
 
-/// Says on standard error what happens. A worn disk may have a lot to say, and is cut short.
+/// Prints events on standard error. A failing disk may cause very many, so only the first [`MOST`](Told::MOST) are
+/// printed.
 #[derive(Default)]
 struct Told(AtomicU64);
 

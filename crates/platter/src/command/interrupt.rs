@@ -1,5 +1,5 @@
-//! Ctrl-C ends a comparison with what was measured until then, and a copy with the file under way; a second one ends the
-//! program.
+//! Ctrl-C ends a comparison with what was measured until then, and a copy with the file under way; a second one ends
+//! the program.
 
 use crate::command::failure::INTERRUPTED;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Programs such as timeout(1) send the same signal twice, to the process and to its group: what comes so soon after the
-/// first is no second wish.
+/// Programs such as timeout(1) send the same signal twice, to the process and to its group: a signal that comes so
+/// soon after the first is not a second request.
 const ONE_WISH: Duration = Duration::from_secs(1);
 
-/// From now on a signal is a wish, and the second one an order.
+/// From now on the first signal asks the command to end, and the second one ends the program at once.
 pub fn listen() {
     static LISTENING: OnceLock<()> = OnceLock::new();
     LISTENING.get_or_init(|| {
-        // Where signals cannot be had, they do what they do everywhere.
+        // Where handlers cannot be installed, the signals keep their default action.
         let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
         std::thread::spawn(move || {
             let mut first = None;
@@ -32,7 +32,7 @@ pub fn listen() {
     });
 }
 
-/// Whether somebody wants to have an end.
+/// Whether a signal asked the command to end.
 pub fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! What mounting needs beside the volume: a process in the background, its log, who uses a mount, and changing one.
+//! Helpers of mounting: the background process, its log, the programs that use a mount, and remounting.
 
 pub mod daemon;
 pub mod log;

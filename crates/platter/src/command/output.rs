@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
-/// Standard output, buffered. A reader that goes away ends the command without a complaint.
+/// Standard output, buffered. If its reader goes away, the command ends without an error message.
 pub struct Output {
     writer: BufWriter<StdoutLock<'static>>,
     terminal: bool,
@@ -20,29 +20,29 @@ impl Output {
         Output { writer: BufWriter::new(stdout.lock()), terminal }
     }
 
-    /// Whether a person reads along.
+    /// Whether standard output is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// Columns of the terminal that a person reads along on; `None` if there is none.
+    /// The width of the terminal in columns; `None` if standard output is no terminal.
     #[allow(dead_code, reason = "the tables of the lab's reports are the first to ask for it")]
     pub fn width(&self) -> Option<usize> {
         let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
         Some(usize::from(width.0)).filter(|_| self.terminal)
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes).map_err(failure)
     }
 
-    /// A line for people, without control characters: names, labels and paths on a volume may be hostile.
+    /// Writes a line for people. Control characters become `?`: names, labels and paths on a volume may be hostile.
     pub fn line(&mut self, line: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.writer, "{}", printable(&line.to_string())).map_err(failure)
     }
 
-    /// A name, as bytes for a program and without control characters for a terminal.
+    /// Writes a name: its bytes if a program reads, without control characters if a terminal shows it.
     pub fn name(&mut self, name: &Name) -> Result<(), Failure> {
         if !self.terminal {
             return self.bytes(&name.to_bytes());
@@ -50,24 +50,24 @@ impl Output {
         self.bytes(printable(&name.to_string()).as_bytes())
     }
 
-    /// A document for scripts.
+    /// Writes a JSON document for scripts.
     pub fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(document).expect("plain data has a JSON form");
         writeln!(self.writer, "{text}").map_err(failure)
     }
 
-    /// Writes out what is buffered.
+    /// Writes out the buffer.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(failure)
     }
 }
 
-/// Text that cannot move a terminal's cursor or change its colours.
+/// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Why standard output could not be written.
+/// Returns the failure for an error of writing standard output; it has no message if the reader is gone.
 pub fn failure(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Failure::silent()
@@ -76,7 +76,7 @@ pub fn failure(error: io::Error) -> Failure {
     }
 }
 
-/// A time for people, in local time, to the second.
+/// Formats a time for people, in local time, to the second.
 pub fn local_time(time: Timestamp, offset_minutes: i32) -> String {
     let local = FixedOffset::east_opt(offset_minutes * 60)
         .zip(DateTime::<Utc>::from_timestamp(time.seconds, time.nanoseconds))
@@ -84,7 +84,7 @@ pub fn local_time(time: Timestamp, offset_minutes: i32) -> String {
     local.unwrap_or_else(|| "-".to_string())
 }
 
-/// A time for scripts, in UTC (RFC 3339).
+/// Formats a time for scripts, in UTC (RFC 3339).
 pub fn utc_time(time: Timestamp) -> String {
     let utc = DateTime::<Utc>::from_timestamp(time.seconds, time.nanoseconds);
     utc.map_or_else(|| "-".to_string(), |utc| utc.to_rfc3339_opts(SecondsFormat::AutoSi, true))
@@ -107,7 +107,7 @@ pub fn flag_words(flags: DosFlags) -> Vec<&'static str> {
     FLAGS.iter().filter(|(flag, ..)| flags.contains(*flag)).map(|&(_, _, word)| word).collect()
 }
 
-/// A number with its thousands set apart.
+/// Formats a number with commas between the thousands.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

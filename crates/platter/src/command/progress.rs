@@ -1,4 +1,4 @@
-//! How far a long operation is.
+//! A progress bar for long operations.
 
 use crate::command::failure::tell;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,8 +7,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A bar on standard error with the time that is left, for what takes more than a second. Without a terminal there is
-/// none.
+/// A progress bar on standard error with the remaining time. It appears after a second, and only on a terminal.
 pub struct Bar {
     bar: ProgressBar,
     started: Instant,
@@ -16,7 +15,7 @@ pub struct Bar {
     visible: AtomicBool,
 }
 
-/// What is counted.
+/// The unit in which progress is counted.
 #[derive(Clone, Copy)]
 pub enum Unit {
     /// Bytes: shown with their rate.

@@ -1,4 +1,4 @@
-//! Opening the volumes that arguments name, and finding the way inside them.
+//! Opening the volumes that arguments name, and finding files on them.
 
 use crate::command::failure::{About, Failure, shown, tell};
 use crate::command::image::listener;
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Which volume is meant, for commands that only read.
+/// Options of commands that only read: which partition to use.
 #[derive(Args, Clone, Copy)]
 pub struct ReadOptions {
     /// Use this partition instead of the only one with a known file system
@@ -21,7 +21,7 @@ pub struct ReadOptions {
     pub partition: Option<u32>,
 }
 
-/// Which volume is meant, for commands that write.
+/// Options of commands that write: which partition to use, and whether to write to a device in use.
 #[derive(Args, Clone, Copy)]
 pub struct WriteOptions {
     /// Use this partition instead of the only one with a known file system
@@ -32,12 +32,13 @@ pub struct WriteOptions {
     pub force: bool,
 }
 
-/// How a device is opened for a command.
+/// Returns the options to open a device with; its events are printed.
 pub fn device_options(access: Access, caching: Caching) -> DeviceOptions {
     DeviceOptions { access, caching, listener: listener() }
 }
 
-/// Opens an image file or block device, or several as a mirror.
+/// Opens an image file or block device, or several as a mirror. For writing, refuses one that this program has
+/// mounted.
 pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
     let source = Source::whole(image)?;
     if access.writes() {
@@ -51,7 +52,8 @@ pub fn refuse_any_mounted(source: &Source) -> Result<(), Failure> {
     source.paths.iter().try_for_each(|path| refuse_mounted(path))
 }
 
-/// Refuses what this program has mounted, also with `--force`: nothing good can come of writing to it beside the mount.
+/// Refuses an image or device that this program has mounted, also with `--force`: writing to it beside the mount
+/// would damage it.
 pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
     let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
     let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
@@ -67,12 +69,13 @@ pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Opens an image file or block device, and in it the partition that is meant, if it has any.
+/// Opens an image file or block device, and returns the partition with the volume, or the whole device if it has
+/// none.
 pub fn open_part(image: &Path, partition: Option<u32>, access: Access) -> Result<Arc<dyn Device>, Failure> {
     part_of(open_device(image, access)?, partition, access)
 }
 
-/// The partition that is meant in a device that is open, if it has any.
+/// Returns the partition of an open device that holds the volume, or the whole device if it has none.
 pub fn part_of(
     device: Arc<dyn Device>,
     partition: Option<u32>,
@@ -81,12 +84,13 @@ pub fn part_of(
     Ok(platter::part_of(device, partition, &device_options(access, Caching::default()))?)
 }
 
-/// How volumes are opened here: times that a format keeps as local time are those of this machine.
+/// Returns the options to open a volume with. Times that a format keeps as local time are taken for this machine's.
 pub fn open_options(read_only: bool) -> OpenOptions {
     OpenOptions { read_only, local_offset_minutes: local_offset_minutes(), ..OpenOptions::default() }
 }
 
-/// Minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on FAT.
+/// Returns the minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on
+/// FAT.
 pub fn local_offset_minutes() -> i32 {
     chrono::Local::now().offset().local_minus_utc() / 60
 }
@@ -99,23 +103,24 @@ pub struct Volumes {
 
 struct Open {
     image: PathBuf,
-    /// The files or devices it is on.
+    /// The canonical paths of the image files or devices that the volume is on, sorted.
     paths: Vec<PathBuf>,
-    /// Which partition of them it is, if one was named.
+    /// The number of the partition that holds the volume, if one was named.
     partition: Option<u32>,
-    /// The whole of what it is on.
+    /// The whole device, of which the volume may be a partition.
     device: Arc<dyn Device>,
     writable: bool,
     system: Arc<dyn FileSystem>,
 }
 
 impl Volumes {
-    /// No volume yet.
+    /// Opens no volume yet. `partition` applies to arguments that name none.
     pub fn new(partition: Option<u32>) -> Volumes {
         Volumes { partition, open: Vec::new() }
     }
 
-    /// The volume in an image, opened now if it was not before. Whoever needs to write asks first.
+    /// Returns the volume in an image, which is opened at the first call. A volume that is opened for reading is not
+    /// reopened for writing, so whoever needs to write calls first.
     pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
         let (whole, named) = Source::split_partition(image);
         let partition = named.or(self.partition);
@@ -134,7 +139,7 @@ impl Volumes {
             ));
         }
         let writable = matches!(access, Access::Write { .. });
-        // Another partition of an image that is open: a second claim would be refused.
+        // Another partition of an image that is open shares its device: a second claim on the image would be refused.
         let device = match self.open.iter().find(shares) {
             Some(open) => open.device.clone(),
             None => open_device(whole, access)?,
@@ -160,13 +165,13 @@ impl Volumes {
         Ok(system)
     }
 
-    /// Whether a host file is one of the images.
+    /// Whether a host file is one of the open images.
     pub fn contains(&self, path: &Path) -> bool {
         fs::canonicalize(path).is_ok_and(|path| self.open.iter().any(|open| open.paths.contains(&path)))
     }
 
-    /// Makes everything durable and marks the volumes clean. A command that fails calls it too, because what it did
-    /// before is worth keeping.
+    /// Makes everything durable and marks the volumes clean. A command that fails calls this too, so that what it did
+    /// before the failure is kept.
     pub fn close(self) -> Result<(), Failure> {
         let mut outcome = Ok(());
         for open in self.open.into_iter().filter(|open| open.writable) {
@@ -176,8 +181,8 @@ impl Volumes {
     }
 }
 
-/// What whoever reads a volume should know of it: that it was not closed, that Windows or its log has more of it, that
-/// something is damaged.
+/// Returns a warning for whoever reads this volume: that it was not closed, that a hibernated Windows or its log
+/// holds changes that are not on it yet, or that a part is damaged.
 fn doubt(system: &dyn FileSystem) -> Option<String> {
     let info = match system.info() {
         Ok(info) => info,
@@ -187,7 +192,7 @@ fn doubt(system: &dyn FileSystem) -> Option<String> {
         info.details.iter().filter(|(name, _)| *name == wanted).map(|(_, told)| told.clone()).collect()
     };
     let mut doubts = of("read-only");
-    // What the device says is told already.
+    // The reasons that the device itself gives were printed when it was opened.
     doubts.retain(|why| Some(why) != system.device().why_read_only().as_ref());
     if doubts.is_empty() && info.dirty && !system.capabilities().recovers {
         doubts.push("it was not closed, so that what was written last may be there in part".into());
@@ -205,11 +210,11 @@ fn doubt(system: &dyn FileSystem) -> Option<String> {
 pub struct VolumePath {
     /// The image, as the argument names it.
     pub image: PathBuf,
-    /// The names from the root on.
+    /// The components of the path, from the root directory on.
     pub names: Vec<Name>,
 }
 
-/// What a path argument means.
+/// The meaning of a path argument.
 #[derive(Clone, Debug)]
 pub enum Location {
     /// A file of the host.
@@ -219,7 +224,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Tells host paths from paths on a volume, as the help of the whole program describes.
+    /// Tells host paths from paths on a volume, by the rules in the help text of [`Cli`](crate::command::cli::Cli).
     pub fn parse(argument: &OsStr) -> Result<Location, Failure> {
         let bytes = argument.as_bytes();
         let colon_after = |start: usize| {
@@ -227,7 +232,8 @@ impl Location {
         };
         let is_host = |colon: usize| Path::new(OsStr::from_bytes(&bytes[..=colon])).is_dir();
         let colon = match colon_after(0) {
-            // The first copy of a mirror has an absolute path.
+            // `mirror:/…` is no path `/…` on a volume in the image `mirror`: the first copy of a mirror may have an
+            // absolute path.
             Some(colon) if bytes[..=colon] == *Source::MIRROR.as_bytes() && !is_host(colon) => {
                 colon_after(colon + 1)
             }
@@ -243,7 +249,7 @@ impl Location {
 }
 
 impl VolumePath {
-    /// A path on a volume and nothing else.
+    /// Parses a path on a volume; fails for a host path.
     pub fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
         match Location::parse(argument)? {
             Location::Volume(path) => Ok(path),
@@ -253,7 +259,7 @@ impl VolumePath {
         }
     }
 
-    /// A path on a volume; an image by itself means its root directory.
+    /// Parses a path on a volume; an image without a path means its root directory.
     pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
         match Location::parse(argument)? {
             Location::Volume(path) => Ok(path),
@@ -261,7 +267,7 @@ impl VolumePath {
         }
     }
 
-    /// The directory it stands in and its last name; `None` for the root.
+    /// Returns the path of the parent directory, and the last name; `None` for the root.
     pub fn split(&self) -> Option<(VolumePath, Name)> {
         let (last, names) = self.names.split_last()?;
         Some((VolumePath { image: self.image.clone(), names: names.to_vec() }, last.clone()))
@@ -274,12 +280,12 @@ impl VolumePath {
         path
     }
 
-    /// Finds the node.
+    /// Finds the node of this path.
     pub fn find(&self, system: &Arc<dyn FileSystem>) -> Result<Held, Failure> {
         self.lookup(system).about(self)
     }
 
-    /// Finds the node, leaving it to the caller what a failure means.
+    /// Like [`find`](VolumePath::find), but returns the file system's own error, for callers that handle some errors.
     pub fn lookup(&self, system: &Arc<dyn FileSystem>) -> platter_vfs::Result<Held> {
         Held::find(system, &self.names)
     }

@@ -1,4 +1,4 @@
-//! What the tests of the commands share.
+//! Helpers that the tests of the commands share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 pub mod mount;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A directory that goes away with the test.
+/// A temporary directory, which is removed when the test ends.
 pub struct Place(pub PathBuf);
 
 impl Place {
@@ -29,7 +29,7 @@ impl Place {
         command
     }
 
-    /// Runs a tool that must succeed, and fails the test also if it is not installed.
+    /// Runs a tool that must succeed; the test also fails if the tool is not installed.
     pub fn tool<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> String {
         let output = self.command(program, arguments).output();
         let output = output.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
@@ -42,7 +42,7 @@ impl Place {
         self.command(env!("CARGO_BIN_EXE_platter"), &arguments).output().unwrap()
     }
 
-    /// Runs a command that must end with this code, and returns what it printed.
+    /// Runs `platter`, which must end with this exit code, and returns its standard output and standard error.
     pub fn ends(&self, code: i32, line: &str) -> (String, String) {
         let output = self.platter(line);
         assert_eq!(output.status.code(), Some(code), "platter {line}: {output:?}");
@@ -56,7 +56,7 @@ impl Place {
         stdout
     }
 
-    /// Runs a command that must fail with one line on standard error, and returns the line.
+    /// Runs `platter`, which must fail with one line on standard error, and returns that line.
     pub fn fails(&self, line: &str) -> String {
         let (_, stderr) = self.ends(1, line);
         assert!(stderr.starts_with("platter: ") && stderr.lines().count() == 1, "platter {line}: {stderr}");
@@ -78,10 +78,10 @@ impl Drop for Place {
     }
 }
 
-/// Three hours ahead of UTC: local times on FAT must come out right for us and for mtools.
+/// A time zone three hours ahead of UTC: local times on FAT must come out right for Platter and for mtools.
 const ZONE: &str = "TST-3";
 
-/// Bytes without a pattern.
+/// Returns pseudo-random bytes.
 pub fn content(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {

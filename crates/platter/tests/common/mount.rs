@@ -7,26 +7,26 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
-/// The same, and with checksums of data.
+/// [`FORMATS`], and ReFS with checksums of data.
 pub const KINDS: [&str; 5] = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"];
-/// The same for a campaign: all, or the one that `PLATTER_VOLUME` names, of which one found something.
+/// The formats of a campaign: [`KINDS`], or the one that `PLATTER_VOLUME` names, to repeat a failure.
 pub fn campaign_kinds() -> Vec<&'static str> {
     let Ok(wanted) = std::env::var("PLATTER_VOLUME") else { return KINDS.to_vec() };
     let kind = KINDS.into_iter().find(|kind| *kind == wanted);
     vec![kind.unwrap_or_else(|| panic!("{wanted} is none of {KINDS:?}"))]
 }
 
-/// Those that keep what POSIX knows of a file.
+/// The formats that keep owners and permissions.
 pub const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
 
-/// A volume at a directory, and a directory beside it.
+/// A volume mounted at the directory `m`, in a temporary directory that also holds the image.
 pub struct Mount {
     pub place: Place,
     pub format: String,
 }
 
 impl Mount {
-    /// A new volume, mounted.
+    /// Makes a new volume and mounts it.
     pub fn new(test: &str, format: &str) -> Mount {
         let place = Place::new(&format!("mount-{test}-{format}"));
         place.works(&format!("mkfs {format} disk.img --size 768M"));
@@ -45,19 +45,19 @@ impl Mount {
         self.place.path("m").join(name)
     }
 
-    /// A line for the shell, which must succeed.
+    /// Runs a shell script, which must succeed, and returns its output.
     pub fn shell(&self, line: &str) -> String {
         self.place.tool("sh", &["-ec", line])
     }
 
-    /// fsx, which does everything to one file, mapped into memory too, and knows what must be in it.
+    /// Runs fsx, which changes one file in random ways, through memory maps too, and compares its content.
     pub fn exercise(&self, operations: u64, seed: u64) {
         let output = self.exerciser(operations, seed).output();
         let output = output.unwrap_or_else(|error| panic!("fsx is needed for this test: {error}"));
         assert!(output.status.success(), "{}: seed {seed}: {output:?}", self.format);
     }
 
-    /// The same, to be run on the file m/file.
+    /// Returns the fsx command of [`exercise`](Mount::exercise), which works on the file `m/file`.
     pub fn exerciser(&self, operations: u64, seed: u64) -> Command {
         let space = match self.format.contains("fat") {
             true => "",
@@ -69,9 +69,10 @@ impl Mount {
         self.place.command("fsx", &["-q", "-N", &operations, "-S", &seed, "-f", "fsx.toml", "m/file"])
     }
 
-    /// Unmounts, and returns what was said.
+    /// Unmounts, and returns what `platter umount` printed on standard error.
     fn unmount(&self) -> String {
-        // A program that another test starts has this one's open files for a moment, until it is executed.
+        // A program that another test is starting holds this test's open files for a moment, between fork(2) and
+        // execve(2).
         let began = Instant::now();
         loop {
             let output = self.place.platter("umount m");
@@ -85,7 +86,7 @@ impl Mount {
         }
     }
 
-    /// Unmounts, and nothing may be wrong with the volume.
+    /// Unmounts, and checks that the volume has no damage.
     pub fn end(&self) {
         self.unmount();
         let report = self.place.works("check disk.img");
@@ -95,12 +96,12 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // After a failure, which the test has said.
+        // Unmounts after a failed test, which has reported its failure; errors are ignored.
         let _ = Command::new("umount").arg("-l").arg(self.at("")).stderr(Stdio::null()).status();
     }
 }
 
-/// The process that serves the mount at `at`.
+/// Returns the number of the process that serves the mount at `at`.
 fn server(at: &Path) -> u32 {
     let mut found = fs::read_dir("/proc").unwrap().flatten().filter_map(|process| {
         let arguments = fs::read(process.path().join("cmdline")).ok()?;
@@ -114,7 +115,8 @@ fn server(at: &Path) -> u32 {
     found.next().expect("a process serves the mount")
 }
 
-/// Mounts so that [`server`] finds the process.
+/// Mounts with an environment variable by which [`server`] finds the serving process, and returns that process's
+/// number.
 pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
     let arguments = [&["mount", "disk.img", "m"], options].concat();
     let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
@@ -123,8 +125,8 @@ pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
     server(&mount.at(""))
 }
 
-/// After the process that served a mount was killed: the volume is found without damage, or on formats without a log made so,
-/// and mounted again.
+/// Makes the volume usable after the process that served its mount was killed. It must have no damage, or on formats
+/// without a log the damage must be repaired.
 pub fn recover(mount: &Mount) {
     let format = &mount.format;
     let told = mount.unmount();
@@ -143,14 +145,15 @@ pub fn kill(signal: &str, process: u32) {
     assert!(status.success());
 }
 
-/// A campaign: rounds of something random until its time is over, at least one.
+/// A campaign: rounds of random work until its time is over, at least one round.
 pub struct Campaign {
     seed: u64,
     until: Instant,
 }
 
 impl Campaign {
-    /// One that lasts `PLATTER_SECONDS`, or a minute, from `PLATTER_SEED` on, or from the time, which it prints.
+    /// Starts a campaign of `PLATTER_SECONDS` (or a minute) from the seed `PLATTER_SEED` (or the current time).
+    /// Prints the seed.
     pub fn new() -> Campaign {
         let given = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
@@ -159,14 +162,14 @@ impl Campaign {
         Campaign { seed, until: Instant::now() + Duration::from_secs(given("PLATTER_SECONDS").unwrap_or(60)) }
     }
 
-    /// What is random in each of the rounds.
+    /// Returns the random numbers of each round.
     pub fn rounds(&self) -> impl Iterator<Item = Random> + '_ {
         let numbers = (0..).take_while(|number| *number == 0 || Instant::now() < self.until);
         numbers.map(|number| Random(self.seed.wrapping_mul(1_000_003).wrapping_add(number)))
     }
 }
 
-/// Numbers that follow from a seed.
+/// Random numbers that depend on a seed alone.
 pub struct Random(u64);
 
 impl Random {
@@ -179,7 +182,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// One below a limit.
+    /// Returns the next number, reduced to below a limit.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

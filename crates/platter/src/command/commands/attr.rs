@@ -46,49 +46,50 @@ struct List {
     volume: ReadOptions,
 }
 
-/// Print the bytes of one of them
+/// Print the bytes of one stream, snapshot, extended attribute, reparse point or security descriptor
 #[derive(Args)]
 struct Get {
     /// The file or directory
     #[arg(value_name = "IMAGE:/PATH")]
     path: OsString,
-    /// Which
+    /// The one to print: stream:NAME, snapshot:NAME, ea:NAME, reparse or security
     #[arg(value_name = "WHAT")]
     what: What,
     #[command(flatten)]
     volume: ReadOptions,
 }
 
-/// Give a file or directory one of them; a snapshot takes the file's present content
+/// Set a stream, extended attribute, reparse point or security descriptor; or make a snapshot of the file's present
+/// content
 #[derive(Args)]
 struct Set {
     /// The file or directory
     #[arg(value_name = "IMAGE:/PATH")]
     path: OsString,
-    /// Which
+    /// The one to set: stream:NAME, snapshot:NAME, ea:NAME, reparse or security
     #[arg(value_name = "WHAT")]
     what: What,
-    /// The host's file with its bytes; without it they come from standard input
+    /// The file on the host that holds the bytes; without it they are read from standard input
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
     volume: WriteOptions,
 }
 
-/// Remove one of them
+/// Remove a stream, snapshot, extended attribute or reparse point
 #[derive(Args)]
 struct Remove {
     /// The file or directory
     #[arg(value_name = "IMAGE:/PATH")]
     path: OsString,
-    /// Which
+    /// The one to remove: stream:NAME, snapshot:NAME, ea:NAME or reparse
     #[arg(value_name = "WHAT")]
     what: What,
     #[command(flatten)]
     volume: WriteOptions,
 }
 
-/// What a file has besides its content.
+/// The argument WHAT: one of the things that a file has besides its content.
 #[derive(Clone, Debug)]
 enum What {
     Stream(Name),
@@ -113,7 +114,7 @@ impl FromStr for What {
     }
 }
 
-/// One of them, for scripts.
+/// One line of `platter attr list`, also as JSON.
 #[derive(Serialize)]
 struct AttributeRow {
     what: String,
@@ -137,7 +138,7 @@ impl Arguments {
     }
 }
 
-/// Changes something, and makes durable what was done of it.
+/// Runs a change, and closes the volumes, so that whatever was changed is durable even if `work` failed halfway.
 fn change(partition: Option<u32>, work: impl FnOnce(&mut Volumes) -> Result<(), Failure>) -> Outcome {
     let mut volumes = Volumes::new(partition);
     let outcome = work(&mut volumes);
@@ -145,7 +146,7 @@ fn change(partition: Option<u32>, work: impl FnOnce(&mut Volumes) -> Result<(), 
     outcome.map(|()| 0)
 }
 
-/// What a format does not have is not listed.
+/// Returns `None` for an attribute that the format does not have, so that it is not listed.
 fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
     match found {
         Err(Error::Unsupported { .. }) => Ok(None),
@@ -170,7 +171,8 @@ impl List {
             }
         }
         output.finish()?;
-        // What cannot be read does not hide the rest.
+        // An attribute that cannot be read does not hide the readable ones: they are printed before the first error
+        // is returned.
         match faults.into_iter().next() {
             Some(fault) => Err(fault).about(&path),
             None => Ok(0),
@@ -178,7 +180,7 @@ impl List {
     }
 }
 
-/// What a file has besides its content, and what of that cannot be read.
+/// Returns a row for each thing that a file has besides its content, and the errors of those that cannot be read.
 fn rows(held: &Held) -> (Vec<AttributeRow>, Vec<Error>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
     for kind in [streams, snapshots, extended, reparse, security] {
@@ -231,7 +233,7 @@ fn security(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
     Ok(descriptor.map(|descriptor| row("security".into(), descriptor.len() as u64)).into_iter().collect())
 }
 
-/// Bytes of a `REPARSE_DATA_BUFFER` before its data: tag, length, two bytes of nothing.
+/// The length in bytes of the header of a `REPARSE_DATA_BUFFER`: tag, data length, and two reserved bytes.
 const HEADER: usize = 8;
 
 impl Get {
@@ -264,7 +266,8 @@ impl Get {
     }
 }
 
-/// A named stream, or a snapshot: each by its own name only.
+/// Returns the named stream or the snapshot of this name. A snapshot is not found under a stream's name, nor a stream
+/// under a snapshot's.
 fn stream_of(held: &Held, name: &Name, is_snapshot: bool, create: bool) -> platter_vfs::Result<Held> {
     let (system, node) = (&held.system, held.node);
     let found = system.stream(node, name, create && !is_snapshot)?;
@@ -321,7 +324,7 @@ impl Set {
         }
     }
 
-    /// What is to be set, which is small.
+    /// Returns the bytes to set, from the file or standard input; fails if there are more than `most`.
     fn bytes(&self, most: u64) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
         let (name, mut reader) = self.reader()?;
@@ -364,7 +367,7 @@ impl Set {
     }
 }
 
-/// Reads a `REPARSE_DATA_BUFFER`.
+/// Parses a `REPARSE_DATA_BUFFER`; `None` if its length field does not match.
 fn point(bytes: &[u8]) -> Option<Reparse> {
     let (header, data) = bytes.split_at_checked(HEADER)?;
     let tag = u32::from_le_bytes(header[..4].try_into().ok()?);

@@ -8,7 +8,7 @@ use platter::Access;
 use platter_device::Buffer;
 use std::ffi::{OsStr, OsString};
 
-/// Bytes that are read at a time where larger pieces have a part that cannot be read.
+/// The size in bytes of the reads that are made after a read of a larger piece failed.
 const SMALLEST: usize = 4096;
 
 /// Print files
@@ -44,7 +44,7 @@ impl Arguments {
     }
 }
 
-/// Prints a file, up to the first place of it that cannot be read.
+/// Prints a file's content, up to the first 4 KiB piece that cannot be read.
 fn print(
     argument: &OsStr,
     volumes: &mut Volumes,
@@ -57,7 +57,7 @@ fn print(
     let (mut offset, mut piece) = (0, buffer.len());
     loop {
         match system.read(held.node, offset, &mut buffer[..piece]) {
-            // Of a large piece all but a part may be good.
+            // Only a part of a large piece may be unreadable.
             Err(_) if piece > SMALLEST => piece = SMALLEST,
             read => {
                 let read = read.about(&path)?;

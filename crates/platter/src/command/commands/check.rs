@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 
 /// Check a volume for damage, and repair it
 ///
-/// A repair saves what it overwrites to an undo file first, with which `platter undo` gives the image back byte for byte,
-/// also after a repair that was cut off. It stands beside the image as IMAGE.undo (IMAGE.undo-2 and so on if there is one),
-/// that of a block device in /var/lib/platter/undo. A repair that has nothing to do makes none.
+/// A repair saves what it overwrites to an undo file first, with which `platter undo` gives the image back byte for
+/// byte, also after a repair that was cut off. It stands beside the image as IMAGE.undo (IMAGE.undo-2 and so on if
+/// there is one), that of a block device in /var/lib/platter/undo. A repair that has nothing to do makes none.
 ///
 /// A volume that is mounted or otherwise in use is not checked: what is under way there looks like damage.
 ///
 /// Exit codes are those of fsck(8): 0 nothing found, 1 everything was repaired, 4 damage is left, 8 the check could not
 /// be carried out, 16 wrong arguments.
 ///
-/// Called as fsck.platter, as fsck(8) does it for /etc/fstab, it takes the options that checkers share: -y is --repair, -a and
-/// -p are --repair --if-dirty (--repair if -f is given too), and -n, like no option, only checks; -C and -v change nothing, and
-/// -V is --version.
+/// Called as fsck.platter, as fsck(8) does it for /etc/fstab, it takes the options that checkers share: -y is
+/// --repair, -a and -p are --repair --if-dirty (--repair if -f is given too), and -n, like no option, only checks; -C
+/// and -v change nothing, and -V is --version.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
@@ -42,7 +42,8 @@ pub struct Arguments {
     /// Do nothing with a volume that was closed and does not say itself that it is damaged
     #[arg(long, conflicts_with_all = ["surface", "data", "format", "json"])]
     if_dirty: bool,
-    /// Read every cluster too; bad ones are told with the files on them, and, with --repair, not used any more (NTFS)
+    /// Read every cluster too; bad clusters are reported with the files on them, and, with --repair, not used any
+    /// more (NTFS)
     #[arg(long)]
     surface: bool,
     /// Read the data of all files too, and verify what has a checksum (ReFS with integrity), as `platter scrub` does
@@ -57,22 +58,22 @@ pub struct Arguments {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
-    /// Check a device that is mounted or otherwise in use, where what changes meanwhile looks like damage. With --repair, write to
-    /// it, unless another process has locked it
+    /// Check a device that is mounted or otherwise in use, where what changes meanwhile looks like damage. With
+    /// --repair, write to it, unless another process has locked it
     #[arg(long)]
     force: bool,
 }
 
-/// The outcome, for scripts.
+/// The result of a check as JSON, for scripts.
 #[derive(Serialize)]
 struct Document<'a> {
     device: &'a str,
     format: String,
     found: u64,
-    /// Of those found, what is no damage.
+    /// The number of findings that are no damage.
     notices: u64,
     repaired: u64,
-    /// The worst that is left: null, "notice", "inconsistent" or "data-loss".
+    /// The worst severity among the findings that are not repaired: null, "notice", "inconsistent" or "data-loss".
     remaining: Option<&'static str>,
     exit_code: u8,
     files: u64,
@@ -81,7 +82,7 @@ struct Document<'a> {
     total_clusters: u64,
     /// Bytes of file data that have checksums and were not read.
     unread_bytes: u64,
-    /// The file that takes the repair back, if it wrote anything.
+    /// The undo file, which takes the repair back; `None` if the repair wrote nothing.
     undo: Option<String>,
     findings: Vec<CheckedFinding<'a>>,
 }
@@ -95,7 +96,7 @@ struct CheckedFinding<'a> {
     repaired: bool,
 }
 
-/// A severity, for scripts.
+/// Returns the name of a severity in JSON documents.
 pub fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Notice => "notice",
@@ -152,7 +153,8 @@ impl Arguments {
         self.report(&device, (format, report), undo)
     }
 
-    /// The format of a volume that was closed. One that cannot even be opened is for the check.
+    /// Returns the format of a volume that was closed cleanly; `None` if it was not, or cannot be opened: the check
+    /// then deals with it.
     fn format_if_clean(&self) -> Option<String> {
         let device = open_part(&self.image, self.partition, Access::Read).ok()?;
         let info = platter_formats::open(device, open_options(true)).ok()?.info().ok()?;

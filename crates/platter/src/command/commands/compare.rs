@@ -15,9 +15,9 @@ use std::path::PathBuf;
 
 /// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
 ///
-/// Every target is made ready first, each in a region of the device of its own; then case by case all run in short slices
-/// in turns, so that what else the machine does meets all alike. The outcome is written as report.json, report.html,
-/// report.md and report.csv; an older report there is kept under the time at which it was made.
+/// Every target is made ready first, each in a region of the device of its own; then case by case all run in short
+/// slices in turns, so that what else the machine does meets all alike. The outcome is written as report.json,
+/// report.html, report.md and report.csv; an older report there is kept under the time at which it was made.
 ///
 /// Without --device everything happens on a temporary image file in the output directory, and the host's own file
 /// system is compared there too: no root, and nothing that is there is touched.
@@ -26,7 +26,7 @@ pub struct Arguments {
     #[command(flatten)]
     choices: Choices,
 
-    // The help of these is made of the lists of what there is.
+    // The help texts of these arguments list the targets and workloads that exist.
     #[arg(
         long,
         value_delimiter = ',',
@@ -61,16 +61,16 @@ pub struct Arguments {
     published: bool,
 }
 
-/// What is compared if nothing is named, besides the directory of the reports.
+/// The targets if none are named; the directory of the reports is one more.
 const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"];
 
-/// What loads on files are run on if nothing is named.
+/// The targets of loads on files if none are named.
 const WITH_FILES: [&str; 4] = ["ntfs", "refs", "exfat", "fat32"];
 
-/// What Jetstress runs on if nothing is named.
+/// The targets of Jetstress if none are named.
 const FOR_DATABASES: [&str; 2] = ["ntfs:64k", "refs:64k"];
 
-/// Where NASPT's own form of a target's results goes: a name that no other comparison has.
+/// Returns the name of the file for a target's results in NASPT's own format; the target and the time make it unique.
 fn table_name(target: &str, created: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "+-. ".contains(c) { c } else { '-' };
     format!("NASPerf-APP {target} {created}.csv").chars().map(plain).collect()
@@ -119,8 +119,8 @@ impl Arguments {
             true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
             false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
         });
-        // Saved first: what took long to measure is not lost to a reader who goes away. And printed if it could not be
-        // saved.
+        // The reports are saved before anything is printed, so that a closed pipe does not lose a long measurement;
+        // and the results are printed even if saving failed.
         let saved = reports.save(&document, self.published);
         let appended = marks.append(&document);
         let mut output = Output::new();

@@ -13,7 +13,7 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self, mut program: Command) -> Outcome {
-        // Made in memory first, since making it panics where it cannot be written.
+        // Generated in memory first, because clap's generator panics where it cannot write.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut program, "platter", &mut script);
         let mut output = Output::new();

@@ -13,35 +13,36 @@ use std::path::{Path, PathBuf};
 
 /// Copy files between the host and volumes, or between volumes
 ///
-/// Everything that both sides can hold is kept, as `cp -a` does: names, times, flags, owners and permissions, holes, hard and
-/// symbolic links, extended attributes, named streams, reparse points and security descriptors. What the target has no place
-/// for is counted and said at the end; that is no failure, since no other copy could be made there, unless --strict. Linux
-/// lets nobody set when a file was created.
+/// Everything that both sides can hold is kept, as `cp -a` does: names, times, flags, owners and permissions, holes,
+/// hard and symbolic links, extended attributes, named streams, reparse points and security descriptors. What the
+/// target has no place for is counted and said at the end; that is no failure, since no other copy could be made
+/// there, unless --strict. Linux lets nobody set when a file was created.
 ///
-/// On the host, the stream NAME is the extended attribute user.DosStream.NAME:$DATA and flags are user.DOSATTRIB, as Samba
-/// and Wine have them. On volumes, owners and permissions other than this user's usual ones are those of the Windows
-/// Subsystem for Linux. A byte of a host's name that is not UTF-8 is the character U+DC00 plus the byte on a volume, and
-/// that is the byte again.
+/// On the host, the stream NAME is the extended attribute user.DosStream.NAME:$DATA and flags are user.DOSATTRIB, as
+/// Samba and Wine have them. On volumes, owners and permissions other than this user's usual ones are those of the
+/// Windows Subsystem for Linux. A byte of a host's name that is not UTF-8 is the character U+DC00 plus the byte on a
+/// volume, and that is the byte again.
 ///
-/// What cannot be copied is reported, the rest is copied, and the exit code is 1. Every thousand files or 256 MiB a volume
-/// is made durable. Ctrl-C ends with the file under way; what was copied until then stays, and the exit code is 130. When
-/// the command ends, everything on volumes is durable. If a volume takes nothing more, as after an error of its device, the
-/// copy ends and says how much was durable before.
+/// What cannot be copied is reported, the rest is copied, and the exit code is 1. Every thousand files or 256 MiB a
+/// volume is made durable. Ctrl-C ends with the file under way; what was copied until then stays, and the exit code
+/// is 130. When the command ends, everything on volumes is durable. If a volume takes nothing more, as after an error
+/// of its device, the copy ends and says how much was durable before.
 #[derive(Args)]
 pub struct Arguments {
-    /// What to copy, and at the end the new name or the directory to copy into; DIRECTORY/. is what is in it
+    /// What to copy, and at the end the new name or the directory to copy into; DIRECTORY/. stands for the content of
+    /// DIRECTORY
     #[arg(required = true, num_args = 2.., value_name = "PATH|IMAGE:/PATH")]
     paths: Vec<OsString>,
     /// Directories with everything in them
     #[arg(short, long, visible_short_alias = 'a')]
     recursive: bool,
-    /// Name each file once it is there to stay
+    /// Print the name of each file once its copy is durable
     #[arg(short, long)]
     verbose: bool,
     /// Within a volume, share the clusters instead of copying their content (ReFS)
     #[arg(long)]
     clone: bool,
-    /// End with 1 if anything is not kept
+    /// End with exit code 1 if anything is not kept
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
@@ -116,7 +117,7 @@ impl Arguments {
         Ok(copy.finish())
     }
 
-    /// The directory to copy into, and the name there if it is not the source's own.
+    /// Returns the directory to copy into, and the name of the copy there; no name if the copy keeps the source's.
     fn target(
         &self,
         target: &Location,
@@ -157,7 +158,8 @@ impl Arguments {
     }
 }
 
-/// A source, and the name it has. A root has none, and of a path that ends in "." or ".." what is in it is meant.
+/// Returns a source and its name. There is no name for a root directory, nor for a path that ends in "." or "..":
+/// then the directory's content is copied, not the directory.
 fn source(
     place: &Location,
     argument: &OsStr,
@@ -169,7 +171,8 @@ fn source(
         Location::Host(path) => {
             std::fs::metadata(path).about(shown(path))?;
             let name = host_name(path).ok().filter(|_| !is_content);
-            // What a link leads to is copied, with everything that belongs to it.
+            // A symbolic link that is named as a source is followed, and its target is copied with all its
+            // attributes.
             let path = if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.clone() };
             Ok((Source::Host(path), name))
         }

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 /// Keep one load on one volume for hours, and see whether it lasts
 ///
-/// The device is formatted, its volume filled by a file to the share that is asked for, and the load runs on that file.
-/// Every few seconds a line goes to DIR/samples.csv: rates, response times, seconds without progress, free space, in how many
-/// pieces the file lies, what the device was asked, memory. At the end, and after Ctrl-C, the findings are printed and
-/// DIR/endurance.html shows them as curves. --resume goes on after any stop, also after kill -9, on the volume as it is.
+/// The device is formatted, its volume filled by a file to the share that is asked for, and the load runs on that
+/// file. Every few seconds a line goes to DIR/samples.csv: rates, response times, seconds without progress, free
+/// space, in how many pieces the file lies, what the device was asked, memory. At the end, and after Ctrl-C, the
+/// findings are printed and DIR/endurance.html shows them as curves. --resume goes on after any stop, also after kill
+/// -9, on the volume as it is.
 ///
 /// Without options the load is that of a published run: twelve hours, four workers with 16 random writes of 4 KiB each.
 /// The exit code is 1 if the load failed.
@@ -35,8 +36,8 @@ pub struct Arguments {
     #[arg(long)]
     force: bool,
 
-    /// What the load is on: raw (the device itself), or a volume: fat32, exfat, ntfs, refs, refs+integrity and the others
-    /// that mkfs makes, each with an optional cluster size (refs:64k)
+    /// What the load is on: raw (the device itself), or a volume: fat32, exfat, ntfs, refs, refs+integrity and the
+    /// others that mkfs makes, each with an optional cluster size (refs:64k)
     #[arg(long, default_value = "refs+integrity")]
     target: OsString,
 
@@ -44,11 +45,11 @@ pub struct Arguments {
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=99))]
     full: u32,
 
-    /// Ends after this long under load, all parts together: 30s, 45m, 12h [default: 12h, if --until is not given]
+    /// End after this long under load, all parts together: 30s, 45m, 12h [default: 12h, if --until is not given]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
 
-    /// Ends when this many times the size of the volume was written: 20x. With --time, whichever comes first
+    /// End when this many times the size of the volume was written: 20x. With --time, whichever comes first
     #[arg(long, value_name = "Nx", value_parser = parse_volumes)]
     until: Option<f64>,
 
@@ -68,7 +69,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: u32,
 
-    /// I/Os that each of them keeps outstanding
+    /// I/Os that each worker keeps outstanding
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     queue_depth: u32,
 
@@ -163,7 +164,7 @@ impl Arguments {
         })
     }
 
-    /// The device that was named, and may be overwritten; an image that is not there is made.
+    /// Returns the path of the named device, if it may be overwritten; makes an image file that does not exist.
     fn provide(&self, device: &Path) -> Result<PathBuf, Failure> {
         match may_be_overwritten(device, self.force)? {
             Some(real) => Ok(real),
@@ -179,7 +180,7 @@ impl Arguments {
     }
 }
 
-/// Prints the findings, and writes the page.
+/// Prints the findings, writes the HTML page, and returns the exit code.
 fn show(record: &Record) -> Outcome {
     let path = record.directory().join("endurance.html");
     std::fs::write(&path, html(record)).about(path.display())?;

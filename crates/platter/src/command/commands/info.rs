@@ -32,7 +32,7 @@ struct Document {
     size: u64,
     logical_sector: u32,
     physical_sector: u32,
-    /// What the whole device holds, if it has no partitions.
+    /// The content of the whole device, if it has no partitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     holds: Option<Holds>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,9 +58,9 @@ struct Part {
 enum Holds {
     /// A volume that was opened.
     Volume(Volume),
-    /// A volume of a known format that cannot be opened: why.
+    /// A volume of a known format that cannot be opened, and the reason.
     Damaged(String),
-    /// Something that is only recognised: what.
+    /// Content that is recognised but is no volume of a known format, and its name.
     Other(String),
     /// Nothing that is recognised.
     Unknown,
@@ -117,7 +117,7 @@ impl Arguments {
             }
         }
         if let (Some(table), Some(number), true) = (&table, self.volume.partition, partitions.is_empty()) {
-            // Says which there are.
+            // Opening a partition that does not exist fails with an error that lists those that do.
             table.open(device.clone(), number)?;
         }
         let sectors = device.sectors();

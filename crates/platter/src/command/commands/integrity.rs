@@ -61,12 +61,12 @@ struct Set {
     volume: WriteOptions,
 }
 
-/// One file or directory, for scripts.
+/// The setting of one file or directory as JSON, for scripts.
 #[derive(Serialize)]
 struct IntegrityRow {
     path: String,
     kind: &'static str,
-    /// Whether its data is checksummed; for a directory, whether that of new entries will be.
+    /// Whether the file's data is checksummed; for a directory, whether the data of its new entries will be.
     enabled: bool,
     /// Whether a read that meets damage fails.
     enforced: bool,

@@ -31,7 +31,7 @@ pub struct Arguments {
     volume: ReadOptions,
 }
 
-/// One entry, for scripts.
+/// One entry as JSON, for scripts.
 #[derive(Serialize)]
 struct Listed {
     path: String,
@@ -98,7 +98,8 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// Notes a failure that concerns one path, and stops only if nobody reads the output.
+    /// Prints and counts a failure that concerns one path; returns an error only if the output has no reader any
+    /// more.
     fn keep_going(&mut self, outcome: Result<(), Failure>) -> Result<(), Failure> {
         match outcome {
             Err(failure) if failure.is_silent() => return Err(failure),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Write the manual pages, one a command
 #[derive(Args)]
 pub struct Arguments {
-    /// Directory for platter.1 and its fellows; made if it is missing
+    /// Directory for platter.1 and the pages of the commands; made if it is missing
     directory: PathBuf,
 }
 

@@ -24,12 +24,12 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Say what each copy is; exit code 1 if one is not current
+    /// Show whether each copy is current; exit code 1 if one is not
     Status {
         /// mirror:IMAGE,IMAGE
         mirror: PathBuf,
     },
-    /// Copy what is current over every copy that is not
+    /// Copy the current content over every copy that is not current
     Rebuild {
         /// mirror:IMAGE,IMAGE
         mirror: PathBuf,
@@ -112,14 +112,14 @@ fn rebuild(image: &Source, from: Option<&Path>) -> Outcome {
     copy_over(look(image, WRITE)?, from)
 }
 
-/// Which copy a path names.
+/// Returns the index of the copy that a path names.
 fn position(image: &Source, path: &Path) -> Result<usize, Failure> {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let found = image.paths.iter().position(|copy| real(copy) == real(path));
     found.ok_or_else(|| Failure::new(shown(path), "is no copy of this mirror"))
 }
 
-/// Gives image files that are missing or too short the length of the mirror.
+/// Makes image files that are missing, and lengthens those that are too short, to the length of the mirror.
 fn grow(image: &Source) -> Result<(), Failure> {
     let set = look(image, Access::Read)?;
     let Some(length) = set.length() else { return Ok(()) };

@@ -20,8 +20,8 @@ use std::sync::Arc;
 ///
 /// refs+integrity is refs with --integrity on.
 ///
-/// Called as mkfs.platter, as mkfs(8) does it, it takes the same arguments, options first: mkfs -t platter --label DATA ntfs
-/// /dev/sdX1.
+/// Called as mkfs.platter, as mkfs(8) does it, it takes the same arguments, options first: mkfs -t platter --label
+/// DATA ntfs /dev/sdX1.
 #[derive(Args)]
 #[command(disable_version_flag = true)]
 pub struct Arguments {
@@ -36,15 +36,15 @@ pub struct Arguments {
     /// Version or kind: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
     #[arg(long)]
     version: Option<String>,
-    /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat, 512 to
-    /// 2M for ntfs
+    /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat, 512
+    /// to 2M for ntfs
     #[arg(long, value_parser = parse_size)]
     cluster: Option<u64>,
     /// Checksum of metadata, for refs only: crc64 (the default at 3.14), sha256 or none (all that 3.4 has)
     #[arg(long, value_name = "ALGORITHM")]
     checksum: Option<String>,
-    /// Whether the data of new files is checksummed, for refs only; off by default. What was made can be changed with
-    /// `platter integrity`
+    /// Whether the data of new files is checksummed, for refs only; off by default. `platter integrity` changes it
+    /// for files that exist
     #[arg(long, value_name = "on|off", value_parser = parse_switch)]
     integrity: Option<bool>,
     /// Size of a record of the master file table, for ntfs only: 1k (the default, but for 4k sectors) or 4k
@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Compress new files, for ntfs only: what is made in the root is, and what is made in that
     #[arg(long)]
     compress: bool,
-    /// What clusters begin on a multiple of, for exfat only: 1M by default; 16M suits cards over 32 GB
+    /// The alignment of the cluster heap, for exfat only: 1M by default; 16M suits cards over 32 GB
     #[arg(long, value_parser = parse_size)]
     align: Option<u64>,
     /// Volume label: up to 32 UTF-16 units for refs and ntfs, 11 letters for FAT, 11 UTF-16 units for exfat
@@ -77,7 +77,7 @@ pub fn format_parser() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(platter_formats::registry().iter().map(|format| format.name()))
 }
 
-/// On or off.
+/// Parses "on" or "off".
 pub fn parse_switch(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
@@ -86,7 +86,7 @@ pub fn parse_switch(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Says so if others would not look for this format in a partition of this type: Windows gives it no letter then.
+/// Prints a hint if the partition's type is unusual for this format: Windows then gives the volume no drive letter.
 fn hint(image: &Path, format: &str, (scheme, kind): &(Scheme, String)) {
     let expected: &[&str] = match (scheme, format) {
         (Scheme::Gpt, _) => &["basic data", "EFI system", "Windows recovery"],
@@ -145,7 +145,7 @@ impl Arguments {
         Ok(code)
     }
 
-    /// What the table says of the partition that is meant.
+    /// Returns the scheme of the partition table and the type that it records for the chosen partition.
     fn kind_of_partition(&self, source: &Source) -> Result<Option<(Scheme, String)>, Failure> {
         let Some(number) = self.partition else { return Ok(None) };
         let device =
@@ -156,7 +156,7 @@ impl Arguments {
     }
 }
 
-/// Opens what was made, which is the first check of it, and says what it is.
+/// Opens the new volume, which is a first check of it, and prints its parameters.
 fn report(format: &dyn Format, device: Arc<dyn Device>) -> Outcome {
     let (name, size) = (device.name().to_string(), device.len());
     let system = format.open(device, open_options(true)).about(&name)?;

@@ -16,21 +16,21 @@ use std::sync::Arc;
 
 /// Mount a volume at a directory, for any program
 ///
-/// Files are what they are on Windows, and owners and permissions are kept where the format has room for them (NTFS and
-/// ReFS, as the Windows Subsystem for Linux does it). What fsync(2) returned for survives a power cut and the end of the
-/// program that serves the mount; what nobody syncs is written after 5 seconds at the latest.
+/// Files are what they are on Windows, and owners and permissions are kept where the format has room for them (NTFS
+/// and ReFS, as the Windows Subsystem for Linux does it). What fsync(2) returned for survives a power cut and the end
+/// of the program that serves the mount; what nobody syncs is written after 5 seconds at the latest.
 ///
-/// A device that is in use is refused, and so is checking with repair, formatting, or mounting again while it is mounted.
-/// A volume that was not closed (FAT, exFAT), that belongs to a hibernated Windows, or whose log is not understood (NTFS,
-/// ReFS), is mounted for reading, with the reason.
+/// A device that is in use is refused, and so is checking with repair, formatting, or mounting again while it is
+/// mounted. A volume that was not closed (FAT, exFAT), that belongs to a hibernated Windows, or whose log is not
+/// understood (NTFS, ReFS), is mounted for reading, with the reason.
 ///
 /// Options with -o: ro; uid=N, gid=N: owner of what has none; umask=N, fmask=N, dmask=N: permissions, in octal, that
 /// nothing, no file, or no directory without its own has; allow_other: other users may use it too (as root this is so
-/// anyway); ignore_case: files are found under their names in any case; streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered at once;
-/// sync=commit: each sync of ReFS is a commit that Windows knows, instead of an entry in a log that only Platter does;
-/// noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; remount with ro, rw or one of these changes the mount that is
-/// at DIR, whose other options stay; and partition=N, log=FILE, force as below, for
-/// /etc/fstab.
+/// anyway); ignore_case: files are found under their names in any case; streams_interface=xattr: user.NAME is the
+/// stream NAME of a file; threads=N: requests answered at once; sync=commit: each sync of ReFS is a commit that
+/// Windows knows, instead of an entry in a log that only Platter does; noexec, nosuid, nodev, noatime, sync, dirsync
+/// and their opposites; remount with ro, rw or one of these changes the mount that is at DIR, whose other options
+/// stay; and partition=N, log=FILE, force as below, for /etc/fstab.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device, or mirror
@@ -71,7 +71,7 @@ impl Arguments {
         daemon::start(self.again()?)
     }
 
-    /// The mount options, after those that stand for arguments were taken.
+    /// Parses the mount options. Those that stand for command line arguments are taken out of the list and set.
     fn take_options(&mut self) -> Result<Options, Failure> {
         let mut options =
             Options::of(rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw(), umask());
@@ -94,7 +94,7 @@ impl Arguments {
         Ok(options)
     }
 
-    /// The arguments for the process that serves.
+    /// Returns the arguments for the background process that serves the mount.
     fn again(&self) -> Result<Vec<OsString>, Failure> {
         let mut arguments: Vec<OsString> = vec!["mount".into(), "--serve".into()];
         for list in &self.options {
@@ -134,7 +134,7 @@ impl Arguments {
         let logger = log.clone();
         let served = Arc::new(Served::new(system, options, Arc::new(move |line| logger.line(line))));
         let mounted = Mounted::new(served.clone(), &at).inspect_err(|_| {
-            // The volume was opened in vain, and should not look as if it had been lost.
+            // The mount failed after the volume was opened: closing it keeps it from looking as if it had been lost.
             if !reads {
                 let _ = served.system().unmount();
             }
@@ -162,10 +162,10 @@ impl Arguments {
         }
     }
 
-    /// Opens the volume, for reading if something speaks against writing.
+    /// Opens the volume: for writing, or for reading where there is a reason not to write.
     fn open(&self, options: &mut Options) -> Result<Arc<dyn FileSystem>, Failure> {
         let device = self.device(options)?;
-        // First as it is, without a change: what opening for writing would do at once may be the harm.
+        // Opened for reading first: the changes that opening for writing makes at once may be what does harm.
         let system = platter_formats::open(device.clone(), open_options(true)).about(shown(&self.image))?;
         if options.read_only {
             return Ok(system);
@@ -191,14 +191,16 @@ impl Arguments {
         tell(format_args!("platter: {}: mounted for reading: {why}", shown(&self.image)));
     }
 
-    /// The device, claimed for this process alone, also for reading: a repair meanwhile would pull away what is read.
+    /// Opens the device for this process alone, for reading too: a repair by another process would change data while
+    /// it is read.
     fn device(&self, options: &Options) -> Result<Arc<dyn Device>, Failure> {
         let access = if options.read_only { Access::ReadAlone } else { Access::Write { force: false } };
         open_part(&self.image, self.partition, access)
     }
 }
 
-/// What the mount is of, in `/proc/mounts`: whole paths, so that others find out what is in use.
+/// Returns the source of the mount for `/proc/mounts`: absolute paths, so that other programs find out what is in
+/// use.
 fn source(image: &Path) -> Result<String, Failure> {
     let parsed = Source::whole(image)?;
     let mut name = Vec::new();
@@ -212,7 +214,7 @@ fn source(image: &Path) -> Result<String, Failure> {
     Ok(if parsed.is_mirror { format!("{}{name}", Source::MIRROR) } else { name })
 }
 
-/// The permissions that new files of this process lack.
+/// Returns this process's umask: the permissions that its new files lack.
 fn umask() -> u32 {
     let now = rustix::process::umask(rustix::fs::Mode::empty());
     rustix::process::umask(now);

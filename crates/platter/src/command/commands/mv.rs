@@ -48,7 +48,8 @@ impl Arguments {
                 let Some((from, name)) = source.split() else {
                     return Err(Failure::new(source, "the root directory cannot be moved"));
                 };
-                // A directory named as the target is moved into, except by its own name in other case.
+                // If the target is a directory, the source is moved into it, except where the target is the source's
+                // own name in another case.
                 let (to, new_name) = match target.split() {
                     Some((to, new_name)) if !into || is_itself(source, target, &system) => (to, new_name),
                     _ => (target.clone(), name.clone()),

@@ -12,14 +12,14 @@ use std::path::PathBuf;
 
 /// Copy out what is still readable of a damaged volume
 ///
-/// ReFS and NTFS: looks through the whole device for metadata, and needs neither superblocks nor checkpoints nor tables.
-/// What was deleted and is not known to be overwritten goes to the directory `deleted`; without integrity that cannot be
-/// told for certain. What stands in metadata that fails its checksum (ReFS), or in records of which a part makes no sense
-/// (NTFS), goes to `damaged` and is reported: its name, size and content may be wrong. FAT and exFAT: follows the
-/// directories that can still be reached, then those found by their look, which go to `found`, then chains of clusters
-/// that nothing names, which go to `chains`; files of which parts belong to others too go to `overlapping`. Parts of
-/// files that cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. Nothing is
-/// written to the device.
+/// ReFS and NTFS: looks through the whole device for metadata, and needs neither superblocks nor checkpoints nor
+/// tables. What was deleted and is not known to be overwritten goes to the directory `deleted`; without integrity
+/// that cannot be told for certain. What stands in metadata that fails its checksum (ReFS), or in records of which a
+/// part makes no sense (NTFS), goes to `damaged` and is reported: its name, size and content may be wrong. FAT and
+/// exFAT: follows the directories that can still be reached, then those found by their look, which go to `found`,
+/// then chains of clusters that nothing names, which go to `chains`; files of which parts belong to others too go to
+/// `overlapping`. Parts of files that cannot be read are left as zeroes and reported. Named streams become files
+/// named FILE:STREAM. Nothing is written to the device.
 ///
 /// Exit codes: 0 all that was found was copied, 1 something could not be.
 #[derive(Args)]
@@ -38,13 +38,13 @@ pub struct Arguments {
     volume: ReadOptions,
 }
 
-/// What becomes of files that may be wrong.
+/// What `--damaged` does with files whose metadata is damaged.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Damaged {
-    /// They go to a directory of their own.
+    /// They are copied to the directory `damaged`.
     #[default]
     Mark,
-    /// They are told, and not written.
+    /// They are reported, and not copied.
     Skip,
 }
 

@@ -17,9 +17,9 @@ use std::thread;
 /// One report.json is printed as a table, or written in every form with --out. Two are compared case by case. With
 /// --published alone, the figures that others published are shown, with their sources.
 ///
-/// With --group-by any number of reports are put together, those in directories too: for each case the distribution of the
-/// machines of each group, and the machines that fall out of theirs. A machine is a device of a host; several reports of
-/// one count as their median. What is no report is passed over and counted.
+/// With --group-by any number of reports are put together, those in directories too: for each case the distribution
+/// of the machines of each group, and the machines that fall out of theirs. A machine is a device of a host; several
+/// reports of one count as their median. What is no report is passed over and counted.
 #[derive(Args)]
 pub struct Arguments {
     /// One saved report.json, or two to compare: before and after; any number, and directories of them, with --group-by
@@ -45,8 +45,8 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["out", "markdown", "group_by", "published", "details"])]
     fio_json: bool,
 
-    /// Append every report to a directory of Parquet files, for query engines and data frames; any number of reports, and
-    /// directories of them. The columns are in docs/machines.md
+    /// Append every report to a directory of Parquet files, for query engines and data frames; any number of reports,
+    /// and directories of them. The columns are in docs/machines.md
     #[cfg(feature = "parquet")]
     #[arg(
         long,
@@ -72,7 +72,7 @@ pub struct Arguments {
     published: bool,
 }
 
-/// Every file below, in order of names.
+/// Adds a file, or every `.json` file below a directory in order of names, to `all`.
 fn files(path: &Path, all: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if !path.is_dir() {
         all.push(path.to_owned());
@@ -82,7 +82,7 @@ fn files(path: &Path, all: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let mut below = Vec::new();
     for entry in entries {
         let entry = entry.about(path.display())?;
-        // A link to a directory could lead back here.
+        // `file_type` does not follow symbolic links: a link to a directory could lead back here.
         let kind = entry.file_type().about(path.display())?;
         if kind.is_dir() || entry.path().extension().is_some_and(|extension| extension == "json") {
             below.push(entry.path());
@@ -92,15 +92,15 @@ fn files(path: &Path, all: &mut Vec<PathBuf>) -> Result<(), Failure> {
     below.iter().try_for_each(|path| files(path, all))
 }
 
-/// More than the report of any comparison has; a larger file is none.
+/// The most bytes that are read of a file; no report of a comparison is as large.
 const LARGEST: u64 = 1 << 30;
 
-/// So many files are read at the same time, each by a thread.
+/// The number of files that are read at the same time, each by a thread.
 fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What of a file is needed, or why it is no report; an error only if it cannot be read.
+/// Returns the rates of a report, or the reason why the file is no report; fails only if the file cannot be read.
 fn rates(path: &Path) -> Result<Result<Rates, String>, Failure> {
     let mut text = Vec::new();
     let file = File::open(path).about(path.display())?;
@@ -111,7 +111,7 @@ fn rates(path: &Path) -> Result<Result<Rates, String>, Failure> {
     })
 }
 
-/// The same of several, at the same time and in their order.
+/// Reads the rates of several files at the same time; the results are in the order of `paths`.
 fn rates_of(paths: &[PathBuf]) -> Vec<Result<Result<Rates, String>, Failure>> {
     thread::scope(|scope| {
         let readers: Vec<_> = paths.iter().map(|path| scope.spawn(|| rates(path))).collect();
@@ -120,7 +120,7 @@ fn rates_of(paths: &[PathBuf]) -> Vec<Result<Result<Rates, String>, Failure>> {
 }
 
 impl Arguments {
-    /// Reports of many machines, together.
+    /// Groups the reports of many machines, and prints or writes the distributions.
     fn many(self) -> Outcome {
         let mut all = Vec::new();
         self.reports.iter().try_for_each(|path| files(path, &mut all))?;
@@ -162,7 +162,7 @@ impl Arguments {
         Ok(0)
     }
 
-    /// Appends reports to Parquet files.
+    /// Appends the reports to Parquet files in `directory`.
     #[cfg(feature = "parquet")]
     fn append(&self, directory: &Path) -> Outcome {
         let mut all = Vec::new();

@@ -56,7 +56,7 @@ fn remove(path: &VolumePath, directory: &Held, name: &Name, recursive: bool) -> 
     if path.names.len() > DEEPEST {
         return Err(Failure::new(path, "directories inside each other without end; run check"));
     }
-    // One with something in it that cannot be read stays as it is, until a check has put it right.
+    // A directory whose listing cannot be read to the end stays with all its entries, until a check has repaired it.
     let (entries, read) = held.entries();
     read.about(path)?;
     for entry in entries {

@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 /// The same as `compare` with one target and one workload, without reports on disk. With --json the whole document goes
 /// to standard output, for a script.
 ///
-/// `platter run diskspd -- OPTIONS FILE` takes DiskSpd's own options and prints results in its format: see docs/diskspd.md.
-/// What FILE holds stays as it is: the load runs on a new file in FILE's directory, or on the --target on the --device that
-/// is named.
+/// `platter run diskspd -- OPTIONS FILE` takes DiskSpd's own options and prints results in its format: see
+/// docs/diskspd.md. What FILE holds stays as it is: the load runs on a new file in FILE's directory, or on the
+/// --target on the --device that is named.
 #[derive(Args)]
 pub struct Arguments {
     #[arg(help = workloads_help("The load"))]
@@ -47,7 +47,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "json")]
     fio_json: bool,
 
-    /// Write what Iometer would: its results.csv, of an .icf file that is the load. What is there is not overwritten
+    /// Write Iometer's results.csv, for a load that is an .icf file. An existing FILE is not overwritten
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
 
@@ -95,7 +95,7 @@ impl Arguments {
         show(&marks.on(measure(&comparison)?), &marks, form)
     }
 
-    /// Runs a configuration of Iometer, and writes its results.csv beside what is printed.
+    /// Runs a configuration of Iometer, prints the results, and writes Iometer's results.csv to `results`.
     fn iometer(self, results: &Path) -> Outcome {
         let form = self.form();
         let marks = self.choices.marks()?;
@@ -109,7 +109,8 @@ impl Arguments {
         let target = self.target.unwrap_or_else(|| "raw".into());
         let comparison =
             self.choices.comparison(&[target], std::slice::from_ref(&self.workload), Path::new("."))?;
-        // Before anything is measured: what takes long is not lost to a name that cannot be.
+        // Created before anything is measured, so that a path that cannot be written does not lose a long
+        // measurement.
         let mut file = File::create_new(results).about(results.display())?;
         let mut runs = Runs::default();
         let measured =
@@ -120,13 +121,13 @@ impl Arguments {
             Ok(document)
         });
         if written.is_err() {
-            // An empty file says nothing; why there is none is told.
+            // An empty results file would mislead; the returned error is printed.
             let _ = std::fs::remove_file(results);
         }
         show(&marks.on(written?), &marks, form)
     }
 
-    /// Runs what a command line of DiskSpd says.
+    /// Runs the load that a DiskSpd command line describes.
     fn diskspd(self) -> Outcome {
         let form = self.form();
         let wrong = |reason: String| Failure::new("diskspd", reason).with_code(USAGE);
@@ -169,7 +170,7 @@ impl Arguments {
     }
 }
 
-/// In which form results are printed.
+/// The form in which results are printed.
 #[derive(Clone, Copy)]
 enum Form {
     Text,
@@ -177,7 +178,7 @@ enum Form {
     FioJson,
 }
 
-/// Prints what was measured.
+/// Prints the results, and returns the exit code.
 fn show(document: &Document, marks: &Marks, form: Form) -> Outcome {
     let appended = marks.append(document);
     let mut output = Output::new();
@@ -196,7 +197,7 @@ fn show(document: &Document, marks: &Marks, form: Form) -> Outcome {
     Ok(exit_code(document))
 }
 
-/// The directory that a file is in, as a target.
+/// Returns the target `dir:` of the directory that a file is in.
 fn beside(file: &str) -> OsString {
     let directory = Path::new(file).parent().filter(|parent| !parent.as_os_str().is_empty());
     let mut target = OsString::from("dir:");

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 
 /// Verify everything that has a checksum (ReFS)
 ///
-/// Reads all metadata, and the data of all files with integrity, in order of where they lie on the device. On a mirror
-/// every copy is read; what is damaged in one is repaired from another. Data of files without integrity has no checksum,
-/// so nothing can be said of it; on a mirror, its copies are compared, and those of free space too: what most of them hold
-/// is given to the others, and where there is no majority nothing is written and the file is named.
+/// Reads all metadata, and the data of all files with integrity, in order of where they lie on the device. On a
+/// mirror every copy is read; what is damaged in one is repaired from another. Data of files without integrity has no
+/// checksum, so nothing can be said of it; on a mirror, its copies are compared, and those of free space too: what
+/// most of them hold is given to the others, and where there is no majority nothing is written and the file is named.
 ///
 /// Exit codes are those of check: 0 nothing found, 1 all damage was repaired or removed, 4 damage is left, 8 the scrub
 /// could not be carried out, 16 wrong arguments.
@@ -48,25 +48,26 @@ pub struct Arguments {
     volume: WriteOptions,
 }
 
-/// The outcome, for scripts.
+/// The result of a scrub as JSON, for scripts.
 #[derive(Serialize)]
 struct Document<'a> {
     device: &'a str,
     format: String,
     found: u64,
     repaired: u64,
-    /// Bytes of file data that no copy has any more.
+    /// The bytes of file data that are readable in no copy.
     lost_bytes: u64,
-    /// The worst that is neither repaired nor removed: null, "notice", "inconsistent" or "data-loss".
+    /// The worst severity among the findings that are neither repaired nor removed: null, "notice", "inconsistent" or
+    /// "data-loss".
     remaining: Option<&'static str>,
     exit_code: u8,
-    /// Bytes verified in each copy.
+    /// Bytes of metadata (then of data) verified in each copy.
     metadata_bytes: u64,
     data_bytes: u64,
     /// Bytes compared between the copies of a mirror.
     compared_bytes: u64,
     copies: usize,
-    /// Where to go on; null if all was scrubbed.
+    /// The position to go on from with `--from`; null if all was scrubbed.
     next: Option<&'a str>,
     damaged: Vec<Range<'a>>,
     removed: &'a [String],
@@ -78,10 +79,10 @@ struct Range<'a> {
     code: &'a str,
     severity: &'static str,
     path: Option<&'a str>,
-    /// Bytes of the file; null for metadata.
+    /// The first byte of the damaged range in the file (and the first behind it in `end`); null for metadata.
     start: Option<u64>,
     end: Option<u64>,
-    /// Where it begins on the volume.
+    /// The position of the range's first byte on the volume.
     device_offset: u64,
     /// The damaged copies of a mirror, counted from 0.
     copies: &'a [usize],

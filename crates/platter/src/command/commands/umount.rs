@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Unmount what platter mount mounted
 ///
-/// Returns when all is written and the device is free: it may be pulled then. While programs use the mount it is refused,
-/// with their names.
+/// Returns when all is written and the device is free: it may be pulled then. While programs use the mount it is
+/// refused, with their names.
 #[derive(Args)]
 pub struct Arguments {
     /// Directory that a volume is mounted at
@@ -26,19 +26,19 @@ pub struct Arguments {
     lazy: bool,
 }
 
-/// How long it may take before it is said what is waited for.
+/// The time after which the command says which device it is waiting for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        // Where the process that served it has ended, not even its root can be looked at.
+        // The root of a mount whose serving process has ended cannot be accessed, so that `canonicalize` fails.
         let at =
             fs::canonicalize(&self.at).or_else(|_| std::path::absolute(&self.at)).about(shown(&self.at))?;
         let found = platter_mount::mount_point(&at).about(shown(&at))?;
         let Some(mount) = found else {
             return Err(Failure::new(shown(&at), "no volume is mounted here by platter"));
         };
-        // Syncing the root makes all of the volume durable. A failure is not a reason to stay mounted, but must be told.
+        // Syncing the root makes all of the volume durable. A failure does not stop the unmount, but is reported.
         let synced = fs::File::open(&at).and_then(|root| root.sync_all());
         match platter_mount::unmount(&at, self.lazy) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -69,8 +69,9 @@ fn wait(source: &OsStr) -> Result<(), Failure> {
     let start = Instant::now();
     let mut told = false;
     for path in Source::whole(source)?.paths {
-        // One that is mounted has another claim: at another directory too (mount(8), "--bind"), or again by now, for which
-        // the process that is waited for must have closed it.
+        // A device that is mounted is claimed by another mount, and is not waited for: one at another directory
+        // (mount(8), "--bind"), or a new one, whose process could claim the device only after the old process had
+        // closed it.
         while !is_mounted(source)? && is_claimed(&path) {
             if start.elapsed() > PATIENCE && !told {
                 told = true;

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 /// Take a repair back: give an image the bytes that it had before
 ///
-/// FILE is the undo file that `platter check --repair` made. It also takes back a repair that was cut off, and may be run
-/// again if it was cut off itself. An image that was written to after the repair is refused; with --force it gets its old
-/// bytes all the same, and what was written to them since is lost.
+/// FILE is the undo file that `platter check --repair` made. It also takes back a repair that was cut off, and may be
+/// run again if it was cut off itself. An image that was written to after the repair is refused; with --force it gets
+/// its old bytes all the same, and what was written to them since is lost.
 #[derive(Args)]
 pub struct Arguments {
     /// The undo file
@@ -27,7 +27,8 @@ pub struct Arguments {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let mut undo = UndoFile::open(&self.file)?;
-        // Opening the image for writing may note that in the record of a mirror, which is no write to the image.
+        // The stamp is read first: opening the image for writing may be noted in the record of a mirror, which is no
+        // write to the image.
         let stamp = stamp(&Source::whole(&self.image)?);
         let device = open_device(&self.image, Access::Write { force: self.force })?;
         let began = shown_time(undo.time());
@@ -62,7 +63,7 @@ impl Arguments {
     }
 }
 
-/// How people write when a repair began.
+/// Returns the time at which a repair began, in local time.
 fn shown_time(time: std::time::SystemTime) -> String {
     chrono::DateTime::<chrono::Local>::from(time).format("%Y-%m-%d %H:%M:%S").to_string()
 }

@@ -1,4 +1,4 @@
-//! What a file or directory has besides its content, and where its content is.
+//! The attributes of a file or directory besides its content, and the layout of its content.
 
 use crate::command::failure::Failure;
 use platter::Held;
@@ -11,41 +11,41 @@ pub struct Stream {
     pub content: StreamContent,
 }
 
-/// Where a stream's content is.
+/// Where the content of a named stream is.
 pub enum StreamContent {
-    /// Here.
+    /// In memory.
     Bytes(Vec<u8>),
-    /// On a volume.
+    /// In a stream of a volume.
     Held(Held),
 }
 
-/// What a file or directory has besides its content.
+/// The attributes of a file or directory besides its content.
 #[derive(Default)]
 pub struct Extras {
     pub streams: Vec<Stream>,
     pub extended: Vec<(String, Vec<u8>)>,
-    /// A reparse point that is no symbolic link and says nothing to Linux.
+    /// A reparse point that is no symbolic link and that a mount of Linux does not represent.
     pub reparse: Option<Reparse>,
-    /// A security descriptor that is not one that everything gets.
+    /// A security descriptor that differs from the one that new files get.
     pub security: Option<Vec<u8>>,
-    /// How many access lists and the like of the host there are.
+    /// The number of access lists, capabilities and similar attributes of the host, which a copy does not keep.
     pub rights: u64,
-    /// How many snapshots there are.
+    /// The number of snapshots, which a copy does not keep.
     pub snapshots: u64,
-    /// What could not be read of all this.
+    /// The errors of attributes that could not be read.
     pub failures: Vec<Failure>,
 }
 
-/// Where the content of a file is.
+/// Which parts of a file have content, and which are holes.
 pub struct Layout {
-    /// The parts that are there, in order.
+    /// The ranges in bytes that have content, in ascending order.
     pub data: Vec<Range<u64>>,
-    /// Whether the others take no room.
+    /// Whether any of the remaining ranges are holes, for which no space is allocated.
     pub has_holes: bool,
 }
 
 impl Layout {
-    /// Whether all of a file of so many bytes is there, in one part.
+    /// Whether the content of a file of `size` bytes is a single range from its beginning to its end.
     pub fn is_whole(&self, size: u64) -> bool {
         matches!(self.data.as_slice(), [all] if *all == (0..size))
     }

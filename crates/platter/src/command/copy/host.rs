@@ -1,13 +1,14 @@
-//! What the host keeps of a file besides its content, and in which extended attributes it keeps what only volumes have.
+//! The attributes that the host keeps of a file besides its content, and the extended attributes of the host in which
+//! attributes that only volumes have are kept.
 //!
 //! | on a volume | on the host |
 //! |---|---|
 //! | an extended attribute in `user.` or `trusted.` | the same |
 //! | the named stream NAME | `user.DosStream.NAME:$DATA`, with a zero byte behind the content |
-//! | flags other than a new file has | `user.DOSATTRIB`, in text such as `0x22` |
+//! | flags that differ from a new file's | `user.DOSATTRIB`, in text such as `0x22` |
 //!
-//! The names and forms are those of others: of Samba's `vfs_streams_xattr` (manual page, `streams_xattr:prefix` and
-//! `store_stream_type`), and of Wine and Samba.
+//! The names and forms are those of other programs: of Samba's `vfs_streams_xattr` (manual page,
+//! `streams_xattr:prefix` and `store_stream_type`), and of Wine and Samba.
 
 use super::extras::{Extras, Layout, Stream, StreamContent};
 use crate::command::failure::{Failure, shown};
@@ -26,7 +27,7 @@ const STREAM_PREFIX: &str = "user.DosStream.";
 const STREAM_SUFFIX: &str = ":$DATA";
 const FLAGS: &str = "user.DOSATTRIB";
 
-/// The last name of a host path, as a name for a volume.
+/// Returns the last component of a host path, as a name for a volume.
 pub fn host_name(path: &Path) -> Result<Name, Failure> {
     match path.file_name() {
         Some(name) => Ok(Name::from_bytes(name.as_bytes())),
@@ -34,7 +35,7 @@ pub fn host_name(path: &Path) -> Result<Name, Failure> {
     }
 }
 
-/// Where a name from a volume leads on the host: into `directory`, and nowhere else.
+/// Returns the host path for a name from a volume. Refuses names that would lead out of `directory`.
 pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf, Failure> {
     let bytes = name.to_bytes();
     if matches!(&bytes[..], b"" | b"." | b"..") || bytes.iter().any(|byte| matches!(byte, b'/' | 0)) {
@@ -44,10 +45,10 @@ pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf, Failure> {
     Ok(directory.join(OsStr::from_bytes(&bytes)))
 }
 
-/// The names of extended attributes; none where there can be none.
+/// Returns the names of a file's extended attributes; none if the host's file system has no extended attributes.
 fn names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     let found = llistxattr_query(path).and_then(|length| {
-        // A few may be added meanwhile.
+        // Room for attributes that are added between the two calls.
         let mut list = vec![0; length + 4096];
         let length = llistxattr(path, &mut list[..])?;
         list.truncate(length);
@@ -69,7 +70,7 @@ fn value(path: &Path, name: &[u8]) -> io::Result<Vec<u8>> {
     Ok(value)
 }
 
-/// The flags that were kept of a file.
+/// Returns the DOS flags kept in `user.DOSATTRIB`, if there are any.
 pub fn flags(path: &Path, is_link: bool) -> Option<DosFlags> {
     if is_link {
         return None;
@@ -80,12 +81,12 @@ pub fn flags(path: &Path, is_link: bool) -> Option<DosFlags> {
     Some(DosFlags(flags & DosFlags::SETTABLE.0))
 }
 
-/// Keeps flags of a file.
+/// Keeps DOS flags in `user.DOSATTRIB`.
 pub fn set_flags(path: &Path, flags: DosFlags) -> io::Result<()> {
     set(path, FLAGS, format!("{:#x}", flags.0).as_bytes())
 }
 
-/// What there is besides content, owner, times and flags.
+/// Reads the named streams and extended attributes of a host file, and counts the attributes that a copy cannot keep.
 pub fn extras(path: &Path) -> io::Result<Extras> {
     let mut extras = Extras::default();
     for name in names(path)? {
@@ -99,7 +100,7 @@ pub fn extras(path: &Path) -> io::Result<Extras> {
             _ if text == FLAGS || text == "security.selinux" => {}
             Some(stream) if !stream.is_empty() => {
                 let mut content = value(path, &name)?;
-                // Who wrote it otherwise loses nothing.
+                // Only a final zero byte is removed, so that a stream written without one loses nothing.
                 content.pop_if(|last| *last == 0);
                 let name = Name::from_bytes(stream.as_bytes());
                 extras.streams.push(Stream { name, content: StreamContent::Bytes(content) });
@@ -118,17 +119,17 @@ pub fn set(path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
     Ok(lsetxattr(path, name, value, XattrFlags::empty())?)
 }
 
-/// Keeps a named stream.
+/// Keeps a named stream as an extended attribute.
 pub fn set_stream(path: &Path, name: &Name, mut content: Vec<u8>) -> io::Result<()> {
     content.push(0);
     let name = [STREAM_PREFIX.as_bytes(), &name.to_bytes(), STREAM_SUFFIX.as_bytes()].concat();
     Ok(lsetxattr(path, &name[..], &content, XattrFlags::empty())?)
 }
 
-/// The most that an extended attribute of Linux holds.
+/// The largest value in bytes of an extended attribute of Linux.
 pub const LARGEST_VALUE: u64 = 64 << 10;
 
-/// Where there is content in a file; all of it, where that cannot be told.
+/// Returns which parts of a host file have content; the whole file, where the host cannot tell.
 pub fn layout(file: &File, size: u64) -> Layout {
     let mut layout = Layout { data: Vec::new(), has_holes: false };
     let mut at = 0;
@@ -152,7 +153,7 @@ pub fn layout(file: &File, size: u64) -> Layout {
     layout
 }
 
-/// What something new on the host is like if nothing is said: whose it is, and what nobody may.
+/// The attributes that new files of this process get on the host: owner, group and umask.
 #[derive(Clone, Copy, Debug)]
 pub struct Usual {
     pub uid: u32,
@@ -161,7 +162,7 @@ pub struct Usual {
 }
 
 impl Usual {
-    /// As this process makes files.
+    /// Reads the user, group and umask of this process.
     pub fn of_process() -> Usual {
         let umask = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| {
             let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
@@ -174,7 +175,7 @@ impl Usual {
         }
     }
 
-    /// The permissions of a new file or directory.
+    /// Returns the permissions of a new file or directory.
     pub fn mode(&self, is_directory: bool) -> u32 {
         (if is_directory { 0o777 } else { 0o666 }) & !self.umask
     }

@@ -1,8 +1,8 @@
-//! What a copy does not keep, because where it is made there is no place for it.
+//! The kinds of attributes that a copy does not keep because the target has no place for them.
 
 use std::fmt;
 
-/// What can be lost.
+/// A kind of attribute that can be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Named streams.
@@ -46,14 +46,14 @@ const ALL: [(Loss, &str, &str); 12] = [
     (Loss::Snapshots, "snapshot", "snapshots"),
 ];
 
-/// What was lost so far: of each kind how many, and where first.
+/// What a run lost so far: for each kind, the number of losses and the path of the first one.
 #[derive(Default)]
 pub struct Losses {
     found: [(u64, String); ALL.len()],
 }
 
 impl Losses {
-    /// Notes one.
+    /// Counts one loss, of the file at `at`.
     pub fn note(&mut self, loss: Loss, at: impl fmt::Display) {
         let (count, first) = &mut self.found[loss as usize];
         if *count == 0 {
@@ -62,7 +62,7 @@ impl Losses {
         *count += 1;
     }
 
-    /// Whether there is none.
+    /// Whether nothing was lost.
     pub fn is_empty(&self) -> bool {
         self.found.iter().all(|(count, _)| *count == 0)
     }

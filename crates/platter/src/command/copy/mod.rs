@@ -1,9 +1,9 @@
 //! Copying trees between the host and volumes, with everything that both sides can hold.
 //!
-//! A [`Source`] is read and a [`Target`] is made; each is either the host's or a volume's. Names cross the border as
-//! [`Name`]s, so that what the one side cannot hold is noticed and nothing from a volume can reach outside the
-//! directory it is copied to. What cannot be copied is named and the rest is copied; what is copied and not kept in full
-//! is counted ([`losses`]).
+//! A [`Source`] is read and a [`Target`] is made; each is on the host or on a volume. Names are passed between them
+//! as [`Name`]s, so that a name that the target cannot hold is noticed, and no name from a volume can lead out of the
+//! directory that is copied to. A file that cannot be copied is reported, and the copy goes on; attributes that the
+//! target cannot keep are counted ([`losses`]).
 
 mod extras;
 mod host;
@@ -32,13 +32,13 @@ use std::sync::Arc;
 pub use target::Target;
 use target::{Made, Writer};
 
-/// Bytes read and written at a time.
+/// The number of bytes read and written at a time.
 const PIECE: usize = 1 << 20;
-/// So many files, or bytes, are copied between two times that a volume is made durable.
+/// After so many files, or so many bytes, the volume that is copied to is made durable.
 const FILES: u64 = 1000;
 const BYTES: u64 = 256 << 20;
 
-/// How to copy.
+/// The options of a copy.
 #[derive(Clone, Copy, Default)]
 pub struct Options {
     /// Whether directories are copied.
@@ -54,9 +54,9 @@ pub struct Copy<'a> {
     options: Options,
     /// Host files that must not be copied: the images themselves, which change while being copied into.
     is_image: &'a dyn Fn(&Path) -> bool,
-    /// Shows how far it is.
+    /// The progress bar.
     bar: Bar,
-    /// Bytes to copy in all.
+    /// The number of bytes to copy in all.
     total: u64,
     done: u64,
     copied: Amount,
@@ -65,17 +65,18 @@ pub struct Copy<'a> {
     /// Where files were copied to on volumes, in lower case: two names that a volume takes for one must not
     /// overwrite each other unnoticed.
     made: HashSet<String>,
-    /// The first copy of each file that has several names. The source is held, for its number is its identity.
+    /// The first copy of each file that has several names. The source is held, so that its number is not given to
+    /// another file.
     links: HashMap<Identity, (Source, Made)>,
     losses: Losses,
     unsaved: Unsaved,
     failed: bool,
-    /// Nothing more is copied: somebody wants to have an end, or the volume takes nothing more.
+    /// Set to copy nothing more: the user interrupted, or the volume takes nothing more.
     stopped: bool,
     volume_failed: bool,
 }
 
-/// So much of files.
+/// A number of files, and their bytes.
 #[derive(Clone, Copy, Default)]
 pub struct Amount {
     files: u64,
@@ -95,7 +96,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// What is copied to a volume and may be lost with it.
+/// The files that were copied to a volume since it was last made durable.
 #[derive(Default)]
 struct Unsaved {
     amount: Amount,
@@ -104,37 +105,37 @@ struct Unsaved {
 
 /// How a run ended.
 pub struct Outcome {
-    /// Something could not be copied.
+    /// Whether something could not be copied.
     pub failed: bool,
-    /// Something was not kept.
+    /// Whether an attribute was not kept.
     pub lost: bool,
-    /// Somebody wanted to have an end, and it came before all was copied.
+    /// Whether the user interrupted before all was copied.
     pub interrupted: bool,
-    /// The volume took nothing more, so that not all was tried.
+    /// Whether the volume took nothing more, so that the remaining files were not tried.
     pub volume_failed: bool,
-    /// What was copied.
+    /// The files and bytes that were copied.
     pub copied: Amount,
-    /// What of it was made durable while more was copied: it stays whatever happens to the volume afterwards.
+    /// Of `copied`, the part that was made durable during the run: no later failure of the volume loses it.
     pub saved: Amount,
-    /// Names that are to be said once the volume is closed.
+    /// Names to print once the volume is closed, and so durable.
     names: Vec<String>,
 }
 
 impl Outcome {
-    /// Says what is there to stay now.
+    /// Prints the names of the files that became durable with the close.
     pub fn say_names(&self) {
         say(&self.names);
     }
 }
 
 fn say(names: &[String]) {
-    // A reader that went away misses nothing but names.
+    // If standard output is closed, only names are lost, so errors are ignored.
     let mut output = std::io::stdout().lock();
     let _ = names.iter().try_for_each(|name| writeln!(output, "{name}")).and_then(|()| output.flush());
 }
 
 impl<'a> Copy<'a> {
-    /// A run with nothing copied yet, of `total` bytes.
+    /// Starts a run that is to copy `total` bytes.
     pub fn new(options: Options, total: u64, is_image: &'a dyn Fn(&Path) -> bool) -> Copy<'a> {
         Copy {
             options,
@@ -155,8 +156,8 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Copies a file or a tree into a directory under a name, or without one what is in a directory. A failure that
-    /// concerns one file is printed, and the rest is copied all the same.
+    /// Copies a file or a tree into `target` under `name`; without a name, copies the content of the source
+    /// directory. A failure that concerns one file is printed, and the remaining files are still copied.
     pub fn run(&mut self, source: Source, target: &Target, name: Option<&Name>) {
         match name {
             Some(name) => self.entry(source, target, name, 0),
@@ -164,13 +165,13 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Prints what concerns one source.
+    /// Prints a failure that concerns one file, and notes it for the exit code.
     pub fn fail(&mut self, failure: &Failure) {
         self.bar.say(&format!("platter: {failure}"));
         self.failed = true;
     }
 
-    /// Ends the run, and says what was not kept.
+    /// Ends the run, and prints which attributes were not kept.
     pub fn finish(self) -> Outcome {
         if !self.losses.is_empty() {
             self.bar.say(&format!("platter: not kept: {}", self.losses));
@@ -204,13 +205,13 @@ impl<'a> Copy<'a> {
         if let Err(failure) = self.try_entry(source, target, name, depth) {
             self.fail(&failure);
             if target.takes_nothing_more() {
-                // Every further file would fail for the same reason.
+                // Every remaining file would fail for the same reason.
                 self.give_up();
             }
         }
     }
 
-    /// Ends the run because of the volume. Whether what was not made durable is there is not known any more.
+    /// Stops the run because the volume failed. Whether the files copied since the last sync are durable is unknown.
     fn give_up(&mut self) {
         self.stopped = true;
         self.volume_failed = true;
@@ -260,7 +261,8 @@ impl<'a> Copy<'a> {
         self.copied(target, name, self.done - before)
     }
 
-    /// Gives a copy what its source has besides content. Each part that cannot be read is told, and the rest is kept.
+    /// Gives a copy the attributes of its source besides content. A failure of one attribute is reported, and the
+    /// others are kept.
     fn extras(&mut self, source: &Source, made: &Made, what: What) {
         let failures = match source.extras(what) {
             Ok(extras) => made.add(extras, source, &mut self.losses),
@@ -269,7 +271,8 @@ impl<'a> Copy<'a> {
         failures.iter().for_each(|failure| self.fail(failure));
     }
 
-    /// What must not be copied to where it would go.
+    /// Fails if the source must not be copied to this target: an image in use, a file onto itself, or a directory
+    /// into itself.
     fn refuse(&mut self, source: &Source, target: &Target, name: &Name) -> Result<(), Failure> {
         if let Source::Host(path) = source
             && (self.is_image)(path)
@@ -309,7 +312,7 @@ impl<'a> Copy<'a> {
         if self.volume_failed {
             return Ok(());
         }
-        // At the end, because making entries changes a directory's time.
+        // Times are set last, because making entries changes a directory's time.
         made.finish(facts, source, &self.usual, &mut self.losses)
     }
 
@@ -329,14 +332,15 @@ impl<'a> Copy<'a> {
             None => self.content(source, &reader, &writer, &layout, facts.size),
         };
         if let Err(failure) = copied {
-            // Half a file that looks like a whole one would be worse than none.
+            // The incomplete file is removed: it would look like a whole one.
             target.remove(name);
             return Err(failure);
         }
         Ok(writer.finish())
     }
 
-    /// Has the copy share the source's clusters, if that is asked for and both are on one volume.
+    /// Makes the copy share the source's clusters, if `--clone` was given and both are on the same volume; `None` if
+    /// not.
     fn shared(&mut self, source: &Source, writer: &Writer, size: u64) -> Option<Result<(), Failure>> {
         let (Source::Volume(_, from), Writer::Volume(path, to)) = (source, writer) else { return None };
         if !self.options.clone || !from.same_volume(to) {
@@ -349,7 +353,7 @@ impl<'a> Copy<'a> {
         })
     }
 
-    /// Copies the parts of a file that are there, and leaves the others out.
+    /// Copies the parts of a file that have content, and skips the holes.
     fn content(
         &mut self,
         source: &Source,
@@ -370,7 +374,7 @@ impl<'a> Copy<'a> {
                 let read =
                     reader.read(at, &mut self.buffer[..most]).map_err(|why| Failure::new(source, why))?;
                 if read == 0 {
-                    // It was cut off meanwhile.
+                    // The source was truncated meanwhile.
                     return Ok(());
                 }
                 writer.write(at, &self.buffer[..read])?;
@@ -378,7 +382,7 @@ impl<'a> Copy<'a> {
                 self.moved(read as u64);
             }
         }
-        // Some files of the host are longer than they say, or become so.
+        // Some host files are longer than their size says (as in /proc), or grow meanwhile.
         while at >= size {
             let read = reader.read(at, &mut self.buffer).map_err(|why| Failure::new(source, why))?;
             if read == 0 {
@@ -403,8 +407,8 @@ impl<'a> Copy<'a> {
         self.bar.progress("copying", self.done, self.total.max(self.done));
     }
 
-    /// Notes a file that is copied, and makes volumes durable every so often: what is copied then stays, whatever
-    /// happens to this process.
+    /// Counts a copied file, and makes the target volume durable every so often, so that the files copied until then
+    /// survive a failure of this process.
     fn copied(&mut self, target: &Target, name: &Name, bytes: u64) -> Result<(), Failure> {
         self.copied.add(bytes);
         let Target::Volume(path, held) = target else {
@@ -422,7 +426,7 @@ impl<'a> Copy<'a> {
         }
         let system: &Arc<dyn FileSystem> = &held.system;
         if let Err(failure) = system.sync_all().about(path) {
-            // Nothing that is copied from here on would stay.
+            // No file copied after a failed sync would be durable.
             self.give_up();
             return Err(failure);
         }

@@ -1,4 +1,4 @@
-//! What is copied: a file or directory of the host or of a volume, and everything about it.
+//! The source of a copy: a file or directory of the host or of a volume, with its attributes.
 
 use super::extras::{Extras, Layout, Stream, StreamContent};
 use super::host::{self, host_name};
@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
-/// What is copied.
+/// The source of a copy.
 pub enum Source {
     /// A file or directory of the host.
     Host(PathBuf),
@@ -21,7 +21,7 @@ pub enum Source {
     Volume(VolumePath, Held),
 }
 
-/// What kind of thing is copied.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A file.
@@ -34,16 +34,16 @@ pub enum What {
     Special(Special),
 }
 
-/// By what several names of one file are known.
+/// Identifies a file that has several names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// Device and number of a file of the host.
+    /// Device and inode number of a host file.
     Host(u64, u64),
-    /// Volume and number of a file that is held.
+    /// The open volume and the node number of a file on a volume. The node is held.
     Volume(usize, u64),
 }
 
-/// What is known of a file.
+/// The metadata of a source.
 pub struct Facts {
     pub what: What,
     pub size: u64,
@@ -51,12 +51,13 @@ pub struct Facts {
     pub change: Change,
     /// Owner, permissions and device number, as far as there are any.
     pub owner: LinuxAttributes,
-    /// Given if the file has further names.
+    /// The file's identity; `Some` only if it has further names.
     pub identity: Option<Identity>,
 }
 
 impl Source {
-    /// Bytes in files, for the progress bar. What cannot be looked at counts nothing here and fails later.
+    /// Returns the number of bytes in files, for the progress bar. A file whose metadata cannot be read counts
+    /// nothing; copying it fails later.
     pub fn total(&self, recursive: bool) -> u64 {
         self.total_within(recursive, 0)
     }
@@ -76,7 +77,8 @@ impl Source {
         }
     }
 
-    /// Facts of a file. A symbolic link that an argument names is followed (depth 0), one inside a tree is not.
+    /// Returns the metadata of a source. A symbolic link is followed at depth 0, where an argument names it, but not
+    /// inside a tree.
     pub fn facts(&self, depth: usize) -> Result<Facts, Failure> {
         match self {
             Source::Host(path) => {
@@ -134,7 +136,7 @@ impl Source {
         }
     }
 
-    /// What there is besides content, owner, times and flags.
+    /// Reads the attributes besides content, owner, times and flags.
     pub fn extras(&self, what: What) -> Result<Extras, Failure> {
         match self {
             Source::Host(path) => host::extras(path).about(self),
@@ -172,7 +174,7 @@ impl Source {
         extras
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     pub fn target(&self) -> Result<Vec<u8>, Failure> {
         match self {
             Source::Host(path) => Ok(fs::read_link(path).about(self)?.into_os_string().as_bytes().to_vec()),
@@ -180,7 +182,8 @@ impl Source {
         }
     }
 
-    /// Gives every entry of a directory to `each`, or why there is none: what cannot be used does not hide the rest.
+    /// Calls `each` for every entry of a directory, with an error for an entry that cannot be used; the remaining
+    /// entries still follow.
     pub fn children(&self, mut each: impl FnMut(Result<(Name, Source), Failure>)) {
         match self {
             Source::Host(path) => {
@@ -211,7 +214,7 @@ impl Source {
         }
     }
 
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     pub fn reader(&self) -> Result<Reader<'_>, Failure> {
         match self {
             Source::Host(path) => Ok(Reader::Host(File::open(path).about(self)?)),
@@ -229,14 +232,15 @@ impl fmt::Display for Source {
     }
 }
 
-/// A file that is read.
+/// A file that is open for reading.
 pub enum Reader<'s> {
     Host(File),
     Volume(&'s Held),
 }
 
 impl Reader<'_> {
-    /// Fills the buffer as far as there is anything; says why not.
+    /// Fills the buffer from `offset` as far as the file goes, and returns the number of bytes read; an error is a
+    /// message.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, String> {
         match self {
             Reader::Host(file) => loop {
@@ -251,7 +255,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Where there is content in a file of this size.
+    /// Returns which parts of a file of this size have content.
     pub fn layout(&self, size: u64) -> Result<Layout, String> {
         match self {
             Reader::Host(file) => Ok(host::layout(file, size)),
@@ -260,7 +264,8 @@ impl Reader<'_> {
     }
 }
 
-/// Where there is content in a file of a volume. What reads as zeroes without having been written is as good as a hole.
+/// Returns which parts of a file on a volume have content. Ranges that are allocated but never written read as
+/// zeroes, and count as holes do.
 pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
     let mut layout = Layout { data: Vec::new(), has_holes: false };
     let Some(extents) = or_none(held.system.extents(held.node))? else {
@@ -282,7 +287,7 @@ pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
     Ok(layout)
 }
 
-/// What a format does not have is not there.
+/// Returns `None` for an attribute that the format does not have.
 fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
     match found {
         Err(Error::Unsupported { .. }) => Ok(None),
@@ -290,7 +295,8 @@ fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
     }
 }
 
-/// What could be read, if a format has it. What could not is told, and does not hide the rest.
+/// Returns an attribute if the format has it. A read error goes to `failures`, so that the remaining attributes are
+/// still read.
 fn or_told<T>(
     found: platter_vfs::Result<T>,
     at: impl fmt::Display,
@@ -302,7 +308,7 @@ fn or_told<T>(
     })
 }
 
-/// The permissions in a mode.
+/// Returns the permission bits of a mode.
 pub fn permissions(mode: u32) -> u32 {
     mode & mode::PERMISSIONS
 }

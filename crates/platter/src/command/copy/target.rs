@@ -1,4 +1,4 @@
-//! Where copies are made: a directory of the host or of a volume, and what is made in it.
+//! The target of a copy: a directory of the host or of a volume, and the files made in it.
 
 use super::extras::{Extras, Stream, StreamContent};
 use super::host::{self, Usual, host_path};
@@ -28,17 +28,17 @@ pub enum Target {
     Volume(VolumePath, Held),
 }
 
-/// What was made in it.
+/// A file or directory that was made in a [`Target`].
 pub enum Made {
     Host(PathBuf),
     Volume(VolumePath, Held),
 }
 
-/// Bytes that are copied at a time.
+/// The number of bytes copied at a time.
 const PIECE: u64 = 1 << 20;
 
 impl Target {
-    /// Where something of this name is made, for messages.
+    /// Returns the path of the entry `name` in this directory, for messages.
     pub fn path(&self, name: &Name) -> String {
         match self {
             Target::Host(directory) => {
@@ -48,7 +48,7 @@ impl Target {
         }
     }
 
-    /// Whether the copy would be the source itself.
+    /// Whether the copy of `source` under `name` would be the source itself.
     pub fn is_source(&self, source: &Source, name: &Name) -> bool {
         match (source, self) {
             (Source::Host(path), Target::Host(directory)) => {
@@ -63,12 +63,13 @@ impl Target {
         }
     }
 
-    /// The directory of this name, made if it is missing. `follows`: a link to one is as good.
+    /// Returns the directory of this name, made if it is missing. With `follows`, a symbolic link to a directory is
+    /// accepted too.
     pub fn directory(&self, name: &Name, follows: bool) -> Result<(Target, Made), Failure> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
-                // A link that a volume has brought must not lead what comes after it elsewhere.
+                // A symbolic link that came from a volume must not lead the copies that follow out of the target.
                 let is_one = |path: &PathBuf| match follows {
                     true => path.is_dir(),
                     false => path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()),
@@ -96,7 +97,8 @@ impl Target {
         }
     }
 
-    /// The file of this name, empty, for `size` bytes. One that is there keeps its streams and attributes.
+    /// Returns the file of this name, made if missing and emptied, for `size` bytes. An existing file keeps its
+    /// streams and attributes.
     pub fn file(&self, name: &Name, size: u64, follows: bool) -> Result<Writer, Failure> {
         match self {
             Target::Host(directory) => {
@@ -131,7 +133,7 @@ impl Target {
         }
     }
 
-    /// Makes a symbolic link, in place of a file or link of that name. `None` where there are none.
+    /// Makes a symbolic link, in place of a file or link of that name. `None` if the target has no symbolic links.
     pub fn link(&self, source: &Source, name: &Name) -> Result<Option<Made>, Failure> {
         match self {
             Target::Host(directory) => {
@@ -147,7 +149,8 @@ impl Target {
                 if !system.capabilities().symbolic_links {
                     return Ok(None);
                 }
-                // Between volumes a link stays what Windows takes it for; a junction is one only on a directory.
+                // Between volumes the reparse point itself is copied, so that Windows sees the same kind of link; a
+                // junction is one only on a directory.
                 let point = match source {
                     Source::Volume(_, from) => match from.system.reparse_point(from.node) {
                         Ok(point) => point.filter(|point| reparse::is_link(point.tag)),
@@ -177,7 +180,7 @@ impl Target {
         }
     }
 
-    /// Makes a FIFO, socket or device. `None` where there are none, or who asks may not.
+    /// Makes a FIFO, socket or device. `None` if the target has none, or this user may not make it.
     pub fn special(&self, facts: &Facts, name: &Name) -> Result<Option<Made>, Failure> {
         let What::Special(special) = facts.what else { return Ok(None) };
         match self {
@@ -210,7 +213,7 @@ impl Target {
         }
     }
 
-    /// Gives what was made from another name of the same file this name too. `None` where that cannot be.
+    /// Gives `made`, the first copy of a file with several names, this further name. `None` if the target cannot.
     pub fn hard_link(&self, made: &Made, name: &Name) -> Result<Option<()>, Failure> {
         match (self, made) {
             (Target::Host(directory), Made::Host(first)) => {
@@ -246,7 +249,7 @@ impl Target {
         }
     }
 
-    /// Takes a name away, if anything but a directory has it.
+    /// Removes the entry of this name, unless it is a directory.
     fn clear(&self, name: &Name) -> Result<(), Failure> {
         match self {
             Target::Host(directory) => {
@@ -263,19 +266,19 @@ impl Target {
         }
     }
 
-    /// Whether it is on a volume that cannot be changed, or no longer.
+    /// Whether this directory is on a volume that cannot be changed, or no longer.
     pub fn takes_nothing_more(&self) -> bool {
         match self {
             Target::Host(_) => false,
-            // Where not even this can be told, the next file may tell.
+            // Where the volume's info cannot be read, the next file is tried.
             Target::Volume(_, held) => {
                 held.system.info().is_ok_and(|info| info.details.iter().any(|(name, _)| *name == "read-only"))
             }
         }
     }
 
-    /// Removes a file that could not be written in full. Why that failed is told already; if this fails too, `check`
-    /// has the last word.
+    /// Removes a file that could not be written in full. Errors are ignored: the failed write was reported already,
+    /// and a file that stays is left to `check`.
     pub fn remove(&self, name: &Name) {
         match self {
             Target::Host(directory) => {
@@ -288,8 +291,8 @@ impl Target {
     }
 }
 
-/// Takes a file's content, and the reparse point that would stand for it. Streams and attributes stay, as they do where cp(1)
-/// writes over a file: nobody named them.
+/// Empties a file: removes its content, and a reparse point, which would replace the content. Streams and attributes
+/// stay, as they do where cp(1) overwrites a file.
 fn empty(held: &Held) -> platter_vfs::Result<()> {
     let (system, node) = (&held.system, held.node);
     system.set_attributes(node, &Change { size: Some(0), ..Change::default() })?;
@@ -300,22 +303,23 @@ fn empty(held: &Held) -> platter_vfs::Result<()> {
     }
 }
 
-/// A file that is written.
+/// A file that is open for writing.
 pub enum Writer {
     Host(PathBuf, File),
     Volume(VolumePath, Held),
 }
 
 impl Writer {
-    /// Provides for content that is written in several steps: space in one piece, and what will not fit is known before
-    /// it is moved. What is written in one step finds its place by itself, if need be in the file's record.
+    /// Allocates space for content that is written in several steps, so that it lies in one piece, and a file that
+    /// does not fit fails before it is copied. Content that is written in one step is placed by that write, if
+    /// possible in the file's record.
     pub fn provide(&self, size: u64) -> Result<(), Failure> {
         let Writer::Volume(path, held) = self else { return Ok(()) };
         if !held.system.capabilities().preallocate || size <= PIECE {
             return Ok(());
         }
         match held.system.allocate(held.node, 0..size, true) {
-            // Files with integrity have nothing allocated ahead.
+            // Files with integrity cannot be allocated ahead.
             Err(Error::Unsupported { .. }) => Ok(()),
             allocated => allocated.about(path),
         }
@@ -328,8 +332,8 @@ impl Writer {
         }
     }
 
-    /// Gives the file its size, which may be behind the last that was written, and the holes it is to have: what is not
-    /// in `data`. Whether it has them is the answer.
+    /// Gives the file its size, which may be beyond the last byte written, and makes holes of all ranges that are not
+    /// in `data`. Returns whether the file has these holes.
     pub fn shape(&self, data: &[Range<u64>], size: u64) -> Result<bool, Failure> {
         match self {
             Writer::Host(path, file) => {
@@ -347,7 +351,7 @@ impl Writer {
                     return Ok(false);
                 }
                 for hole in holes(data, size) {
-                    // Most are there by what was skipped.
+                    // Most holes exist already, because their ranges were not written.
                     let there = held_layout(held, hole.end).about(path)?;
                     if there.data.iter().any(|range| range.start < hole.end && range.end > hole.start) {
                         held.system.punch(held.node, hole).about(path)?;
@@ -358,7 +362,7 @@ impl Writer {
         }
     }
 
-    /// What was made, to be given everything else.
+    /// Ends writing, and returns the file, which gets its attributes next.
     pub fn finish(self) -> Made {
         match self {
             Writer::Host(path, _) => Made::Host(path),
@@ -367,8 +371,8 @@ impl Writer {
     }
 }
 
-/// The parts of a file that are not in `data`. None if there are very many parts: the caller asks the volume about each of
-/// these, which would take too long.
+/// Returns the ranges of a file that are not in `data`. Returns none if `data` has very many ranges: the caller asks
+/// the volume about each hole, which would take too long.
 fn holes(data: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
     const MOST: usize = 1000;
     if data.len() > MOST {
@@ -380,8 +384,8 @@ fn holes(data: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
 }
 
 impl Made {
-    /// Gives it everything besides content, owner, times and flags. Returns what of that could not be read or written:
-    /// the rest is there all the same.
+    /// Gives the copy its attributes besides content, owner, times and flags. Returns the errors of the attributes
+    /// that could not be read or written; the other attributes are kept.
     pub fn add(&self, extras: Extras, from: &Source, losses: &mut Losses) -> Vec<Failure> {
         let Extras { streams, extended, reparse, security, rights, snapshots, mut failures } = extras;
         let mut given = |kept: Result<bool, Failure>, loss, at: String| match kept {
@@ -429,7 +433,7 @@ impl Made {
         failures
     }
 
-    /// Gives it a stream, or none of it. Whether there is a place for it is the answer.
+    /// Gives the copy a named stream, whole or not at all. Returns whether the target has a place for it.
     fn add_stream(&self, stream: &Stream, at: &str) -> Result<bool, Failure> {
         let name = &stream.name;
         match self {
@@ -440,7 +444,7 @@ impl Made {
             Made::Volume(_, held) if held.system.capabilities().streams => {
                 let kept = is_kept(copy_stream(held, name, &stream.content)).about(at);
                 if kept.is_err() {
-                    // Half a stream that looks like a whole one would be worse than none.
+                    // The incomplete stream is removed: it would look like a whole one.
                     let _ = held.system.remove_stream(held.node, name);
                 }
                 kept
@@ -449,7 +453,7 @@ impl Made {
         }
     }
 
-    /// Gives it owner, permissions, flags and times, which come last.
+    /// Sets owner, permissions, flags and, last of all, times.
     pub fn finish(
         &self,
         facts: &Facts,
@@ -470,7 +474,7 @@ impl Made {
             Made::Volume(path, held) => {
                 let owner = match from {
                     Source::Host(_) => unusual(facts, usual),
-                    // What a volume says is kept as it is.
+                    // An owner that another volume records is kept as it is.
                     Source::Volume(..) => facts.owner,
                 };
                 let mut change = facts.change.clone();
@@ -491,7 +495,7 @@ impl Made {
         }
     }
 
-    /// Whether the host took owner and permissions.
+    /// Sets owner and permissions on the host, and returns whether the host accepted the owner.
     fn own_on_host(&self, path: &PathBuf, facts: &Facts) -> io::Result<bool> {
         let LinuxAttributes { uid, gid, mode, .. } = facts.owner;
         let now = fs::symlink_metadata(path)?;
@@ -505,7 +509,8 @@ impl Made {
         }
         let read_only = facts.change.flags.is_some_and(|flags| flags.contains(DosFlags::READ_ONLY));
         let wanted = match mode {
-            // Who may not give a file away must not leave it with somebody else's privileges either.
+            // Where the owner cannot be set, the set-user-id and set-group-id bits are dropped: they would give
+            // another user's privileges.
             Some(mode) if !kept => permissions(mode) & 0o777,
             Some(mode) => permissions(mode),
             None if read_only && facts.what == What::File => now.mode() & 0o7555,
@@ -517,7 +522,8 @@ impl Made {
         Ok(kept)
     }
 
-    /// Whether the host took the flags. Those that say no more than a mode does are as good as kept.
+    /// Keeps the flags on the host. Returns false only if the host refused flags that permissions do not express
+    /// (hidden, system).
     fn flag_on_host(&self, path: &Path, facts: &Facts) -> io::Result<bool> {
         let Some(flags) = facts.change.flags.filter(|flags| *flags != default_flags(facts.what)) else {
             return Ok(true);
@@ -539,7 +545,7 @@ impl fmt::Display for Made {
     }
 }
 
-/// The flags that something new has.
+/// Returns the flags of a new file or directory.
 fn default_flags(what: What) -> DosFlags {
     match what {
         What::Directory => DosFlags::default(),
@@ -547,7 +553,7 @@ fn default_flags(what: What) -> DosFlags {
     }
 }
 
-/// What of owner and permissions is not as everything has it that this user makes.
+/// Returns the owner and permissions, without those that this user's new files have anyway.
 fn unusual(facts: &Facts, usual: &Usual) -> LinuxAttributes {
     let LinuxAttributes { uid, gid, mode, device } = facts.owner;
     let is_usual = |mode: &u32| permissions(*mode) == usual.mode(mode & mode::TYPE == mode::DIRECTORY);
@@ -563,7 +569,8 @@ fn unusual(facts: &Facts, usual: &Usual) -> LinuxAttributes {
     }
 }
 
-/// Whether a flag says all there is of owner and permissions, and if so whether it is set: that nobody may write.
+/// Whether owner and permissions can be expressed by the read-only flag: `Some` with the flag's value if so,
+/// otherwise `None`.
 fn as_flag(what: What, owner: &LinuxAttributes, usual: &Usual) -> Option<bool> {
     match owner {
         LinuxAttributes { uid: None, gid: None, mode: None, .. } => Some(false),
@@ -579,7 +586,7 @@ fn as_flag(what: What, owner: &LinuxAttributes, usual: &Usual) -> Option<bool> {
     }
 }
 
-/// The content of a stream, if the host can hold it.
+/// Returns the content of a stream, or `None` if it is too large for an extended attribute of the host.
 fn bytes_of(content: &StreamContent, at: &str) -> Result<Option<Vec<u8>>, Failure> {
     match content {
         StreamContent::Bytes(bytes) => Ok(Some(bytes.clone())),
@@ -617,7 +624,7 @@ fn copy_stream(held: &Held, name: &Name, content: &StreamContent) -> platter_vfs
     }
 }
 
-/// Whether a volume took something, or has no place for such a thing.
+/// Whether a volume accepted an attribute; `Ok(false)` if it has no place for it, an error if it failed otherwise.
 fn is_kept(done: platter_vfs::Result<()>) -> platter_vfs::Result<bool> {
     match done {
         Ok(()) => Ok(true),
@@ -633,7 +640,7 @@ fn is_kept(done: platter_vfs::Result<()>) -> platter_vfs::Result<bool> {
     }
 }
 
-/// The same of the host.
+/// As [`is_kept`], for the host.
 fn is_kept_by_host(done: io::Result<()>) -> io::Result<bool> {
     use rustix::io::Errno;
     let Err(error) = done else { return Ok(true) };

@@ -1,10 +1,10 @@
-//! Times of the host and of volumes.
+//! Setting file times on the host.
 
 use platter_vfs::{Change, Timestamp};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 use std::path::Path;
 
-/// Gives what is at a path, and not what it may lead to, its times.
+/// Sets the times of the file at a path; of a symbolic link the link's own.
 pub fn set_times(path: &Path, change: &Change) -> std::io::Result<()> {
     let spec = |time: Option<Timestamp>| match time {
         Some(time) => Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() },

@@ -1,7 +1,7 @@
 //! The process that serves a mount in the background.
 //!
-//! It is this program started again. Until it has mounted it has the standard error of the one that the user called, which
-//! waits for it and ends as it does.
+//! The process is this program, started again. Until the volume is mounted it shares the standard error of the
+//! process that the user called, which waits for it and ends with its exit code.
 
 use crate::command::failure::{About, Failure, Outcome, tell_to};
 use crate::command::mounting::log::Logger;
@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// What the serving process says when the mount is there.
+/// The line that the serving process prints when the volume is mounted.
 const READY: &[u8] = b"mounted\n";
 
-/// Starts the serving process and returns when the mount is there, or why it is not.
+/// Starts the serving process and returns when the volume is mounted, or when the process has failed.
 pub fn start(arguments: Vec<OsString>) -> Outcome {
     let program = std::env::current_exe().about("platter")?;
     let mut command = Command::new(program);
@@ -33,7 +33,7 @@ pub fn start(arguments: Vec<OsString>) -> Outcome {
     if said == READY {
         return Ok(0);
     }
-    // It has said why on standard error.
+    // The serving process has printed the reason on standard error.
     let status = child.wait().about("platter")?;
     match status.code() {
         Some(code) if code != 0 => Err(Failure::silent().with_code(code as u8)),
@@ -41,20 +41,20 @@ pub fn start(arguments: Vec<OsString>) -> Outcome {
     }
 }
 
-/// Leaves the terminal and the directory of the one that started this process.
+/// Detaches this process from the terminal of the process that started it.
 pub fn detach() {
-    // Fails only for a process that leads a group, which has no terminal to leave then.
+    // Fails only for a process group leader, which has no terminal to leave.
     let _ = rustix::process::setsid();
 }
 
-/// Says that the mount is there. From now on nothing is said but to the log, which is the system's unless a file was
-/// named.
+/// Reports that the volume is mounted. From now on messages go only to the log: the system's log, or the file that
+/// was named.
 pub fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
     std::env::set_current_dir("/").about("/")?;
     if to_system {
         log.use_system();
     }
-    // What the copies of a mirror go through, for one.
+    // Messages about the copies of a mirror, for example.
     let lines = log.clone();
     tell_to(move |line| lines.line(line.trim_start_matches("platter: ")));
     let nothing = File::options().read(true).write(true).open("/dev/null").about("/dev/null")?;
@@ -66,10 +66,11 @@ pub fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
     dup2_stderr(&nothing).map_err(failed)
 }
 
-/// A signal unmounts. While programs use the mount, it is taken away from new ones and ends when the last has closed its
-/// files; who waits for that is told of them, and a second signal ends the process when all is written.
+/// Makes a signal unmount the volume. While programs use the mount, it is hidden from new programs and ends when the
+/// last has closed its files; the log names the programs that are waited for, and a second signal ends the process
+/// once everything is written.
 pub fn end_on_signals(at: PathBuf, served: Arc<Served>, log: Logger) {
-    // Where signals cannot be had, they do what they do everywhere.
+    // Where handlers cannot be installed, the signals keep their default action.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {
         let mut asked = false;

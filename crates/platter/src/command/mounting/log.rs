@@ -1,4 +1,4 @@
-//! Where a process in the background says what happens.
+//! The log of a background process.
 
 use crate::command::failure::{About, Failure, shown};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A log, which all who have it write to.
+/// A log. Clones write to the same log.
 #[derive(Clone)]
 pub struct Logger(Arc<Mutex<Sink>>);
 
@@ -21,24 +21,24 @@ enum Sink {
 const PRIORITY: u32 = 3 * 8 + 6;
 
 impl Logger {
-    /// Lines on standard error, for a process in the foreground.
+    /// A log on standard error, for a process in the foreground.
     pub fn standard_error() -> Logger {
         Logger(Arc::new(Mutex::new(Sink::StandardError)))
     }
 
-    /// Lines at the end of a file, each with its time.
+    /// A log that appends lines to a file, each with its time.
     pub fn file(path: &Path) -> Result<Logger, Failure> {
         let file = File::options().append(true).create(true).open(path).about(shown(path))?;
         Ok(Logger(Arc::new(Mutex::new(Sink::File(file)))))
     }
 
-    /// From now on lines go to the system's log, if it has one.
+    /// Makes lines go to the system's log from now on, if there is one.
     pub fn use_system(&self) {
         let socket = UnixDatagram::unbound().ok().filter(|socket| socket.connect("/dev/log").is_ok());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Sink::System(socket);
     }
 
-    /// Writes a line. Nothing can be done where that fails.
+    /// Writes a line. Errors are ignored.
     pub fn line(&self, line: &str) {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Sink::StandardError => {

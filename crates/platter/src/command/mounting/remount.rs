@@ -1,8 +1,8 @@
-//! `mount -o remount`: what the kernel can change of a mount that is there.
+//! `mount -o remount`: the options that the kernel can change of an existing mount.
 //!
-//! Source: mount(8), "remount": the helper is called with the options of `/etc/fstab` or of the mount as it is, and those that were
-//! given behind them. The kernel changes whether anything may be written and what is its own, and leaves out the rest
-//! (`fuse_reconfigure` of Linux).
+//! Source: mount(8), "remount": the helper is called with the options of `/etc/fstab` or of the existing mount,
+//! followed by those that the user gave. The kernel changes `ro` and `rw` and the options that it implements itself,
+//! and ignores the others (`fuse_reconfigure` of Linux).
 
 use crate::command::failure::{About, Failure, Outcome, shown};
 use platter_mount::Options;
@@ -10,20 +10,20 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Options that `/proc/mounts` has of any FUSE mount, from where mount(8) takes them.
+/// Options that `/proc/mounts` shows of any FUSE mount; mount(8) copies them from there.
 const SHOWN: [&str; 4] = ["user_id", "group_id", "max_read", "blksize"];
 
-/// Whether one of the lists of options asks for it.
+/// Whether one of the option lists contains `remount`.
 pub fn is_asked(lists: &[String]) -> bool {
     lists.iter().any(|list| list.split(',').any(|option| option == "remount"))
 }
 
-/// Whether an option is only there with it.
+/// Whether an option is `remount`, or one that mount(8) adds when it remounts.
 pub fn is_own(name: &str) -> bool {
     name == "remount" || SHOWN.contains(&name)
 }
 
-/// Changes the mount at a directory.
+/// Changes the options of the mount at a directory.
 pub fn remount(at: &Path, options: &Options) -> Outcome {
     let at = fs::canonicalize(at).about(shown(at))?;
     if platter_mount::mount_point(&at).about(shown(&at))?.is_none() {
@@ -39,13 +39,14 @@ pub fn remount(at: &Path, options: &Options) -> Outcome {
         _ => Failure::from_io(shown(&at), &error),
     })?;
     if options.read_only {
-        // What was written until now is on the device when this returns. Of the root it is all of the volume.
+        // Before a read-only remount returns, all changes are made durable. Syncing the root directory syncs the
+        // whole volume.
         File::open(&at).and_then(|root| root.sync_all()).about(shown(&at))?;
     }
     Ok(0)
 }
 
-/// Whether what serves the mount opened the volume for reading.
+/// Whether the process that serves the mount opened the volume for reading only.
 fn reads_only(at: &Path) -> bool {
     let mut value = [0; 2];
     rustix::fs::getxattr(at, "system.platter_access", &mut value) == Ok(2) && value == *b"ro"

@@ -1,12 +1,13 @@
-//! Which programs use a mount.
+//! Finding the programs that use a mount.
 
 use std::fs;
 use std::path::Path;
 
-/// The most that are named.
+/// The most programs that are named.
 const MOST: usize = 5;
 
-/// Names and numbers of programs that have a file, or their directory, at or below `at`: as far as this user may look.
+/// Returns names and process numbers of programs that have a file open, or their working directory, at or below `at`;
+/// only processes that this user may look at are found.
 pub fn of(at: &Path) -> Vec<String> {
     let mut users = Vec::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! How a comparison goes, while it goes.
+//! The progress of a comparison, shown while it runs.
 
 use crate::command::failure::tell;
 use crate::command::interrupt;
@@ -9,14 +9,14 @@ use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// One progress bar for a whole comparison; without a terminal, a line now and then.
+/// One progress bar for a whole comparison; where standard error is no terminal, a line every [`PATIENCE`].
 pub struct Meter {
     bar: ProgressBar,
-    /// When the last line was written, if nobody sees a bar.
+    /// The time of the last printed line, where lines are printed instead of a bar.
     spoken: Option<Mutex<Instant>>,
 }
 
-/// Between two lines.
+/// The time between two printed lines.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Meter {
@@ -61,10 +61,10 @@ impl Observer for Meter {
     }
 }
 
-/// Called with each slice's workload, case and figures, to keep them before the comparison ends.
+/// A callback that receives each slice's workload, case and figures, to keep them before the comparison ends.
 type Keep<'k> = dyn FnMut(&Workload, &Case, &Measured) + Send + 'k;
 
-/// A meter that hands over what each slice measured.
+/// A meter that passes the measurement of each slice to a callback.
 pub struct Keeping<'k> {
     meter: &'k Meter,
     keep: Mutex<&'k mut Keep<'k>>,

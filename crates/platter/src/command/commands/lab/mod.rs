@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// On what and how a comparison runs.
+/// The options of a comparison: its device, and how the load runs.
 #[derive(Args)]
 pub struct Choices {
     /// Few cases, a small span and short times: three minutes for seven targets. The default
@@ -82,12 +82,13 @@ pub struct Choices {
     #[arg(long)]
     touch: bool,
 
-    /// Say something of this run that reports of many machines are put together by: rack=b7. Several times
+    /// Add a label to the report, by which reports of many machines can be grouped: rack=b7. May be given several
+    /// times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     labels: Vec<(String, String)>,
 
-    /// Also append the report to a directory of Parquet files, for query engines and data frames; made if it is not there.
-    /// The columns are in docs/machines.md
+    /// Also append the report to a directory of Parquet files, for query engines and data frames; made if it is not
+    /// there. The columns are in docs/machines.md
     #[cfg(feature = "parquet")]
     #[arg(long, value_name = "DIR")]
     parquet: Option<PathBuf>,
@@ -100,7 +101,7 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// What a report says of itself, and where it goes beside what is printed.
+/// The labels that go into a report, and the Parquet directory that the report is appended to, if any.
 pub struct Marks {
     labels: BTreeMap<String, String>,
     #[cfg(feature = "parquet")]
@@ -108,12 +109,12 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Puts the labels into a report.
+    /// Returns the report with the labels added.
     pub fn on(&self, document: Document) -> Document {
         Document { labels: self.labels.clone(), ..document }
     }
 
-    /// Appends it where that was asked for.
+    /// Appends the report to the Parquet directory, if one was named, and returns the path written.
     pub fn append(&self, document: &Document) -> Result<Option<PathBuf>, Failure> {
         #[cfg(feature = "parquet")]
         if let Some(directory) = &self.parquet {
@@ -125,7 +126,7 @@ impl Marks {
     }
 }
 
-/// Cluster sizes in bytes.
+/// The cluster sizes in bytes that `--sweep` names.
 #[derive(Clone, Debug)]
 struct Sweep(Vec<u64>);
 
@@ -144,7 +145,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Choices {
-    /// What the report is to say of itself, and where it goes; made before anything is measured.
+    /// Returns the report's labels and Parquet directory, which is made here, before anything is measured.
     pub fn marks(&self) -> Result<Marks, Failure> {
         #[cfg(feature = "parquet")]
         if let Some(directory) = &self.parquet {
@@ -157,12 +158,12 @@ impl Choices {
         })
     }
 
-    /// Whether a device was named.
+    /// Whether `--device` names a device.
     pub fn has_device(&self) -> bool {
         self.device.is_some()
     }
 
-    /// The targets of these names, those without a cluster size with each of the sweep.
+    /// Parses target names. A volume without a cluster size becomes one target for each cluster size of the sweep.
     fn targets(&self, names: &[OsString]) -> Result<Vec<Target>, Failure> {
         let targets = names.iter().map(Target::parse).collect::<Result<Vec<_>, _>>()?;
         let Some(Sweep(sizes)) = &self.sweep else { return Ok(targets) };
@@ -187,7 +188,7 @@ impl Choices {
         if self.full { Preset::Full } else { Preset::Quick }
     }
 
-    /// The comparison that was asked for. A temporary image goes to `directory`.
+    /// Builds the comparison that the options describe. A temporary image is made in `directory`.
     pub fn comparison(
         self,
         targets: &[OsString],
@@ -199,7 +200,7 @@ impl Choices {
         self.comparison_of(targets, workloads, directory)
     }
 
-    /// Loads on files.
+    /// Builds a comparison under loads on files.
     pub fn naspt(
         self,
         sets: Vec<Set>,
@@ -221,7 +222,7 @@ impl Choices {
         })
     }
 
-    /// Databases on volumes; where none are named, with both on each target.
+    /// Builds a Jetstress comparison on `volumes`; if none are given, databases and logs lie together on each target.
     pub fn jetstress(
         self,
         volumes: Vec<Volumes>,
@@ -247,7 +248,7 @@ impl Choices {
         })
     }
 
-    /// Refuses what loads that have files of their own have no use for.
+    /// Refuses the options that have no meaning for loads on files, which make files of their own.
     fn refuse_what_files_have(&self, more: &[(&str, bool)]) -> Result<(), Failure> {
         let no_meaning = [
             ("--durability", self.durability.is_some()),
@@ -265,7 +266,7 @@ impl Choices {
         }
     }
 
-    /// The comparison under these workloads.
+    /// Builds the comparison under these workloads.
     pub fn comparison_of(
         self,
         targets: &[OsString],
@@ -311,8 +312,8 @@ impl Choices {
     }
 }
 
-/// The file or device that a path names, if there is one, and it may be overwritten: with force, or where nobody uses it and
-/// it holds nothing known.
+/// Returns the file or device at a path, or `None` if there is none. Without `force`, fails if the device is in use
+/// or holds a known file system or partition table.
 pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, Failure> {
     let Some(real) = device_path(path)? else { return Ok(None) };
     if !force {
@@ -323,17 +324,17 @@ pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, F
     Ok(Some(real))
 }
 
-/// The loads on files that a name stands for, if it does.
+/// Returns the set of loads on files with this name, if there is one.
 pub fn on_files(name: &OsStr) -> Option<Set> {
     Set::ALL.into_iter().find(|set| name == set.name())
 }
 
-/// How files are written under loads on files.
+/// Options of loads on files and on databases: how files are written, aged volumes, and where databases lie.
 #[derive(Args)]
 pub struct Policies {
     /// What Windows does with files on a disk that can be unplugged, under loads on files: better-performance,
-    /// quick-removal (on FAT each file and all that leads to it is on the disk when it is closed), write-through; several
-    /// are targets of their own
+    /// quick-removal (on FAT each file and all that leads to it is on the disk when it is closed), write-through;
+    /// several are targets of their own
     #[arg(
         long,
         value_delimiter = ',',
@@ -347,21 +348,21 @@ pub struct Policies {
     #[arg(long)]
     pub age: bool,
 
-    /// What databases and their logs lie on under jetstress, instead of --targets: db=ntfs:64k,log=ntfs:4k. Several times,
-    /// each is compared with the others
+    /// The volumes that databases and their logs lie on under jetstress, instead of --targets:
+    /// db=ntfs:64k,log=ntfs:4k. May be given several times; each is compared with the others
     #[arg(long, value_name = "db=TARGET,log=TARGET", value_parser = <Volumes as std::str::FromStr>::from_str)]
     pub volumes: Vec<Volumes>,
 }
 
-/// The load on databases, by name.
+/// The workload name of the load on databases.
 pub const JETSTRESS: &str = "jetstress";
 
-/// What `--targets` and `--target` say of what there is.
+/// Returns the help text of `--targets` and `--target`: `before`, and the list of targets.
 pub fn targets_help(before: &str) -> String {
     format!("{before}: {}", Target::names())
 }
 
-/// What there is as a load, for the help.
+/// Returns the help text of a workload argument: `before`, and the list of workloads.
 pub fn workloads_help(before: &str) -> String {
     let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).chain([JETSTRESS]).collect();
     format!(
@@ -371,16 +372,16 @@ pub fn workloads_help(before: &str) -> String {
     )
 }
 
-/// The command as it was typed, with the program's own name.
+/// Returns the command line as the user typed it, with "platter" as the program's name.
 pub fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument));
     std::iter::once("platter".to_string()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// An argument as a shell takes it.
+/// Quotes an argument for a shell, if it needs quoting.
 fn quoted(argument: &OsStr) -> String {
     let Some(text) = argument.to_str().filter(|text| !text.contains(char::is_control)) else {
-        // Bash's and zsh's way to write any byte.
+        // `$'…'` is how bash and zsh write any byte.
         let byte = |byte: &u8| match byte {
             b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
             b' '..=b'~' => char::from(*byte).to_string(),
@@ -394,12 +395,12 @@ fn quoted(argument: &OsStr) -> String {
     }
 }
 
-/// Runs a comparison and shows how it goes.
+/// Runs a comparison, with a progress bar.
 pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
     measure_and(comparison, &mut |_, _, _| {})
 }
 
-/// Runs NASPT's loads and shows how it goes.
+/// Runs a comparison under loads on files, with a progress bar.
 pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
     let meter = Meter::new();
     let document = platter_lab::naspt::run(naspt, &meter);
@@ -407,7 +408,7 @@ pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
     Ok(document?)
 }
 
-/// Runs Jetstress' load and shows how it goes.
+/// Runs Jetstress' load, with a progress bar.
 pub fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
     let meter = Meter::new();
     let document = platter_lab::jetstress::run(jetstress, &meter);
@@ -415,7 +416,7 @@ pub fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
     Ok(document?)
 }
 
-/// Runs a comparison, shows how it goes, and hands over what each slice measured.
+/// Runs a comparison, with a progress bar, and passes each slice's measurement to `keep`.
 pub fn measure_and(
     comparison: &Comparison,
     keep: &mut (dyn FnMut(&Workload, &Case, &Measured) + Send),
@@ -426,13 +427,14 @@ pub fn measure_and(
     Ok(document?)
 }
 
-/// 1 if a block did not read back as it was written, 130 if the comparison was interrupted, otherwise 0.
+/// Returns the exit code: 1 if a block read back wrong or the report is partial, 130 if the user interrupted,
+/// otherwise 0.
 pub fn exit_code(document: &Document) -> u8 {
     let mut runs = document.results.iter().flat_map(|result| &result.runs);
     match runs.any(|run| run.corrupted_blocks > 0) {
         true => 1,
         false if crate::command::interrupt::is_asked() => INTERRUPTED,
-        // Less was measured than was asked for.
+        // The report is partial: less was measured than was asked for.
         false => u8::from(document.partial.is_some()),
     }
 }

@@ -7,21 +7,21 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Each form of a report, by the ending of its name.
+/// The file name extensions of the forms in which a report is written.
 const FORMS: [&str; 4] = ["json", "html", "md", "csv"];
 
 /// A directory that reports can be written to.
 pub struct Reports {
     directory: PathBuf,
-    /// Whether it was made for them.
+    /// Whether the directory was made for the reports.
     is_new: bool,
 }
 
-/// A directory that was made for reports does not stay if there are none.
+/// Removes a directory that was made for reports if none were written.
 impl Drop for Reports {
     fn drop(&mut self) {
         if self.is_new {
-            // Fails where there is anything in it, as it should.
+            // Fails where the directory is not empty, as it should.
             let _ = fs::remove_dir(&self.directory);
         }
     }
@@ -52,9 +52,9 @@ impl Reports {
         self.directory.join(format!("{stem}.{form}"))
     }
 
-    /// Writes a report in every form; returns the paths. An older one is kept under another name.
+    /// Writes a report in every form; returns the paths. An older report is kept under another name.
     ///
-    /// Each form is tried, whatever becomes of the others.
+    /// An error in one form does not keep the other forms from being written.
     pub fn save(&self, document: &Document, published: bool) -> Result<Vec<PathBuf>, Failure> {
         self.keep_older(document)?;
         let write = |form: &str| {
@@ -72,14 +72,14 @@ impl Reports {
         written.into_iter().collect()
     }
 
-    /// Gives an older report the name of the time at which it was made.
+    /// Renames an older report, so that its name has the time at which it was made.
     fn keep_older(&self, document: &Document) -> Result<(), Failure> {
         let there: Vec<&str> =
             FORMS.into_iter().filter(|form| self.path("report", form).symlink_metadata().is_ok()).collect();
         let Some(first) = there.first() else { return Ok(()) };
         let json = fs::read_to_string(self.path("report", "json")).unwrap_or_default();
         if json == document.to_json() {
-            // The same, rendered again.
+            // The report on disk is this same report, which is being rendered again.
             return Ok(());
         }
         let created = Document::from_json(&json).ok().map(|older| older.created).filter(|time| is_time(time));
@@ -105,14 +105,14 @@ impl Reports {
     }
 }
 
-/// Whether text from a file can be part of a name: a report may have come from anywhere.
+/// Whether text from a file is safe as part of a file name: the report may come from anywhere.
 fn is_time(text: &str) -> bool {
     !text.is_empty()
         && text.len() < 40
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "-:.+".contains(c))
 }
 
-/// When a file was last written.
+/// Returns the time of a file's last change, as a part of a file name.
 fn modified(path: &Path) -> String {
     let time = fs::metadata(path).and_then(|data| data.modified());
     let time = time.map(chrono::DateTime::<chrono::Utc>::from);
