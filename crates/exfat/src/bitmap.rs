@@ -1,32 +1,32 @@
 //! The allocation bitmap of an open volume (exFAT specification, 7.1.5): which clusters are taken on disk, or will be
-//! with the next commit.
+//! after the next commit.
 
 use platter_clusters::{Heap, Images, Runs, join};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::BTreeSet;
 
-/// A bit for each cluster, as it is to be on disk.
+/// The allocation bitmap: one bit for each cluster, as it will be on disk after the next commit.
 pub(crate) struct Bitmap {
     data: Vec<u8>,
     runs: Runs,
     heap: Heap,
     sector: usize,
-    /// Changed sectors.
+    /// The numbers of the sectors that changed since they were last written.
     dirty: BTreeSet<u32>,
-    /// How many bits are set.
+    /// The number of bits that are set.
     taken: u32,
 }
 
 impl Bitmap {
-    /// Reads the bitmap that these clusters hold.
+    /// Reads the bitmap from the clusters in `runs`.
     pub fn read(device: &dyn Device, heap: Heap, sector: u32, runs: Runs) -> Result<Bitmap> {
         let bytes = u64::from(heap.count).div_ceil(8);
         let held = u64::from(runs.clusters()) << heap.shift;
         if held < bytes {
             return Err(Error::damaged("allocation bitmap", 0, format!("{bytes} bytes"), held));
         }
-        // The count of clusters is one that fits the device, so this does.
+        // The cluster count was checked against the size of the device, so the bitmap fits into memory.
         let mut data = vec![0; (bytes as usize).next_multiple_of(sector as usize)];
         let mut at = 0;
         for run in runs.iter() {
@@ -40,7 +40,8 @@ impl Bitmap {
         Ok(bitmap)
     }
 
-    /// The bitmap of a volume of which nobody knows what is free. It is only read.
+    /// Returns a bitmap with all clusters taken, for a volume whose own bitmap cannot be read. Such a volume is only
+    /// read.
     pub fn full(heap: Heap, sector: u32) -> Bitmap {
         let data = vec![0xFF; (heap.count.div_ceil(8) as usize).next_multiple_of(sector as usize)];
         let (runs, sector) = (Runs::default(), sector as usize);
@@ -53,7 +54,7 @@ impl Bitmap {
         self.data[bit as usize / 8] >> (bit % 8) & 1 == 1
     }
 
-    /// Takes clusters, or frees them.
+    /// Marks clusters as taken or free.
     pub fn set(&mut self, start: u32, count: u32, taken: bool) {
         for cluster in start..start + count {
             if self.get(cluster) == taken {
@@ -86,22 +87,22 @@ impl Bitmap {
         }
     }
 
-    /// How many of 100 clusters are taken, rounded down.
+    /// Returns the share of clusters that are taken, in percent, rounded down.
     pub fn percent(&self) -> u8 {
         (u64::from(self.taken) * 100 / u64::from(self.heap.count)) as u8
     }
 
-    /// Whether something changed.
+    /// Whether any bit changed since the bitmap was last written.
     pub fn is_changed(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// Bytes of changed sectors.
+    /// The number of bytes in changed sectors.
     pub fn dirty_bytes(&self) -> usize {
         self.dirty.len() * self.sector
     }
 
-    /// Takes the changed sectors, at device offsets.
+    /// Returns the changed sectors with their device offsets, and regards them as written.
     pub fn take_dirty(&mut self) -> Images {
         let mut images = Images::new();
         for sector in std::mem::take(&mut self.dirty) {

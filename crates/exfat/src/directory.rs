@@ -1,7 +1,8 @@
-//! An exFAT directory in memory: its slots and an index of its names. An entry's key is its first slot.
+//! An exFAT directory in memory: its slots and an index of its names. The key of an entry is the number of its first
+//! slot.
 //!
-//! A set whose checksum is wrong, or that is otherwise not whole, is no entry: it stands in the way, nothing is read
-//! from it, and the directory does not count as empty.
+//! A set that is incomplete, or whose checksum is wrong, is not used as an entry, but it keeps its slots, and the
+//! directory does not count as empty.
 
 use crate::layout::{
     EntrySet, FileInfo, LabelEntry, Primary, SLOT, Upcase, is_benign, is_whole, kind, secondary_count,
@@ -11,14 +12,14 @@ use platter_vfs::{Damage, Name, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How exFAT uses slots.
+/// Returns how exFAT uses slots.
 pub(crate) fn rules(sector: u32) -> SlotRules {
     let mut blank = [0; SLOT];
     blank[0] = kind::FILE & 0x7F;
     SlotRules {
         sector,
-        // A change of size or time touches the file entry, which has the checksum, and the stream extension: in one
-        // sector they change together.
+        // A change of size or time changes the file entry, which has the checksum, and the stream extension. If both
+        // are in the same sector they are written together.
         together: 2,
         erase: |slot| slot[0] &= 0x7F,
         is_end: |slot| slot[0] == kind::END,
@@ -31,17 +32,17 @@ pub struct ExfatDirectory {
     slots: Slots,
     upcase: Arc<Upcase>,
     names: HashMap<Box<[u16]>, u32>,
-    /// Slots of the label and of the volume's GUID, which the root directory has.
+    /// The slots of the label and of the volume's GUID; only the root directory has them.
     label: Option<u32>,
     guid: Option<u32>,
-    /// Whether there is something in it that is not understood.
+    /// Whether the directory holds a set or an entry that is not understood.
     foreign: bool,
-    /// What was wrong with its slots when they were read.
+    /// The first fault of the slots when they were read.
     damage: Option<Damage>,
 }
 
 impl ExfatDirectory {
-    /// Takes a directory's content apart.
+    /// Parses the slots of a directory.
     pub(crate) fn parse(mut slots: Slots, upcase: Arc<Upcase>) -> ExfatDirectory {
         let mut names = HashMap::new();
         let (mut label, mut guid, mut foreign) = (None, None, false);
@@ -78,7 +79,7 @@ impl ExfatDirectory {
                     foreign = true;
                     let slots = &slots.data().as_chunks::<SLOT>().0[here as usize..end as usize];
                     if is_benign(other) && is_whole(slots) {
-                        // What belongs to it is passed over with it.
+                        // The secondary entries of a benign set are skipped with it.
                         let most = at + secondary_count(&slots[0]) as u32;
                         let is_part = |at: u32| {
                             let slot = slots.get((at - here) as usize);
@@ -97,7 +98,8 @@ impl ExfatDirectory {
                 }
             }
         }
-        // What is behind the end may be anything. A whole set there was cut off by a slot that was lost.
+        // Slots after the end mark may hold anything. But a whole set there means that a slot before it was
+        // overwritten with zeroes.
         let behind = behind.as_chunks::<SLOT>().0;
         let is_set =
             |at: usize| behind[at][0] == kind::FILE && EntrySet::read(&behind[at..], &upcase).is_ok();
@@ -119,22 +121,22 @@ impl ExfatDirectory {
         EntrySet::read_loosely(slots).expect("only whole sets are entries")
     }
 
-    /// The volume's label, if this is the root directory and has one.
+    /// Returns the volume's label, if this is the root directory and has one.
     pub(crate) fn label(&self) -> Option<LabelEntry> {
         self.label.map(|slot| LabelEntry::from_bytes(self.slots.slot(slot)))
     }
 
-    /// Whether there is a slot for the label.
+    /// Whether a slot for the label exists.
     pub(crate) fn has_label(&self) -> bool {
         self.label.is_some()
     }
 
-    /// The volume's GUID, if this is the root directory and has one.
+    /// Returns the volume's GUID, if this is the root directory and has one.
     pub(crate) fn guid(&self) -> Option<[u8; 16]> {
         self.guid.map(|slot| EntrySet::guid(self.slots.slot(slot)))
     }
 
-    /// Sets or changes the label. There must be room.
+    /// Sets or changes the label. There must be a free slot.
     pub(crate) fn set_label(&mut self, label: &LabelEntry) {
         let slot = match self.label {
             Some(slot) => slot,
@@ -182,7 +184,8 @@ impl Directory for ExfatDirectory {
             return key;
         }
         set.set_info(entry);
-        // One whose first two entries two sectors hold could be torn: it is written anew, and then erased.
+        // A set whose first two entries are in different sectors could be torn by a power cut: a new copy is written,
+        // and the old one erased afterwards.
         let count = set.slots().len();
         if !self.slots.is_together(key) && self.slots.has_room(count) {
             let name = set.name();

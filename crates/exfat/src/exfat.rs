@@ -1,4 +1,4 @@
-//! What can be done with an exFAT volume from outside.
+//! The implementation of [`Format`] for exFAT.
 
 use crate::ExfatVolume;
 use crate::layout::{LabelEntry, Primary, SLOT, kind};
@@ -27,7 +27,7 @@ impl Format for Exfat {
         };
         let cut_off = boot.cut_off(device.len());
         let recognised = |label| Ok(Some(Recognised { format: "exFAT".into(), label, cut_off }));
-        // Its name is enough; what is wrong with the rest is for whoever opens or checks it.
+        // The name in the boot sector is enough to recognise exFAT; opening or checking reports other damage.
         let Ok(geometry) = boot.geometry(cut_off.unwrap_or(device.len())) else { return recognised(None) };
         if geometry.heap.offset(geometry.root_cluster) + u64::from(geometry.sector) > device.end() {
             return recognised(None);

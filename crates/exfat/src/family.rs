@@ -1,4 +1,4 @@
-//! What an open exFAT volume has that those of other formats have not, and what its entries say.
+//! The state that only an open exFAT volume has, and the meaning of its entries.
 
 use crate::bitmap::Bitmap;
 use crate::layout::{BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, Precision, Stamp, Upcase};
@@ -6,13 +6,13 @@ use platter_clusters::{DirectoryEntry, Images, Runs, Table};
 use platter_vfs::{DosFlags, Error, Result, Timestamp};
 use std::sync::Arc;
 
-/// What an exFAT volume has that others have not.
+/// The state that an exFAT volume has in addition to what FAT and exFAT share.
 pub struct ExfatFamily {
     pub(crate) geometry: Geometry,
     pub(crate) table: Table<Geometry>,
     pub(crate) bitmap: Bitmap,
     pub(crate) upcase: Arc<Upcase>,
-    /// The first sector, with what is to become of it.
+    /// The first sector, with the changes that the next commit writes.
     pub(crate) boot: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl ExfatFamily {
         BootSector::from_bytes(self.boot[..BootSector::SIZE].try_into().expect("a boot sector's length"))
     }
 
-    /// The clusters that hold so many bytes from `first` on.
+    /// Returns the clusters of `length` bytes from the cluster `first` on.
     pub fn runs(&mut self, contiguous: bool, first: u32, length: u64, whole: bool) -> Result<Runs> {
         let heap = self.geometry.heap;
         let needed = heap.clusters_for(length);
@@ -90,7 +90,7 @@ impl ExfatFamily {
         Ok(runs)
     }
 
-    /// The clusters of a directory.
+    /// Returns the clusters of a directory.
     pub fn directory_runs(&mut self, entry: &FileInfo, root: bool) -> Result<Runs> {
         if root {
             return self.table.walk(entry.cluster, None, self.geometry.most_of_a_directory());
@@ -102,7 +102,7 @@ impl ExfatFamily {
         self.runs(entry.contiguous, entry.cluster, entry.length, false)
     }
 
-    /// What changed in the FAT, at device offsets.
+    /// Returns the changed sectors of the FAT, with their device offsets.
     pub fn take_table(&mut self) -> Images {
         let start = self.geometry.active_fat_offset();
         self.table.take_dirty().into_iter().map(|(at, data)| (start + at, data)).collect()

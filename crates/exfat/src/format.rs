@@ -1,18 +1,18 @@
 //! Making a new volume.
 //!
-//! # What is chosen
-//! The cluster size as Windows chooses it by the size of the volume: 4 KiB up to 256 MiB, 32 KiB up to 32 GiB, 128 KiB
-//! above; larger where there would be more clusters than 32 bits count.
+//! # Default cluster size
+//! The cluster size depends on the size of the volume, as on Windows: 4 KiB up to 256 MiB, 32 KiB up to 32 GiB, 128
+//! KiB above; larger where there would be more clusters than a 32-bit number can count.
 //!
 //! # Alignment
-//! FAT and clusters start on a multiple of `align`, counted from the start of the volume: what a card erases at once
-//! is then never shared by a cluster and something else. Left open it is 1 MiB, as partitions are aligned; less on
-//! volumes that this would take a sixteenth of.
+//! FAT and clusters start on a multiple of `align`, counted from the start of the volume, so that no erase block of a
+//! flash card is shared by a cluster and another structure. The default is 1 MiB, as partitions are aligned; less on
+//! volumes of which this would take a sixteenth.
 //!
-//! # What is written, and in which order
+//! # Order of writing
 //! First the boot sector is cleared, so that a power cut leaves no volume rather than half of one; then everything
-//! else; then the boot regions, the main one's first sector last. What reads as zeroes already is not written again,
-//! so that formatting a sparse image of terabytes is quick and keeps it sparse.
+//! else is written; then the boot regions, with the main one's first sector last. Ranges that read as zeroes already
+//! are not written again, so that formatting a sparse image of terabytes is quick and keeps it sparse.
 
 use crate::layout::{
     BitmapEntry, BootRegion, BootSector, Geometry, LabelEntry, SLOT, Upcase, UpcaseEntry, VolumeFlags, kind,
@@ -22,16 +22,16 @@ use platter_clusters::{clear, overwrite, serial_from};
 use platter_device::Device;
 use platter_vfs::{Error, FormatOptions, Progress, Result};
 
-/// Cluster sizes that can be chosen, as powers of two: 512 bytes to 32 MiB.
+/// The exponents of the cluster sizes that are allowed: 512 bytes to 32 MiB.
 const CLUSTER_BITS: std::ops::RangeInclusive<u32> = 9..=25;
 
-/// What clusters are aligned to where nothing else is asked for.
+/// The default alignment of clusters in bytes.
 const ALIGN: u64 = 1 << 20;
 
 /// Makes a volume over the whole device.
 ///
 /// # Errors
-/// [`Error::CannotMake`] if size, cluster size and alignment do not fit together, with what would fit.
+/// [`Error::CannotMake`] if size, cluster size and alignment do not fit together; the message says which would fit.
 /// [`Error::InvalidName`] for a label that exFAT cannot hold.
 pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
     let refuse = |what| Err(Error::Unsupported { format: "exFAT", what });
@@ -62,17 +62,17 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
     write(device, measures, &label, serial, &upcase, options.full, progress)
 }
 
-/// The measures of a new volume, in sectors.
+/// The layout of a new volume, in sectors.
 struct Measures {
     sector_shift: u32,
-    /// Bytes of a cluster, as a power of two.
+    /// The number of bytes in a cluster, as a power of two.
     shift: u32,
     total: u64,
     fat: u64,
     fat_length: u64,
     heap: u64,
     clusters: u32,
-    /// Clusters of the bitmap and of the up-case table, which come before the root directory.
+    /// The number of clusters of the bitmap and of the up-case table, which come before the root directory.
     bitmap: u32,
     upcase: u32,
 }
@@ -81,7 +81,7 @@ fn cannot(reason: String) -> Error {
     Error::CannotMake { format: "exFAT", reason }
 }
 
-/// Chooses the measures.
+/// Chooses the layout.
 fn plan(device: &dyn Device, cluster: Option<u64>, align: Option<u64>, upcase: u64) -> Result<Measures> {
     let sector = device.sectors().logical;
     if !matches!(sector, 512 | 1024 | 2048 | 4096) {
@@ -121,7 +121,8 @@ fn plan(device: &dyn Device, cluster: Option<u64>, align: Option<u64>, upcase: u
     })
 }
 
-/// The cluster size that Windows chooses, as a power of two; more where 32 bits could not count the clusters.
+/// Returns the cluster size that Windows chooses, as a power of two; larger where a 32-bit number could not count the
+/// clusters.
 fn usual_cluster(length: u64) -> u32 {
     const MIB: u64 = 1 << 20;
     let usual = match length {
@@ -135,7 +136,7 @@ fn usual_cluster(length: u64) -> u32 {
         .unwrap_or(25)
 }
 
-/// The measures, or `None` if there is no room for the least there must be, or for more clusters than are counted.
+/// Returns the layout, or `None` if there is no room for the smallest volume, or if there would be too many clusters.
 fn measure(sector_shift: u32, shift: u32, length: u64, align: u64, upcase: u64) -> Option<Measures> {
     let total = length >> sector_shift;
     let unit = align >> sector_shift;
@@ -146,13 +147,13 @@ fn measure(sector_shift: u32, shift: u32, length: u64, align: u64, upcase: u64) 
         let fat_length = ((clusters + 2) * 4).div_ceil(1 << sector_shift);
         let heap = (fat + fat_length).next_multiple_of(unit);
         let room = (total.checked_sub(heap)? << sector_shift) >> shift;
-        // Each step makes it smaller; the first that fits is taken.
+        // The number of clusters decreases with each step, until the FAT for so many clusters leaves room for them.
         if room >= clusters {
             break (fat_length, heap);
         }
         clusters = room;
     };
-    // 3.1.9: as many as there is room for.
+    // 3.1.9: as many clusters as there is room for.
     let clusters = ((total - heap) << sector_shift) >> shift;
     let fat_length = fat_length.max(((clusters + 2) * 4).div_ceil(1 << sector_shift));
     if fat + fat_length > heap || heap > u64::from(u32::MAX) {
@@ -174,7 +175,7 @@ fn measure(sector_shift: u32, shift: u32, length: u64, align: u64, upcase: u64) 
     })
 }
 
-/// The boot sector of a new volume.
+/// Returns the boot sector of a new volume.
 fn boot_sector(measures: &Measures, serial: u32) -> BootSector {
     let used = measures.bitmap + measures.upcase + 1;
     BootSector {
@@ -202,7 +203,7 @@ fn boot_sector(measures: &Measures, serial: u32) -> BootSector {
     }
 }
 
-/// The twelve sectors of a boot region.
+/// Returns the twelve sectors of a boot region.
 fn region(boot: &BootSector, sector: usize) -> Vec<u8> {
     let mut region = vec![0; BootRegion::SECTORS * sector];
     region[..BootSector::SIZE].copy_from_slice(&boot.to_bytes());
@@ -230,7 +231,7 @@ fn write(
     let heap = geometry.heap;
     device.write_at(0, &vec![0; sector])?;
     device.flush()?;
-    // Whatever signature of another file system stood there is cleared too.
+    // Signatures of other file systems in this range are cleared too.
     clear(device, 0, heap.start, "clearing structures", progress)?;
     if full {
         overwrite(device, heap.start, geometry.volume_bytes / sector as u64 * sector as u64, progress)?;
@@ -248,7 +249,7 @@ fn write(
     put(2, &bitmap, measures.bitmap)?;
     put(2 + measures.bitmap, upcase, measures.upcase)?;
     put(boot.root_cluster, &root_entries(&measures, &geometry, label, upcase), 1)?;
-    // The FAT: three chains one behind the other.
+    // The FAT: three chains, one after the other.
     let mut table = Vec::from([Geometry::MEDIA, u32::MAX]);
     let ends = [1 + measures.bitmap, 1 + measures.bitmap + measures.upcase, 1 + used];
     table.extend(
@@ -266,11 +267,11 @@ fn write(
     Ok(())
 }
 
-/// The root directory's first entries: label, bitmap, up-case table.
+/// Returns the first entries of the root directory: label, bitmap, up-case table.
 fn root_entries(measures: &Measures, geometry: &Geometry, label: &LabelEntry, upcase: &[u8]) -> Vec<u8> {
     let mut named = label.to_bytes();
     if label.0.is_empty() {
-        // A place for one.
+        // Without a label, an unused label entry is kept as a place for one.
         named[0] = kind::LABEL & 0x7F;
     }
     let bitmap = BitmapEntry { flags: 0, cluster: 2, length: geometry.bitmap_bytes() };

@@ -9,12 +9,13 @@ use platter_vfs::fuzzing;
 use platter_vfs::{Format, FormatOptions, Silent};
 use std::sync::Arc;
 
-/// Bytes of a volume that a fuzzer's input is laid over: the smallest there is.
+/// The size in bytes of the volume that a fuzzer's input is applied to: the smallest possible.
 const BYTES: u64 = 1 << 20;
 
-/// A small sound volume, over which the input is laid in pieces: each begins with a place, of two bytes in units of 32
-/// bytes, and a length of one byte, of which one more makes the units. A first byte of 0xFF says that the input is the
-/// beginning of the volume instead.
+/// A small sound volume on which the input overwrites pieces. Bits 0 and 1 of the first byte choose the cluster size,
+/// and bit 4 whether the boot region gets a right checksum afterwards. Each piece begins with its position (two
+/// bytes, in units of 32 bytes) and its length (one byte: units of 32 bytes, less 1). If the first byte is 0xFF, the
+/// input after it is the beginning of the volume instead.
 pub fn device(input: &[u8]) -> Option<MemoryDevice> {
     let (&first, mut rest) = input.split_first()?;
     let device = MemoryDevice::new(BYTES, Sectors::SMALL);
@@ -42,7 +43,7 @@ pub fn device(input: &[u8]) -> Option<MemoryDevice> {
     Some(MemoryDevice::from_image(&image, Sectors::SMALL))
 }
 
-/// Every structure of [`crate::layout`].
+/// Parses every structure of [`crate::layout`].
 pub fn layout(input: &[u8]) {
     if let Some(bytes) = input.first_chunk::<512>() {
         let boot = BootSector::from_bytes(bytes);
@@ -55,7 +56,7 @@ pub fn layout(input: &[u8]) {
         }
     }
     let upcase = Upcase::from_bytes(input, 0).unwrap_or_else(|_| Upcase::recommended());
-    // A unit that maps to FFFF looks like the beginning of a count.
+    // A unit that maps to FFFF would be written as the beginning of a count.
     if (0..u16::MAX).all(|unit| upcase.upper(unit) != u16::MAX) {
         assert_eq!(Upcase::from_bytes(&upcase.to_bytes(), 0).expect("it was one before"), upcase);
     }
@@ -75,14 +76,14 @@ pub fn layout(input: &[u8]) {
     }
 }
 
-/// The check: without repair, with it, and again. What a repair claims to have put right must be right.
+/// Runs the check: without repair, with repair, and again. What a repair reports as repaired must be right.
 pub fn check(input: &[u8]) {
     if let Some(device) = device(input) {
         fuzzing::check(&Exfat, &device);
     }
 }
 
-/// The open volume: everything is read, something is written; then a repair must be possible.
+/// Opens the volume, reads everything, and writes something; then a repair must be possible.
 pub fn volume(input: &[u8]) {
     if let Some(device) = device(input) {
         fuzzing::volume(&Exfat, Arc::new(device));

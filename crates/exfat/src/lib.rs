@@ -1,6 +1,6 @@
-//! exFAT, read, written, checked and repaired.
+//! The exFAT file system: reading, writing, checking and repairing.
 //!
-//! * [`layout`]: what stands on disk;
+//! * [`layout`]: the structures on disk;
 //! * [`ExfatVolume`]: an open volume;
 //! * [`Exfat`]: recognising, making, opening and checking volumes.
 //!

@@ -1,4 +1,4 @@
-//! What an open volume needs, read from the device: boot region, root directory, bitmap and up-case table.
+//! Opening a volume: reads boot region, root directory, bitmap and up-case table.
 
 use crate::bitmap::Bitmap;
 use crate::directory::rules;
@@ -13,10 +13,10 @@ use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
 
-/// The boot sector of a device, if it is exFAT's.
+/// Reads the boot sector of a device.
 ///
 /// # Errors
-/// [`Error::NotThisFormat`] if it is not, and the device's.
+/// [`Error::NotThisFormat`] if it is not exFAT's, and the errors of the device.
 pub fn read_boot(device: &dyn Device) -> Result<BootSector> {
     let Some(bytes) = first_sector(device)? else {
         let reason = "the device is smaller than a boot sector".into();
@@ -27,13 +27,13 @@ pub fn read_boot(device: &dyn Device) -> Result<BootSector> {
     Ok(boot)
 }
 
-/// What the root directory has besides names.
+/// The system entries in the root directory.
 struct SystemEntries {
     bitmap: Option<BitmapEntry>,
     upcase: Option<UpcaseEntry>,
 }
 
-/// Finds bitmap and up-case table in the root directory.
+/// Finds bitmap and up-case table in the root directory. Unknown entries that are not benign are added to `doubts`.
 fn find(slots: &Slots, active: u32, place: u64, doubts: &mut Vec<Error>) -> SystemEntries {
     let mut found = SystemEntries { bitmap: None, upcase: None };
     for at in 0..slots.end() {
@@ -50,7 +50,7 @@ fn find(slots: &Slots, active: u32, place: u64, doubts: &mut Vec<Error>) -> Syst
             }
             Primary::Other(kind::LABEL) => {}
             Primary::Other(other) if !is_benign(other) => {
-                // 8.2: such a volume is not to be written to.
+                // 8.2: a volume with such an entry must not be written to.
                 let (expected, found) = ("an entry of a known type", format!("type {other:02X}"));
                 let at = place + u64::from(at) * SLOT as u64;
                 doubts.push(Error::damaged("root directory", at, expected, found));
@@ -61,7 +61,7 @@ fn find(slots: &Slots, active: u32, place: u64, doubts: &mut Vec<Error>) -> Syst
     found
 }
 
-/// What was read, or, where that is damaged, what reading goes on with in its place.
+/// Returns what was read, or, if it is damaged or unreadable, adds the error to `doubts` and returns a substitute.
 fn or_without<T>(read: Result<T>, doubts: &mut Vec<Error>, instead: impl FnOnce() -> T) -> Result<T> {
     match read {
         Err(error @ (Error::Damaged(_) | Error::Device(_))) => {
@@ -72,8 +72,8 @@ fn or_without<T>(read: Result<T>, doubts: &mut Vec<Error>, instead: impl FnOnce(
     }
 }
 
-/// The boot region to go by, with its sector and what that says: the main one, or the backup (3.2) where the main one
-/// does not have its checksum.
+/// Returns the boot region to use, with its sector and geometry: the main one, or the backup (3.2) if the main one's
+/// checksum is wrong.
 fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSector, Geometry, Vec<u8>)> {
     let main = read_boot(device)?;
     let geometry = main.geometry(device.len());
@@ -87,7 +87,7 @@ fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSect
         Ok((geometry, (region, Ok(())))) => return Ok((main, geometry, region)),
         Ok((geometry, (region, Err(error)))) => (error, Some((geometry, region))),
         Err(error) => {
-            // What has its checksum is meant so: the backup may be of an older volume.
+            // The error stands if the main region has its checksum: the backup may be of an older volume.
             let is_whole =
                 |&sector: &usize| read_region(device, 0, sector).is_ok_and(|(_, verified)| verified.is_ok());
             if sizes.iter().any(is_whole) {
@@ -113,7 +113,7 @@ fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSect
     Ok(found)
 }
 
-/// A boot region, and whether it has its checksum.
+/// Reads a boot region, and verifies its checksum.
 fn read_region(device: &dyn Device, at: u64, sector: usize) -> Result<(Vec<u8>, Result<()>)> {
     let mut region = vec![0; BootRegion::SECTORS * sector];
     device.read_at(at, &mut region)?;
@@ -137,10 +137,10 @@ fn read_bitmap(
     Bitmap::read(device, heap, geometry.sector, runs)
 }
 
-/// Reads what an open volume needs.
+/// Reads the metadata that an open volume needs.
 ///
 /// # Errors
-/// [`Error::NotThisFormat`] and [`Error::Damaged`] if what the device begins with makes no sense, and the device's.
+/// [`Error::NotThisFormat`] and [`Error::Damaged`] if there is no valid boot region, and the errors of the device.
 pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let mut doubts: Vec<Error> = Vec::new();
     let (boot, geometry, mut region) = boot_region(&*device, &mut doubts)?;
@@ -159,7 +159,7 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let found = find(&slots, geometry.active_fat, heap.offset(first), &mut doubts);
     let missing = |what| Error::damaged("root directory", heap.offset(first), what, "none");
 
-    // Reading can do without what is free, and most names without the volume's own upper-case letters.
+    // Reading works without the bitmap, and for most names with the recommended up-case table.
     let entry = found.bitmap.ok_or_else(|| missing("an entry for the allocation bitmap"));
     let bitmap = entry.and_then(|entry| read_bitmap(&*device, &geometry, &mut table, &entry));
     let bitmap = or_without(bitmap, &mut doubts, || Bitmap::full(heap, geometry.sector))?;

@@ -1,4 +1,4 @@
-//! Copying out what is left of a volume that may be beyond opening.
+//! Copying out what is left of a volume that may be too damaged to open.
 
 use crate::check::find_boot;
 use crate::layout::{EntrySet, Geometry, LARGEST_DIRECTORY, Primary, SLOT, set_checksum};
@@ -7,11 +7,11 @@ use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;
 
-/// Tells of everything that is left of a volume of which one boot region can be true.
+/// Calls `visit` for everything that is left of a volume that has at least one valid boot region.
 ///
 /// # Errors
-/// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if there is
-/// no boot region to go by, and what `visit` gives.
+/// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if
+/// there is no valid boot region, and the errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
     let geometry = find_boot(&Disk::new(&*device))?;
     let first = geometry.root_cluster;
@@ -50,7 +50,7 @@ impl Remains for ExfatRemains {
             if Primary::of(&rest[0]) != Primary::File {
                 continue;
             }
-            // One whose checksum is wrong may lead anywhere.
+            // A set whose checksum is wrong is skipped: its cluster may be any file's.
             let Ok(set) = EntrySet::read_loosely(rest) else { continue };
             if set_checksum(set.slots()) != set.checksum() {
                 continue;
@@ -72,7 +72,7 @@ impl Remains for ExfatRemains {
         found
     }
 
-    /// Nothing says where a directory begins; but a set with a right checksum is no accident.
+    /// exFAT marks no beginning of a directory, but a set with a right checksum near the start is no coincidence.
     fn looks_like_directory(&self, slots: &[u8]) -> bool {
         let Some(first) = slots.as_chunks::<SLOT>().0.iter().position(|slot| slot[0] & 0x80 != 0) else {
             return false;

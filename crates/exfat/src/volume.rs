@@ -1,8 +1,9 @@
-//! exFAT as a family of volumes: how its clusters are taken and linked, and what a commit writes. What an open volume
-//! promises, and how, is told by [`platter_clusters::Volume`].
+//! The exFAT [`Family`]: how clusters are taken and linked, and what a commit writes. [`platter_clusters::Volume`]
+//! describes the guarantees of an open volume, and how they are kept.
 //!
-//! A file lies in one run as long as it can: then its entry says so (`NoFatChain`, 6.3.4.2) and the FAT says nothing of
-//! it. When it goes on elsewhere, its whole chain is written to the FAT first, and its entry says otherwise after that.
+//! A file's clusters are consecutive as long as possible: its entry then has the flag `NoFatChain` (6.3.4.2), and the
+//! FAT entries have no meaning. When a cluster elsewhere is appended, the whole chain is first written to the FAT,
+//! and then the flag is cleared.
 
 use crate::directory::{ExfatDirectory, rules};
 use crate::family::ExfatFamily;
@@ -35,7 +36,7 @@ impl Family for ExfatFamily {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // Offsets are signed in most programs.
+        // Most programs have signed 64-bit offsets.
         capabilities(i64::MAX as u64, Duration::from_millis(10), Duration::from_secs(2))
     }
 
@@ -121,7 +122,7 @@ impl Family for ExfatFamily {
         Ok(ExfatDirectory::parse(slots, core.family.upcase.clone()))
     }
 
-    /// Nothing in a directory says what is above it.
+    /// Does nothing: a directory has no entry for its parent.
     fn moved_directory(_core: &mut Core<ExfatFamily>, _number: u64) -> Result<()> {
         Ok(())
     }
@@ -174,7 +175,7 @@ impl Family for ExfatFamily {
         let bytes = u64::from(runs.clusters()) << core.heap.shift;
         let Ok(entity) = core.entity_mut(number) else { return };
         if number != ROOT {
-            // An empty one may have had no cluster.
+            // An empty directory may have had no cluster.
             entity.entry.cluster = runs.first();
             (entity.entry.length, entity.entry.valid) = (bytes, bytes);
         }
@@ -202,7 +203,7 @@ impl Family for ExfatFamily {
         self.table.dirty_bytes() + self.bitmap.dirty_bytes()
     }
 
-    /// The boot sector. How much is in use is unknown while the volume is.
+    /// Returns the boot sector. While the volume is open (`in_use`), `PercentInUse` is unknown.
     fn mark(core: &mut Core<ExfatFamily>, in_use: bool) -> Result<Images> {
         let family = &mut core.family;
         let flags = family.boot_sector().flags.0 & !(VolumeFlags::DIRTY | VolumeFlags::CLEAR_TO_ZERO);
@@ -229,12 +230,13 @@ impl Family for ExfatFamily {
         Ok(core.family.take_table())
     }
 
-    /// The label is an entry of the root directory.
+    /// Returns nothing: the label is an entry of the root directory.
     fn named(_core: &mut Core<ExfatFamily>) -> Images {
         Images::new()
     }
 
-    /// The FAT says nothing of free clusters.
+    /// Returns the changes of FAT and bitmap. Freed clusters change only the bitmap, since FAT entries of free
+    /// clusters have no meaning.
     fn freed(core: &mut Core<ExfatFamily>, freed: &[(u32, u32)], ends: &BTreeSet<u32>) -> Result<Images> {
         let family = &mut core.family;
         for &(start, count) in freed {
@@ -248,13 +250,13 @@ impl Family for ExfatFamily {
         Ok(images)
     }
 
-    /// Nothing on disk keeps count.
+    /// Returns nothing: exFAT keeps no count of free clusters on disk.
     fn counted(_core: &mut Core<ExfatFamily>) -> Images {
         Images::new()
     }
 }
 
-/// A GUID as it is written (10.1).
+/// Formats a GUID in the usual notation (10.1).
 fn shown(guid: &[u8; 16]) -> String {
     let [a, b, c, d, e, f, g, h, rest @ ..] = guid;
     let tail: String = rest[2..].iter().map(|byte| format!("{byte:02X}")).collect();

@@ -1,4 +1,4 @@
-//! Damaged volumes: what the check finds, and that what it leaves is accepted by fsck.exfat, and nothing lost that was
+//! Damaged volumes: the check finds the damage, fsck.exfat accepts the repaired volume, and nothing is lost that was
 //! not damaged.
 
 mod damaged;
@@ -20,16 +20,17 @@ fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
 #[derive(Default)]
 struct Tally {
     images: u32,
-    /// What we find, and how often.
+    /// How often each finding occurs.
     codes: BTreeMap<&'static str, u32>,
-    /// How often fsck.exfat finds what we find not, and the other way round, by kind of damage.
+    /// The number of images, by kind of damage, in which Platter's check finds something and fsck.exfat does not; and
+    /// in `theirs_only`, the opposite cases.
     ours_only: BTreeMap<&'static str, u32>,
     theirs_only: Vec<String>,
     failures: Vec<String>,
 }
 
-/// What fsck.exfat says, but for one thing: exfatprogs 1.2.0 wants to delete entries that whoever does not know them
-/// is to leave alone (8.2).
+/// Returns the verdict of fsck.exfat, without one message: exfatprogs 1.2.0 would delete benign entries of unknown
+/// types, which must be kept (8.2).
 fn judged(image: &[u8]) -> Verdict {
     let verdict = fsck(&ImageFile::new(image));
     let kept = |line: &str| line.contains("ERROR") && line.contains("unknown entry type 0xa6");
@@ -53,7 +54,7 @@ fn one(tally: &mut Tally, base: &[u8], seed: u64) {
     let verdict = judged(&volume.image);
     match (report.is_clean(), verdict.clean) {
         (false, true) => *tally.ours_only.entry(kind).or_default() += 1,
-        // A checksum of a backup, and the like, are notices here.
+        // Some faults, such as a wrong checksum of the backup region, are only notices in Platter's check.
         (true, false) => tally.theirs_only.push(format!("{what}\n{}{}", told(&report), verdict.output)),
         _ => {}
     }
@@ -111,7 +112,8 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// `cargo test --release -p platter-exfat --test check -- --ignored --nocapture`, with `PLATTER_SEED=n` for others.
+/// Run with `cargo test --release -p platter-exfat --test check -- --ignored --nocapture`; `PLATTER_SEED=n` selects
+/// other images.
 #[test]
 #[ignore = "a thousand images: run by name"]
 fn the_campaign() {
@@ -119,7 +121,8 @@ fn the_campaign() {
     judge(&campaign(seed..seed + 1000));
 }
 
-/// Some programs use the reserved bytes behind a label too. Everyone reads these labels, so nobody is alarmed.
+/// The first sector of a directory is overwritten with random bytes: the check keeps all files whose entries are
+/// elsewhere.
 #[test]
 fn a_directory_that_begins_with_rubbish_keeps_what_is_whole() {
     let base = populated(512);
@@ -142,6 +145,8 @@ fn a_directory_that_begins_with_rubbish_keeps_what_is_whole() {
     }
 }
 
+/// Some programs use the reserved bytes after a label too. Other programs read such labels, so the check reports only
+/// a notice.
 #[test]
 fn a_label_of_fifteen_units_is_no_damage() {
     let device = MemoryDevice::new(64 << 20, Sectors::SMALL);
@@ -160,7 +165,7 @@ fn a_label_of_fifteen_units_is_no_damage() {
     assert!(device.to_image() == image);
     let recognised = Exfat.recognise(&device).unwrap().unwrap();
     assert_eq!(recognised.label.as_deref(), Some("LABEL OF FIFTEE"));
-    // No entry has room for more.
+    // An entry has no room for more than 15 units.
     image[at + 1] = 16;
     assert_eq!(check(&MemoryDevice::from_image(&image, Sectors::SMALL), false).exit_code(), 4);
 }

@@ -1,4 +1,4 @@
-//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock, but for the campaign.
+//! The cost of I/O in counts: device requests and allocations. Nothing is timed, except in the campaign.
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
@@ -31,7 +31,7 @@ fn planned_io_in_place_allocates_nothing() {
 fn a_file_in_one_piece_costs_no_fat_and_a_larger_size_no_content() {
     let counted = Counted::new(&Exfat);
     let node = counted.file(4096);
-    // A gigabyte would not fit; a quarter of one is taken, and only its bits and its entry are written.
+    // A quarter of a gigabyte is allocated; only the bits of its clusters and the file's entry are written.
     let size = Some(256 << 20);
     let seen = counted.seen(|| {
         counted.volume.set_attributes(node, &Change { size, ..Change::default() }).unwrap();
@@ -42,7 +42,7 @@ fn a_file_in_one_piece_costs_no_fat_and_a_larger_size_no_content() {
     assert!(seen.write.count <= 3 && seen.flushes <= 3, "{:?}", counts(&seen));
 }
 
-/// What a planned read or overwrite costs in time:
+/// Measures the time of a planned read or overwrite:
 /// `cargo test --release -p platter-exfat --test cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]
@@ -53,7 +53,7 @@ fn nanoseconds_of_a_plan() {
     }
 }
 
-/// A directory with so many long names, or as many as there can be, is checked.
+/// Checks a directory with `most` long names, or with as many as fit.
 fn check_directory(most: u64) -> u64 {
     let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
     let options = FormatOptions { cluster: Some(32768), ..FormatOptions::default() };
@@ -76,7 +76,7 @@ fn check_directory(most: u64) -> u64 {
     count
 }
 
-/// Every name is looked at a few times, not once for every other: that took minutes.
+/// The check must look at every name only a few times, not once for every other name, which took minutes.
 #[test]
 fn a_large_directory_is_checked() {
     check_directory(64_000);

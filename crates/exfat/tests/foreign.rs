@@ -1,4 +1,4 @@
-//! What others write and we keep, read only, or refuse.
+//! Features that other implementations write: Platter keeps them, mounts the volume read-only, or refuses it.
 
 mod damaged;
 mod judges;
@@ -56,7 +56,8 @@ fn check(device: &dyn Device) -> platter_vfs::CheckReport {
 fn what_a_vendor_added_stays_and_goes_with_the_file() {
     let mut volume = volume();
     let (slots, mut set) = set(&volume, "/a file");
-    // The directory's set comes next: this one is written anew behind it.
+    // The set is moved to free slots, where it has room for one more entry: in its old place the directory's set
+    // follows it.
     for &at in &slots {
         volume.image[at] &= 0x7F;
     }
@@ -97,7 +98,7 @@ fn what_a_vendor_added_stays_and_goes_with_the_file() {
 fn texfat_is_read_by_its_active_fat_and_not_written() {
     let mut volume = volume();
     let geometry = volume.geometry.clone();
-    // The second FAT and bitmap are the true ones; the first are wiped.
+    // The second FAT and bitmap are valid and active; the first ones are overwritten.
     let (first, bytes) = (geometry.fat_start as usize, geometry.fat_bytes as usize);
     volume.image.copy_within(first..first + bytes, first + bytes);
     let root = volume.root_slots();
@@ -129,12 +130,12 @@ fn a_volume_s_own_upcase_table_counts() {
     let root = volume.root_slots();
     let at = *root.iter().find(|&&at| volume.image[at] == kind::UPCASE).unwrap();
     let entry = UpcaseEntry::from_bytes(&volume.slot(at));
-    // Only ASCII has cases.
+    // A table in which only ASCII letters have upper-case letters.
     let units = [0xFFFF, 0x61].into_iter().chain(0x41..0x5B).chain([0xFFFF, 0xFF85]);
     let bytes: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
     let place = volume.geometry.heap.offset(entry.cluster) as usize;
     volume.image[place..place + bytes.len()].copy_from_slice(&bytes);
-    // Two clusters were the recommended one's; one is enough.
+    // The recommended table has two clusters, of which the second is freed.
     let second = entry.cluster + 1;
     volume.set_fat(entry.cluster, u32::MAX);
     let bitmap = volume.geometry.heap.offset(2) as usize;
@@ -150,13 +151,13 @@ fn a_volume_s_own_upcase_table_counts() {
     assert!(matches!(twice, Err(Error::Exists)));
     system.unmount().unwrap();
     assert!(check(&*device).is_clean(), "{:?}", check(&*device).findings);
-    // One whose checksum is wrong is not used, and nothing is written by another.
+    // A table with a wrong checksum is not used, and the volume is not written to with another table.
     volume.image[place + 60] ^= 1;
     volume.image[place + 2] ^= 1;
     is_only_read(&volume.image);
 }
 
-/// The volume opens, its file is read, and nothing can be changed.
+/// Checks that the volume opens, that its file is readable, and that nothing can be changed.
 fn is_only_read(image: &[u8]) {
     let (device, opened) = open(image);
     let system = opened.unwrap();
@@ -188,7 +189,7 @@ fn what_was_not_written_reads_as_zeroes() {
     let places: Vec<Place> =
         system.extents(file).unwrap().iter().map(|extent: &Extent| extent.place).collect();
     assert!(matches!(places[..], [Place::Device(_), Place::Unwritten(_)]), "{places:?}");
-    // A write further on: what lies between is zeroes, what lies behind is not written still.
+    // A write further on: the bytes before it become zeroes, and the bytes after it remain unwritten.
     system.write(file, 8_000, &[9; 100]).unwrap();
     let content = read(&system, file);
     assert!(content[5_001..8_000].iter().all(|&byte| byte == 0) && content[8_000..8_100] == [9; 100]);
@@ -208,7 +209,7 @@ fn a_set_that_could_be_torn_is_written_anew() {
     for &at in &slots {
         volume.image[at] &= 0x7F;
     }
-    // From the last slot of a sector on.
+    // The set begins in the last slot of a sector.
     for &at in &root[end..15] {
         volume.image[at] = 0x05;
     }
@@ -246,7 +247,7 @@ fn what_is_not_whole_is_not_shown_and_not_lost() {
     let system = opened.unwrap();
     let directory = system.lookup(Node::ROOT, &Name::from("a directory")).unwrap();
     let mut entries = Vec::new();
-    // Who comes to the end of the listing is told.
+    // The error comes at the end of the listing.
     let error = system.read_directory(directory, Cursor::START, 10, &mut entries).unwrap_err();
     assert!(entries.is_empty() && matches!(error, Error::Damaged(_)), "{error}");
     assert!(matches!(system.rmdir(Node::ROOT, &Name::from("a directory")), Err(Error::NotEmpty)));
@@ -261,7 +262,7 @@ fn what_must_not_be_written_to_is_only_read() {
     let mut sum = volume();
     sum.image[120] ^= 1;
     is_only_read(&sum.image);
-    // What is whole and of a revision that is not known is not opened by its backup.
+    // If the main region has its checksum and an unknown revision, the backup is not used instead.
     let mut revision = volume();
     revision.image[105] = 2;
     BootRegion::seal(&mut revision.image[..12 * 512], 512);

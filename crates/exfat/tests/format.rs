@@ -1,4 +1,4 @@
-//! New volumes, judged by exfatprogs.
+//! New volumes, checked by exfatprogs.
 
 mod judges;
 
@@ -106,7 +106,7 @@ fn a_full_format_overwrites_every_cluster() {
     assert!(fsck(&ImageFile::new(&image)).clean);
 }
 
-/// A device that notes where it is written.
+/// A device that records the offsets of its writes.
 struct Noted<'d> {
     device: &'d MemoryDevice,
     writes: Mutex<Vec<u64>>,

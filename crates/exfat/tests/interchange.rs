@@ -1,4 +1,4 @@
-//! What Platter writes, others read, and the other way round.
+//! Other implementations read what Platter writes, and Platter reads what they write.
 
 mod common;
 mod judges;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A volume for each size of cluster that is judged.
+/// A volume for each cluster size that is tested.
 const JUDGED: [Volume; 4] = [
     Volume { bytes: 4 << 20, cluster: 512, sector: 512 },
     Volume { bytes: 24 << 20, cluster: 4096, sector: 512 },
@@ -22,7 +22,7 @@ const JUDGED: [Volume; 4] = [
     Volume { bytes: 1 << 30, cluster: 32 << 20, sector: 512 },
 ];
 
-/// The tree without the sums of some files.
+/// Returns the tree without the checksums of the files in `of`.
 fn without_sums(tree: &Tree, of: &BTreeSet<String>) -> Tree {
     let mut tree = tree.clone();
     for path in of {
@@ -33,22 +33,22 @@ fn without_sums(tree: &Tree, of: &BTreeSet<String>) -> Tree {
     tree
 }
 
-/// The tree without times, for a judge that does not tell them.
+/// Returns the tree without times, for an implementation that does not report them.
 fn timeless(tree: &Tree) -> Listed {
     tree.iter()
         .map(|(path, file)| (path.clone(), file.as_ref().map(|file| (file.size, file.sum.clone()))))
         .collect()
 }
 
-/// Carries out random operations; after every `step` of them the judges see the volume. Returns the image and the tree as
-/// they saw them last.
+/// Carries out random operations; after every `step` of them, the other implementations read the volume. Returns the
+/// last image and tree that were compared.
 fn judge(volume: Volume, seed: u64, count: usize, step: usize) -> (ImageFile, Tree) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let mut runner = Runner::new(tested(device.clone(), &clock, true), clock).unwrap();
     let (mut files, mut last) = (0, None);
     let operations = generate(seed, count, &volume.shape(60_000));
-    // Each time it unmounts, fsck.exfat looks too.
+    // At each unmount, fsck.exfat checks the volume too.
     judge_every(step, &operations, &format!("{volume:?} seed {seed}"), &mut runner, &mut |runner, what| {
         let tree = ours(&**runner.system());
         let image = ImageFile::of(&*device);
@@ -75,9 +75,9 @@ fn others_agree_after_random_operations() {
     }
 }
 
-/// 200,000 operations, and at their end Linux as a judge, which takes long to start. It must be 6.8 or later: before, it
-/// took the valid data length for the size. `cargo test --release -p platter-exfat --test interchange -- --ignored
-/// --nocapture`, with `PLATTER_SEED=n` for others.
+/// 200,000 operations; at their end Linux, which takes long to start, reads the volume too. Linux must be 6.8 or
+/// later: older versions took the valid data length for the size. Run with `cargo test --release -p platter-exfat
+/// --test interchange -- --ignored --nocapture`; `PLATTER_SEED=n` selects other operations.
 fn campaign(number: usize, step: usize) {
     let volume = JUDGED[number];
     let (image, tree) = judge(volume, seed() + number as u64, 200_000, step);
@@ -103,8 +103,9 @@ fn others_agree_after_200_000_operations_on_clusters_of_128_kib() {
     campaign(2, 20_000);
 }
 
-/// exfat-fuse reads a directory slot by slot, and here the smallest has a million of them: it takes minutes for each
-/// look, and is asked for fewer. Our check and fsck.exfat look as often as with the others.
+/// exfat-fuse reads a directory slot by slot, and with these clusters even the smallest directory has a million
+/// slots, which takes minutes. So it reads the volume less often; Platter's check and fsck.exfat run as often as in
+/// the other campaigns.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations_on_clusters_of_32_mib() {
@@ -121,7 +122,7 @@ fn what_others_write_reads_back_identically() {
             let mount = Mount::writing(&image);
             let mut directories = vec![mount.path().to_owned()];
             for number in 0..60 {
-                // A directory takes a cluster, and 32 MiB are many.
+                // Few directories are made, because each takes a cluster of up to 32 MiB.
                 let base = directories[random.below(directories.len() as u64) as usize].clone();
                 let name = match number % 3 {
                     0 => format!("FILE{number}.TXT"),
@@ -134,7 +135,7 @@ fn what_others_write_reads_back_identically() {
                     directories.push(path.to_str().unwrap().to_owned());
                     continue;
                 }
-                // The largest clusters are few: then most files are empty.
+                // On the volume with the largest clusters, which are few, most files are empty.
                 let size = if bytes == 1 << 30 && number % 5 != 0 { 0 } else { random.below(30_000) };
                 let mut content = vec![0; size as usize];
                 random.fill(&mut content);
@@ -142,7 +143,7 @@ fn what_others_write_reads_back_identically() {
                 let time = UNIX_EPOCH + Duration::from_secs(1_000_000_000 + 2 * random.below(100_000_000));
                 std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
                 if number % 7 == 5 {
-                    // Longer than what was written.
+                    // The file becomes longer than its written data.
                     std::fs::File::options().write(true).open(&path).unwrap().set_len(size + 9000).unwrap();
                 }
             }
@@ -153,7 +154,7 @@ fn what_others_write_reads_back_identically() {
         let system = open(device.clone());
         assert_eq!(system.info().unwrap().label, "theirs");
         assert_eq!(timeless(&ours(&system)), timeless(&theirs), "{cluster}");
-        // And what we then change, they accept.
+        // fsck.exfat accepts the volume after Platter has changed it.
         let moved = system.create(Node::ROOT, &"moved here".into(), Kind::Directory).unwrap();
         let mut entries = Vec::new();
         system.read_directory(Node::ROOT, platter_vfs::Cursor::START, 1000, &mut entries).unwrap();

@@ -1,4 +1,4 @@
-//! Long random streams of operations, against the reference.
+//! Long random sequences of operations, compared with the reference file system.
 
 mod common;
 mod judges;
@@ -18,8 +18,8 @@ fn every_size_of_cluster_agrees_with_the_reference() {
     }
 }
 
-/// A million operations: `cargo test --release -p platter-exfat --test model -- --ignored --nocapture`, with
-/// `PLATTER_SEED=n` for others.
+/// A million operations: `cargo test --release -p platter-exfat --test model -- --ignored --nocapture`.
+/// `PLATTER_SEED=n` selects other operations.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {

@@ -1,5 +1,5 @@
-//! The power fails at every write of a run. What was synced and not changed since is there, before a repair and after,
-//! also when the power fails again in the repair.
+//! The power fails at every write of a run. Files that were synced and not changed since are there, before a repair
+//! and after it, even if the power fails again during the repair.
 
 mod common;
 mod judges;
@@ -11,7 +11,7 @@ use platter_exfat::Exfat;
 use platter_testing::model::power::MakeOn;
 use platter_testing::model::{Cuts, seed};
 
-/// What fsck.exfat says.
+/// Fails if fsck.exfat finds anything.
 fn judge(device: &dyn Device) -> Result<(), String> {
     let verdict = judges::fsck(&ImageFile::of(device));
     if verdict.clean { Ok(()) } else { Err(verdict.output) }
@@ -23,7 +23,7 @@ fn recorded(volume: Volume, seed: u64, count: usize) -> Cuts<'static> {
     Cuts::new(&format!("{volume:?}"), &Exfat, volume.make(), seed, count, &shape, make, &judge)
 }
 
-/// Volumes on which every write is cut.
+/// The volumes on which the power is cut at every write.
 const CUT: [Volume; 3] = [VOLUMES[0], VOLUMES[1], VOLUMES[2]];
 
 #[test]
@@ -47,7 +47,7 @@ fn what_was_synced_survives_a_power_cut_at_every_write() {
     }
 }
 
-/// 20,000 points of longer runs.
+/// Power cuts at 20,000 random points of longer runs.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_random_points() {

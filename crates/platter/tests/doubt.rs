@@ -45,7 +45,8 @@ fn a_boot_region_of_exfat_has_a_backup() {
     // A byte of the serial number, so that only the checksum of the boot region is wrong.
     change(&place, |image| image[100] ^= 1);
     is_read_with(&place, "boot checksum");
-    // The root directory's cluster, while the backup is damaged too.
+    // A byte of the serial number in the backup too, so that both checksums are wrong; then, with the backup
+    // restored, an invalid sector size (byte 108) in the main boot region.
     let sound = fs::read(place.path("v.img")).unwrap();
     change(&place, |image| image[12 * 512 + 100] ^= 2);
     is_read_with(&place, "boot checksum");

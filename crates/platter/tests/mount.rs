@@ -1,5 +1,5 @@
-//! Programs of others on mounted volumes. Needs root, `/dev/fuse`, fusermount3, rsync, git, sqlite3, fio, attr,
-//! fsx and pjdfstest.
+//! Programs of other projects on mounted volumes. Needs root, `/dev/fuse`, fusermount3, rsync, git, sqlite3, fio,
+//! attr, fsx and pjdfstest.
 
 mod common;
 
@@ -13,7 +13,8 @@ use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A tree with what programs make: nested directories, odd names, small, large and empty files, old times.
+/// Makes a tree like those that programs make: nested directories, odd names, small, large and empty files, old
+/// times.
 fn tree(at: &Path) {
     fs::create_dir_all(at.join("deep/er/and/deeper")).unwrap();
     for (number, length) in [0, 1, 511, 4096, 70_000, 3_000_001].into_iter().enumerate() {
@@ -26,7 +27,7 @@ fn tree(at: &Path) {
     old.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
 }
 
-/// What only POSIX has.
+/// Makes files with features that only POSIX file systems have: holes, links, permissions and owners.
 fn posix(at: &Path) {
     let sparse = File::create(at.join("sparse")).unwrap();
     sparse.write_all_at(b"end", 20 << 20).unwrap();
@@ -45,7 +46,7 @@ fn trees_are_the_same_there_and_back() {
         tree(&mount.place.path("source"));
         mount.shell("cp -r --preserve=timestamps source m/copied; diff -r source m/copied");
         mount.shell("rsync -rt --modify-window=2 source/ m/synced/; diff -r source m/synced");
-        // What was cached is read from the device.
+        // Mounted again, so that the trees are read from the device and not from the kernel's cache.
         mount.end();
         mount.mount("");
         mount.shell(
@@ -145,7 +146,8 @@ fn fsx_finds_no_difference() {
     }
 }
 
-/// What cannot be as POSIX has it: a directory has one link, so that nobody takes links for a count of directories.
+/// The pjdfstest tests that must fail: a directory always has one link, so that no program takes links for a count of
+/// subdirectories.
 const NOT_AS_POSIX: [&str; 1] = ["rename::updates_link_parent"];
 
 #[test]
@@ -159,7 +161,7 @@ fn all_else_is_as_posix_has_it() {
                         [settings]\nnaptime = 0.01\n\
                         [dummy_auth]\nentries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]\n";
         fs::write(mount.place.path("settings.toml"), settings).unwrap();
-        // Other users must get there.
+        // The tests also run as other users, who need access to the directory.
         fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(0o755)).unwrap();
         let at = mount.at("").display().to_string();
         let mut run = mount.place.command("pjdfstest", &["-c", "settings.toml", "-p", &at]);
@@ -189,7 +191,7 @@ fn privileges_go_with_what_another_user_writes_and_all_see_it_at_once() {
             ("fallocate -l 64k m/f", 6777, "777"),
             ("fallocate -l 128k m/f", 6766, "766"),
         ] {
-            // `stat` asks for nothing but the mode, which the kernel has.
+            // `stat` asks only for the mode, which the kernel has cached.
             let line = format!(
                 "umask 0; printf x > m/f; chmod {mode} m/f; stat -c %a m/f; \
                  setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{change}' > out; stat -c %a m/f"
@@ -293,7 +295,7 @@ fn what_is_mounted_is_refused() {
         assert!(error.contains("is mounted at"), "{line}: {error}");
     }
     assert!(place.works("check --force disk.img").contains("no damage"));
-    // Another name space of mounts does not show it; the claim on the image does.
+    // In another mount namespace `/proc` does not show the mount, but the image is still locked.
     let other = place.command("unshare", &["-m", "sh", "-c", "umount m; \"$0\" mount -o ro disk.img n"]);
     let output =
         { other }.arg(env!("CARGO_BIN_EXE_platter")).output().expect("unshare is needed for this test");
@@ -302,7 +304,7 @@ fn what_is_mounted_is_refused() {
     mount.end();
     assert!(place.fails("umount m").contains("no volume is mounted here by platter"));
 
-    // While it is only read, nobody writes to it either.
+    // An image that is mounted for reading is not written to either.
     mount.mount("-o ro");
     assert!(fs::write(mount.at("new"), "x").unwrap_err().to_string().contains("Read-only"));
     assert!(place.fails("cp disk.img disk.img:/").contains("is mounted at"));
@@ -367,7 +369,7 @@ fn what_was_synced_outlives_the_process_that_served_it() {
                                     let file = File::create(at.join(&name))?;
                                     file.write_all_at(&content(seed, 20_000), 0)?;
                                     file.sync_all()?;
-                                    // A name is durable when its directory is.
+                                    // A name is durable only when its directory is synced.
                                     File::open(&at)?.sync_all()
                                 };
                                 if write().is_err() {
@@ -391,7 +393,8 @@ fn what_was_synced_outlives_the_process_that_served_it() {
                 let report = mount.place.works("check disk.img");
                 assert!(report.contains("no damage"), "{format}: {report}");
             } else {
-                // Not closed, and no log: it is only read until it is checked.
+                // The volume was not closed, and the format has no log: it is mounted for reading until it is
+                // checked.
                 let (_, told) = mount.place.ends(0, "mount disk.img m");
                 assert!(told.contains("mounted for reading: it was not closed"), "{told}");
                 assert!(fs::write(mount.at("new"), "x").unwrap_err().to_string().contains("Read-only"));
@@ -438,11 +441,11 @@ fn what_umount_left_to_be_closed_is_waited_for() {
         }
         mount.shell("umount m");
         if round == 2 {
-            // The last words of the process that served the mount must not be of the new volume.
+            // What the old serving process still writes must not reach the new volume.
             mount.place.works("mkfs ntfs disk.img --force");
             assert_eq!(mount.place.works("ls disk.img"), "");
         } else {
-            // What is half closed would look like damage.
+            // A volume that is only partly closed would look like damage.
             assert!(mount.place.works("check disk.img").contains("no damage"));
         }
         mount.mount("");
@@ -473,7 +476,7 @@ fn what_is_mounted_below_stays_when_a_mount_ends() {
     place.works("mkfs exfat above.img --size 64M");
     place.works("mount above.img m");
     assert_eq!(mount.shell("ls m"), "");
-    // It waits until what served the mount has nothing open any more.
+    // umount waits until the serving process has closed its files.
     place.ends(0, "umount m");
     assert_eq!(mount.shell("ls m"), "below\n");
     mount.end();
@@ -496,7 +499,8 @@ fn umount_ends_also_where_the_volume_is_mounted_again_at_once() {
                 loop {
                     let ended = mount.place.command("timeout", &arguments).output();
                     let ended = ended.expect("timeout is needed for this test");
-                    // Who looks at the directory at this moment uses it.
+                    // The other thread, which checks whether the directory is mounted, may use it at this moment;
+                    // then umount is tried again.
                     if !String::from_utf8_lossy(&ended.stderr).contains("is used by") {
                         break ended;
                     }
@@ -513,8 +517,8 @@ fn umount_ends_also_where_the_volume_is_mounted_again_at_once() {
     mount.end();
 }
 
-/// What mount(8) makes of `mount -o remount,OPTIONS m`: it calls the helper with the options of the mount as it is, and those
-/// that were given, behind them.
+/// Calls the helper as mount(8) does for `mount -o remount,OPTIONS m`: with the given options and those of the
+/// existing mount.
 fn remount(mount: &Mount, options: &str) -> Output {
     let helper = mount.place.path("mount.fuse.platter");
     if !helper.exists() {
@@ -550,7 +554,7 @@ fn a_mount_is_changed_to_reading_and_back() {
         works("rw");
         fs::write(mount.at("file"), "two").unwrap();
         mount.end();
-        // What was opened for reading is not written to.
+        // A volume that was opened for reading cannot be remounted for writing.
         mount.mount("-o ro");
         let output = remount(&mount, "rw");
         let text = String::from_utf8_lossy(&output.stderr);
@@ -575,7 +579,7 @@ fn what_was_changed_to_reading_is_not_written_to() {
     });
     let image = |mount: &Mount| fs::read(mount.place.path("disk.img")).unwrap();
     let before: Vec<_> = mounts.iter().map(image).collect();
-    // What serves it looks after 5 seconds at the latest.
+    // The serving process writes changes after 5 seconds at the latest.
     thread::sleep(Duration::from_secs(6));
     for mount in &mounts {
         assert_eq!(fs::read_to_string(mount.at("file")).unwrap(), "one");
@@ -636,7 +640,7 @@ fn a_sleeping_windows_is_not_disturbed() {
     assert!(before == fs::read(mount.place.path("disk.img")).unwrap(), "something was written");
 }
 
-/// A directory whose file system has so little room that a large image in it, which is sparse, fails when it is written.
+/// A directory on a file system with so little space that writing to a large sparse image in it fails.
 struct Small(Place);
 
 impl Small {
@@ -698,7 +702,7 @@ fn a_mirror_goes_on_without_a_copy_that_fails_and_the_log_says_so() {
     place.ends(0, "umount m");
     let log = fs::read_to_string(place.path("log")).unwrap();
     assert!(log.contains("small/1.img") && log.contains("out of service"), "{log}");
-    // Only read: written to by itself it would differ from the other.
+    // Mounted for reading: a copy that is written to by itself would differ from the other.
     place.works("mount 2.img m -o ro");
     let large = fs::read(place.path("m/large")).unwrap();
     for (megabyte, part) in large.chunks(1 << 20).enumerate() {
@@ -727,7 +731,7 @@ fn a_listing_survives_what_happens_meanwhile() {
         for number in 0..2_000 {
             File::create(mount.at(&format!("file {number}"))).unwrap();
         }
-        // Every second one goes while the directory is read, and others come.
+        // Every second file is removed while the directory is read, and new files are made.
         let mut seen = Vec::new();
         for (number, entry) in fs::read_dir(mount.at("")).unwrap().enumerate() {
             let name = entry.unwrap().file_name().into_string().unwrap();
@@ -796,7 +800,7 @@ fn an_ordinary_user_mounts_what_is_theirs() {
     works(
         "./platter mount disk.img m; echo mine > m/file; chmod 640 m/file; test $(stat -c %u m/file) = 65534",
     );
-    // Nobody else has access, not even root.
+    // No other user has access, not even root.
     assert!(fs::read(place.path("m/file")).is_err());
     works("./platter umount m");
     assert_eq!(place.works("cat disk.img:/file"), "mine\n");
@@ -807,7 +811,7 @@ fn an_ordinary_user_mounts_what_is_theirs() {
     let error = user("./platter check --repair 2.img");
     assert!(String::from_utf8_lossy(&error.stderr).contains("is mounted at"), "{error:?}");
     works("./platter umount m; cmp 1.img 2.img");
-    // Where the user may not mount, the volume is as it was.
+    // A user who may not mount at a directory gets an error, and the volume is not changed.
     works(
         "./platter mkfs exfat 3.img --size 64M; ! ./platter mount 3.img /usr 2>refused; grep -q /usr refused",
     );

@@ -1,6 +1,6 @@
-//! What mounts must stand for longer than the suite lasts: `cargo xtask campaign mount`. Needs root, `/dev/fuse`, fusermount3,
-//! attr and fsx. Each prints its seed and how far it came; `PLATTER_SEED` and `PLATTER_SECONDS` are for others, and
-//! `PLATTER_VOLUME` for one kind of volume alone.
+//! Tests of mounts that run longer than the test suite: `cargo xtask campaign mount`. They need root, `/dev/fuse`,
+//! fusermount3, attr and fsx. Each prints its seed and what it did; `PLATTER_SEED` sets the seed, `PLATTER_SECONDS`
+//! the time, and `PLATTER_VOLUME` selects one kind of volume.
 
 mod common;
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Operations of one run of fsx.
+/// The number of operations of one run of fsx.
 const OPERATIONS: u64 = 20_000;
 
 #[test]
@@ -30,7 +30,7 @@ fn fsx_finds_no_difference() {
                 if format.starts_with("refs") {
                     scope.spawn(|| toggle_integrity(&mount, &is_over, &changes));
                 }
-                // Said also where it fails, or the others would never end.
+                // `is_over` is set even if fsx fails, because otherwise the other thread would never end.
                 let run = std::panic::catch_unwind(|| mount.exercise(OPERATIONS, seed));
                 is_over.store(true, Ordering::Relaxed);
                 run.unwrap();
@@ -47,12 +47,12 @@ fn fsx_finds_no_difference() {
     }
 }
 
-/// Turns checksums of the file that fsx works on off and on.
+/// Turns integrity (checksums of data) of the file that fsx works on off and on.
 fn toggle_integrity(mount: &Mount, is_over: &AtomicBool, changes: &AtomicU64) {
     while !is_over.load(Ordering::Relaxed) {
         for value in ["on", "off"] {
             thread::sleep(Duration::from_millis(20));
-            // Before fsx has made the file, and after it, there is nothing to be changed.
+            // The file does not exist before fsx has made it, nor after it was removed.
             let arguments = ["-n", "system.refs_integrity", "-v", value, "m/file"];
             let output = mount.place.command("setfattr", &arguments).output().expect("setfattr is needed");
             let text = String::from_utf8_lossy(&output.stderr);
@@ -62,12 +62,13 @@ fn toggle_integrity(mount: &Mount, is_over: &AtomicBool, changes: &AtomicU64) {
     }
 }
 
-/// What was durable when the process that served the mount was killed.
+/// The data that was durable when the process that served the mount was killed.
 #[derive(Default)]
 struct Durable {
-    /// Files, and what each was made from.
+    /// The files, and the seed of each one's content.
     files: Vec<(String, u64)>,
-    /// Blocks of one file that are written over and over: the number that was last durable, and the one that was on its way.
+    /// The blocks of one file that are overwritten again and again: the seed of the content that was last durable,
+    /// and of the content being written.
     blocks: Vec<(u64, u64)>,
 }
 
@@ -75,7 +76,7 @@ const FILE: usize = 20_000;
 const BLOCK: usize = 8192;
 const BLOCKS: u64 = 64;
 
-/// Makes files, writes over blocks of another, renames and removes, until the mount is gone.
+/// Makes files, overwrites blocks of another file, renames and removes, until the mount is gone.
 fn write_until_killed(at: &Path, writer: u64, seed: u64) -> Durable {
     let mut durable = Durable { blocks: vec![(0, 0); BLOCKS as usize], ..Durable::default() };
     let mut work = || -> std::io::Result<()> {
@@ -88,13 +89,13 @@ fn write_until_killed(at: &Path, writer: u64, seed: u64) -> Durable {
             let own = seed.wrapping_add(number);
             match number % 3 {
                 0 => {
-                    // Under another name first, as programs do that replace a file.
+                    // Written under another name and then renamed, as programs do that replace a file.
                     let (draft, name) = (format!("draft {writer}"), format!("file {writer} {number}"));
                     let file = File::create(at.join(&draft))?;
                     file.write_all_at(&content(own, FILE), 0)?;
                     file.sync_all()?;
                     fs::rename(at.join(&draft), at.join(&name))?;
-                    // A name is durable when its directory is.
+                    // A name is durable only when its directory is synced.
                     File::open(at)?.sync_all()?;
                     durable.files.push((name, own));
                     if durable.files.len() > 20 {
@@ -113,7 +114,7 @@ fn write_until_killed(at: &Path, writer: u64, seed: u64) -> Durable {
         }
         Ok(())
     };
-    // It ends when the mount does.
+    // Ends with an error when the mount is gone.
     let _ = work();
     durable
 }
@@ -130,7 +131,7 @@ fn what_was_synced_outlives_the_server_at_random_moments() {
             let (seed, moment) = (random.next(), 50 + random.below(950));
             let process = mount_known(&mount, &[]);
             let durable: Vec<Durable> = thread::scope(|scope| {
-                // Beside them one that does everything, of which nothing is known afterwards.
+                // Besides the writers, fsx changes another file in all ways; its content is not checked afterwards.
                 let mut exerciser = mount.exerciser(1 << 40, seed >> 32);
                 let exerciser = exerciser.stdout(Stdio::null()).stderr(Stdio::null());
                 let mut noise = exerciser.spawn().expect("fsx is needed for this test");
@@ -142,7 +143,7 @@ fn what_was_synced_outlives_the_server_at_random_moments() {
                     .collect();
                 thread::sleep(Duration::from_millis(moment));
                 kill("-KILL", process);
-                // It reads what its own sendfile(2) puts into a socket, and waits for ever when that fails.
+                // fsx reads what its own sendfile(2) puts into a socket, and waits forever when that fails.
                 noise.kill().unwrap();
                 noise.wait().unwrap();
                 writers.into_iter().map(|writer| writer.join().unwrap()).collect()
@@ -161,7 +162,7 @@ fn what_was_synced_outlives_the_server_at_random_moments() {
                 {
                     let is = blocks.get(index * BLOCK..(index + 1) * BLOCK).unwrap_or_default();
                     let what = format!("{format}, seed {seed}, {moment} ms: block {index} of {writer}");
-                    // What was on its way is there, or what was there before, or in part both: whole clusters of each.
+                    // Each 512 bytes are either of the last durable content or of the content that was being written.
                     let (old, new) = (content(*last, BLOCK), content(*next, BLOCK));
                     let is_known = (0..BLOCK).step_by(512).all(|at| {
                         let part = is.get(at..at + 512).unwrap_or_default();
@@ -181,19 +182,19 @@ fn what_was_synced_outlives_the_server_at_random_moments() {
     }
 }
 
-/// Kilobytes that a process has in memory.
+/// Returns the most memory that a process had in use so far, in kilobytes.
 fn memory(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Needs Linux 6.18, from which on the kernel forgets files that no program uses when it is told to.
+/// Needs Linux 6.18 or later, where the kernel forgets unused files when a FUSE server asks for it.
 #[test]
 #[ignore = "a campaign"]
 fn what_serves_a_mount_does_not_keep_all_files_that_were_ever_seen() {
     const MOST: u64 = 256 << 10;
-    // The format of whose files most is kept.
+    // ReFS keeps the most memory for each file.
     let mount = Mount::new("seen", "refs");
     mount.end();
     let process = mount_known(&mount, &[]);
@@ -210,7 +211,7 @@ fn what_serves_a_mount_does_not_keep_all_files_that_were_ever_seen() {
     let kilobytes = memory(process);
     println!("{directories} times {files} files: at most {kilobytes} KiB in memory");
     assert!(kilobytes <= MOST, "{kilobytes} KiB");
-    // What a program uses is still there, and what was forgotten is found again.
+    // A file in use is kept, and files that were forgotten are found again.
     used.write_all_at(b"still", 0).unwrap();
     drop(used);
     assert_eq!(fs::read_to_string(mount.at("used")).unwrap(), "still");

@@ -1,5 +1,5 @@
-//! PostgreSQL on mounted volumes, of which the server, and what serves the mount, are killed. Needs root, `/dev/fuse`,
-//! setpriv and PostgreSQL.
+//! PostgreSQL on mounted volumes, while its server and the process that serves the mount are killed. Needs root,
+//! `/dev/fuse`, setpriv and PostgreSQL.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where the programs of the newest PostgreSQL are.
+/// Returns the directory with the programs of the newest PostgreSQL.
 fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest =
@@ -18,7 +18,7 @@ fn programs() -> PathBuf {
     newest.expect("PostgreSQL is needed for this test")
 }
 
-/// A cluster of databases on a mount. It runs as nobody, to whom all on the mount belongs.
+/// A PostgreSQL cluster on a mount. It runs as the user nobody, who owns everything on the mount.
 struct Cluster {
     mount: Mount,
 }
@@ -42,18 +42,20 @@ impl Cluster {
         self.user(&format!("psql -qtA -d postgres -c '{query}'")).trim().to_string()
     }
 
-    /// Ends the server and what serves the mount at once, as a machine does that loses power, but for the device.
+    /// Kills the database server and the process that serves the mount at the same time: like a power cut, except
+    /// that the device goes on.
     fn crash(&self, serves_mount: u32) {
         let first = fs::read_to_string(self.mount.at("db/postmaster.pid")).unwrap();
         let first: u32 = first.lines().next().unwrap().parse().unwrap();
-        // It is stopped first: it starts new processes when others end, and those would be missing among its children.
+        // The server's first process is stopped before its children are listed: it would start new ones as others
+        // end.
         kill("-STOP", first);
         let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).unwrap();
         kill("-KILL", serves_mount);
         let all: Vec<u32> =
             children.split_whitespace().map(|number| number.parse().unwrap()).chain([first]).collect();
         for process in &all {
-            // Those that have noticed are gone already.
+            // A child that noticed the failure may have ended by itself.
             let _ = std::process::Command::new("kill").args(["-KILL", &process.to_string()]).output();
         }
         let start = Instant::now();
@@ -69,7 +71,8 @@ impl Cluster {
     }
 }
 
-/// Kills the database and what serves its mount at these moments of a load, in milliseconds from its start.
+/// Kills the database and the process that serves its mount at each of these moments, in milliseconds from the start
+/// of the load.
 fn crash_at(format: &str, moments: impl Iterator<Item = u64>) {
     let mount = Mount::new("pg", format);
     let open = |mode| fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(mode)).unwrap();
@@ -84,13 +87,13 @@ fn crash_at(format: &str, moments: impl Iterator<Item = u64>) {
     for moment in moments {
         let done = thread::scope(|scope| {
             let clients = scope.spawn(|| {
-                // Ends with an error when the server does.
+                // pgbench ends with an error when the server is killed.
                 cluster.user("pgbench -n -c 4 -T 30 -l --log-prefix=done postgres >/dev/null 2>&1 || true")
             });
             thread::sleep(Duration::from_millis(moment));
             cluster.crash(serves);
             clients.join().unwrap();
-            // Every transaction of which a client was told, one a line.
+            // Every transaction that a client was told is committed is one line of these files.
             cluster.mount.shell("cat done.* | wc -l").trim().parse::<u64>().unwrap()
         });
         let mount = &cluster.mount;
@@ -115,7 +118,7 @@ fn what_was_committed_survives() {
     FORMATS.iter().for_each(|format| crash_at(format, [1_500, 2_200].into_iter()));
 }
 
-/// `cargo xtask campaign mount`.
+/// Run by `cargo xtask campaign mount`.
 #[test]
 #[ignore = "a campaign"]
 fn what_was_committed_survives_at_random_moments() {

@@ -1,4 +1,4 @@
-//! NTFS images, as a user makes and uses them.
+//! NTFS images, used from the command line.
 
 mod common;
 
@@ -51,7 +51,7 @@ fn files_go_in_and_come_out_and_are_recovered() {
         place.works("mv a.img:/tree/below a.img:/moved");
         place.works("check a.img");
         place.works("check --surface a.img");
-        // Neither boot sector is left.
+        // Both boot sectors are overwritten.
         let file = fs::File::options().write(true).open(place.path("a.img")).unwrap();
         file.write_all_at(&[0; 512], 0).unwrap();
         file.write_all_at(&[0; 512], (64 << 20) - 512).unwrap();
@@ -63,8 +63,8 @@ fn files_go_in_and_come_out_and_are_recovered() {
     }
 }
 
-/// A sleeping Windows has the volume's metadata in its memory and writes it when it wakes: what was written meanwhile would be
-/// damage. Reading is safe.
+/// A hibernated Windows has the volume's metadata in memory and writes it when it wakes up, so that changes made
+/// meanwhile would become damage. Reading is safe.
 #[test]
 fn what_belongs_to_a_sleeping_windows_is_copied_out_and_never_written() {
     let place = Place::new("ntfs-asleep");
@@ -95,7 +95,7 @@ fn what_belongs_to_a_sleeping_windows_is_copied_out_and_never_written() {
         let (_, told) = place.ends(1, line);
         assert!(told.contains("Windows is hibernated"), "{line}: {told}");
     }
-    // Looking is safe; a repair, also of damage, is not.
+    // Checking is safe; a repair is refused, even of damage.
     place.ends(0, "check v.img");
     let repairs = || {
         let before = image();

@@ -1,4 +1,5 @@
-//! File systems of others on the same device. Each test needs root, loop devices, `/dev/fuse` and the programs that make them.
+//! Comparisons with other file systems on the same device. Each test needs root, loop devices, `/dev/fuse` and the
+//! programs that make those file systems.
 
 mod common;
 
@@ -10,7 +11,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What of a comparison could be left behind: mounts, partitions and loop devices of an image, directories to mount at.
+/// Returns everything that a comparison may have left behind: mounts, loop devices of the image, directories to mount
+/// at.
 fn left(image: &Path) -> Vec<String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let of_ours = |line: &&str| line.contains("/platter-mounts-");
@@ -27,7 +29,7 @@ fn report(place: &Place) -> Value {
     serde_json::from_str(&fs::read_to_string(place.path("platter-report/report.json")).unwrap()).unwrap()
 }
 
-/// Target and case of each row that has a rate.
+/// Returns target and case of each row that has a rate.
 fn measured(report: &Value) -> Vec<(String, String)> {
     let rows = report["results"].as_array().unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -37,7 +39,7 @@ fn measured(report: &Value) -> Vec<(String, String)> {
 
 const SHORT: &str = "--workloads overhead --span 8M --time 0.2 --repeat 1";
 
-/// One after the other, as what is left behind is looked for in the whole machine.
+/// One test after the other in one function, because leftovers are searched for in the whole machine.
 #[test]
 fn others_are_made_mounted_measured_and_unmounted() {
     let place = Place::new("peers");
@@ -54,7 +56,7 @@ fn others_are_made_mounted_measured_and_unmounted() {
     assert!(text.contains("one after the other"), "{text}");
     assert_eq!(left(&image), [""; 0]);
 
-    // Loads on files run on them too.
+    // Loads on files run on other file systems too.
     let (json, _) = place.ends(0, "run small-files --target ext4 --device disk.img --force --json");
     assert_eq!(measured(&serde_json::from_str(&json).unwrap()).len(), 6);
     assert_eq!(left(&image), [""; 0]);
@@ -62,7 +64,7 @@ fn others_are_made_mounted_measured_and_unmounted() {
     stopped_and_killed(&place, &image);
 }
 
-/// Whoever is stopped, or killed, leaves nothing mounted.
+/// A comparison that is interrupted, or killed, leaves nothing mounted.
 fn stopped_and_killed(place: &Place, image: &Path) {
     let line = "compare --device disk.img --targets ext4,ntfs-3g,raw --workloads overhead --span 8M --time 60 --force";
     for signal in ["-INT", "-KILL"] {
@@ -105,7 +107,7 @@ fn what_is_missing_is_named() {
     assert!(place.ends(2, "compare --targets mount:hfs").1.contains("expected one of"));
 }
 
-/// The whole list on a loop device that somebody else made. Some minutes.
+/// All targets on a loop device that another program set up. Takes some minutes.
 #[test]
 #[ignore = "a campaign"]
 fn all_on_a_loop_device() {

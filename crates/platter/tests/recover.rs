@@ -1,4 +1,4 @@
-//! What is left of volumes: images that were cut off, boot sectors that are dead, and copying out what remains.
+//! Damaged volumes: images that are cut off, overwritten boot sectors, and copying out the files that remain.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::fs;
 const FORMATS: [(&str, u64); 5] = [("fat12", 8), ("fat16", 32), ("fat32", 64), ("exfat", 32), ("ntfs", 32)];
 const FILES: u64 = 60;
 
-/// A volume with a directory of files and one that takes nearly all the rest.
+/// Makes a volume with a directory of small files and a file that takes nearly all the remaining space.
 fn full(test: &str, format: &str, megabytes: u64) -> Place {
     let place = Place::new(&format!("recover-{test}-{format}"));
     fs::create_dir_all(place.path("d/deep")).unwrap();
@@ -24,7 +24,7 @@ fn full(test: &str, format: &str, megabytes: u64) -> Place {
     place
 }
 
-/// How many of the small files a directory has, whole.
+/// Returns the number of the small files that are in a directory with their whole content.
 fn whole(place: &Place, at: &str) -> u64 {
     let is_there = |number: &u64| {
         let same = |name: String, length| {
@@ -40,7 +40,7 @@ fn an_image_that_was_cut_off_is_read_and_says_what_is_missing() {
     for (format, megabytes) in FORMATS {
         let place = full("cut", format, megabytes);
         let image = fs::read(place.path("v.img")).unwrap();
-        // Somewhere in the large file, which is what comes last.
+        // The image is cut somewhere in the large file, which has the last clusters.
         let used = image.iter().rposition(|&byte| byte != 0).unwrap();
         let end = (used - used / 50).min(image.len() - image.len() / 100) / 512 * 512;
         let cut = &image[..end];
@@ -99,7 +99,7 @@ fn what_is_wrong_with_a_volume_that_does_not_open_is_told() {
     fs::write(place.path("f.img"), &image[..8192]).unwrap();
     let said = place.fails("ls f.img");
     assert!(said.contains("a FAT file system, which is damaged") && said.contains("16 sectors"), "{said}");
-    // A root directory whose cluster is free: the volume is recognised, and does not open.
+    // A root directory whose cluster is free: the volume is recognised, but cannot be opened.
     place.works("mkfs exfat e.img --size 32M");
     let mut image = fs::read(place.path("e.img")).unwrap();
     let root = u32::from_le_bytes(image[96..100].try_into().unwrap()) as usize;
@@ -109,18 +109,20 @@ fn what_is_wrong_with_a_volume_that_does_not_open_is_told() {
     assert!(told.contains("cannot be opened: damaged cluster chain"), "{told}");
     let said = place.fails("ls e.img");
     assert!(said.contains("`platter recover`"), "{said}");
-    // Nothing is said of the way it was opened where nothing stands in the way of writing.
+    // A volume that could be written to is not shown as read-only, although `info` opens it for reading.
     place.works("mkfs ntfs n.img --size 32M");
     assert!(!place.works("info n.img").contains("read-only"));
 }
 
-/// The root directory is overwritten: what was in it is found by its look, and what nothing names as a chain.
+/// The root directory is overwritten: its subdirectory is found by its content, and its file as a cluster chain
+/// without a name.
 #[test]
 fn directories_that_nothing_leads_to_are_found() {
     for (format, megabytes) in [("fat12", 8), ("fat16", 32), ("fat32", 64), ("exfat", 32)] {
         let place = full("root", format, megabytes);
         let mut image = fs::read(place.path("v.img")).unwrap();
-        // The first entry of the root leads to the directory.
+        // The sector of the root directory that holds the entries of the subdirectory and of the file `fill` is
+        // overwritten.
         let units: Vec<u8> = "fill".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let at = match format {
             "exfat" => image.windows(8).position(|bytes| bytes == units).unwrap(),
@@ -145,7 +147,7 @@ fn directories_that_nothing_leads_to_are_found() {
     }
 }
 
-/// Two files that claim the same clusters: neither is taken for whole without a word.
+/// Two files that claim the same clusters: the copies are reported as possibly wrong.
 #[test]
 fn files_that_overlap_are_marked() {
     let place = full("overlap", "fat32", 64);

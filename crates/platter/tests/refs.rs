@@ -1,4 +1,4 @@
-//! Integrity, scrub and recovery, run as a user runs them on ReFS images.
+//! Integrity, scrub and recovery on ReFS images, from the command line.
 
 mod common;
 
@@ -7,11 +7,11 @@ use std::fs;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Flips a bit of every byte in a row that the image holds, at all its places.
+/// Flips a bit in the first byte of each cluster of the image that begins with `what`.
 fn damage(place: &Place, image: &str, what: &[u8]) {
     let bytes = fs::read(place.path(image)).unwrap();
     let file = File::options().write(true).open(place.path(image)).unwrap();
-    // Clusters begin on 4 KiB: looking anywhere else would take long.
+    // Clusters begin at multiples of 4 KiB; searching at other positions would take long.
     let found: Vec<usize> =
         (0..bytes.len()).step_by(4096).filter(|&at| bytes[at..].starts_with(what)).collect();
     assert!(!found.is_empty(), "{image} has what is to be damaged");
@@ -57,7 +57,7 @@ fn mkfs_takes_what_the_format_has() {
 #[test]
 fn names_on_a_volume_cannot_move_the_cursor() {
     let place = Place::new("control-characters");
-    // A name may have the control characters above ASCII; this one begins a command to the terminal.
+    // A name may contain the control characters above ASCII; this one begins a command to the terminal.
     fs::write(place.path("red\u{9b}31m"), "bytes").unwrap();
     place.works("mkfs refs a.img --size 512M");
     place.works("cp red\u{9b}31m a.img:/");
@@ -88,7 +88,7 @@ fn integrity_is_set_on_files_and_directories() {
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row["enabled"] == true && row["enforced"] == true), "{rows:?}");
     assert!(rows.iter().any(|row| row["path"] == "a.img:/tree/below" && row["kind"] == "directory"));
-    // What is made in a directory takes its setting.
+    // A new file takes the setting of its directory.
     place.works("cp tree/large a.img:/tree/below/new");
     assert!(place.works("integrity get a.img:/tree/below/new").starts_with("on "));
     place.works("integrity set -r a.img:/tree off");
@@ -173,7 +173,7 @@ fn recover_copies_out_what_is_left() {
     place.works("mkfs refs+integrity a.img --size 512M");
     place.works("cp -r tree a.img:/");
     place.works("rm a.img:/tree/below/gone");
-    // Boot records, superblocks and checkpoints.
+    // Boot records, superblocks and checkpoints are overwritten.
     let bytes = fs::read(place.path("a.img")).unwrap();
     let file = File::options().write(true).open(place.path("a.img")).unwrap();
     for at in (0..bytes.len()).step_by(4096) {
@@ -196,14 +196,14 @@ fn recover_copies_out_what_is_left() {
         .map(|path| fs::metadata(place.path(path)).unwrap().modified().unwrap());
     assert!(times[0].duration_since(times[1]).unwrap_or_default().as_nanos() < 100);
     assert!(place.fails("recover a.img out").contains("is not empty"));
-    // A damaged cluster becomes zeroes, and is told.
+    // A damaged cluster becomes zeroes in the copy, and is reported.
     damage(&place, "a.img", &content(0, 3_000_000)[40_960..41_000]);
     let (said, _) = place.ends(1, "recover a.img again");
     assert!(said.contains("again/tree/large: 4,096 bytes are zeroes"), "{said}");
     let mut expected = content(0, 3_000_000);
     expected[40_960..45_056].fill(0);
     assert!(fs::read(place.path("again/tree/large")).unwrap() == expected);
-    // A name in a page that fails its checksum now: what stands there is marked, or left out.
+    // A name is changed in a page, so that the page fails its checksum: the file is copied to `damaged`, or left out.
     let name: Vec<u8> = "gone too".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let now = fs::read(place.path("a.img")).unwrap();
     for at in (0..now.len()).step_by(2).filter(|&at| now[at..].starts_with(&name)) {
@@ -253,7 +253,7 @@ fn what_a_file_has_besides_its_content() {
     assert!(place.fails("attr get a.img:/f stream:first").contains("no such file"));
     assert!(place.fails("attr set a.img:/f snapshot:second small").contains("present content"));
     assert!(place.fails("attr remove a.img:/f security").contains("every file"));
-    // Reparse points, and descriptors from one file to another.
+    // Reparse points, and a security descriptor copied from one file to another.
     fs::write(place.path("fifo"), [0x24, 0, 0, 0x80, 0, 0, 0, 0]).unwrap();
     fs::write(place.path("wrong"), [0x24, 0, 0, 0x80, 9, 0, 0, 0]).unwrap();
     fs::write(place.path("empty"), "").unwrap();

@@ -1,4 +1,4 @@
-//! The lab overwrites nothing that was not named.
+//! The lab overwrites nothing that the user did not name.
 
 mod common;
 
@@ -9,7 +9,8 @@ use std::process::Command;
 const JOB: &str =
     "[a]\ndirect=1\nsize=1m\ntime_based\nruntime=0.05\nrw=randwrite\nbs=4k\nioengine=io_uring\n";
 
-/// What temporary files were once called: the process's number could be foreseen, and a link of that name was followed.
+/// Temporary files were once named after the process's number, which can be predicted, and a link of that name was
+/// followed.
 #[test]
 fn a_link_of_a_temporary_files_name_is_not_written_through() {
     let here = Place::new("temporary-link");
@@ -24,7 +25,7 @@ fn a_link_of_a_temporary_files_name_is_not_written_through() {
     assert!(fs::read(here.path("victim")).unwrap() == content(1, 5000));
 }
 
-/// Runs a command that must fail in words, and returns them.
+/// Runs a command that must fail with one line of error message, and returns that line.
 fn refused(here: &Place, line: &str) -> String {
     let output = here.platter(line);
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -86,7 +87,7 @@ fn force_is_offered_where_it_helps_and_nowhere_else() {
     assert!(!refused(&here, "run j.fio --device fresh.img --span 5000 --force").contains("--force"));
 }
 
-/// Commands that write, each beside another program that has locked the image in one of the ways there are.
+/// Commands that write are refused while another program has locked the image, in either of the ways there are.
 #[test]
 fn no_force_passes_over_the_lock_of_another_process() {
     use rustix::fs::{FlockOperation, fcntl_lock, flock};
@@ -102,7 +103,7 @@ fn no_force_passes_over_the_lock_of_another_process() {
             "flock" => flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap(),
             _ => fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive).unwrap(),
         }
-        // Each waits a while, in case a mount is just being closed.
+        // Each command waits a while before it fails, in case a mount is just being closed.
         let lines = match way {
             "flock" => &["cp x i.img:/ --force", "run j.fio --device i.img --force"][..],
             _ => &["cp x mirror:i.img,j.img:/ --force", "mkfs fat32 i.img --size 32M --force"],
@@ -138,7 +139,7 @@ fn nothing_is_made_for_a_comparison_that_cannot_be() {
         assert_eq!(output.status.code(), Some(2), "platter {line}: {output:?}");
         assert!(!here.path("i.img").exists() && !here.path("o").exists(), "platter {line}");
     }
-    // A file that could not become a volume is gone too; one that was there stays.
+    // A new file on which no volume could be made is removed; a file that existed before is kept.
     assert!(here.fails("mkfs fat32 f.img --size 1M").contains("f.img"));
     assert!(!here.path("f.img").exists());
     fs::write(here.path("f.img"), []).unwrap();
@@ -146,7 +147,7 @@ fn nothing_is_made_for_a_comparison_that_cannot_be() {
     assert!(here.path("f.img").exists());
 }
 
-/// The length an image is given is part of the volume: without the one there is not the other.
+/// If the volume cannot be made, an existing image keeps its length as well as its content.
 #[test]
 fn a_volume_that_could_not_be_made_leaves_the_image_as_it_was() {
     let here = Place::new("failed-mkfs");
@@ -163,7 +164,7 @@ fn a_volume_that_could_not_be_made_leaves_the_image_as_it_was() {
     }
 }
 
-/// A limit on the size of files, as `ulimit -f` sets it, shows that no image is made.
+/// A limit on the size of files, as `ulimit -f` sets it, shows that no temporary image is made.
 #[test]
 fn directories_alone_need_no_image() {
     let here = Place::new("directories");
@@ -173,7 +174,7 @@ fn directories_alone_need_no_image() {
     for (device, words) in
         [("", "directories of the host"), (" --device i.img --force", "i.img was left alone")]
     {
-        // The limit is in units of 512 bytes: the job's file of 1 MiB may be made, a temporary image may not.
+        // The limit is in units of 512 bytes: it allows the job's file of 1 MiB, but not a temporary image.
         let line = format!("ulimit -f 4096; exec \"$0\" run j.fio --target dir:d{device}");
         let output = here.command("sh", &["-c", &line, env!("CARGO_BIN_EXE_platter")]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -201,10 +202,10 @@ fn an_older_report_is_kept_under_the_time_at_which_it_was_made() {
     assert!(said.contains(&format!("o/report-{stamp}.json, .html, .md, .csv")), "{said}");
     assert!(read(&format!("report-{stamp}.json")) == json && read(&format!("report-{stamp}.html")) == html);
     assert!(read("report.json") != json);
-    // Rendering the same again is no other report.
+    // Rendering the same report again does not count as a new report.
     here.works("report o/report.json --out o");
     assert_eq!(fs::read_dir(here.path("o")).unwrap().count(), 8);
-    // What is there may be no report at all.
+    // The existing file may not be a report.
     fs::write(here.path("o/report.json"), "mine").unwrap();
     compare("o");
     let kept = fs::read_dir(here.path("o")).unwrap().map(|entry| entry.unwrap().path());
@@ -272,7 +273,7 @@ fn the_same_target_twice_is_two_targets() {
     assert!(results.iter().all(|row| row["runs"].as_array().unwrap().len() == 1));
 }
 
-/// What was measured before a person had enough of it.
+/// A comparison that is interrupted keeps what it has measured.
 #[test]
 fn an_interrupted_comparison_keeps_what_it_has() {
     let here = Place::new("interrupted");

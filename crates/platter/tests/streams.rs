@@ -1,4 +1,4 @@
-//! Standard output and standard error that are full, or closed by who read them.
+//! Standard output and standard error that are full, or closed by their reader.
 
 mod common;
 

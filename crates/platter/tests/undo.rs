@@ -1,4 +1,4 @@
-//! Repairs that are taken back: the image gets every byte again.
+//! Undoing repairs: the image gets back every byte that it had before.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::fs;
 
 const FORMATS: [&str; 5] = ["refs", "ntfs", "exfat", "fat32", "fat --size 8M"];
 
-/// A volume with damage that a repair writes for.
+/// Makes a volume with damage whose repair writes to the volume.
 fn damaged(test: &str, format: &str) -> Place {
     let place = Place::new(&format!("undo-{test}-{}", &format[..3]));
     let size = match format {
@@ -23,20 +23,22 @@ fn damaged(test: &str, format: &str) -> Place {
     place.works("cp -r tree a.img:/");
     let mut bytes = fs::read(place.path("a.img")).unwrap();
     if format == "refs" {
-        // The first superblock and the first boot record, which stand in other places too.
+        // The first superblock and the first boot record are damaged; ReFS has further copies of both.
         bytes[0x1E * 4096 + 0x60] ^= 1;
         bytes[0x30] ^= 1;
         fs::write(place.path("a.img"), bytes).unwrap();
         return place;
     }
     if format.starts_with("fat") {
-        // Entries of the first allocation table: its reserved sectors are at 14 of the boot sector.
+        // Entries of the first FAT are cleared. The number of reserved sectors, which are before it, is at byte 14 of
+        // the boot sector.
         let table = usize::from(u16::from_le_bytes([bytes[14], bytes[15]])) * 512;
         bytes[table + 64..table + 128].fill(0);
         fs::write(place.path("a.img"), bytes).unwrap();
         return place;
     }
-    // The names of some files, wherever they stand: in entries, records and index blocks.
+    // The 30 bytes before the names of some files are overwritten at all their places: in entries, records and index
+    // blocks.
     for number in [7, 11, 23] {
         let name: Vec<u8> = format!("file {number}").bytes().flat_map(|byte| [byte, 0]).collect();
         let places: Vec<usize> =
@@ -65,7 +67,8 @@ fn a_repair_is_taken_back_byte_for_byte() {
         assert!(said.contains("as it was before the repair of"), "{said}");
         assert!(fs::read(place.path("a.img")).unwrap() == before, "{format}");
         assert!(place.works("undo a.img.undo a.img").contains("already"));
-        // The same repair once more, into the next file, and what was written since is not overwritten unasked.
+        // The same repair is made again, with the next undo file. If the image was written to after the repair, an
+        // undo is refused without `--force`.
         let found = place.platter("check --repair --json a.img").stdout;
         let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
         assert_eq!(found["undo"], "a.img.undo-2", "{format}");

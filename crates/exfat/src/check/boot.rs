@@ -4,18 +4,18 @@ use crate::layout::{BootRegion, BootSector, Geometry, VolumeFlags};
 use platter_clusters::Disk;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
-/// A boot region that makes sense, and what it says.
+/// A boot region whose fields are consistent: its first sector, the geometry that it states, and its bytes.
 pub struct Boot {
     pub sector: BootSector,
     pub geometry: Geometry,
     region: Vec<u8>,
 }
 
-/// What is wrong with a region.
+/// What is wrong with a boot region.
 enum Fault {
-    /// Its fields.
+    /// The fields contradict each other or the device.
     Fields(Error),
-    /// Only its checksum.
+    /// Only the checksum is wrong.
     Checksum(Box<Boot>),
 }
 
@@ -29,7 +29,7 @@ fn finding(
     report.add(Finding { code, severity, path: None, message, repaired });
 }
 
-/// Reads the region whose first sector stands at `first`, for sectors of `size` bytes.
+/// Reads the boot region that begins at the device offset `first`, with sectors of `size` bytes.
 fn read(disk: &Disk, first: u64, size: usize) -> Result<std::result::Result<Boot, Fault>> {
     let length = disk.device().len();
     let mut region = vec![0; BootRegion::SECTORS * size];
@@ -60,7 +60,8 @@ fn read(disk: &Disk, first: u64, size: usize) -> Result<std::result::Result<Boot
     })
 }
 
-/// The size of sectors that a boot sector at the start of the device states, if it may be true; those of the device.
+/// Returns the sector sizes to try: the size that the boot sector at the start of the device states, if it is a valid
+/// one, and then the other valid sizes.
 fn sizes(disk: &Disk) -> Result<Vec<usize>> {
     let mut first = [0; BootSector::SIZE];
     disk.read(0, &mut first)?;
@@ -79,10 +80,10 @@ fn sizes(disk: &Disk) -> Result<Vec<usize>> {
     Ok(sizes)
 }
 
-/// Finds the boot region to go by: the main one, or the backup where that cannot be true.
+/// Finds the boot region to use: the main one, or the backup where the main one is not valid.
 ///
 /// # Errors
-/// What is wrong with the main one, if the backup does not help.
+/// The fault of the main region, if the backup is not usable either.
 pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot> {
     let length = disk.device().len();
     if length < u64::from(disk.device().sectors().logical.max(4096)) {
@@ -104,7 +105,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         }
         return Ok(main);
     }
-    // Whichever has a checksum that is right; else the main one, if its fields can be true; else the backup.
+    // The first region whose checksum is right; else the main one, if its fields are consistent; else the backup.
     let mut doubtful = None;
     let mut error = None;
     for (number, size) in sizes.iter().enumerate() {
@@ -126,7 +127,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
     }
 }
 
-/// A region without what changes from mount to mount.
+/// Returns a region without the fields that change from mount to mount.
 fn settled(region: &[u8]) -> Vec<u8> {
     let mut region = region.to_vec();
     region[BootSector::FLAGS..BootSector::FLAGS + 2].fill(0);
@@ -134,7 +135,7 @@ fn settled(region: &[u8]) -> Vec<u8> {
     region
 }
 
-/// Goes by this region, and writes both like it.
+/// Uses this region, and, in a repair, writes it as main region and backup.
 fn use_instead(
     disk: &Disk,
     report: &mut CheckReport,
@@ -144,7 +145,7 @@ fn use_instead(
 ) -> Result<Boot> {
     let message = format!("the boot region's fields or its checksum are wrong; {why}");
     finding(report, "boot-region", Severity::Inconsistent, message, repair);
-    // What the backup says of these is stale (3.1).
+    // The backup's values of these fields are stale (3.1).
     boot.sector.flags.0 &= VolumeFlags::ACTIVE_FAT;
     boot.sector.percent = BootSector::PERCENT_UNKNOWN;
     boot.region[..BootSector::SIZE].copy_from_slice(&boot.sector.to_bytes());
@@ -162,7 +163,7 @@ fn write_backup(disk: &Disk, boot: &Boot) -> Result<()> {
     disk.flush()
 }
 
-/// Reports whether the volume says of itself that it was not cleanly unmounted or that I/O errors were met.
+/// Reports it if the volume's flags say that it was not cleanly unmounted or that I/O errors were met.
 pub fn dirty(boot: &Boot, report: &mut CheckReport, repair: bool) {
     if boot.sector.flags.0 & (VolumeFlags::DIRTY | VolumeFlags::MEDIA_FAILURE) != 0 {
         let message = "the volume was not cleanly unmounted, or I/O errors were met".to_owned();
@@ -170,7 +171,7 @@ pub fn dirty(boot: &Boot, report: &mut CheckReport, repair: bool) {
     }
 }
 
-/// Checks the two entries of the FAT that belong to no cluster.
+/// Checks entries 0 and 1 of the FAT, which belong to no cluster.
 pub fn reserved_entries(
     disk: &Disk,
     geometry: &Geometry,
@@ -192,8 +193,8 @@ pub fn reserved_entries(
     Ok(())
 }
 
-/// Checks how much is said to be in use. A count that is out of date is how sound volumes are: Linux' exfat never changes
-/// it, and exfat-fuse rounds to the nearest where it is to be rounded down (3.1.17).
+/// Checks `PercentInUse`. An outdated value is no damage: Linux' exfat never changes the field, and exfat-fuse rounds
+/// to the nearest percent where the specification rounds down (3.1.17).
 pub fn percent(boot: &Boot, report: &mut CheckReport, repair: bool) {
     let found = boot.sector.percent;
     if found > 100 && found != BootSector::PERCENT_UNKNOWN {
@@ -202,7 +203,7 @@ pub fn percent(boot: &Boot, report: &mut CheckReport, repair: bool) {
     }
 }
 
-/// Writes the first sector as after a clean unmount.
+/// Writes the boot sector as it is after a clean unmount.
 pub fn make_clean(disk: &Disk, boot: &mut Boot, percent: u8) -> Result<()> {
     boot.sector.flags.0 &= !(VolumeFlags::DIRTY | VolumeFlags::MEDIA_FAILURE);
     boot.sector.percent = percent;

@@ -1,5 +1,5 @@
-//! What a check knows of each cluster: its entry in the FAT, with the change that a repair would make, its bit in the
-//! bitmap, and which file was found to use it.
+//! The state of each cluster during a check: its FAT entry, with the change that a repair would make, its bit in the
+//! bitmap, and whether a file was found to use it.
 
 use crate::layout::Geometry;
 use platter_clusters::{Bits, Claims, Disk, Heap, Images, Link, Runs, Table};
@@ -7,10 +7,10 @@ use platter_device::Device;
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most bytes of the FAT kept in memory.
+/// The most bytes of the FAT that are kept in memory.
 const CACHE: usize = 64 << 20;
 
-/// How many clusters of a kind there are, and the first.
+/// The number of clusters of some kind, and the first of them.
 #[derive(Default)]
 pub struct Tally {
     pub first: Option<u32>,
@@ -24,22 +24,22 @@ impl Tally {
     }
 }
 
-/// See the module.
+/// The state of all clusters: see the module.
 pub struct Clusters<'d> {
     pub geometry: Geometry,
     pub heap: Heap,
     /// The FAT as it is on the device.
     table: Table<Geometry, &'d dyn Device>,
-    /// Entries that are to change.
+    /// The FAT entries that the repair changes.
     links: BTreeMap<u32, u32>,
-    /// Those of them that belong to clusters which nothing refers to yet.
+    /// The clusters of `links` to which nothing on disk refers yet.
     fresh: BTreeSet<u32>,
-    /// The bitmap's clusters, and its bytes on the device and as they are to be.
+    /// The bitmap's clusters; its bytes on the device (`old`) and as the repair will write them (`new`).
     place: Runs,
     old: Vec<u8>,
     new: Vec<u8>,
     claimed: Bits,
-    /// Where to look for free clusters.
+    /// The cluster from which to search for free clusters.
     search: u32,
 }
 
@@ -89,7 +89,7 @@ impl<'d> Clusters<'d> {
         }
     }
 
-    /// Forgets whose clusters are, for a new round.
+    /// Forgets which clusters are claimed, for a new round.
     pub fn begin(&mut self) {
         self.claimed = Bits::new(self.heap.last().saturating_add(1));
         self.search = 2;
@@ -98,12 +98,12 @@ impl<'d> Clusters<'d> {
 
     // The FAT
 
-    /// Notes that an entry is to change.
+    /// Notes a new value for a FAT entry.
     pub fn set_link(&mut self, cluster: u32, value: u32) {
         self.links.insert(cluster, value);
     }
 
-    /// Links clusters that nothing refers to yet, one behind the other.
+    /// Notes FAT entries that link `count` consecutive clusters, to which nothing on disk refers yet, into a chain.
     pub fn set_chain(&mut self, first: u32, count: u32) {
         for cluster in first..first + count {
             let next = if cluster + 1 == first + count { Geometry::END } else { cluster + 1 };
@@ -112,20 +112,20 @@ impl<'d> Clusters<'d> {
         }
     }
 
-    // Whose clusters are
+    // Claims of clusters
 
-    /// Gives up a claim, and the cluster.
+    /// Gives up the claim on a cluster, and frees the cluster.
     pub fn release(&mut self, cluster: u32) {
         self.claimed.clear(cluster);
         set_bit(&mut self.new, cluster, false);
     }
 
-    /// How many belong to something.
+    /// Returns the number of clusters that are claimed.
     pub fn claimed(&self) -> u64 {
         self.claimed.count()
     }
 
-    /// Claims clusters one behind the other that nobody uses: the first of them.
+    /// Claims `count` consecutive free clusters, and returns the first; `None` if there are not as many in a row.
     pub fn allocate(&mut self, count: u32) -> Result<Option<u32>> {
         let (mut start, mut length) = (self.search, 0);
         for cluster in self.search..=self.heap.last() {
@@ -148,7 +148,7 @@ impl<'d> Clusters<'d> {
 
     // The bitmap
 
-    /// Takes over the bitmap: its clusters and its bytes.
+    /// Sets the bitmap's clusters and its bytes.
     pub fn set_bitmap(&mut self, place: Runs, bytes: Vec<u8>) {
         (self.place, self.new, self.old) = (place, bytes.clone(), bytes);
     }
@@ -158,12 +158,13 @@ impl<'d> Clusters<'d> {
         bit(&self.new, cluster)
     }
 
-    /// Whether a cluster is taken, but belongs to nothing. Those that are marked bad are taken for ever.
+    /// Whether a cluster is taken in the bitmap, but not claimed. Clusters that are marked bad are never lost: they
+    /// stay taken.
     pub fn is_lost(&mut self, cluster: u32) -> Result<bool> {
         Ok(self.is_set(cluster) && !self.claimed.get(cluster) && self.link(cluster)? != Link::Bad)
     }
 
-    /// Clusters that belong to something and are free in the bitmap, and those that are taken and belong to nothing.
+    /// Returns the claimed clusters that are free in the bitmap, and the lost ones: taken, but not claimed.
     pub fn differences(&mut self) -> Result<(Tally, Tally)> {
         let (mut free, mut taken) = (Tally::default(), Tally::default());
         for cluster in 2..=self.heap.last() {
@@ -178,14 +179,14 @@ impl<'d> Clusters<'d> {
         Ok((free, taken))
     }
 
-    /// Takes in the bitmap what belongs to something.
+    /// Marks all claimed clusters as taken in the bitmap.
     pub fn take_claimed(&mut self) {
         for cluster in (2..=self.heap.last()).filter(|&cluster| self.claimed.get(cluster)) {
             set_bit(&mut self.new, cluster, true);
         }
     }
 
-    /// Frees in the bitmap what belongs to nothing.
+    /// Frees all lost clusters in the bitmap.
     pub fn free_unclaimed(&mut self) -> Result<()> {
         for cluster in 2..=self.heap.last() {
             if self.is_lost(cluster)? {
@@ -195,7 +196,7 @@ impl<'d> Clusters<'d> {
         Ok(())
     }
 
-    /// A bitmap of what belongs to something, for a volume that has lost its own.
+    /// Returns a bitmap of the claimed clusters, for a volume that has lost its own.
     pub fn rebuilt(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.geometry.bitmap_bytes() as usize];
         for cluster in (2..=self.heap.last()).filter(|&cluster| self.claimed.get(cluster)) {
@@ -204,7 +205,7 @@ impl<'d> Clusters<'d> {
         bytes
     }
 
-    /// How many of 100 clusters are taken in the bitmap, rounded down.
+    /// Returns the share of clusters that are taken in the bitmap, in percent, rounded down.
     pub fn percent(&self) -> u8 {
         let taken = (2..=self.heap.last()).filter(|&cluster| bit(&self.new, cluster)).count() as u64;
         (taken * 100 / u64::from(self.heap.count)) as u8
@@ -212,7 +213,7 @@ impl<'d> Clusters<'d> {
 
     // Writing
 
-    /// Writes the bits and the FAT entries of clusters that nothing refers to yet.
+    /// Writes the bits of newly taken clusters, and the FAT entries of clusters to which nothing on disk refers yet.
     pub fn write_taken(&mut self, disk: &Disk) -> Result<()> {
         let taken: Vec<u8> = self.old.iter().zip(&self.new).map(|(old, new)| old | new).collect();
         self.write_bitmap(disk, taken)?;
@@ -222,13 +223,13 @@ impl<'d> Clusters<'d> {
         self.write_table(disk, links)
     }
 
-    /// Writes the other FAT entries that changed.
+    /// Writes the remaining changed FAT entries.
     pub fn write_links(&mut self, disk: &Disk) -> Result<()> {
         let links = std::mem::take(&mut self.links).into_iter().collect();
         self.write_table(disk, links)
     }
 
-    /// Writes the bits of clusters that become free.
+    /// Writes the bits of clusters that are freed.
     pub fn write_freed(&mut self, disk: &Disk) -> Result<()> {
         let new = self.new.clone();
         self.write_bitmap(disk, new)
@@ -243,7 +244,7 @@ impl<'d> Clusters<'d> {
         images.iter().try_for_each(|(at, data)| disk.write(start + at, data))
     }
 
-    /// Makes the bitmap on the device this one, piece by piece, so that a change of one bit is a write of one sector.
+    /// Writes the bitmap, but only those pieces of 512 bytes that changed.
     fn write_bitmap(&mut self, disk: &Disk, bytes: Vec<u8>) -> Result<()> {
         const PIECE: usize = 512;
         for (number, (new, old)) in bytes.chunks(PIECE).zip(self.old.chunks(PIECE)).enumerate() {

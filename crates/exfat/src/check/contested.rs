@@ -1,8 +1,9 @@
-//! First clusters that more than one entry names, or that lie inside another's clusters.
+//! First clusters that more than one entry names, or that lie inside another file's clusters.
 //!
-//! A move or a rename that a power cut interrupted leaves one file or directory under two names, with the same length and
-//! time of change. Then exactly one of them is kept, whole, and nothing is cut or copied. Two files that start at one
-//! cluster and are not alike are two, of which one has lost its place: each gets the content that it was read with.
+//! A move or a rename that a power cut interrupted leaves one file or directory under two names, with the same length
+//! and modification time. Then exactly one of the entries is kept, whole, and nothing is cut or copied. Two entries
+//! that name the same first cluster but differ otherwise are two files, one of which has lost its clusters: each gets
+//! the content that is readable under its entry.
 
 use super::walk::{Shared, Walk};
 use crate::layout::{EntrySet, FileInfo, Primary};
@@ -20,7 +21,7 @@ struct Claimant {
     set: EntrySet,
 }
 
-/// Sees to every contested cluster.
+/// Resolves every contested cluster.
 pub fn resolve(walk: &mut Walk) -> Result<()> {
     if walk.contested.is_empty() {
         return Ok(());
@@ -77,7 +78,7 @@ fn drop_entry(
     Ok(())
 }
 
-/// Of several entries for one cluster, keeps one.
+/// Keeps one of several entries that name the same first cluster.
 fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()> {
     let rank = |claimant: &Claimant| {
         let info = claimant.set.info();
@@ -88,7 +89,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()
             info.length,
             info.valid,
             (stamp.local.date, stamp.local.time, stamp.local.hundredths),
-            // A sector of a directory that was written over with one of another.
+            // A damaged directory comes last: one of its sectors may be a copy of another directory's sector.
             !walk.dirs[claimant.dir as usize].is_damaged,
             Reverse((claimant.dir, claimant.slots.start)),
         )
@@ -113,7 +114,8 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()
     Ok(())
 }
 
-/// Keeps the clusters of a file together, whoever else was met first and wanted less of them.
+/// Claims all clusters of a file, and cancels a truncation of its chain: the walk may have met a shorter entry for
+/// the same clusters first.
 fn keep_chain(walk: &mut Walk, info: &FileInfo) -> Result<()> {
     let heap = walk.clusters.heap;
     let wanted = heap.clusters_for(info.length).min(u64::from(heap.count));
@@ -140,7 +142,7 @@ fn keep_chain(walk: &mut Walk, info: &FileInfo) -> Result<()> {
     Ok(())
 }
 
-/// One entry whose first cluster is in the middle of another's.
+/// Reports an entry whose first cluster is in the middle of another file's clusters; a repair copies what they share.
 fn inside_another(walk: &mut Walk, cluster: u32, claimant: &Claimant) {
     let name = claimant.set.name();
     let message = || format!("it shares clusters from {cluster}, its first, with another");

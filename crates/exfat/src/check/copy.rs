@@ -1,4 +1,4 @@
-//! Copies of clusters that two files share.
+//! Copying clusters that two files share.
 
 use super::clusters::Clusters;
 use super::walk::Shared;
@@ -7,8 +7,8 @@ use platter_clusters::{Claims, Disk, Link};
 use platter_vfs::Result;
 use std::collections::BTreeSet;
 
-/// Gives a file clusters of its own for those that it shares with another: all of them anew, one behind the other.
-/// Where there is no room it ends where its own do.
+/// Gives a file new, consecutive clusters with copies of all its clusters, since it shares some with another file.
+/// Where there is no space, the file is cut to the clusters that are its own.
 pub fn copy(disk: &mut Disk, clusters: &mut Clusters, shared: &Shared) -> Result<()> {
     let mut info = shared.set.info();
     let size = clusters.heap.cluster_size();
@@ -25,8 +25,8 @@ pub fn copy(disk: &mut Disk, clusters: &mut Clusters, shared: &Shared) -> Result
             },
         };
     }
-    // A chain that goes round in a circle, or breaks off, holds no more than its clusters: what comes after is not
-    // copied again and again.
+    // A chain that contains a loop, or breaks off, has only its distinct clusters; the clusters of the loop are not
+    // copied repeatedly.
     let mut met = BTreeSet::new();
     let unique = sources.iter().take_while(|cluster| met.insert(**cluster)).count();
     sources.truncate(unique);

@@ -6,21 +6,22 @@ use platter_clusters::{Claims, Disk, Link};
 use platter_vfs::Result;
 use std::ops::Range;
 
-/// Bytes read at once.
+/// The number of bytes read at once.
 const PIECE: usize = 1 << 20;
 
-/// A directory's slots. Those at its end that are all zero are not kept.
+/// The slots of a directory. Trailing slots that are all zero are not kept.
 pub struct Listing {
     slots: Vec<[u8; SLOT]>,
-    /// The first that says that nothing follows; their number if none does. Known, as it is asked for with every entry.
+    /// The number of the first slot with an end mark, or else the number of slots. Kept, because it is needed for
+    /// every entry.
     end: usize,
-    /// Device offsets of its clusters, and how many slots each has.
+    /// The device offsets of the directory's clusters, and the number of slots in each.
     clusters: Vec<u64>,
     in_cluster: usize,
 }
 
 impl Listing {
-    /// Reads a directory of `count` clusters from `first`, one behind the other or as the FAT links them.
+    /// Reads a directory of `count` clusters from `first` on: consecutive ones, or linked by the FAT.
     pub fn read(
         disk: &Disk,
         clusters: &mut Clusters,
@@ -58,38 +59,38 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The slots up to the last that is not all zero.
+    /// Returns the slots up to the last that is not all zero.
     pub fn slots(&self) -> &[[u8; SLOT]] {
         &self.slots
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots in the directory's clusters.
     pub fn capacity(&self) -> usize {
         self.clusters.len() * self.in_cluster
     }
 
-    /// What stands in a slot.
+    /// Returns the content of a slot; zeroes if it is one of the trailing slots that are not kept.
     pub fn slot(&self, at: usize) -> [u8; SLOT] {
         self.slots.get(at).copied().unwrap_or([0; SLOT])
     }
 
-    /// Device offset of a slot.
+    /// Returns the device offset of a slot.
     pub fn offset(&self, at: usize) -> u64 {
         self.clusters[at / self.in_cluster] + (at % self.in_cluster * SLOT) as u64
     }
 
-    /// The first slot that says that nothing follows; the number of slots if none does.
+    /// Returns the number of the first slot with an end mark, or else the number of slots.
     pub fn end(&self) -> usize {
         self.end
     }
 
-    /// Looks for the end in the slots from one on, before which it is not.
+    /// Searches for the end mark from slot `from` on; the slots before `from` have none.
     fn look_for_end(&mut self, from: usize) {
         let is_end = |slot: &[u8; SLOT]| Primary::of(slot) == Primary::End;
         self.end = from + self.slots[from..].iter().take_while(|slot| !is_end(slot)).count();
     }
 
-    /// Changes a slot here and in what is to be written.
+    /// Changes a slot in memory and notes the change to be written.
     pub fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
         if self.slots.len() <= at {
             self.slots.resize(at + 1, [0; SLOT]);
@@ -103,7 +104,7 @@ impl Listing {
         disk.edit(self.offset(at), slot);
     }
 
-    /// Writes a set over the slots it has.
+    /// Writes an entry set over the slots that it occupies.
     pub fn put(&mut self, disk: &mut Disk, at: usize, set: &EntrySet) {
         for (number, slot) in set.slots().iter().enumerate() {
             if self.slot(at + number) != *slot {
@@ -112,7 +113,8 @@ impl Listing {
         }
     }
 
-    /// Marks slots as no longer used. What was never used becomes an erased entry, so that it ends nothing.
+    /// Marks slots as unused. A slot that was never used becomes an erased entry, because an end mark would hide the
+    /// slots after it.
     pub fn delete(&mut self, disk: &mut Disk, slots: Range<usize>) {
         for at in slots {
             let mut slot = self.slot(at);
@@ -121,7 +123,7 @@ impl Listing {
         }
     }
 
-    /// Adds a cluster of zeroes.
+    /// Adds a cluster of zeroes at a device offset.
     pub fn extend(&mut self, offset: u64) {
         self.clusters.push(offset);
     }

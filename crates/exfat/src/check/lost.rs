@@ -1,7 +1,8 @@
-//! Clusters that are taken but belong to nothing.
+//! Lost clusters: taken in the bitmap, but used by no file.
 //!
-//! A lost directory comes back, with all that is below it, as `FSCKnnnn.DIR` in the root directory; then lost clusters
-//! that lie together, or that the FAT links, become a file `FSCKnnnn.REC` there. What finds no place there stays.
+//! A lost directory becomes, with everything below it, `FSCKnnnn.DIR` in the root directory; then lost clusters that
+//! are consecutive, or that the FAT links, become a file `FSCKnnnn.REC`. Clusters for which the root directory has no
+//! room stay lost.
 
 use super::clusters::Clusters;
 use super::listing::Listing;
@@ -10,10 +11,10 @@ use platter_clusters::{Claims, Disk, Link, Runs};
 use platter_vfs::{CheckReport, DosFlags, Finding, Name, Result, Severity};
 use std::collections::HashSet;
 
-/// The most recovered entries.
+/// The highest number of recovered entries.
 const MOST_NAMES: u32 = 10_000;
 
-/// Reports lost clusters, and recovers them if this is a repair.
+/// Reports lost clusters, and in a repair gives them entries in the root directory.
 pub fn recover(
     disk: &mut Disk,
     clusters: &mut Clusters,
@@ -22,7 +23,7 @@ pub fn recover(
     upcase: &Upcase,
 ) -> Result<()> {
     if !repair {
-        // The comparison with the bitmap tells how many there are.
+        // The comparison with the bitmap reports their number.
         return Ok(());
     }
     let mut room = None;
@@ -34,10 +35,10 @@ pub fn recover(
         }
     }
     if found {
-        // What is below them is not lost any more when they are back: the next round sees.
+        // Clusters below the recovered directories are not lost any more; the next round finds out which.
         return keep(clusters);
     }
-    // Those that others lead to are not first ones.
+    // Clusters that another lost cluster links to are not the first of a chain.
     let mut pointed = HashSet::new();
     for cluster in 2..=clusters.heap.last() {
         if clusters.is_lost(cluster)?
@@ -58,7 +59,7 @@ pub fn recover(
     keep(clusters)
 }
 
-/// Leaves what is still lost as it is for this round.
+/// Claims the clusters that are still lost, so that this round does not free them.
 fn keep(clusters: &mut Clusters) -> Result<()> {
     for cluster in 2..=clusters.heap.last() {
         if clusters.is_lost(cluster)? {
@@ -68,7 +69,7 @@ fn keep(clusters: &mut Clusters) -> Result<()> {
     Ok(())
 }
 
-/// Whether a cluster begins with a file's entries.
+/// Whether a cluster begins with a file's entry set.
 fn is_directory(disk: &Disk, clusters: &Clusters, cluster: u32, upcase: &Upcase) -> Result<bool> {
     let mut slots = vec![[0; SLOT]; clusters.heap.cluster_size().min(4096) as usize / SLOT];
     disk.read_slots(clusters.heap.offset(cluster), slots.as_flattened_mut())?;
@@ -76,7 +77,7 @@ fn is_directory(disk: &Disk, clusters: &Clusters, cluster: u32, upcase: &Upcase)
     Ok(slots[..first].iter().all(|slot| slot[0] != 0) && EntrySet::read(&slots[first..], upcase).is_ok())
 }
 
-/// The clusters of a lost directory: those it goes on in until one says that nothing follows.
+/// Returns the clusters of a lost directory, up to the one with the end mark.
 fn directory(disk: &Disk, clusters: &mut Clusters, first: u32, upcase: &Upcase) -> Result<Runs> {
     let mut runs = Runs::default();
     let mut at = first;
@@ -98,7 +99,7 @@ fn directory(disk: &Disk, clusters: &mut Clusters, first: u32, upcase: &Upcase) 
     }
 }
 
-/// The lost clusters from `first`: as the FAT links them, or else those behind it.
+/// Returns a chain of lost clusters from `first` on: linked by the FAT, or else consecutive.
 fn chain(clusters: &mut Clusters, first: u32, pointed: &HashSet<u32>) -> Result<Runs> {
     let mut runs = Runs::default();
     let mut at = first;
@@ -117,10 +118,10 @@ fn chain(clusters: &mut Clusters, first: u32, pointed: &HashSet<u32>) -> Result<
     }
 }
 
-/// Room for new entries in the root directory.
+/// The root directory's free slots and names, for new entries.
 struct Room {
     listing: Listing,
-    /// The slot from which to look for free ones.
+    /// The slot from which to search for free slots.
     next: usize,
     last_cluster: u32,
     names: HashSet<Box<[u16]>>,
@@ -146,7 +147,7 @@ impl Room {
         Ok(Room { listing, next: 0, last_cluster, names, number: 0 })
     }
 
-    /// A name that is not there.
+    /// Returns a name that the root directory does not have yet.
     fn name(&mut self, extension: &str, upcase: &Upcase) -> Option<Name> {
         while self.number < MOST_NAMES {
             let name = Name::from(format!("FSCK{:04}.{extension}", self.number).as_str());
@@ -158,7 +159,8 @@ impl Room {
         None
     }
 
-    /// The first of so many free slots in a row, adding a cluster where there are none.
+    /// Returns the first of `count` free slots in a row. If there are none, the root directory gets a further
+    /// cluster.
     fn slots(&mut self, disk: &mut Disk, clusters: &mut Clusters, count: usize) -> Result<Option<usize>> {
         let mut free = 0;
         let mut at = self.next;
@@ -170,7 +172,7 @@ impl Room {
             at += 1;
             if free == count {
                 let first = at - count;
-                // What was never used before the place found would end the directory.
+                // Slots that were never used count as an end mark; those before the new entry are erased instead.
                 for before in self.listing.end()..first {
                     self.listing.delete(disk, before..before + 1);
                 }
@@ -199,7 +201,7 @@ impl Room {
     }
 }
 
-/// Gives clusters, which are claimed, an entry. Whether there was room is the answer.
+/// Adds an entry in the root directory for clusters, which are claimed already. Returns whether there was room.
 fn add(
     disk: &mut Disk,
     clusters: &mut Clusters,

@@ -1,15 +1,15 @@
-//! Finding and repairing damage, from the device alone.
+//! Finding and repairing damage, from the content of the device alone.
 //!
-//! This shares only [`crate::layout`] with the code that writes volumes. It works in rounds: each walks the whole tree
-//! (see [`walk`]), reports, and notes repairs in memory; these are then written in the order that a commit has, so that
-//! a power cut during a repair leaves nothing worse than was there:
+//! The check shares only [`crate::layout`] with the code that writes volumes. It works in rounds. Each round walks
+//! the whole tree (see [`walk`]), reports findings, and notes repairs in memory; the repairs are then written in the
+//! order that a commit has, so that a power cut during a repair makes nothing worse:
 //!
-//! 1. copies of shared clusters, and tables written anew, into free clusters;
+//! 1. copies of shared clusters, and new copies of damaged tables, into free clusters;
 //! 2. bits of clusters that are newly taken, and their FAT entries;
-//! 3. FAT entries of chains that are cut or led elsewhere;
+//! 3. FAT entries of chains that are truncated or linked differently;
 //! 4. directory slots;
 //! 5. bits of clusters that become free;
-//! 6. when a round finds nothing more: the marks that say that the volume is clean.
+//! 6. when a round finds nothing more: the flags that mark the volume as clean.
 //!
 //! Memory: two bits for each cluster, a bounded part of the FAT, one directory (256 MiB at most), and a name for each
 //! directory of the volume. Nothing recurses.
@@ -32,13 +32,13 @@ use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, S
 use std::sync::Arc;
 use walk::Walk;
 
-/// The most rounds of a repair. Each but the last removes at least one finding; what real damage needs is two or three.
+/// The most rounds of a repair. Each but the last removes at least one finding; real damage takes two or three.
 const ROUNDS: u32 = 32;
 
-/// The measures of a volume by its boot sector, or by the copy of it.
+/// Returns the geometry that the boot region states, or its backup.
 ///
 /// # Errors
-/// What is wrong with the first, if no copy helps.
+/// The fault of the main boot region, if the backup is not usable either.
 pub(crate) fn find_boot(disk: &Disk) -> Result<Geometry> {
     Ok(boot::find(disk, &mut CheckReport::default(), false)?.geometry)
 }
@@ -84,8 +84,8 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     Ok(report)
 }
 
-/// One round: finds everything and, if `repair`, notes changes in memory. Whether there is more to do than one round
-/// may is the answer.
+/// Runs one round: reports all findings and, if `repair`, notes changes in memory. Returns whether changes were
+/// postponed because a round may make only so many.
 fn analyse<'d>(
     disk: &mut Disk<'d>,
     clusters: &mut Clusters<'d>,
@@ -107,7 +107,7 @@ fn analyse<'d>(
     }
     cuts.into_iter().for_each(|last| clusters.set_link(last, Geometry::END));
     system::restore(disk, clusters, &system, report, repair)?;
-    // What is below a contested directory, or was not looked into, is not lost.
+    // Clusters below a contested directory, or a directory that was not read in this round, are not lost.
     let whole = !unsettled && !postponed;
     if whole && system.bitmap.is_some() {
         lost::recover(disk, clusters, report, repair, &upcase)?;
@@ -118,7 +118,7 @@ fn analyse<'d>(
     Ok(postponed)
 }
 
-/// Compares the bitmap with what was found to be taken.
+/// Compares the bitmap with the claimed clusters.
 fn bitmap(clusters: &mut Clusters, report: &mut CheckReport, repair: bool, whole: bool) -> Result<()> {
     let (free, taken) = clusters.differences()?;
     let mut finding = |code, message: String| {
@@ -146,7 +146,7 @@ fn bitmap(clusters: &mut Clusters, report: &mut CheckReport, repair: bool, whole
     Ok(())
 }
 
-/// Writes what a round changed.
+/// Writes the changes of a round.
 fn commit(disk: &mut Disk, clusters: &mut Clusters) -> Result<()> {
     disk.flush()?;
     clusters.write_taken(disk)?;

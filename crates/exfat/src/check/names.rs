@@ -1,10 +1,10 @@
-//! The names of a directory that were met, and others for those that cannot stay.
+//! The names that were met in a directory, and new names for entries that cannot keep theirs.
 
 use crate::layout::{UNITS_IN_NAME, Upcase};
 use platter_vfs::{Name, NameRules};
 use std::collections::HashSet;
 
-/// What was met, as it compares.
+/// The names met so far, in upper case as they are compared.
 #[derive(Default)]
 pub struct Names(HashSet<Box<[u16]>>);
 
@@ -15,12 +15,12 @@ pub fn is_allowed(name: &Name) -> bool {
 }
 
 impl Names {
-    /// Notes a name. Whether it is a new one is the answer.
+    /// Adds a name. Returns whether it is new.
     pub fn insert(&mut self, name: &Name, upcase: &Upcase) -> bool {
         self.0.insert(upcase.fold(name.units()))
     }
 
-    /// A name like this one that is allowed and that nobody has, of as many parts.
+    /// Returns an allowed name similar to `like` that no entry has yet, and that takes as many name entries.
     pub fn other(&self, like: &Name, upcase: &Upcase) -> Name {
         let forbidden = |unit: u16| !is_allowed(&Name::from_units(&[b'a'.into(), unit]));
         let mut units: Vec<u16> =
@@ -33,7 +33,7 @@ impl Names {
         if free(&plain) {
             return plain;
         }
-        // A directory has fewer entries than there are numbers.
+        // There are more numbers than entries in a directory, so one is free.
         let room = units.len().next_multiple_of(UNITS_IN_NAME).clamp(1, 255);
         let numbered = (1..=u32::MAX).map(|number| {
             let tail: Vec<u16> = format!("~{number}").encode_utf16().collect();

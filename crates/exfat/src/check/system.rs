@@ -1,4 +1,4 @@
-//! What the root directory has besides names: allocation bitmap and up-case table.
+//! Allocation bitmap and up-case table, whose entries are in the root directory.
 
 use super::clusters::Clusters;
 use super::listing::Listing;
@@ -7,12 +7,12 @@ use platter_clusters::{Claims, Disk, Link, Runs};
 use platter_vfs::{CheckReport, Finding, Result, Severity};
 use std::sync::Arc;
 
-/// What was found. A slot is the number of an entry in the root directory.
+/// The system entries that were found. A slot is the number of an entry in the root directory.
 #[derive(Clone, Default)]
 pub struct System {
-    /// The bitmap's entry, and whether it can be used.
+    /// The slot of a usable bitmap.
     pub bitmap: Option<usize>,
-    /// The entry of a bitmap that cannot.
+    /// The slot of a bitmap that cannot be used.
     broken_bitmap: Option<usize>,
     /// The up-case table.
     pub upcase: Option<Arc<Upcase>>,
@@ -20,13 +20,13 @@ pub struct System {
 }
 
 impl System {
-    /// Whether an entry of the root directory is one of these.
+    /// Whether a slot of the root directory is one of the system entries.
     pub fn has(&self, slot: usize) -> bool {
         [self.bitmap, self.broken_bitmap, self.upcase_slot].contains(&Some(slot))
     }
 }
 
-/// The root directory's clusters as the FAT links them, as far as that goes.
+/// Reads the root directory, whose clusters the FAT links, as far as the chain is valid.
 fn root(disk: &Disk, clusters: &mut Clusters) -> Result<Listing> {
     let first = clusters.geometry.root_cluster;
     let (mut count, mut at) = (1, first);
@@ -39,8 +39,8 @@ fn root(disk: &Disk, clusters: &mut Clusters) -> Result<Listing> {
     Listing::read(disk, clusters, first, count, false)
 }
 
-/// Clusters of a table of so many bytes: its chain, or, where the FAT does not tell it, those from its first on.
-/// With the latter the second part of the answer is true.
+/// Returns the clusters of a table of `bytes` bytes from `first` on: consecutive ones if `contiguous`, otherwise the
+/// FAT's chain. `None` if they are not valid or used already.
 fn place(clusters: &mut Clusters, first: u32, bytes: u64, contiguous: bool) -> Result<Option<Runs>> {
     let needed = clusters.heap.clusters_for(bytes);
     let mut runs = Runs::default();
@@ -58,13 +58,13 @@ fn place(clusters: &mut Clusters, first: u32, bytes: u64, contiguous: bool) -> R
             _ => return Ok(None),
         };
     }
-    // A chain that meets itself.
+    // Runs that overlap mean a chain that meets itself.
     let mut seen: Vec<(u32, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
     seen.sort_unstable();
     Ok(seen.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0).then_some(runs))
 }
 
-/// What so many bytes from these clusters are.
+/// Reads the first `bytes` bytes of these clusters.
 fn content(disk: &Disk, clusters: &Clusters, runs: &Runs, bytes: u64) -> Result<Vec<u8>> {
     let mut content = vec![0; bytes as usize];
     let mut at = 0;
@@ -106,7 +106,8 @@ pub fn find(
                     system.broken_bitmap = system.broken_bitmap.or(Some(at));
                     continue;
                 }
-                // Nothing but its chain says whether this is it: one that is broken is made anew.
+                // A bitmap has no checksum, so its chain alone shows whether it is valid; one with a broken chain is
+                // made anew.
                 if let Some(runs) = place(clusters, entry.cluster, entry.length, false)? {
                     let content = content(disk, clusters, &runs, bytes)?;
                     claim(clusters, &runs);
@@ -149,7 +150,7 @@ pub fn find(
     Ok(system)
 }
 
-/// Writes anew what was not found, into clusters that nobody uses.
+/// Writes a new bitmap or up-case table where none was found, into free clusters.
 pub fn restore(
     disk: &mut Disk,
     clusters: &mut Clusters,

@@ -1,8 +1,8 @@
-//! The walk over all directories and what lies in them.
+//! The walk over all directories and their entries.
 //!
-//! It claims every cluster that a file or directory has a right to, notes what is wrong, and, when it may repair,
-//! changes slots and FAT entries in memory. Copies of clusters that two files share wait until the whole tree was
-//! seen, because only then is it known whose a cluster is.
+//! The walk claims the clusters of every file and directory, reports what is wrong, and, in a repair, changes slots
+//! and FAT entries in memory. Clusters that two files share are copied only after the whole tree was walked, because
+//! only then is it known which file each cluster belongs to.
 
 mod content;
 mod directory;
@@ -18,31 +18,32 @@ use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A directory that was reached.
+/// A directory that the walk has reached.
 pub struct Dir {
-    /// The directory that holds it, as an index; the root's is the root.
+    /// The index of its parent directory; the root is its own parent.
     pub parent: u32,
     /// Its first cluster; 0 if it has none.
     pub first: u32,
-    /// How many clusters it was found to have, and whether they lie together.
+    /// The number of clusters found, and whether they are consecutive.
     pub count: u32,
     pub contiguous: bool,
     /// Its name.
     pub name: Name,
-    /// Slots of it are not what one entry after the other leaves.
+    /// Whether its slots are not a sequence of whole entries.
     pub is_damaged: bool,
 }
 
-/// A file or directory whose clusters are partly another's, or all of which are.
+/// A file or directory some or all of whose clusters belong to another.
 pub struct Shared {
-    /// Device offsets of its first two slots.
+    /// The device offsets of its first two slots.
     pub slots: [u64; 2],
     pub set: EntrySet,
-    /// How many of its clusters are its own.
+    /// The number of its first clusters that are its own.
     pub own: u32,
 }
 
-/// What 0 in the FAT means of a cluster in a chain: which clusters are free the bitmap says.
+/// How a message describes a cluster in a chain whose FAT entry is 0. (The bitmap, not the FAT, says which clusters
+/// are free.)
 const FREE: &str = "has the FAT entry 0";
 
 /// A walk and what it found.
@@ -55,13 +56,13 @@ pub struct Walk<'a, 'd> {
     pub system: System,
     pub dirs: Vec<Dir>,
     todo: Vec<u32>,
-    /// First clusters that more than one entry names, or that lie inside another's.
+    /// First clusters that more than one entry names, or that lie inside another file's clusters.
     pub contested: BTreeSet<u32>,
-    /// What is to be copied.
+    /// The files and directories whose shared clusters are to be copied.
     pub shared: Vec<Shared>,
-    /// Clusters that are to end their chains, when the copies are made.
+    /// The clusters that become the last of their chains once the copies are made.
     pub cuts: Vec<u32>,
-    /// Whether something was not looked into until another thing is settled.
+    /// Whether a directory was not read because a contested or shared cluster must be resolved first.
     pub unsettled: bool,
 }
 
@@ -132,12 +133,12 @@ impl<'a, 'd> Walk<'a, 'd> {
         Ok(())
     }
 
-    /// The path of a directory, or of an entry in it.
+    /// Returns the path of a directory, or of an entry in it.
     pub fn path(&self, dir: u32, name: Option<&Name>) -> String {
         path_in(&self.dirs, dir, name)
     }
 
-    /// Reports something that is put right if the walk repairs. Whether it does is the answer.
+    /// Reports damage that a repair puts right. Returns whether this walk repairs it.
     pub fn find(
         &mut self,
         code: &'static str,
@@ -151,20 +152,20 @@ impl<'a, 'd> Walk<'a, 'd> {
         self.findings.find(changes, code, severity, path, message)
     }
 
-    /// Reads a directory that was reached.
+    /// Reads the slots of a directory.
     pub fn listing(&mut self, dir: u32) -> Result<Listing> {
         let Dir { first, count, contiguous, .. } = self.dirs[dir as usize];
         Listing::read(self.disk, self.clusters, first, count, contiguous)
     }
 
-    /// Notes a directory to be looked into.
+    /// Adds a directory to those that the walk is still to read.
     fn enter(&mut self, parent: u32, name: &Name, info: &FileInfo, count: u32) {
         let (first, contiguous) = (info.cluster, info.contiguous);
         self.todo.push(self.dirs.len() as u32);
         self.dirs.push(Dir { parent, first, count, contiguous, name: name.clone(), is_damaged: false });
     }
 
-    /// Whether a cluster is the first of a directory or of one above it.
+    /// Whether a cluster is the first of the directory `dir` or of one of its ancestors.
     pub fn is_inside_itself(&self, dir: u32, cluster: u32) -> bool {
         is_inside(dir, cluster, |at| (self.dirs[at as usize].parent, self.dirs[at as usize].first))
     }
@@ -179,7 +180,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 }
 
-/// The path of a directory, or of an entry in it.
+/// Returns the path of a directory, or of an entry in it.
 fn path_in(dirs: &[Dir], dir: u32, name: Option<&Name>) -> String {
     path_of(dir, name, |at| (dirs[at as usize].parent, &dirs[at as usize].name))
 }

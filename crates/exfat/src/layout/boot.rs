@@ -1,4 +1,4 @@
-//! The boot regions (3), and where everything is.
+//! The boot regions (3), and the geometry that they state.
 
 use super::{LARGEST_DIRECTORY, array, checksum32, le16, le32, le64};
 use platter_clusters::{Entries, Heap, Link, TablePlace};
@@ -7,26 +7,26 @@ use platter_vfs::{Error, Result};
 /// The first 512 bytes of a boot sector (3.1).
 ///
 /// Every byte belongs to a field, so that `from_bytes` followed by `to_bytes` changes nothing. The fields are as they
-/// stand on disk, checked or not; [`BootSector::geometry`] is what makes sense of them.
+/// are on disk and may be wrong; [`BootSector::geometry`] checks them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootSector {
     /// `JumpBoot`: EB 76 90.
     pub jump: [u8; 3],
     /// `FileSystemName`: "EXFAT   ".
     pub name: [u8; 8],
-    /// `MustBeZero`: where FAT has its parameters.
+    /// `MustBeZero`: 53 bytes, where FAT has its parameters.
     pub zero: [u8; 53],
-    /// `PartitionOffset`: sectors on the disk before this volume; 0 says nothing.
+    /// `PartitionOffset`: the sectors on the disk before this volume; 0 if unknown.
     pub partition_offset: u64,
-    /// `VolumeLength`: sectors of the volume.
+    /// `VolumeLength`: the length of the volume in sectors.
     pub volume_length: u64,
-    /// `FatOffset`: sector of the first FAT.
+    /// `FatOffset`: the first sector of the first FAT.
     pub fat_offset: u32,
-    /// `FatLength`: sectors of one FAT.
+    /// `FatLength`: the length of one FAT in sectors.
     pub fat_length: u32,
-    /// `ClusterHeapOffset`: sector of cluster 2.
+    /// `ClusterHeapOffset`: the first sector of cluster 2.
     pub heap_offset: u32,
-    /// `ClusterCount`: clusters.
+    /// `ClusterCount`: the number of clusters.
     pub cluster_count: u32,
     /// `FirstClusterOfRootDirectory`.
     pub root_cluster: u32,
@@ -34,7 +34,7 @@ pub struct BootSector {
     pub serial: u32,
     /// `FileSystemRevision`: major number in the high byte.
     pub revision: u16,
-    /// `VolumeFlags`, which the checksum leaves out.
+    /// `VolumeFlags`, which the checksum does not cover.
     pub flags: VolumeFlags,
     /// `BytesPerSectorShift`: 9 to 12.
     pub sector_shift: u8,
@@ -44,7 +44,8 @@ pub struct BootSector {
     pub fat_count: u8,
     /// `DriveSelect`: the BIOS's drive number.
     pub drive: u8,
-    /// `PercentInUse`: 0 to 100, or FF for unknown; the checksum leaves it out.
+    /// `PercentInUse`: the share of clusters that are taken, 0 to 100, or FF for unknown. The checksum does not cover
+    /// it.
     pub percent: u8,
     /// `Reserved`.
     pub reserved: [u8; 7],
@@ -65,36 +66,36 @@ impl VolumeFlags {
     pub const DIRTY: u16 = 0x02;
     /// I/O errors were met.
     pub const MEDIA_FAILURE: u16 = 0x04;
-    /// To be cleared before anything is changed.
+    /// `ClearToZero`: a flag to be cleared before the volume is changed.
     pub const CLEAR_TO_ZERO: u16 = 0x08;
 
-    /// Whether all of these are set.
+    /// Whether all of these flags are set.
     pub fn has(self, flags: u16) -> bool {
         self.0 & flags == flags
     }
 }
 
 impl BootSector {
-    /// Bytes that the structure takes.
+    /// The size of the structure in bytes.
     pub const SIZE: usize = 512;
-    /// Offset of `VolumeFlags` in the sector.
+    /// The offset of `VolumeFlags` in the sector.
     pub const FLAGS: usize = 106;
-    /// Offset of `PercentInUse` in the sector.
+    /// The offset of `PercentInUse` in the sector.
     pub const PERCENT: usize = 112;
-    /// `percent` if nobody has counted.
+    /// The value of `percent` for an unknown share.
     pub const PERCENT_UNKNOWN: u8 = 0xFF;
-    /// `jump` of every boot sector.
+    /// The value of `jump` in every boot sector.
     pub const JUMP: [u8; 3] = [0xEB, 0x76, 0x90];
-    /// `name` of every boot sector.
+    /// The value of `name` in every boot sector.
     pub const NAME: [u8; 8] = *b"EXFAT   ";
-    /// `signature` of every boot sector.
+    /// The value of `signature` in every boot sector.
     pub const SIGNATURE: [u8; 2] = [0x55, 0xAA];
-    /// The most clusters (3.1.9).
+    /// The highest number of clusters (3.1.9).
     pub const MOST_CLUSTERS: u32 = u32::MAX - 10;
     /// The smallest volume in bytes (3.1.5).
     pub const LEAST_BYTES: u64 = 1 << 20;
 
-    /// Takes the sector apart. Never fails: whether the values make sense is asked of [`BootSector::geometry`].
+    /// Parses the sector. Never fails: [`BootSector::geometry`] checks the values.
     pub fn from_bytes(bytes: &[u8; BootSector::SIZE]) -> BootSector {
         BootSector {
             jump: array(bytes, 0),
@@ -121,7 +122,7 @@ impl BootSector {
         }
     }
 
-    /// The sector's first 512 bytes.
+    /// Returns the first 512 bytes of the sector.
     pub fn to_bytes(&self) -> [u8; BootSector::SIZE] {
         let mut bytes = [0; BootSector::SIZE];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -145,7 +146,7 @@ impl BootSector {
         bytes
     }
 
-    /// Whether this claims to be an exFAT boot sector.
+    /// Succeeds if the sector has the name and the signature of an exFAT boot sector.
     ///
     /// # Errors
     /// [`Error::NotThisFormat`] if not.
@@ -160,8 +161,8 @@ impl BootSector {
         Ok(())
     }
 
-    /// The length of a volume of which all but the last clusters is on a device of so many bytes, if the fields can be
-    /// true.
+    /// Returns the length of the volume in bytes if it is longer than a device of `device_bytes`, but its first
+    /// cluster is on the device and its fields are consistent.
     pub fn cut_off(&self, device_bytes: u64) -> Option<u64> {
         let length = self
             .volume_length
@@ -171,11 +172,11 @@ impl BootSector {
         (geometry.heap.start < device_bytes).then_some(length)
     }
 
-    /// Checks the fields against each other and against the size of the device in bytes.
+    /// Checks the fields against each other and against the size of the device in bytes, and returns the geometry.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] where the sector is no exFAT boot sector at all, or of a version that is not read;
-    /// [`Error::Damaged`] where one field cannot be true.
+    /// [`Error::NotThisFormat`] if the sector is no exFAT boot sector, or is of an unknown version;
+    /// [`Error::Damaged`] if a field has an impossible value.
     pub fn geometry(&self, device_bytes: u64) -> Result<Geometry> {
         self.claims()?;
         if self.jump != BootSector::JUMP {
@@ -258,18 +259,19 @@ fn damaged(offset: u64, expected: impl std::fmt::Display, found: impl std::fmt::
     Error::damaged("boot sector", offset, expected, found)
 }
 
-/// A boot region: twelve sectors, of which the last repeats the checksum of the others (2, 3.4).
+/// A boot region: twelve sectors, of which the last is filled with the checksum of the others (2, 3.4).
 pub struct BootRegion;
 
 impl BootRegion {
-    /// Sectors of a region.
+    /// The number of sectors in a region.
     pub const SECTORS: usize = 12;
-    /// Sectors that the checksum covers.
+    /// The number of sectors that the checksum covers.
     pub const SUMMED: usize = 11;
-    /// What the last four bytes of sectors 1 to 8 are (3.2.2).
+    /// The last four bytes of sectors 1 to 8 (3.2.2).
     pub const EXTENDED_SIGNATURE: [u8; 4] = [0x00, 0x00, 0x55, 0xAA];
 
-    /// The checksum of the first eleven sectors, all of which `region` holds.
+    /// Returns the checksum of the first eleven sectors. `region` holds at least these, and `sector` is the size of
+    /// one.
     pub fn checksum(region: &[u8], sector: usize) -> u32 {
         let summed = &region[..(BootRegion::SUMMED * sector).min(region.len())];
         let rest = BootSector::PERCENT + 1;
@@ -281,11 +283,10 @@ impl BootRegion {
         parts.into_iter().fold(0, checksum32)
     }
 
-    /// Whether the last of twelve sectors repeats the right checksum; if not, what its first four bytes are, and what
-    /// they should be.
+    /// Checks that the last of the twelve sectors is filled with the right checksum.
     ///
     /// # Errors
-    /// Found and expected.
+    /// The first wrong value of four bytes, and the right checksum.
     pub fn verify(region: &[u8], sector: usize) -> std::result::Result<(), (u32, u32)> {
         let sum = BootRegion::checksum(region, sector);
         let wrong = region[BootRegion::SUMMED * sector..]
@@ -296,64 +297,64 @@ impl BootRegion {
         wrong.map_or(Ok(()), |word| Err((u32::from_le_bytes(*word), sum)))
     }
 
-    /// Writes the checksum into the last of twelve sectors.
+    /// Fills the last of the twelve sectors with the checksum.
     pub fn seal(region: &mut [u8], sector: usize) {
         let sum = BootRegion::checksum(region, sector).to_le_bytes();
         region[BootRegion::SUMMED * sector..].as_chunks_mut::<4>().0.fill(sum);
     }
 }
 
-/// The volume's measures, checked against each other and against the device.
+/// The layout of a volume, checked for consistency and against the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes per sector: 512, 1,024, 2,048 or 4,096.
     pub sector: u32,
-    /// Device offset of the first FAT.
+    /// The device offset of the first FAT.
     pub fat_start: u64,
-    /// Bytes of a FAT, in whole sectors.
+    /// The length of a FAT in bytes, in whole sectors.
     pub fat_bytes: u64,
-    /// FATs, and bitmaps: 1, or 2 on TexFAT volumes.
+    /// The number of FATs and of bitmaps: 1, or 2 on TexFAT volumes.
     pub fat_count: u32,
-    /// Which of them counts: 0 or 1.
+    /// The number of the active FAT: 0 or 1.
     pub active_fat: u32,
-    /// Where the clusters are.
+    /// The place of the clusters on the device.
     pub heap: Heap,
-    /// First cluster of the root directory.
+    /// The first cluster of the root directory.
     pub root_cluster: u32,
-    /// Bytes of the volume.
+    /// The length of the volume in bytes.
     pub volume_bytes: u64,
 }
 
 impl Geometry {
-    /// The value that ends a chain.
+    /// The FAT entry of the last cluster of a chain.
     pub const END: u32 = 0xFFFF_FFFF;
-    /// The value that marks a bad cluster.
+    /// The FAT entry of a bad cluster.
     pub const BAD: u32 = 0xFFFF_FFF7;
-    /// What entry 0 of the FAT is (4.1.1).
+    /// The value of entry 0 of the FAT (4.1.1).
     pub const MEDIA: u32 = 0xFFFF_FFF8;
 
-    /// The most clusters a directory can have.
+    /// Returns the highest number of clusters in a directory.
     pub fn most_of_a_directory(&self) -> u32 {
         ((LARGEST_DIRECTORY >> self.heap.shift) as u32).clamp(1, self.heap.count)
     }
 
-    /// Device offset of the FAT that counts.
+    /// Returns the device offset of the active FAT.
     pub fn active_fat_offset(&self) -> u64 {
         self.fat_start + u64::from(self.active_fat) * self.fat_bytes
     }
 
-    /// Where the FAT that counts stands.
+    /// Returns the place of the active FAT on the device.
     pub fn fat_place(&self) -> TablePlace {
         let (start, heap) = (self.active_fat_offset(), self.heap);
         TablePlace { start, bytes: self.fat_bytes, sector: self.sector, heap }
     }
 
-    /// Device offset of an entry of the FAT that counts.
+    /// Returns the device offset of an entry of the active FAT.
     pub fn fat_entry_offset(&self, cluster: u32) -> u64 {
         self.active_fat_offset() + u64::from(cluster) * 4
     }
 
-    /// Bytes of an allocation bitmap.
+    /// Returns the length of an allocation bitmap in bytes.
     pub fn bitmap_bytes(&self) -> u64 {
         u64::from(self.heap.count).div_ceil(8)
     }

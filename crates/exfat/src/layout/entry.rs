@@ -1,11 +1,11 @@
-//! Directory entries of 32 bytes (6, 7), but for those that make up a file: see [`super::EntrySet`].
+//! Directory entries of 32 bytes (6, 7), other than those that make up a file's entry set: see [`super::EntrySet`].
 
 use super::{SLOT, le16, le32, le64};
 use platter_vfs::{Error, NameRule, Result};
 
-/// The types of entries, as their first byte has them while they are in use (6.2.1, 7).
+/// The types of entries: the value of the first byte while the entry is in use (6.2.1, 7).
 pub mod kind {
-    /// Nothing, and nothing in any slot after it.
+    /// The end mark: this slot and all after it are unused.
     pub const END: u8 = 0x00;
     /// An allocation bitmap (7.1).
     pub const BITMAP: u8 = 0x81;
@@ -17,43 +17,43 @@ pub mod kind {
     pub const FILE: u8 = 0x85;
     /// The volume's GUID (7.5).
     pub const GUID: u8 = 0xA0;
-    /// Where a file's content is (7.6).
+    /// A stream extension: where a file's content is (7.6).
     pub const STREAM: u8 = 0xC0;
     /// A part of a file's name (7.7).
     pub const NAME: u8 = 0xC1;
-    /// What a vendor adds (7.8).
+    /// A vendor extension (7.8).
     pub const VENDOR: u8 = 0xE0;
-    /// What a vendor adds, with clusters (7.9).
+    /// A vendor allocation: a vendor extension that has clusters (7.9).
     pub const VENDOR_ALLOCATION: u8 = 0xE1;
 }
 
-/// Whether an entry of this type is in use (6.2.1.4). One that is not is free for others.
+/// Whether an entry of this type is in use (6.2.1.4). Slots of unused entries are free for new ones.
 pub fn is_in_use(kind: u8) -> bool {
     kind & 0x80 != 0
 }
 
-/// Whether whoever does not know an entry of this type may pass over it (6.2.1.2).
+/// Whether an entry of this type is benign: implementations that do not understand it may ignore it (6.2.1.2).
 pub fn is_benign(kind: u8) -> bool {
     kind & 0x20 != 0
 }
 
-/// What an entry in use is, seen by itself.
+/// What a slot holds, judged by its type alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Primary {
-    /// Nothing, and nothing behind it.
+    /// The end mark: this slot and all after it are unused.
     End,
-    /// Nothing any more.
+    /// An entry that is not in use.
     Unused,
-    /// A file's first entry.
+    /// The first entry of a file's entry set.
     File,
-    /// Another primary entry, of this type.
+    /// Another primary entry, with its type.
     Other(u8),
-    /// One that belongs to a primary entry before it, of this type.
+    /// A secondary entry, with its type. It belongs to the primary entry before it.
     Secondary(u8),
 }
 
 impl Primary {
-    /// Tells what stands in a slot.
+    /// Returns what a slot holds.
     pub fn of(slot: &[u8; SLOT]) -> Primary {
         match slot[0] {
             kind::END => Primary::End,
@@ -72,7 +72,7 @@ pub struct Attributes(pub u16);
 impl Attributes {
     /// A directory.
     pub const DIRECTORY: u16 = 0x10;
-    /// Those that mean something.
+    /// The bits that have a meaning.
     pub const KNOWN: u16 = 0x37;
 
     /// Whether this is a directory.
@@ -81,24 +81,24 @@ impl Attributes {
     }
 }
 
-/// Where an allocation bitmap is (7.1).
+/// An allocation bitmap entry (7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitmapEntry {
-    /// `BitmapFlags`: bit 0 says which FAT it belongs to.
+    /// `BitmapFlags`: bit 0 is the number of the FAT that the bitmap belongs to.
     pub flags: u8,
-    /// First cluster of its chain.
+    /// The first cluster of the bitmap's chain.
     pub cluster: u32,
-    /// Its length in bytes.
+    /// The length of the bitmap in bytes.
     pub length: u64,
 }
 
 impl BitmapEntry {
-    /// Takes an entry apart.
+    /// Parses an entry.
     pub fn from_bytes(slot: &[u8; SLOT]) -> BitmapEntry {
         BitmapEntry { flags: slot[1], cluster: le32(slot, 20), length: le64(slot, 24) }
     }
 
-    /// A new entry.
+    /// Returns the entry's bytes.
     pub fn to_bytes(&self) -> [u8; SLOT] {
         let mut slot = [0; SLOT];
         (slot[0], slot[1]) = (kind::BITMAP, self.flags);
@@ -108,24 +108,24 @@ impl BitmapEntry {
     }
 }
 
-/// Where the up-case table is (7.2).
+/// An up-case table entry (7.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpcaseEntry {
     /// `TableChecksum`.
     pub checksum: u32,
-    /// First cluster of its chain.
+    /// The first cluster of the table's chain.
     pub cluster: u32,
-    /// Its length in bytes.
+    /// The length of the table in bytes.
     pub length: u64,
 }
 
 impl UpcaseEntry {
-    /// Takes an entry apart.
+    /// Parses an entry.
     pub fn from_bytes(slot: &[u8; SLOT]) -> UpcaseEntry {
         UpcaseEntry { checksum: le32(slot, 4), cluster: le32(slot, 20), length: le64(slot, 24) }
     }
 
-    /// A new entry.
+    /// Returns the entry's bytes.
     pub fn to_bytes(&self) -> [u8; SLOT] {
         let mut slot = [0; SLOT];
         slot[0] = kind::UPCASE;
@@ -136,17 +136,17 @@ impl UpcaseEntry {
     }
 }
 
-/// The volume's label (7.3).
+/// The volume's label (7.3), in UTF-16 units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelEntry(pub Vec<u16>);
 
 impl LabelEntry {
     /// The longest label in UTF-16 units.
     pub const LONGEST: usize = 11;
-    /// The longest that is read: some programs use the 8 reserved bytes behind the label too.
+    /// The longest label that is read, in UTF-16 units: some programs use the 8 reserved bytes after the label too.
     pub const LONGEST_READ: usize = 15;
 
-    /// A label of this text.
+    /// Makes a label entry with this text.
     ///
     /// # Errors
     /// [`Error::InvalidName`] if it is too long.
@@ -162,13 +162,13 @@ impl LabelEntry {
         Ok(LabelEntry(units))
     }
 
-    /// Takes an entry apart. A count that is too large counts as the largest.
+    /// Parses an entry. A count that is too large is taken for the largest possible one.
     pub fn from_bytes(slot: &[u8; SLOT]) -> LabelEntry {
         let count = usize::from(slot[1]).min(LabelEntry::LONGEST_READ);
         LabelEntry((0..count).map(|at| le16(slot, 2 + at * 2)).collect())
     }
 
-    /// A new entry.
+    /// Returns the entry's bytes.
     pub fn to_bytes(&self) -> [u8; SLOT] {
         let mut slot = [0; SLOT];
         (slot[0], slot[1]) = (kind::LABEL, self.0.len() as u8);
@@ -178,7 +178,7 @@ impl LabelEntry {
         slot
     }
 
-    /// The label as text.
+    /// Returns the label as text.
     pub fn text(&self) -> String {
         String::from_utf16_lossy(&self.0)
     }

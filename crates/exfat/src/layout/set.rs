@@ -1,18 +1,18 @@
-//! The entries that make up a file: a file entry, a stream extension, the parts of the name, and what others added
-//! (7.4, 7.6 to 7.9). They stand one behind the other, and a checksum covers them all.
+//! The entry set of a file: consecutive slots with a file entry, a stream extension, the parts of the name, and
+//! benign entries of vendors (7.4, 7.6 to 7.9). A checksum covers them all.
 
 use super::entry::kind;
 use super::{Attributes, SLOT, Stamp, Upcase, array, checksum16, is_benign, is_in_use, le16, le32, le64};
 use platter_vfs::Name;
 
-/// Units in one part of a name (7.7.3).
+/// The number of UTF-16 units in one part of a name (7.7.3).
 pub const UNITS_IN_NAME: usize = 15;
-/// `GeneralSecondaryFlags`: clusters are possible (6.4.2.1).
+/// `GeneralSecondaryFlags`: the entry may have clusters (6.4.2.1).
 const ALLOCATION_POSSIBLE: u8 = 0x01;
-/// `GeneralSecondaryFlags`: the clusters lie together and the FAT says nothing of them (6.4.2.2).
+/// `GeneralSecondaryFlags`: the clusters are consecutive, and their FAT entries have no meaning (6.4.2.2).
 const NO_FAT_CHAIN: u8 = 0x02;
 
-/// What a file's entries say of it, but for its name.
+/// The content of a file's entry set, except the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileInfo {
     /// `FileAttributes`.
@@ -21,22 +21,22 @@ pub struct FileInfo {
     pub created: Stamp,
     /// When its content last changed.
     pub modified: Stamp,
-    /// When it was last read; its steps of 10 ms are always 0.
+    /// When it was last read; the field has no `10msIncrement`, so `hundredths` is 0.
     pub accessed: Stamp,
-    /// `NoFatChain`: its clusters lie together, and the FAT says nothing of them.
+    /// `NoFatChain`: the file's clusters are consecutive, and their FAT entries have no meaning.
     pub contiguous: bool,
-    /// `FirstCluster`: 0 if it has none.
+    /// `FirstCluster`: 0 if the file has none.
     pub cluster: u32,
-    /// `ValidDataLength`: how many bytes were written.
+    /// `ValidDataLength`: the number of bytes up to which data was written.
     pub valid: u64,
-    /// `DataLength`: its size in bytes; a directory's clusters.
+    /// `DataLength`: the size of the file in bytes; for a directory, the bytes in its clusters.
     pub length: u64,
-    /// The entries that others added (7.8, 7.9), which stay with it.
+    /// Vendors' entries (7.8, 7.9), which are kept with the file.
     pub additions: Vec<[u8; SLOT]>,
 }
 
 impl FileInfo {
-    /// Reads the first two entries of a set.
+    /// Reads the first two entries of a set: file entry and stream extension.
     pub fn from_slots(file: &[u8; SLOT], stream: &[u8; SLOT]) -> FileInfo {
         FileInfo {
             attributes: Attributes(le16(file, 4)),
@@ -51,7 +51,7 @@ impl FileInfo {
         }
     }
 
-    /// Clusters of the entries that others added, which are the file's as long as it lives (8.2).
+    /// Returns the clusters of the vendors' entries, which are freed with the file (8.2).
     pub fn parts(&self) -> impl Iterator<Item = Part> + '_ {
         let possible = |slot: &&[u8; SLOT]| slot[0] != kind::VENDOR && slot[1] & ALLOCATION_POSSIBLE != 0;
         let parts = self.additions.iter().filter(possible).map(|slot| Part {
@@ -62,7 +62,7 @@ impl FileInfo {
         parts.filter(|part| part.cluster != 0)
     }
 
-    /// Writes the first two entries of a set, keeping what is not known here.
+    /// Writes the first two entries of a set, without changing unknown fields.
     pub fn write(&self, file: &mut [u8; SLOT], stream: &mut [u8; SLOT]) {
         file[4..6].copy_from_slice(&self.attributes.0.to_le_bytes());
         for (at, stamp) in [(8, self.created), (12, self.modified), (16, self.accessed)] {
@@ -78,19 +78,19 @@ impl FileInfo {
     }
 }
 
-/// How many entries follow the first one of a set (6.3.2).
+/// Returns the number of entries that follow the first one of a set (6.3.2).
 pub fn secondary_count(first: &[u8; SLOT]) -> usize {
     usize::from(first[1])
 }
 
-/// The checksum of a set (6.3.3), which leaves out the field that holds it.
+/// Returns the checksum of a set (6.3.3), which does not cover its own field.
 pub fn set_checksum(slots: &[[u8; SLOT]]) -> u16 {
     let bytes = slots.as_flattened();
     checksum16(0, bytes[..2.min(bytes.len())].iter().chain(bytes.get(4..).unwrap_or(&[])).copied())
 }
 
-/// Whether a primary entry that is not known is what a system wrote: its checksum is right (6.3.3), or it is TexFAT's
-/// padding, of which nothing is said (7.10).
+/// Whether a primary entry of an unknown type is intact: its checksum is right (6.3.3), or it is TexFAT's padding,
+/// which has no defined content (7.10).
 pub fn is_whole(slots: &[[u8; SLOT]]) -> bool {
     const PADDING: u8 = 0xA1;
     let count = usize::from(slots[0][1]) + 1;
@@ -98,51 +98,52 @@ pub fn is_whole(slots: &[[u8; SLOT]]) -> bool {
         || slots.get(..count).is_some_and(|set| set_checksum(set).to_le_bytes() == set[0][2..4])
 }
 
-/// The hash of a name (7.6.4).
+/// Returns the hash of a name (7.6.4).
 pub fn name_hash(name: &[u16], upcase: &Upcase) -> u16 {
     checksum16(0, name.iter().flat_map(|&unit| upcase.upper(unit).to_le_bytes()))
 }
 
-/// What is wrong with a set.
+/// A fault of an entry set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Fewer than two or more than 18 entries are said to follow, or fewer do.
+    /// The first entry states that fewer than two entries follow, or fewer secondary entries do follow than it
+    /// states.
     Count,
-    /// The stream extension is not the first of them.
+    /// The second entry is not a stream extension.
     Stream,
-    /// The parts of the name do not come next, or are not as many as its length asks for.
+    /// The parts of the name do not follow the stream extension, or their number does not fit the name's length.
     Name,
-    /// The checksum.
+    /// The checksum is wrong.
     Checksum,
-    /// The name's hash.
+    /// The hash of the name is wrong.
     Hash,
-    /// An entry that is not known here and may not be passed over.
+    /// The set has an entry of an unknown type that is not benign.
     Unknown(u8),
 }
 
-/// Clusters that an entry besides the stream extension has (6.4).
+/// The clusters of a vendor's entry (6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whether they lie together, and the FAT says nothing of them.
+    /// Whether the clusters are consecutive, and their FAT entries have no meaning.
     pub contiguous: bool,
-    /// The first of them.
+    /// The first cluster.
     pub cluster: u32,
-    /// Bytes.
+    /// The length in bytes.
     pub length: u64,
 }
 
-/// A whole set.
+/// The entry set of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntrySet {
     slots: Vec<[u8; SLOT]>,
 }
 
 impl EntrySet {
-    /// The most entries that follow the first: the stream extension and 17 parts of a name. Others' entries make it
-    /// more; one byte counts them.
+    /// The most entries of a set: the first one, and as many as its one-byte count allows. Without vendors' entries
+    /// there are at most 18 after the first: the stream extension and 17 parts of a name.
     pub const MOST: usize = 1 + u8::MAX as usize;
 
-    /// A new set.
+    /// Makes a new set.
     pub fn new(name: &Name, info: &FileInfo, upcase: &Upcase) -> EntrySet {
         let units = name.units();
         let parts = units.chunks(UNITS_IN_NAME);
@@ -164,15 +165,15 @@ impl EntrySet {
         set
     }
 
-    /// How many entries a set of this name has.
+    /// Returns the number of entries in a set with this name.
     pub fn slots_for(name: &Name, info: &FileInfo) -> usize {
         (2 + name.units().len().div_ceil(UNITS_IN_NAME) + info.additions.len()).min(EntrySet::MOST)
     }
 
-    /// The set that begins with the first of these slots.
+    /// Reads the set that begins with the first of these slots.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is wrong with the set.
     pub fn read(slots: &[[u8; SLOT]], upcase: &Upcase) -> Result<EntrySet, Fault> {
         let set = EntrySet::read_loosely(slots)?;
         if set.checksum() != set_checksum(&set.slots) {
@@ -187,10 +188,10 @@ impl EntrySet {
         }
     }
 
-    /// The set that begins with the first of these slots, if the entries belong together, whatever checksum and hash
-    /// are.
+    /// Reads the set that begins with the first of these slots, if the entries belong together. Checksum and hash may
+    /// be wrong.
     ///
-    /// # Errors
+    /// What is wrong with the set.
     /// What is wrong with it.
     pub fn read_loosely(slots: &[[u8; SLOT]]) -> Result<EntrySet, Fault> {
         let count = slots.first().map_or(0, secondary_count);
@@ -210,28 +211,28 @@ impl EntrySet {
         Ok(EntrySet { slots: slots.to_vec() })
     }
 
-    /// The entries.
+    /// Returns the slots of the set.
     pub fn slots(&self) -> &[[u8; SLOT]] {
         &self.slots
     }
 
-    /// The checksum that the set states.
+    /// Returns the checksum that is recorded in the set.
     pub fn checksum(&self) -> u16 {
         le16(&self.slots[0], 2)
     }
 
-    /// The hash that the set states.
+    /// Returns the name hash that is recorded in the set.
     pub fn hash(&self) -> u16 {
         le16(&self.slots[1], 4)
     }
 
-    /// The type of an entry that is not known here and may not be passed over, if there is one.
+    /// Returns the type of the first entry that is unknown and not benign, if there is one.
     pub fn unknown(&self) -> Option<u8> {
         let known = |kind: u8| matches!(kind, kind::STREAM | kind::NAME) || is_benign(kind);
         self.slots[1..].iter().map(|slot| slot[0]).find(|&kind| !known(kind))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> Name {
         let units = self.slots[2..]
             .iter()
@@ -241,7 +242,7 @@ impl EntrySet {
         Name::from_units(&units.collect::<Vec<_>>())
     }
 
-    /// The name as far as units stand there in its parts, whatever its length is said to be: the rest is zero.
+    /// Returns all units in the parts of the name, except trailing zeroes, whatever the recorded length is.
     pub fn written_name(&self) -> Name {
         let parts = usize::from(self.slots[1][3]).div_ceil(UNITS_IN_NAME);
         let slots = self.slots.get(2..2 + parts).unwrap_or(&[]);
@@ -254,19 +255,19 @@ impl EntrySet {
         Name::from_units(&units)
     }
 
-    /// What it says of the file.
+    /// Returns the file's metadata.
     pub fn info(&self) -> FileInfo {
         let parts = usize::from(self.slots[1][3]).div_ceil(UNITS_IN_NAME);
         let additions = self.slots[(2 + parts).min(self.slots.len())..].to_vec();
         FileInfo { additions, ..FileInfo::from_slots(&self.slots[0], &self.slots[1]) }
     }
 
-    /// Whether it says that the file can have clusters at all (6.4.2.1).
+    /// Whether the stream extension allows clusters at all (6.4.2.1).
     pub fn may_have_clusters(&self) -> bool {
         self.slots[1][1] & ALLOCATION_POSSIBLE != 0
     }
 
-    /// Changes what it says of the file, and seals it.
+    /// Changes the file's metadata, and the checksum.
     pub fn set_info(&mut self, info: &FileInfo) {
         let [mut file, mut stream] = [self.slots[0], self.slots[1]];
         info.write(&mut file, &mut stream);
@@ -274,7 +275,7 @@ impl EntrySet {
         self.seal();
     }
 
-    /// Changes the name to another one of as many parts, and seals the set.
+    /// Changes the name to another one with as many parts, and the checksum.
     pub fn set_name(&mut self, name: &Name, upcase: &Upcase) {
         let renamed = EntrySet::new(name, &self.info(), upcase);
         for (slot, new) in self.slots[2..].iter_mut().zip(&renamed.slots[2..]) {
@@ -285,7 +286,7 @@ impl EntrySet {
         self.seal();
     }
 
-    /// Appends entries that others added.
+    /// Appends vendors' entries.
     pub fn append(&mut self, additions: &[[u8; SLOT]]) {
         self.slots.extend_from_slice(additions);
         self.slots.truncate(EntrySet::MOST);
@@ -293,20 +294,20 @@ impl EntrySet {
         self.seal();
     }
 
-    /// Brings the name's hash up to date, and seals the set.
+    /// Recomputes the hash of the name, and the checksum.
     pub fn rehash(&mut self, upcase: &Upcase) {
         let hash = name_hash(self.name().units(), upcase).to_le_bytes();
         self.slots[1][4..6].copy_from_slice(&hash);
         self.seal();
     }
 
-    /// Brings the checksum up to date.
+    /// Recomputes the checksum.
     pub fn seal(&mut self) {
         let sum = set_checksum(&self.slots).to_le_bytes();
         self.slots[0][2..4].copy_from_slice(&sum);
     }
 
-    /// The GUID of a volume GUID entry (7.5.5).
+    /// Returns the GUID in a volume GUID entry (7.5.5).
     pub fn guid(slot: &[u8; SLOT]) -> [u8; 16] {
         array(slot, 6)
     }

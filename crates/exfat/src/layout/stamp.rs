@@ -1,41 +1,41 @@
-//! Times with their distance from UTC (7.4.8 to 7.4.10).
+//! Times with their offset from UTC (7.4.8 to 7.4.10).
 
 use platter_clusters::{DosTime, Precision};
 use platter_vfs::Timestamp;
 
-/// A local time and how far it is from UTC.
+/// A local time and its offset from UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// `Timestamp` and `10msIncrement`: the time on the wall.
+    /// `Timestamp` and `10msIncrement`: the local time.
     pub local: DosTime,
-    /// `UtcOffset`: quarters of an hour in bits 0 to 6, signed; bit 7 says that they are valid.
+    /// `UtcOffset`: the offset in quarters of an hour in bits 0 to 6, signed; bit 7 marks it as valid.
     pub offset: u8,
 }
 
-/// Says that the distance from UTC is known.
+/// The bit of `UtcOffset` that marks it as valid.
 const VALID: u8 = 0x80;
 
 impl Stamp {
-    /// From the four bytes of a `Timestamp` field, its `10msIncrement` and its `UtcOffset`.
+    /// Makes a stamp from the four bytes of a `Timestamp` field, its `10msIncrement` and its `UtcOffset`.
     pub fn new(timestamp: u32, hundredths: u8, offset: u8) -> Stamp {
         let local = DosTime { date: (timestamp >> 16) as u16, time: timestamp as u16, hundredths };
         Stamp { local, offset }
     }
 
-    /// The four bytes of the `Timestamp` field.
+    /// Returns the four bytes of the `Timestamp` field.
     pub fn timestamp(&self) -> u32 {
         u32::from(self.local.date) << 16 | u32::from(self.local.time)
     }
 
-    /// A time, told as local time is `minutes` ahead of UTC; as UTC, if that is no number of quarters of an hour
-    /// within 16 hours (7.4.10.1).
+    /// Makes a stamp of a time. Local time is `minutes` ahead of UTC; UTC is recorded instead if `minutes` is no
+    /// multiple of 15 within 16 hours (7.4.10.1).
     pub fn from_timestamp(time: Timestamp, minutes: i32, precision: Precision) -> Stamp {
         let minutes = if minutes % 15 == 0 && (-64..64).contains(&(minutes / 15)) { minutes } else { 0 };
         let offset = VALID | (minutes / 15) as u8 & 0x7F;
         Stamp { local: DosTime::from_timestamp(time, minutes, precision), offset }
     }
 
-    /// The time in UTC. Where the distance is not known, local time is `minutes` ahead.
+    /// Returns the time in UTC. Where the offset is not valid, local time is taken to be `minutes` ahead.
     pub fn to_timestamp(self, minutes: i32) -> Timestamp {
         let own = i32::from((self.offset << 1) as i8 >> 1) * 15;
         self.local.to_timestamp(if self.offset & VALID == 0 { minutes } else { own })

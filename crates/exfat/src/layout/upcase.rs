@@ -1,36 +1,36 @@
-//! The up-case table: how names compare (exFAT specification, 7.2).
+//! The up-case table, by which names are compared (exFAT specification, 7.2).
 
 use super::checksum32;
 use platter_vfs::{CaseRun, Error, Result, map_by_runs, windows_upper};
 use std::sync::LazyLock;
 
-/// Units that have a mapping.
+/// The number of UTF-16 units in the mapping.
 const UNITS: usize = 0x1_0000;
 
-/// Stands before a count of units that map to themselves, in a compressed table (7.2.5).
+/// In a compressed table, this value precedes the number of units that map to themselves (7.2.5).
 const SAME: u16 = 0xFFFF;
 
-/// From how many units on the recommended table has such a count.
+/// The smallest number of units that the recommended table compresses in this way.
 const WORTH: usize = 512;
 
-/// What each of the 65,536 units compares as.
+/// The upper-case unit of each of the 65,536 UTF-16 units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upcase(Box<[u16]>);
 
 impl Upcase {
-    /// The most bytes of a table on disk: a unit for each, not compressed.
+    /// The most bytes of a table on disk: not compressed, two bytes for each unit.
     pub const MOST_BYTES: u64 = 2 * UNITS as u64;
 
-    /// The table that 7.2.5.1 recommends.
+    /// Returns the table that 7.2.5.1 recommends.
     pub fn recommended() -> Upcase {
         RECOMMENDED.clone()
     }
 
-    /// What stands on disk, compressed or not. Units past its end map to themselves.
+    /// Parses a table on disk, compressed or not. Units beyond its end map to themselves.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if it goes on after the last unit or maps one of the first 128 otherwise than 7.2.5
-    /// prescribes. `offset` is where it stands on the device.
+    /// [`Error::Damaged`] if the table has more than 65,536 units, or maps one of the first 128 differently than
+    /// 7.2.5 prescribes. `offset` is the table's place on the device.
     pub fn from_bytes(bytes: &[u8], offset: u64) -> Result<Upcase> {
         let mut table: Box<[u16]> = (0..=u16::MAX).collect();
         let mut units = bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
@@ -57,7 +57,7 @@ impl Upcase {
         Ok(Upcase(table))
     }
 
-    /// The table as it is written, compressed as the recommended one is.
+    /// Returns the table as it is on disk, compressed like the recommended one.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut units = Vec::new();
         let mut at = 0;
@@ -77,30 +77,30 @@ impl Upcase {
         units.into_iter().flat_map(u16::to_le_bytes).collect()
     }
 
-    /// What a unit compares as.
+    /// Returns the upper-case unit of a unit.
     pub fn upper(&self, unit: u16) -> u16 {
         self.0[usize::from(unit)]
     }
 
-    /// A name as it compares.
+    /// Returns a name in upper case, for comparisons.
     pub fn fold(&self, units: &[u16]) -> Box<[u16]> {
         units.iter().map(|&unit| self.upper(unit)).collect()
     }
 }
 
-/// The checksum of a table as it stands on disk (7.2.2).
+/// Returns the checksum of a table on disk, compressed or not (7.2.2).
 pub fn table_checksum(bytes: &[u8]) -> u32 {
     checksum32(0, bytes)
 }
 
-/// The recommended table, which every check falls back to and every new volume gets: made once.
+/// The recommended table, for new volumes and for checks of volumes without a usable table. It is built once.
 static RECOMMENDED: LazyLock<Upcase> = LazyLock::new(|| {
     let upper = |unit| map_by_runs(&OTHERWISE, unit).unwrap_or_else(|| windows_upper(unit));
     Upcase((0..=u16::MAX).map(upper).collect())
 });
 
-/// Where the recommended mapping (7.2.5.1, Table 25) is not NTFS's of today: letters that had no upper one yet, or
-/// another one. The checksum of all 65,536, which the specification states too, says that these are all.
+/// The units whose recommended mapping (7.2.5.1, Table 25) differs from today's NTFS: letters that had no upper-case
+/// letter yet, or another one. The list is complete: the table has the checksum that the specification states for it.
 #[rustfmt::skip]
 const OTHERWISE: [CaseRun; 17] = [
     (0x023a, 0x023a, 1, 0x2c65), (0x023e, 0x023e, 1, 0x2c66), (0x0250, 0x0251, 1, 0x0250),

@@ -1,4 +1,4 @@
-//! What the tests of exFAT volumes share.
+//! Helpers that the tests of exFAT volumes share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use crate::judges::{self, ImageFile};
@@ -9,7 +9,7 @@ use platter_testing::model::{Check, Clock, Shape, Subject, Tested};
 use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, OpenOptions, Silent, Timestamp};
 use std::sync::Arc;
 
-/// A kind of volume to test.
+/// The parameters of a volume to test.
 #[derive(Clone, Copy, Debug)]
 pub struct Volume {
     pub bytes: u64,
@@ -17,7 +17,7 @@ pub struct Volume {
     pub sector: u32,
 }
 
-/// Several cluster and sector sizes, the extremes among them; small, so that they fill up.
+/// Several cluster and sector sizes, with the extremes; the volumes are small, so that they fill up.
 pub const VOLUMES: [Volume; 5] = [
     Volume { bytes: 3 << 20, cluster: 512, sector: 512 },
     Volume { bytes: 24 << 20, cluster: 4096, sector: 512 },
@@ -27,7 +27,7 @@ pub const VOLUMES: [Volume; 5] = [
 ];
 
 impl Volume {
-    /// A new volume on a device in memory.
+    /// Makes a new volume on a device in memory.
     pub fn make(&self) -> Arc<MemoryDevice> {
         let sectors = Sectors { logical: self.sector, physical: self.sector };
         let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
@@ -37,7 +37,7 @@ impl Volume {
         device
     }
 
-    /// What streams of operations for it look like.
+    /// Returns the properties of random operations for this volume, with writes of up to `largest` bytes.
     pub fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
@@ -48,7 +48,7 @@ pub fn open(device: Arc<dyn Device>) -> ExfatVolume {
     ExfatVolume::open(device, OpenOptions::default()).unwrap()
 }
 
-/// What the reference must be like to agree with exFAT.
+/// Returns the options with which the reference file system behaves as exFAT does.
 fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "exFAT",
@@ -59,7 +59,7 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
     }
 }
 
-/// A volume for the model tests, of which fsck.exfat is asked too if it is `judged`.
+/// Returns a volume for the model tests. With `judged`, fsck.exfat checks it too.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Box<dyn Subject> {
     let check: Check = match judged {
         true => |device| check_judged(&**device),
@@ -68,13 +68,13 @@ pub fn tested(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Box<dyn S
     Box::new(Tested::new(&Exfat, device, clock, reference, check))
 }
 
-/// Fails unless our check finds nothing.
+/// Fails if Platter's check finds anything.
 pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report = Exfat.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.found > 0 { Err(format!("check: {:#?}", report.findings)) } else { Ok(()) }
 }
 
-/// Fails unless neither our check nor `fsck.exfat` finds anything.
+/// Fails if Platter's check or `fsck.exfat` finds anything.
 pub fn check_judged(device: &dyn Device) -> Result<(), String> {
     check_clean(device)?;
     let verdict = judges::fsck(&ImageFile::of(device));

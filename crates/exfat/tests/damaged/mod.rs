@@ -1,4 +1,4 @@
-//! Volumes with a real tree in them, and deliberate damage to them.
+//! Volumes with a tree of files, and ways of damaging them.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::{MemoryDevice, Sectors};
@@ -11,7 +11,7 @@ use platter_vfs::{Change, FileSystem, Format, FormatOptions, Kind, Name, Node, O
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A volume with some eighty files and directories, some of them fragmented, some not wholly written.
+/// Makes a volume with some eighty files and directories; some files are fragmented, and some are not wholly written.
 pub fn populated(cluster: u64) -> Vec<u8> {
     let device = Arc::new(MemoryDevice::new(4 << 20, Sectors::SMALL));
     let options = FormatOptions {
@@ -38,7 +38,7 @@ pub fn populated(cluster: u64) -> Vec<u8> {
         let size = [0, 1, 512, 513, 5000, 12_000][number as usize % 6];
         let long = make(Node::ROOT, &format!("A long name, number {number}.data"), Kind::File);
         let short = make(second, &format!("short{number}"), Kind::File);
-        // Two files that grow in turns do not lie in one piece.
+        // Two files that grow alternately are fragmented.
         for turn in 0..2 {
             fill(long, turn * size, size + number % 2);
             fill(short, turn * size * 3 / 2, size * 3 / 2);
@@ -47,7 +47,7 @@ pub fn populated(cluster: u64) -> Vec<u8> {
         let file = make(deeper, &format!("file {number}.text"), Kind::File);
         fill(file, 0, size);
         if number % 5 == 0 {
-            // Longer than what is written of it.
+            // The file becomes longer than its written data.
             volume.set_attributes(file, &Change { size: Some(size + 3000), ..Change::default() }).unwrap();
         }
     }
@@ -59,7 +59,7 @@ pub fn populated(cluster: u64) -> Vec<u8> {
     }
     volume.unlink(second, &Name::from("gap")).unwrap();
     volume.forget(gap, 1);
-    // Where nothing else is left, a file lies in pieces between others.
+    // A file that takes the last free clusters is fragmented.
     for number in 0..60 {
         let pad = make(second, &format!("pad{number}"), Kind::File);
         fill(pad, 0, cluster);
@@ -83,12 +83,12 @@ pub fn populated(cluster: u64) -> Vec<u8> {
     device.to_image()
 }
 
-/// An entry of the tree.
+/// A file or directory of the tree.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub path: String,
     pub info: FileInfo,
-    /// Image offsets of its slots.
+    /// The positions of its slots in the image.
     pub slots: Vec<usize>,
     pub chain: Vec<u32>,
 }
@@ -99,7 +99,7 @@ impl Found {
     }
 }
 
-/// An image and what is in it, read in the simplest way there is.
+/// An image and its tree, read by an implementation as simple as possible.
 pub struct Volume {
     pub image: Vec<u8>,
     pub geometry: Geometry,
@@ -134,7 +134,7 @@ impl Volume {
         self.image[offset..offset + SLOT].copy_from_slice(&slot);
     }
 
-    /// The clusters of a chain, or so many of a run.
+    /// Returns the clusters of a chain, or, with `run`, so many consecutive ones.
     pub fn chain(&self, first: u32, run: Option<u32>) -> Vec<u32> {
         if let Some(count) = run {
             let end = first.saturating_add(count).min(self.geometry.heap.last() + 1);
@@ -160,7 +160,7 @@ impl Volume {
         clusters
     }
 
-    /// Image offsets of all slots in clusters.
+    /// Returns the positions in the image of all slots in these clusters.
     pub fn slots(&self, clusters: &[u32]) -> Vec<usize> {
         let size = self.geometry.heap.cluster_size() as usize;
         let starts = clusters.iter().map(|&cluster| self.geometry.heap.offset(cluster) as usize);
@@ -196,7 +196,7 @@ impl Volume {
         found
     }
 
-    /// The content of every file, by path.
+    /// Returns the content of every file, by path.
     pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let content = |found: &Found| {
             let size = self.geometry.heap.cluster_size() as usize;
@@ -225,12 +225,12 @@ impl Volume {
         self.found.iter().filter(|found| found.is_directory()).cloned().collect()
     }
 
-    /// Offset of the root's entry of a type.
+    /// Returns the position of the first entry of a type in the root directory.
     fn special(&self, kind: u8) -> usize {
         self.root_slots().into_iter().find(|&at| self.image[at] == kind).unwrap()
     }
 
-    /// Offset of the bitmap's byte that has a cluster's bit, and the bit.
+    /// Returns the position of the bitmap's byte with the bit of a cluster, and the mask of the bit.
     fn bit(&self, cluster: u32) -> (usize, u8) {
         let entry = BitmapEntry::from_bytes(&self.slot(self.special(kind::BITMAP)));
         let start = self.geometry.heap.offset(entry.cluster) as usize;
@@ -245,7 +245,7 @@ impl Volume {
         (2..=self.geometry.heap.last()).filter(free).collect()
     }
 
-    /// Changes what an entry says, and seals it.
+    /// Changes a file's entry, with a right checksum.
     fn change(&mut self, found: &Found, change: impl FnOnce(&mut FileInfo)) {
         let slots: Vec<[u8; SLOT]> = found.slots.iter().map(|&at| self.slot(at)).collect();
         let mut set = EntrySet::read_loosely(&slots).unwrap();
@@ -327,8 +327,8 @@ pub const KINDS: &[&str] = &[
     "root-chain",
 ];
 
-/// Damages a volume. Returns the paths of what may be changed by it or its repair; everything else must survive. A
-/// path of "/" stands for everything.
+/// Damages a volume. Returns the paths of files that the damage or its repair may change; all other files must
+/// survive. A path of "/" stands for everything.
 pub fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeSet<String> {
     let geometry = volume.geometry.clone();
     let file = random.pick(&volume.files(3, Some(false))).clone();
@@ -357,7 +357,7 @@ pub fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeS
         "boot-checksum" => volume.image[11 * 512 + random.below(512) as usize] ^= 0x10,
         "backup-flip" => volume.image[12 * 512 + random.below(12 * 512) as usize] ^= 0x10,
         "fat-garbage-sector" | "fat-flips" => {
-            // Whatever is not in one piece may lose its way.
+            // All fragmented files may lose clusters.
             let used = volume.found.iter().flat_map(|found| &found.chain).max().copied().unwrap_or(2);
             let start = geometry.fat_start as usize;
             if kind_of == "fat-flips" {
@@ -441,7 +441,7 @@ pub fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeS
             let wanted = whole.chain.len() as u32;
             let start =
                 into.saturating_sub(random.below(u64::from(wanted)) as u32).clamp(2, heap_end - wanted);
-            // Whoever has clusters there may be found after it.
+            // The files that have clusters in this range may change too.
             for found in volume
                 .found
                 .iter()
@@ -487,7 +487,7 @@ pub fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeS
             let found = if random.chance(50) { &file } else { &whole };
             touch(found);
             let more = 512 * (1 + random.below(100));
-            // A run that is said to be longer reaches into what comes after it.
+            // A run with a larger length in its entry includes clusters of the files after it.
             let end = found.chain.last().unwrap() + 120;
             if found.info.contiguous {
                 for near in volume

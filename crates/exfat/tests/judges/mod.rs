@@ -1,5 +1,5 @@
-//! The other implementations that judge ours: exfatprogs, exfat-fuse, dissect.fat and the Linux kernel. A missing one
-//! fails the test.
+//! Other implementations that check Platter's: exfatprogs, exfat-fuse, dissect.fat and the Linux kernel. A test fails
+//! if one is missing.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_testing::model::judge::{File, Programs, on_host, without_leap_day_in_2100};
@@ -17,27 +17,27 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     PROGRAMS.run(program, arguments)
 }
 
-/// Has fsck.exfat judge an image, changing nothing.
+/// Runs fsck.exfat on an image without changing it.
 pub fn fsck(image: &ImageFile) -> Verdict {
     let (status, output) = PROGRAMS.ask("fsck.exfat", &["-n", "-v", image.path()]);
-    // It exits with 0 for some things that it reports and would repair.
+    // fsck.exfat exits with 0 for some faults that it reports and would repair.
     let quiet = !output.contains("ERROR") && !output.contains("corrupted") && !output.contains("Fix");
     Verdict { clean: status.code() == Some(0) && quiet, output }
 }
 
-/// An image mounted with exfat-fuse, which wants a block device.
+/// An image mounted with exfat-fuse through a loop device, since exfat-fuse requires a block device.
 pub struct Mount {
     device: String,
     path: String,
 }
 
 impl Mount {
-    /// To be read. With writing allowed, exfat-fuse notes when files are read, and forgets how far they were written.
+    /// Mounts read-only: otherwise exfat-fuse would update access times, and lose valid data lengths.
     pub fn reading(image: &ImageFile) -> Mount {
         Mount::new(image, "ro")
     }
 
-    /// To be written.
+    /// Mounts for writing.
     pub fn writing(image: &ImageFile) -> Mount {
         Mount::new(image, "rw")
     }
@@ -64,7 +64,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Whatever looks at every mount may keep it busy for a moment.
+        // Programs that look at every mount may keep it busy for a moment.
         let is_ended = (0..200).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             PROGRAMS.ask("umount", &[&self.path]).0.success()
@@ -75,7 +75,7 @@ impl Drop for Mount {
     }
 }
 
-/// Everything in an image, as dissect.fat reads it.
+/// Returns everything in an image, as dissect.fat reads it.
 pub fn dissect(image: &ImageFile) -> Tree {
     let text =
         run("python3", &[concat!(env!("CARGO_MANIFEST_DIR"), "/tests/judges/dissect_tree.py"), image.path()]);
@@ -94,7 +94,7 @@ pub fn dissect(image: &ImageFile) -> Tree {
         .collect()
 }
 
-/// Everything in an image, as an emulated Linux reads it: sizes and sums.
+/// Returns everything in an image, as an emulated Linux reads it: sizes and checksums.
 pub fn kernel(image: &ImageFile) -> Listed {
     let (listed, messages) = listed_by_linux("exfat", "ro,iocharset=utf8", image);
     assert!(!messages.contains("exFAT-fs (vda): error"), "{messages}");

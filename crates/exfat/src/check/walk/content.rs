@@ -1,11 +1,12 @@
-//! The clusters of a file or directory: claimed as far as they are its own, and compared with what its entry says.
+//! The clusters of a file or directory: claimed as far as they are its own, and compared with its entry.
 
 use super::*;
 use crate::layout::{Attributes, FileInfo, LARGEST_DIRECTORY};
 use platter_clusters::Link;
 
 impl Walk<'_, '_> {
-    /// Sees to what an entry has. What it should say is the answer; nothing, if it should not be.
+    /// Checks the clusters of an entry. Returns the values that the entry should have; `None` if the entry is to be
+    /// removed.
     pub(super) fn content(
         &mut self,
         index: u32,
@@ -158,7 +159,7 @@ impl Walk<'_, '_> {
         Ok(Some(info))
     }
 
-    /// Reports what of so many clusters lies behind the end of a device that was cut off.
+    /// Reports how many of these clusters are beyond the end of a device that was cut off.
     fn find_end(
         &mut self,
         place: (u32, Option<&Name>),
@@ -188,7 +189,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Claims the clusters of something that is not known, as far as they are nobody's.
+    /// Claims the clusters of an unknown entry, as far as no other file has claimed them.
     pub(super) fn claim_part(&mut self, contiguous: bool, first: u32, length: u64) -> Result<()> {
         let wanted = self.clusters.heap.clusters_for(length);
         if wanted > 0 && self.clusters.heap.has(first) && !self.clusters.is_claimed(first) {
@@ -201,7 +202,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Claims clusters that lie together from `first`, which is claimed already.
+    /// Claims consecutive clusters from `first` on, which is claimed already. Returns their number, the last of them,
+    /// and why no more were claimed.
     fn run_of(&mut self, first: u32, most: u64) -> (u32, u32, Stop) {
         let mut last = first;
         for count in 1..most {
@@ -219,8 +221,8 @@ impl Walk<'_, '_> {
         (most as u32, last, Stop::End)
     }
 
-    /// Whether clusters that the FAT does not link can be a file's all the same: they lie together, are taken, and
-    /// nobody else's.
+    /// Whether the clusters from `first` on can be a file's although the FAT does not link them: they are all taken
+    /// in the bitmap, and no other file has claimed them.
     fn could_lie_together(&self, first: u32, wanted: u64) -> bool {
         let end = u64::from(first) + wanted;
         end <= u64::from(self.clusters.heap.last()) + 1

@@ -1,4 +1,5 @@
-//! A directory: its slots one by one, what stands behind them, and whether it is one.
+//! A directory: its slots one by one, the slots after its end mark, and whether clusters look like a directory at
+//! all.
 
 use super::*;
 use crate::layout::{Fault, FileInfo, LabelEntry, Primary, SLOT, is_benign, is_whole, kind, set_checksum};
@@ -11,10 +12,10 @@ impl Walk<'_, '_> {
         self.entries(index, &mut listing)
     }
 
-    /// Sees to what stands after the end mark, where nothing should.
+    /// Checks the slots after the end mark, which should be unused.
     ///
-    /// If it is sound, a slot in the middle was wiped, and what follows is given back. Else it is what some systems
-    /// leave in the clusters they take for a directory.
+    /// If they hold whole entry sets, a slot in the middle was overwritten with zeroes, and the sets are restored.
+    /// Otherwise they are old content that some systems leave in a directory's clusters.
     fn after_end(&mut self, index: u32, listing: &mut Listing) {
         let end = listing.end();
         let after = end..listing.slots().len();
@@ -89,7 +90,7 @@ impl Walk<'_, '_> {
                             listing.change(self.disk, here, slot);
                         }
                     } else if count > most {
-                        // Other programs write these, and everyone reads them.
+                        // Other programs write labels of this length and read them, so this is only a notice.
                         let (severity, path) = (Severity::Notice, Some(self.path(index, None)));
                         let found = Finding {
                             code: "long-label",
@@ -130,8 +131,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A primary entry that is not known and may stay: its clusters are its own (8.2). The slot after its set is the
-    /// answer.
+    /// Claims the clusters of a benign primary entry of an unknown type, which is kept (8.2). Returns the slot after
+    /// its entry set.
     fn benign(&mut self, listing: &Listing, at: usize) -> Result<usize> {
         let mut end = at + 1;
         let count = usize::from(listing.slot(at)[1]);
@@ -141,7 +142,8 @@ impl Walk<'_, '_> {
             end += 1;
         }
         for number in at..end {
-            // 6.3.4 has 16 bits of flags after the checksum, 6.4.2 eight after the type.
+            // Generic primary entries have 16 bits of flags after the checksum (6.3.4), secondary ones 8 bits after
+            // the type (6.4.2).
             let slot = listing.slot(number);
             let flags = if number == at { slot[4] } else { slot[1] };
             let mut info = FileInfo::from_slots(&[0; SLOT], &slot);
@@ -153,8 +155,8 @@ impl Walk<'_, '_> {
         Ok(end)
     }
 
-    /// Whether this may be a directory: it is empty, or at least half of the first of what stands there are entries, or
-    /// there is a whole set further on, whose checksum proves it.
+    /// Whether clusters may be a directory: they are empty, or at least half of the first 4 KiB are entries, or a
+    /// whole entry set with a right checksum is further on.
     pub(super) fn looks_like_directory(&mut self, info: &FileInfo) -> Result<bool> {
         if !self.clusters.heap.has(info.cluster) {
             return Ok(true);
@@ -184,7 +186,7 @@ impl Walk<'_, '_> {
                         sound += set.slots().len();
                         set.slots().len()
                     }
-                    // One that goes on in the next piece.
+                    // The set continues after the part that was read.
                     Err(Fault::Count) if rest.len() < 19 && rest[0][0] == kind::FILE => break,
                     Err(_) => {
                         other += usize::from(!matches!(rest[0][0], kind::FILE | kind::STREAM | kind::NAME));
@@ -196,7 +198,7 @@ impl Walk<'_, '_> {
         Ok(sound >= other || self.has_set(info)?)
     }
 
-    /// Whether a set of entries with the right checksum is in the first megabyte.
+    /// Whether the first megabyte holds an entry set with a right checksum.
     fn has_set(&mut self, info: &FileInfo) -> Result<bool> {
         let heap = &self.clusters.heap;
         let room = u64::from(heap.last() + 1 - info.cluster);

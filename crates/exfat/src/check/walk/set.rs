@@ -1,11 +1,11 @@
-//! The entry set of a file or directory: whether it can be believed, and its name.
+//! The entry set of a file or directory: whether it is credible, and its name.
 
 use super::*;
 use crate::check::names::is_allowed;
 use crate::layout::{Attributes, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash};
 
 impl Walk<'_, '_> {
-    /// The set that begins in a slot; the slot after it is the answer.
+    /// Checks the set that begins in a slot; returns the slot after it.
     pub(super) fn set(
         &mut self,
         index: u32,
@@ -61,7 +61,7 @@ impl Walk<'_, '_> {
         if let Some(info) = info {
             right.set_info(&info);
         } else {
-            // It has no content of its own and no right to a name.
+            // The entry leads to a directory that it is itself inside (a loop), so the set is deleted.
             if self.findings.repair {
                 listing.delete(self.disk, at..after);
             }
@@ -73,12 +73,13 @@ impl Walk<'_, '_> {
         Ok(after)
     }
 
-    /// A set that can be believed although something is wrong with it.
+    /// Returns a set that is credible although something is wrong with it.
     fn salvaged(&self, rest: &[[u8; SLOT]], fault: Fault) -> Option<EntrySet> {
         if let Ok(set) = EntrySet::read_loosely(rest) {
             return Some(set);
         }
-        // The count may be what is wrong: then name and hash say that the rest belongs together.
+        // The count of entries may be the wrong field: then the name, whose hash is right, shows which slots belong
+        // together.
         let stream = rest.get(1).filter(|slot| slot[0] == kind::STREAM && fault != Fault::Stream)?;
         let parts = usize::from(stream[3]).div_ceil(UNITS_IN_NAME);
         let mut slots = rest.get(..2 + parts)?.to_vec();
@@ -89,7 +90,7 @@ impl Walk<'_, '_> {
         (set.hash() == hash).then_some(set)
     }
 
-    /// A set that is not whole. The slot after it is the answer.
+    /// Deletes what is left of an incomplete set. Returns the slot after it.
     fn torn(&mut self, index: u32, listing: &mut Listing, at: usize, fault: Fault) -> usize {
         let mut end = at + 1;
         while end < listing.end()
@@ -105,7 +106,7 @@ impl Walk<'_, '_> {
         end
     }
 
-    /// Sees to an entry's name: allowed, and different from all others in the directory.
+    /// Checks an entry's name: it must be allowed, and different from all others in the directory.
     fn name(&mut self, index: u32, names: &mut Names, set: &mut EntrySet, shown: &Name) {
         let place = Some((index, Some(shown)));
         let written = set.written_name();
@@ -122,7 +123,8 @@ impl Walk<'_, '_> {
         let wrong = if !is_allowed(shown) {
             Some(("bad-name", "the name has characters that it may not"))
         } else if !names.insert(shown, &self.upcase) {
-            // Two names for one thing: which of them stays is decided when all is known.
+            // Both names lead to the same clusters: which of them stays is decided after the walk, as a contested
+            // cluster.
             let first = set.info().cluster;
             match first != 0 && self.clusters.heap.has(first) && self.clusters.is_claimed(first) {
                 true => None,
@@ -141,7 +143,8 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How many fields of a set no system writes so. One can be a flipped bit; a set with several is none.
+/// Counts the fields of a set that have values no system writes. One may be a flipped bit; several mean that the
+/// slots are no set.
 fn oddities(clusters: &Clusters, set: &EntrySet, upcase: &Upcase) -> u32 {
     let info = set.info();
     let mut rehashed = set.clone();
