@@ -1,6 +1,7 @@
-//! A FAT directory in memory: its slots and an index of its names. An entry's key is its short entry's slot.
+//! A FAT directory in memory: its slots and an index of its names. The key of an entry is the slot of its short
+//! entry.
 //!
-//! Names are found by their folded form, aliases too.
+//! Names are found by their case-folded form; an entry is also found by its short name.
 
 use crate::layout::{
     EntrySet, Geometry, LongName, LongNameFault, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot,
@@ -9,11 +10,11 @@ use platter_clusters::{Directory, DirectoryImages, Heap, Runs, SlotRules, Slots,
 use platter_vfs::{CaseRule, Damage, Name, Result};
 use std::collections::HashMap;
 
-/// How FAT uses slots.
+/// Returns how FAT uses slots.
 pub(crate) fn rules(geometry: &Geometry) -> SlotRules {
     SlotRules {
         sector: geometry.bytes_per_sector,
-        // All that changes in an entry is in its short one.
+        // All fields of an entry that can change are in its short entry.
         together: 1,
         erase: |slot| slot[0] = ERASED,
         is_end: |slot| slot[0] == 0,
@@ -21,7 +22,7 @@ pub(crate) fn rules(geometry: &Geometry) -> SlotRules {
     }
 }
 
-/// Where the upper half of the first cluster stands in a slot (`DIR_FstClusHI`).
+/// The bytes of a slot with the upper half of the first cluster (`DIR_FstClusHI`).
 const UPPER: std::ops::Range<usize> = 20..22;
 
 /// A directory in memory.
@@ -31,19 +32,20 @@ pub struct FatDirectory {
     shorts: HashMap<ShortName, u32>,
     /// The slot of the volume's label.
     label: Option<u32>,
-    /// Only the lower half of the field for the first cluster is that: on FAT12 and FAT16, where the upper half is others'
-    /// (OS/2 and Windows NT kept extended attributes there).
+    /// Whether only the lower half of the field for the first cluster counts: on FAT12 and FAT16 the upper half
+    /// belongs to other systems (OS/2 and Windows NT kept extended attributes there).
     is_narrow: bool,
-    /// What was wrong with its slots when they were read.
+    /// The first fault of the slots when they were read.
     damage: Option<Damage>,
 }
 
 impl FatDirectory {
-    /// Takes a directory's content apart. `cut_off` says whether entries stand behind its end.
+    /// Parses the slots of a directory. `cut_off` says whether there are entries after its end mark.
     pub(crate) fn parse(mut slots: Slots, root: bool, is_narrow: bool, cut_off: bool) -> FatDirectory {
         let mut label = None;
         let mut long = LongName::default();
-        // Why the parts just before this slot are no name, where a part did not follow from the one before it.
+        // The fault of a long name part that did not follow from the part before it, if the slots just before this
+        // one are parts of a long name.
         let mut torn = None;
         let mut fault: Option<(u32, &str, String)> = None;
         let mut note = |slot, expected, found: &dyn std::fmt::Debug| {
@@ -51,8 +53,8 @@ impl FatDirectory {
         };
         for slot in 0..slots.end() {
             let bytes = *slots.slot(slot);
-            // Parts of a long name without their entry hide no file: who deletes files without knowing of long names leaves
-            // them behind.
+            // Parts of a long name without a short entry are no damage: systems that do not support long names leave
+            // them behind when they delete files.
             match Slot::from_bytes(&bytes) {
                 Slot::Deleted | Slot::End => {
                     slots.add_gap(slot, 1);
@@ -70,7 +72,7 @@ impl FatDirectory {
                 }
                 Slot::Short(short) if short.attributes.label() => {
                     let is_label = !short.attributes.directory() && short.cluster == 0 && short.size == 0;
-                    // One with content is a file whose attributes are damaged.
+                    // A label with clusters or a size is a file whose attributes are damaged.
                     if !is_label {
                         note(slot, "a volume label without content", &short.attributes);
                     }
@@ -98,7 +100,7 @@ impl FatDirectory {
                             }
                             slot
                         }
-                        // The file is listed, but not under its name.
+                        // The file is listed, but under its short name.
                         Err(fault) => {
                             note(slot, "the parts of a long name before their entry", &fault);
                             slot
@@ -119,7 +121,7 @@ impl FatDirectory {
         });
         let mut directory =
             FatDirectory { slots, names: HashMap::new(), shorts: HashMap::new(), label, is_narrow, damage };
-        // Long names first: an alias never hides another entry's name.
+        // Long names first, so that an alias never hides another entry's long name.
         let keys: Vec<u32> = directory.slots.keys().collect();
         for &slot in &keys {
             let folded = directory.name(slot).folded(CaseRule::Insensitive);
@@ -134,7 +136,7 @@ impl FatDirectory {
         directory
     }
 
-    /// A new directory in one cluster: "." and "..", and zeroes.
+    /// Makes a new directory of one cluster: ".", "..", and zeroes.
     pub(crate) fn fresh(
         rules: SlotRules,
         heap: Heap,
@@ -151,7 +153,7 @@ impl FatDirectory {
         FatDirectory::parse(Slots::new(rules, heap, Storage::Chain(runs), data), false, is_narrow, false)
     }
 
-    /// Points ".." to another parent.
+    /// Changes the cluster that ".." names.
     pub(crate) fn set_parent(&mut self, cluster: u32) {
         let dots = (self.slots.end() > 1).then(|| self.entry(1));
         if let Some(dots) = dots.filter(|dots| dots.name == ShortName::DOT_DOT) {
@@ -159,12 +161,12 @@ impl FatDirectory {
         }
     }
 
-    /// How the entry of a new name will look. A short name counts as taken also while its removal waits; that of the
-    /// entry in slot `but` does not, which is about to be renamed.
+    /// Composes the slots of an entry with a new name. A short name counts as taken while its removal waits for a
+    /// commit, except that of the entry in slot `but`, which is being renamed.
     fn compose(&self, name: &Name, entry: &ShortEntry, but: Option<u32>) -> Result<EntrySet> {
         EntrySet::new(name, entry.clone(), |short| {
             let other = |slot: Option<&u32>| slot.is_some_and(|slot| Some(*slot) != but);
-            // An alias must not look like a long name either.
+            // An alias must not equal a long name in the directory either.
             other(self.shorts.get(short))
                 || other(self.names.get(&short.to_name(0).folded(CaseRule::Insensitive)))
         })
@@ -176,12 +178,12 @@ impl FatDirectory {
         self.names.entry(short.to_name(0).folded(CaseRule::Insensitive)).or_insert(slot);
     }
 
-    /// The volume's label, if this is the root directory and has one.
+    /// Returns the volume's label, if this is the root directory and has one.
     pub(crate) fn label(&self) -> Option<ShortEntry> {
         self.label.map(|slot| self.entry(slot))
     }
 
-    /// Sets, changes or removes the volume's label, which is a slot of the root directory. There must be room.
+    /// Sets, changes or removes the volume's label, which is a slot of the root directory. There must be a free slot.
     pub(crate) fn set_label(&mut self, label: Option<ShortEntry>) {
         match (self.label, label) {
             (Some(slot), Some(entry)) => self.slots.put(slot, &entry.to_bytes()),
@@ -293,10 +295,10 @@ impl Directory for FatDirectory {
     }
 }
 
-/// First byte of an erased slot.
+/// The first byte of an erased slot.
 const ERASED: u8 = 0xE5;
 
-/// The most clusters a directory can have.
+/// Returns the highest number of clusters in a directory.
 pub(crate) fn most_clusters(geometry: &Geometry) -> u32 {
     (MOST_SLOTS * SLOT as u32 / geometry.cluster_size).max(1)
 }

@@ -1,4 +1,4 @@
-//! What can be done with a FAT volume from outside.
+//! The implementation of [`Format`] for FAT.
 
 use crate::FatVolume;
 use crate::layout::{BootSector, FatKind, Label};
@@ -18,7 +18,7 @@ pub struct Fat {
 }
 
 impl Fat {
-    /// Every kind; on making, the one that suits the size.
+    /// Every kind; a new volume gets the kind that suits its size.
     pub const ANY: Fat = Fat { name: "fat", kind: None };
     /// FAT12 only.
     pub const FAT12: Fat = Fat { name: "fat12", kind: Some(FatKind::Fat12) };

@@ -1,22 +1,21 @@
 //! Making a new volume.
 //!
-//! # What is chosen
-//! The kind of FAT follows from the number of clusters alone (fatgen103, "FAT Type Determination"), so a size, a
-//! cluster size and a kind either fit together or do not. fatgen103 advises to stay 16 clusters away from both limits,
-//! because drivers exist that count wrongly there; so does this code. What the caller leaves open is chosen by size
-//! as Windows and mkfs.fat do: FAT12 up to 4 MiB, FAT16 below 512 MiB, FAT32 from there on; cluster sizes by the two
-//! tables in fatgen103, "FAT Volume Initialization". Where the table's cluster size does not fit the kind, the nearest
-//! that does is taken.
+//! # Defaults
+//! The kind of FAT follows from the number of clusters alone (fatgen103, "FAT Type Determination"), so size, cluster
+//! size and kind either fit together or do not. fatgen103 advises to stay 16 clusters away from both limits, because
+//! some drivers count wrongly there; so does this code. The defaults depend on the size, as in Windows and mkfs.fat:
+//! FAT12 up to 4 MiB, FAT16 below 512 MiB, FAT32 from there on; cluster sizes by the two tables in fatgen103, "FAT
+//! Volume Initialization". Where the table's cluster size does not fit the kind, the nearest one that does is taken.
 //!
 //! # Alignment
 //! From 8,192 sectors on, the FATs start on 4 KiB boundaries and the data area starts on a multiple of the cluster
 //! size (and of 4 KiB): then no cluster straddles two pages of a flash medium or two physical sectors of a disk. The
 //! padding is in the reserved sectors. Smaller volumes have the one reserved sector that old readers expect.
 //!
-//! # What is written, and in which order
+//! # Order of writing
 //! First the boot sector is cleared, so that a power cut leaves no volume rather than half of one; then everything
-//! else; then the boot sector. Of the FATs only those parts are written that are not zero already, so that formatting
-//! a sparse image of terabytes is quick and keeps it sparse.
+//! else is written; then the boot sector. Ranges that read as zeroes already are not written again, so that
+//! formatting a sparse image of terabytes is quick and keeps it sparse.
 
 use crate::layout::{
     Attributes, BootSector, DosTime, Fat32Fields, FatKind, Geometry, InfoSector, Label, Precision,
@@ -27,16 +26,16 @@ use platter_device::Device;
 use platter_vfs::{Error, FormatOptions, Progress, Result};
 use std::time::Duration;
 
-/// Cluster sizes that can be chosen, as powers of two: 512 bytes to 64 KiB. Few systems read larger ones.
+/// The exponents of the cluster sizes that are allowed: 512 bytes to 64 KiB. Few systems read larger ones.
 const CLUSTER_BITS: std::ops::RangeInclusive<u32> = 9..=16;
 
-/// How far from the limits between the kinds a volume stays, in clusters.
+/// The distance in clusters that a volume keeps from the limits between the kinds.
 const MARGIN: u32 = 16;
 
-/// Makes a volume over the whole device, of the given kind or of the one that its size suggests.
+/// Makes a volume over the whole device, of the given kind or of the kind that suits its size.
 ///
 /// # Errors
-/// [`Error::CannotMake`] if size, kind and cluster size do not fit together, with what would fit.
+/// [`Error::CannotMake`] if size, kind and cluster size do not fit together; the message says which would fit.
 /// [`Error::InvalidName`] for a label that FAT cannot hold.
 pub fn make(
     device: &dyn Device,
@@ -74,7 +73,7 @@ pub fn make(
     write(device, &boot, &geometry, label, now, options.full, progress)
 }
 
-/// The kind asked for by name and by variant.
+/// Returns the kind that the format's name or the variant asks for; fails if they differ.
 fn merge(kind: Option<FatKind>, variant: Option<&str>) -> Result<Option<FatKind>> {
     let variant = match variant {
         None => return Ok(kind),
@@ -91,7 +90,7 @@ fn merge(kind: Option<FatKind>, variant: Option<&str>) -> Result<Option<FatKind>
     }
 }
 
-/// The measures of a new volume.
+/// The layout of a new volume.
 struct Measures {
     kind: FatKind,
     bytes_per_sector: u32,
@@ -102,10 +101,10 @@ struct Measures {
     total: u32,
 }
 
-/// FATs on a new volume.
+/// The number of FATs on a new volume.
 const FATS: u32 = 2;
 
-/// Chooses the measures.
+/// Chooses the layout.
 fn plan(device: &dyn Device, kind: Option<FatKind>, cluster: Option<u64>) -> Result<Measures> {
     let sector = device.sectors().logical;
     if !matches!(sector, 512 | 1024 | 2048 | 4096) {
@@ -144,7 +143,7 @@ fn plan(device: &dyn Device, kind: Option<FatKind>, cluster: Option<u64>) -> Res
     Err(misfit(length, &kinds, &sizes))
 }
 
-/// The kinds to try on a device of so many bytes, the best first.
+/// Returns the kinds to try on a device of `length` bytes, the best first.
 fn kinds_by_size(length: u64) -> Vec<FatKind> {
     match length {
         0..=0x40_0000 => vec![FatKind::Fat12, FatKind::Fat16],
@@ -153,7 +152,7 @@ fn kinds_by_size(length: u64) -> Vec<FatKind> {
     }
 }
 
-/// The cluster size that Windows and mkfs.fat choose, in bytes.
+/// Returns the cluster size that Windows and mkfs.fat choose, in bytes.
 fn usual_cluster(kind: FatKind, length: u64) -> u32 {
     const MIB: u64 = 1 << 20;
     const FAT16: [(u64, u32); 6] =
@@ -167,7 +166,7 @@ fn usual_cluster(kind: FatKind, length: u64) -> u32 {
     table.iter().find(|(most, _)| length <= most * MIB).map_or(above, |&(_, size)| size)
 }
 
-/// How many clusters a new volume of a kind may have.
+/// Returns the numbers of clusters that a new volume of a kind may have.
 fn cluster_range(kind: FatKind) -> std::ops::RangeInclusive<u32> {
     match kind {
         FatKind::Fat12 => 1..=FatKind::MOST_12 - MARGIN,
@@ -176,14 +175,14 @@ fn cluster_range(kind: FatKind) -> std::ops::RangeInclusive<u32> {
     }
 }
 
-/// The measures with this cluster size, or `None` if the number of clusters does not make this kind.
+/// Returns the layout with this cluster size, or `None` if the resulting number of clusters does not make this kind.
 fn measure(kind: FatKind, bytes_per_sector: u32, sectors_per_cluster: u32, total: u32) -> Option<Measures> {
     let aligned = total >= 8192;
     let page = if aligned { 4096 / bytes_per_sector } else { 1 };
     let slots_per_sector = bytes_per_sector / 32;
     let root_entries = match kind {
         FatKind::Fat32 => 0,
-        // A high-density floppy has 224 entries, everything larger 512.
+        // A high-density floppy has 224 root entries, a larger volume 512.
         _ if u64::from(total) * u64::from(bytes_per_sector) <= 1_474_560 => {
             224_u32.next_multiple_of(slots_per_sector)
         }
@@ -191,12 +190,12 @@ fn measure(kind: FatKind, bytes_per_sector: u32, sectors_per_cluster: u32, total
     };
     let root_sectors = root_entries / slots_per_sector;
     let least_reserved = match kind {
-        // Room for the boot record of three sectors, its copy from sector 6, and what boot loaders add.
+        // Room for the boot record of three sectors, its copy from sector 6 on, and additions of boot loaders.
         FatKind::Fat32 => 32,
         _ => 1,
     }
     .max(if aligned { page } else { 1 });
-    // Sectors are counted in 64 bits: sums may exceed the total before it is known that they do not fit.
+    // Sectors are counted in 64 bits, because sums may exceed 32 bits before it is known that they do not fit.
     let start = |fat_sectors: u64| {
         let unaligned = u64::from(least_reserved) + u64::from(FATS) * fat_sectors + u64::from(root_sectors);
         match aligned {
@@ -210,8 +209,8 @@ fn measure(kind: FatKind, bytes_per_sector: u32, sectors_per_cluster: u32, total
         let sectors = kind.table_bytes(clusters + 2).div_ceil(u64::from(bytes_per_sector));
         sectors.next_multiple_of(u64::from(page))
     };
-    // A table for every cluster there could be is too large, as it takes room from them. Each step makes it smaller;
-    // the last one that still suffices is taken.
+    // A table for all clusters that fit without a table is too large, since it takes space from them. Each step makes
+    // the table smaller; the smallest one that is large enough is taken.
     let mut fat_sectors = table(u64::from(total / sectors_per_cluster));
     loop {
         let smaller = table(clusters(fat_sectors));
@@ -236,7 +235,7 @@ fn measure(kind: FatKind, bytes_per_sector: u32, sectors_per_cluster: u32, total
     })
 }
 
-/// Why no measures were found.
+/// Returns the error for options that no layout fits.
 fn misfit(length: u64, kinds: &[FatKind], sizes: &[u32]) -> Error {
     let names: Vec<_> = kinds
         .iter()
@@ -263,13 +262,13 @@ fn cannot(reason: String) -> Error {
     Error::CannotMake { format: "FAT", reason }
 }
 
-/// The boot sector of a new volume.
+/// Returns the boot sector of a new volume.
 fn boot_sector(measures: &Measures, label: Option<Label>, serial: u32) -> BootSector {
     let fat32 = measures.kind == FatKind::Fat32;
-    // What takes a boot from this volume on to the next device: int 18h; hlt; and back to hlt.
+    // A boot program that makes the BIOS try the next device: int 18h; hlt; jump back to hlt.
     let code = vec![0xCD, 0x18, 0xF4, 0xEB, 0xFD];
     let short_total = u16::try_from(measures.total).ok().filter(|_| !fat32);
-    // Tracks mean nothing any more, but mtools refuses a volume that does not consist of whole ones.
+    // Tracks have no meaning any more, but mtools refuses a volume whose size is no multiple of the track size.
     let sectors_per_track =
         [63, 32, 16, 8, 4, 2].into_iter().find(|&count| measures.total.is_multiple_of(count));
     BootSector {
@@ -330,8 +329,8 @@ fn write(
     };
     device.write_at(0, &vec![0; sector])?;
     device.flush()?;
-    // The reserved sectors, the FATs and a fixed root directory are in a row. Whatever signature of another file
-    // system stood in them is cleared with them.
+    // Reserved sectors, FATs and a fixed root directory are contiguous. Signatures of other file systems in them are
+    // cleared too.
     clear(device, 0, geometry.cluster_offset(2), "clearing structures", progress)?;
     if full {
         overwrite(device, geometry.cluster_offset(2), geometry.end_offset(), progress)?;
@@ -354,7 +353,7 @@ fn write(
     }
     let mut table = vec![0; sector];
     let media = u32::from(boot.media) | geometry.kind.end() & !0xFF;
-    // Entry 1 is an end mark: all of its state bits are set, which says clean and free of errors.
+    // Entry 1 is an end mark; all of its flags are set, which means clean and free of errors.
     let entries = [media, geometry.kind.end(), geometry.kind.end()];
     let count = if geometry.kind == FatKind::Fat32 { 3 } else { 2 };
     for (index, value) in entries.into_iter().take(count).enumerate() {

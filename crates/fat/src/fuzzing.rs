@@ -12,8 +12,8 @@ use platter_vfs::fuzzing;
 use platter_vfs::{CaseRule, Name};
 use std::sync::Arc;
 
-/// A device from fuzzer input: the first byte says how large it is (the rest alone, 256 KiB or 3 MiB, so that every
-/// kind of FAT fits) and whether sectors are large; the others are its first bytes, and zeroes follow.
+/// Makes a device from fuzzer input. The first byte chooses the size (that of the input, 256 KiB or 3 MiB, so that
+/// every kind of FAT fits) and whether sectors are large; the device holds the remaining bytes, followed by zeroes.
 fn device(input: &[u8]) -> Option<MemoryDevice> {
     let (&first, bytes) = input.split_first()?;
     let sectors = if first & 0x80 == 0 { Sectors::SMALL } else { Sectors::LARGE };
@@ -30,7 +30,7 @@ fn device(input: &[u8]) -> Option<MemoryDevice> {
     Some(device)
 }
 
-/// Every structure of [`crate::layout`].
+/// Parses every structure of [`crate::layout`].
 pub fn layout(input: &[u8]) {
     if let Some(bytes) = input.first_chunk::<512>() {
         let boot = BootSector::from_bytes(bytes);
@@ -84,14 +84,14 @@ pub fn layout(input: &[u8]) {
     }
 }
 
-/// The check: without repair, with it, and again. What a repair claims to have put right must be right.
+/// Runs the check: without repair, with repair, and again. What a repair reports as repaired must be right.
 pub fn check(input: &[u8]) {
     if let Some(device) = device(input) {
         fuzzing::check(&Fat::ANY, &device);
     }
 }
 
-/// The open volume: everything is read, something is written; then a repair must be possible.
+/// Opens the volume, reads everything, and writes something; then a repair must be possible.
 pub fn volume(input: &[u8]) {
     if let Some(device) = device(input) {
         fuzzing::volume(&Fat::ANY, Arc::new(device));

@@ -1,7 +1,7 @@
-//! FAT12, FAT16 and FAT32, read, written, checked and repaired.
+//! The FAT12, FAT16 and FAT32 file systems: reading, writing, checking and repairing.
 //!
-//! * [`layout`]: what stands on disk;
-//! * [`FatVolume`]: an open volume, and what it promises;
+//! * [`layout`]: the structures on disk;
+//! * [`FatVolume`]: an open volume, and what it guarantees;
 //! * [`Fat`]: recognising, making, opening and checking volumes.
 //!
 //! # Example

@@ -1,4 +1,4 @@
-//! Copying out what is left of a volume that may be beyond opening.
+//! Copying out what is left of a volume that may be too damaged to open.
 
 use crate::check::find_boot;
 use crate::layout::{
@@ -9,17 +9,17 @@ use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;
 
-/// Tells of everything that is left of a volume whose boot sector, or the copy of it, can be true.
+/// Calls `visit` for everything that is left of a volume whose boot sector, or the copy of it, is valid.
 ///
 /// # Errors
-/// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if there is
-/// no boot sector to go by, and what `visit` gives.
+/// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if
+/// there is no valid boot sector, and the errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
     let disk = Disk::new(&*device);
     let geometry = find_boot(&disk)?;
     let mut root = vec![0; geometry.root_entries as usize * SLOT];
     if disk.read(geometry.root_offset(), &mut root).is_err() {
-        // What is below it is found by its look.
+        // The directories below the root are then found by their content.
         root.fill(0);
     }
     let first = geometry.root_cluster;
@@ -28,7 +28,8 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
     platter_clusters::recover(device, FatRemains { geometry, table }, &root, first, progress, visit)
 }
 
-/// The first copy of the table that begins as one does (fatgen103, "FAT[0]"); the primary one if none does.
+/// Returns the number of the first copy of the FAT that begins with a valid entry 0 (fatgen103, "FAT[0]"); the
+/// primary one if none does.
 fn best_table(disk: &Disk, geometry: &Geometry) -> u32 {
     let primary = geometry.primary_fat();
     let begins = |copy: &u32| {
@@ -44,7 +45,7 @@ struct FatRemains {
 }
 
 impl FatRemains {
-    /// How many slots make sense, and how many hold an entry at all.
+    /// Returns how many slots hold sound entries, and how many are in use at all.
     fn sound_of_live(&self, slots: &[[u8; SLOT]]) -> (usize, usize) {
         let live = || slots.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5));
         (live().filter(|slot| is_sound(&self.geometry, slot)).count(), live().count())
@@ -90,7 +91,8 @@ impl Remains for FatRemains {
             match Slot::from_bytes(slot) {
                 Slot::Long(part) => drop(long.push(&part)),
                 Slot::Short(short) => found.extend(self.remnant(short, &mut long)),
-                // What stands behind an end mark may be what was lost with a slot in the middle.
+                // The walk goes on after an end mark, which may be a slot in the middle that was overwritten with
+                // zeroes.
                 Slot::Deleted | Slot::End => drop(long.abandon()),
             }
         }
@@ -110,7 +112,7 @@ impl Remains for FatRemains {
 
     fn goes_on(&self, next: &[u8]) -> bool {
         let (sound, live) = self.sound_of_live(next.as_chunks::<SLOT>().0);
-        // The first cluster of another one begins with an entry for itself.
+        // A cluster that begins with "." is the first one of another directory.
         !self.looks_like_directory(next) && sound * 2 > live
     }
 

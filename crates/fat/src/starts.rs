@@ -1,8 +1,9 @@
-//! Whether what a boot sector points to is where it says.
+//! Checking whether the structures are where the boot sector places them.
 //!
-//! FAT has no checksum of its boot sector, and FAT12 and FAT16 have no copy of it: one flipped bit in the number of FATs
-//! shows an empty volume, and a repair that believed it would clear what is there. But each FAT begins with an entry that
-//! repeats the media byte (fatgen103, "FAT Data Structure"), each directory with one that names its own cluster, and a FAT
+//! FAT has no checksum of its boot sector, and FAT12 and FAT16 have no copy of it: with one flipped bit in the number
+//! of FATs a volume seems empty, and a repair that relied on it would clear its content. But each FAT begins with an
+//! entry that repeats the media byte (fatgen103, "FAT Data Structure"), each directory begins with an entry that
+//! names its own cluster, and no FAT entry after the last cluster's is in use. These facts are checked.
 //! has nothing in use behind the last cluster. These tell.
 
 use crate::layout::{
@@ -11,25 +12,25 @@ use crate::layout::{
 use platter_clusters::Disk;
 use platter_vfs::Error;
 
-/// Directories of the root that are looked at, and bytes of it in which they are looked for.
+/// How many directories of the root are checked, and in how many bytes of the root they are searched for.
 const MOST_DIRECTORIES: usize = 8;
 const ROOT_BYTES: u64 = 16 << 10;
-/// Bytes of a FAT behind the entry of the last cluster that are looked at.
+/// The most bytes of a FAT after the last cluster's entry that are checked.
 const MOST_BEHIND: u64 = 64 << 10;
 
-/// A boot sector that makes sense, and what it says.
+/// A boot sector with consistent fields, and the layout that it states.
 pub struct Boot {
     pub sector: BootSector,
     pub geometry: Geometry,
 }
 
 impl Boot {
-    /// What FAT entry 0 should be.
+    /// Returns the value that FAT entry 0 should have.
     pub fn first_entry(&self) -> u32 {
         self.geometry.kind.end() & !0xFF | u32::from(self.sector.media)
     }
 
-    /// How many of the structures that it points to are where it says, and how many there should be.
+    /// Returns how many of the structures that the boot sector places are found there, and how many are expected.
     pub fn fit(&self, disk: &Disk) -> (u32, u32) {
         let geometry = &self.geometry;
         let mut found = Vec::new();
@@ -56,7 +57,7 @@ impl Boot {
         (found.iter().filter(|is_there| **is_there).count() as u32, found.len() as u32)
     }
 
-    /// Of each of the root's first directories, whether it begins with an entry that names its own cluster.
+    /// For each of the root's first directories, whether it begins with an entry that names its own cluster.
     fn directories(&self, disk: &Disk) -> Vec<bool> {
         let geometry = &self.geometry;
         let (at, length) = match geometry.root_cluster {
@@ -86,13 +87,13 @@ impl Boot {
         starts.take(MOST_DIRECTORIES).map(is_directory).collect()
     }
 
-    /// Whether the first FAT has nothing in use behind the entry of the last cluster.
+    /// Whether no entry of the first FAT after the last cluster's entry is in use.
     fn is_free_behind(&self, disk: &Disk) -> bool {
         let geometry = &self.geometry;
         let entries = u64::from(geometry.clusters) + 2;
         let used = geometry.kind.table_bytes(entries);
         let room = u64::from(geometry.fat_sectors) * u64::from(geometry.bytes_per_sector);
-        // Two entries of FAT12 share three bytes: reading begins with a whole pair.
+        // Two entries of FAT12 share three bytes, so reading begins at a whole pair.
         let (first, at) = match geometry.kind.bits() {
             12 => (entries / 2 * 2, entries / 2 * 3),
             _ => (entries, used),
@@ -109,8 +110,9 @@ impl Boot {
         })
     }
 
-    /// The boot sector as it was before one bit of a field flipped that says where something is: everything is where that
-    /// says, as it is not where this one does.
+    /// Returns the boot sector as it was before a bit flipped in a field that places structures: a sector one bit
+    /// away with which all structures are found. `None` if there is no such sector, or if all are found with this
+    /// one.
     pub fn before_a_flip(&self, disk: &Disk) -> Option<Boot> {
         let is_whole = |(found, of)| found == of;
         if is_whole(self.fit(disk)) {
@@ -121,7 +123,8 @@ impl Boot {
             let geometry = sector.geometry(length).ok()?;
             let boot = Boot { sector, geometry };
             let fit = boot.fit(disk);
-            // Where the FATs are as they were, the first of what is behind them must tell, or the end of the device.
+            // With another size of the root directory or of the volume, the FATs are found in the same place; so a
+            // directory in the root, or the end of the device, must confirm it.
             let is_told = match () {
                 () if boot.geometry.root_entries != self.geometry.root_entries => {
                     !boot.directories(disk).is_empty()
@@ -134,11 +137,12 @@ impl Boot {
             };
             (is_whole(fit) && is_told).then_some((fit.0, boot))
         });
-        // Of one copy of the FAT less than there are everything may be there too.
+        // With fewer copies of the FAT all structures may be found too, so the candidate with the most structures is
+        // taken.
         others.max_by_key(|(found, _)| *found).map(|(_, boot)| boot)
     }
 
-    /// What is wrong with this sector, if `right` is as it was.
+    /// Returns the error that describes how this sector differs from `right`, the sector before the damage.
     pub fn damage(&self, right: &Boot) -> Error {
         let told = |Boot { geometry, .. }: &Boot| {
             let Geometry { fat_count, fat_sectors, reserved_sectors, root_entries, total_sectors, .. } =
@@ -154,7 +158,7 @@ impl Boot {
     }
 }
 
-/// All boot sectors that differ by one bit of a field that says where something is.
+/// Returns all boot sectors that differ in one bit of a field that places structures.
 fn one_bit_away(sector: &BootSector) -> Vec<BootSector> {
     let mut others = Vec::new();
     let mut with = |change: &dyn Fn(&mut BootSector)| {

@@ -1,5 +1,5 @@
-//! FAT as a family of volumes: how its clusters are taken and linked, and what a commit writes. What an open volume
-//! promises, and how, is told by [`platter_clusters::Volume`].
+//! The FAT [`Family`]: how clusters are taken and linked, and what a commit writes. [`platter_clusters::Volume`]
+//! describes the guarantees of an open volume, and how they are kept.
 
 use crate::directory::{FatDirectory, most_clusters};
 use crate::layout::{
@@ -20,18 +20,18 @@ use std::time::Duration;
 /// An open FAT volume.
 pub type FatVolume = Volume<FatFamily>;
 
-/// What a FAT volume has that others have not.
+/// The state that a FAT volume has in addition to what FAT and exFAT share.
 pub struct FatFamily {
     geometry: Arc<Geometry>,
     table: Table<Geometry>,
-    /// The first sector, with what is to become of it.
+    /// The first sector, with the changes that the next commit writes.
     boot: Vec<u8>,
     state_offset: usize,
-    /// The information sector as it is on disk.
+    /// The device offset of the information sector, and its bytes as they are on disk.
     info: Option<(u64, Vec<u8>)>,
 }
 
-/// Reads what an open volume needs.
+/// Reads the metadata that an open volume needs.
 fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
     let Some(bytes) = first_sector(&*device)? else {
         return Err(not_fat("the device is smaller than a boot sector"));
@@ -157,7 +157,7 @@ impl Entries for Geometry {
 }
 
 impl FatFamily {
-    /// What `images` of the table come to on the device, once for each copy.
+    /// Returns `images`, whose offsets are within the table, with device offsets: once for each copy of the FAT.
     fn on_every_copy(&self, images: &Images) -> Images {
         let copies = self.geometry.written_fats();
         copies
@@ -168,7 +168,7 @@ impl FatFamily {
             .collect()
     }
 
-    /// What changed in the table, for every copy of it.
+    /// Returns the changed sectors of the table, for every copy of the FAT.
     fn take_table(&mut self) -> Images {
         let images = self.table.take_dirty();
         self.on_every_copy(&images)
@@ -259,7 +259,8 @@ impl Family for FatFamily {
         };
         let rules = crate::directory::rules(&geometry);
         let mut slots = Slots::read(&*core.device, rules, core.heap, storage)?;
-        // What is behind the end may be anything. Nothing but entries was cut off by a slot that was lost.
+        // Slots after the end mark may hold anything. But if all of them are entries, a slot before them was
+        // overwritten with zeroes.
         let behind = slots.take_behind();
         let mut live = behind.as_chunks().0.iter().filter(|slot| !matches!(slot[0], 0 | 0xE5)).peekable();
         let cut_off = live.peek().is_some() && live.all(|slot| is_sound(&geometry, slot));
@@ -351,8 +352,8 @@ impl Family for FatFamily {
         self.table.dirty_bytes()
     }
 
-    /// The boot sector and the first sector of each table: where the marks are. Whatever else the first sector of the
-    /// table has to tell is new links, which may be early.
+    /// Returns the boot sector and the first sector of each FAT, which hold the flags for a clean volume. Other
+    /// changes in the FAT's first sector are new links, which may be written early.
     fn mark(core: &mut Core<FatFamily>, in_use: bool) -> Result<Images> {
         let family = &mut core.family;
         family.table.hold_back()?;
@@ -389,7 +390,7 @@ impl Family for FatFamily {
         let family = &core.family;
         let mut images = vec![(0, family.boot.clone())];
         if let Some(sector) = family.geometry.backup_sector {
-            // Its copy is never in use.
+            // The copy of the boot sector is never marked as in use.
             let mut boot = family.boot.clone();
             boot[family.state_offset] &= !1;
             images.push((family.geometry.sector_offset(sector), boot));
@@ -410,7 +411,7 @@ impl Family for FatFamily {
         Ok(family.take_table())
     }
 
-    /// The information sector.
+    /// Returns the information sector, if it changed.
     fn counted(core: &mut Core<FatFamily>) -> Images {
         let free = core.free() + core.reserved;
         let next = core.space.cursor();

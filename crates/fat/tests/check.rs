@@ -1,4 +1,4 @@
-//! The check, judged by fsck.fat on damaged volumes, and by what must survive a repair.
+//! The check on damaged volumes: compared with fsck.fat, and tested for files that must survive a repair.
 
 mod damaged;
 mod judges;
@@ -17,12 +17,12 @@ fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
     Fat::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
 }
 
-/// Figures of a campaign.
+/// The results of a campaign.
 #[derive(Default)]
 struct Tally {
     images: u32,
     agree: u32,
-    /// Seeds of disagreements by direction and damage.
+    /// The seeds of images on which Platter's check and fsck.fat disagree, by direction and damage.
     differ: BTreeMap<String, Vec<u64>>,
     codes: BTreeMap<&'static str, u32>,
     failures: Vec<String>,
@@ -41,7 +41,8 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
     let mut random = Random(seed);
     let mut volume = Volume::new(bases[seed as usize % 3].clone());
     let before = volume.contents();
-    // The first kind goes round, so that each is met often; every second image has up to two more.
+    // The first kind of damage goes through all kinds in order, so that each occurs often; every second image has up
+    // to two more.
     let mut kinds = vec![KINDS[(seed / 3) as usize % KINDS.len()]];
     for _ in 0..random.below(4).saturating_sub(1) {
         kinds.push(KINDS[random.below(KINDS.len() as u64) as usize]);
@@ -53,13 +54,13 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
         }
     }
     if kinds.iter().any(|kind| kind.contains("fat-1")) && kinds.iter().any(|kind| kind.contains("fat-2")) {
-        // With damage in both FATs nothing is sure to survive.
+        // With damage in both FATs no file is sure to survive.
         hit.insert(String::new());
     }
     let what = format!("seed {seed} ({:?}, {})", volume.geometry.kind, kinds.join(" + "));
     let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
     let report = check(&device, false);
-    // What fsck.fat says before and after is the judgement; the tree that must survive is read by the tests alone.
+    // fsck.fat checks the image before and after the repair; only the tests compare the tree.
     let theirs = fsck(&ImageFile::new(&volume.image));
     tally.images += 1;
     assert!(device.to_image() == volume.image, "{what}: a check without repair wrote");
@@ -71,7 +72,7 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
     } else {
         let direction = if theirs.clean { "only Platter objects" } else { "only fsck.fat objects" };
         let codes: BTreeSet<_> = report.findings.iter().map(|finding| finding.code).collect();
-        // Where fsck.fat knows of the damage and leaves it, or does not look: docs/fat.md has the reasons.
+        // Findings of Platter that fsck.fat ignores or does not look for: docs/fat.md has the reasons.
         let known = [
             "orphan-long-name",
             "boot-backup",
@@ -86,7 +87,7 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
         let key = format!("{direction}: {kinds:?} {codes:?}");
         tally.differ.entry(key).or_default().push(seed);
     }
-    // Repair: then both must be content, and nothing that was not damaged may be lost.
+    // Repair: afterwards both checks must find nothing, and nothing that was not damaged may be lost.
     let repaired = check(&device, true);
     let again = check(&device, false);
     let after = device.to_image();
@@ -126,14 +127,14 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..135));
 }
 
-/// `cargo test --release -p platter-fat --test check -- --ignored --nocapture the_campaign`
+/// Run with `cargo test --release -p platter-fat --test check -- --ignored --nocapture the_campaign`.
 #[test]
 #[ignore = "a thousand images: run by name"]
 fn the_campaign() {
     judge(&campaign(0..1000));
 }
 
-/// One flipped bit in what is not content. What the check calls clean fsck.fat does too.
+/// Flips one bit in the metadata. If Platter's check finds nothing, fsck.fat must find nothing either.
 fn flips(seeds: std::ops::Range<u64>) {
     let bases = [FatKind::Fat12, FatKind::Fat16, FatKind::Fat32].map(|kind| Volume::new(populated(kind)));
     let mut failures: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -166,7 +167,7 @@ fn flips(seeds: std::ops::Range<u64>) {
         image[at] ^= 1 << random.below(8);
         let device = MemoryDevice::from_image(&image, Sectors::SMALL);
         let report = Fat::ANY.check(&device, CheckOptions::default(), &Silent);
-        // Of a label in the boot sector that is an old one the check tells too, but Windows leaves all volumes so.
+        // An old label in the boot sector is reported too, but Windows leaves all volumes so.
         let is_label = |report: &CheckReport| report.findings.iter().any(|one| one.code == "label-differs");
         let is_clean = report.as_ref().is_ok_and(|report| report.is_clean() && !is_label(report));
         if !is_clean {
@@ -193,7 +194,7 @@ fn what_the_check_calls_clean_after_a_flip_is_clean_to_fsck() {
     flips(0..300);
 }
 
-/// `cargo test --release -p platter-fat --test check -- --ignored --nocapture twenty_thousand_flips`
+/// Run with `cargo test --release -p platter-fat --test check -- --ignored --nocapture twenty_thousand_flips`.
 #[test]
 #[ignore = "a campaign: some minutes"]
 fn twenty_thousand_flips() {
@@ -205,7 +206,7 @@ fn base(kind: FatKind) -> Volume {
     Volume::new(populated(kind))
 }
 
-/// Repairs and returns what is there afterwards; a second check must be clean.
+/// Repairs an image and returns the repaired volume and the report; a second check must find nothing.
 fn repaired(image: &[u8], what: &str) -> (Volume, CheckReport) {
     let device = MemoryDevice::from_image(image, Sectors::SMALL);
     let report = check(&device, true);
@@ -230,7 +231,7 @@ fn an_interrupted_move_leaves_one_whole_entry() {
         if moved.found.len() == volume.found.len() {
             continue;
         }
-        // Every content is there as often as before: nothing was copied, nothing lost.
+        // Every content exists as often as before: nothing was copied, and nothing was lost.
         let sorted = |contents: BTreeMap<String, Vec<u8>>| {
             let mut contents: Vec<_> = contents.into_values().collect();
             contents.sort();
@@ -259,7 +260,7 @@ fn of_two_names_the_one_with_its_long_name_is_kept() {
         let slot = volume.slot(from);
         volume.set_slot(to, slot);
     }
-    // The old name was being removed: a part of it is gone.
+    // The removal of the old name was interrupted: one of its parts is deleted.
     volume.image[found.slots[1]] = 0xE5;
     let content = volume.contents()[&found.path].clone();
     let (after, report) = repaired(&volume.image, "torn old name");
@@ -289,7 +290,7 @@ fn a_lost_directory_comes_back_with_all_that_is_in_it() {
 
 #[test]
 fn two_fats_damaged_in_different_places_make_one_good_one() {
-    // All that FAT12 has in use here lies in one sector.
+    // Not FAT12, whose used entries are all in one sector here.
     for kind in [FatKind::Fat16, FatKind::Fat32] {
         let mut volume = base(kind);
         let before = volume.contents();
@@ -362,7 +363,7 @@ fn ten_thousand_directories_inside_each_other() {
         let at = volume.geometry.cluster_offset(cluster) as usize;
         volume.set_slot(at, entry(b".          ", cluster));
         volume.set_slot(at + 32, entry(b"..         ", if cluster == 2 { 0 } else { cluster - 1 }));
-        // The last one holds the first: a circle.
+        // The last directory contains the first: a loop.
         let below = if cluster == 1 + DEPTH { 2 } else { cluster + 1 };
         volume.set_slot(at + 64, entry(b"D          ", below));
     }
@@ -405,14 +406,14 @@ fn a_power_cut_in_a_repair_loses_nothing() {
     }
 }
 
-/// FAT12 and FAT16 have no copy of the boot sector, and no FAT has a checksum of it. Every field that says where the FATs
-/// or the clusters are is told by where they are.
+/// FAT12 and FAT16 have no copy of the boot sector, and no kind of FAT has a checksum of it. A wrong value in a field
+/// that places FATs or clusters is recognised because the structures are elsewhere.
 #[test]
 fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
     for kind in [FatKind::Fat12, FatKind::Fat16, FatKind::Fat32] {
         let image = populated(kind);
         let before = Volume::new(image.clone()).contents();
-        // On FAT32 a field of the root's entries that is not zero is refused anyway.
+        // On FAT32 a number of root entries other than zero is refused anyway.
         let sizes = if kind == FatKind::Fat32 { 36..40 } else { 22..24 };
         for at in (14..19).chain(sizes) {
             for bit in 0..8 {
@@ -426,7 +427,7 @@ fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
                 let device = MemoryDevice::from_image(&damaged, Sectors::SMALL);
                 let report = match Fat::ANY.check(&device, CheckOptions { repair: true }, &Silent) {
                     Ok(report) => report,
-                    // It is said, and nothing is written.
+                    // The check reports an error, and writes nothing.
                     Err(_) => {
                         assert!(device.to_image() == damaged, "{what}: written, and not repaired");
                         continue;
@@ -443,7 +444,7 @@ fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
     }
 }
 
-/// What a boot sector says besides: its extended signature, and the name bit of dot entries that only long names have.
+/// Two further faults that fsck.fat reports: a wrong extended signature, and a case bit in a dot entry.
 #[test]
 fn what_fsck_fat_objects_to_is_found_and_repaired() {
     let mut image = populated(FatKind::Fat12);

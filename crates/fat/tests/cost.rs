@@ -1,4 +1,4 @@
-//! What I/O costs, in counts: device requests and allocations. Nothing here looks at a clock, but for the campaign.
+//! The cost of I/O in counts: device requests and allocations. Nothing is timed, except in the campaign.
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
@@ -54,7 +54,8 @@ fn a_commit_writes_what_changed_in_few_pieces() {
         counted.volume.create(Node::ROOT, &format!("f{number}").as_str().into(), Kind::File).unwrap();
     }
     let seen = counted.seen(|| counted.volume.sync_all().unwrap());
-    // 32,000 bytes of slots in the clusters that the root grew by, two copies of one sector of the table, marks.
+    // 32,000 bytes of slots in the clusters by which the root grew, two copies of one sector of the FAT, and the
+    // flags.
     assert!(seen.write.count < 20 && seen.write.bytes < 50_000 && seen.flushes <= 5, "{seen:?}");
     let seen = counted.seen(|| counted.volume.sync_all().unwrap());
     assert_eq!(counts(&seen), (0, 0, 0, 0, 1));
@@ -66,7 +67,7 @@ fn opening_reads_the_table_in_large_pieces() {
     counted.volume.unmount().unwrap();
     let seen =
         counted.seen(|| drop(FatVolume::open(counted.recorder.clone(), OpenOptions::default()).unwrap()));
-    // 131,072 entries of 4 bytes, and the beginnings of all that tells whether the boot sector is right.
+    // The FAT of 131,072 entries of 4 bytes, and the beginnings of the structures that confirm the boot sector.
     assert!(seen.read.count <= 10 && seen.read.bytes < 600_000, "{seen:?}");
 }
 
@@ -76,7 +77,7 @@ fn the_largest_volumes_open_in_little_memory() {
     let options = FormatOptions { cluster: Some(32 << 10), ..FormatOptions::default() };
     Fat::FAT32.make(&device, &options, &Silent).unwrap();
     let device: Arc<MemoryDevice> = Arc::new(device);
-    // 67 million clusters: a bit for each, and a bounded part of the 256 MiB of table.
+    // 67 million clusters: memory for a bit each, and for a limited part of the 256 MiB of FAT.
     let allocated = allocation_counter::measure(|| {
         let volume = FatVolume::open(device.clone(), OpenOptions::default()).unwrap();
         let node = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
@@ -86,7 +87,7 @@ fn the_largest_volumes_open_in_little_memory() {
     assert!(allocated.bytes_max < 40 << 20, "{} bytes", allocated.bytes_max);
 }
 
-/// What a planned read or overwrite costs in time:
+/// Measures the time of a planned read or overwrite:
 /// `cargo test --release -p platter-fat --test cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]

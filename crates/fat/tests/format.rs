@@ -1,4 +1,4 @@
-//! New volumes, judged by dosfstools and mtools.
+//! New volumes, checked by dosfstools and mtools.
 
 mod judges;
 
@@ -19,7 +19,7 @@ fn geometry(device: &dyn Device) -> Geometry {
     BootSector::from_bytes(sector[..512].try_into().unwrap()).geometry(device.len()).unwrap()
 }
 
-/// Makes a volume and has it judged. `None` if the measures do not fit together.
+/// Makes a volume and has it checked. `None` if the parameters do not fit together.
 fn judged(format: Fat, length: u64, sector: u32, cluster: Option<u64>) -> Option<Geometry> {
     let sectors = Sectors { logical: sector, physical: sector.max(4096) };
     let device = MemoryDevice::new(length, sectors);
@@ -59,7 +59,7 @@ fn a_matrix_of_sizes_sectors_and_clusters_is_clean() {
     let mut made = BTreeMap::new();
     for sector in [512, 1024, 2048, 4096] {
         for length in [160 * KIB, 1440 * KIB, 4 * MIB, 9 * MIB + 512 * 8, 33 * MIB, 70 * MIB, 300 * MIB] {
-            // An odd number of sectors, too: nothing is a round number of anything.
+            // An odd number of sectors, too, so that no size is a round number.
             for length in [length, length - u64::from(sector) * 13] {
                 for cluster in [None, Some(512), Some(4096), Some(65_536)] {
                     for format in [Fat::ANY, Fat::FAT12, Fat::FAT16, Fat::FAT32] {
@@ -79,7 +79,7 @@ fn a_matrix_of_sizes_sectors_and_clusters_is_clean() {
             }
         }
     }
-    // Each kind was really made on each sector size.
+    // Each kind was made with each sector size.
     for sector in [512, 1024, 2048, 4096] {
         for kind in ["fat12", "fat16", "fat32"] {
             assert!(
@@ -112,7 +112,7 @@ fn what_is_left_open_is_chosen_by_size() {
 
 #[test]
 fn the_limits_between_the_kinds_are_kept_at_a_distance() {
-    // Around both limits, one cluster at a time: whatever is made stays 16 clusters away.
+    // Sizes around both limits, one cluster at a time: every volume that is made stays 16 clusters away from them.
     for (clusters, size) in [(4085_u64, 4096_u64), (65_525, 512)] {
         for step in 0..400 {
             let device = Sparse::new((clusters - 100 + step) * size, Sectors::SMALL);
@@ -125,7 +125,7 @@ fn the_limits_between_the_kinds_are_kept_at_a_distance() {
     }
 }
 
-/// A device of any size that keeps only what was written to it.
+/// A device of any size that stores only the sectors that were written.
 struct Sparse {
     length: u64,
     sectors: Sectors,
@@ -178,14 +178,15 @@ impl Device for Sparse {
 
 #[test]
 fn the_largest_volumes_stay_sparse() {
-    // 2 TiB less a sector is the most that 512-byte sectors can count, 16 TiB the most for 4,096-byte ones.
+    // The largest volumes: 2 TiB less a sector with sectors of 512 bytes, 16 TiB less a sector with sectors of 4,096
+    // bytes.
     let largest = u64::from(u32::MAX);
     for (sectors, length) in [(Sectors::SMALL, largest * 512), (Sectors::LARGE, largest * 4096)] {
         let device = Sparse::new(length, sectors);
         let options = FormatOptions { cluster: Some(65_536), ..FormatOptions::default() };
         Fat::FAT32.make(&device, &options, &Silent).unwrap();
         assert!(geometry(&device).clusters > 33_000_000);
-        // The root directory's cluster and ten sectors besides.
+        // The root directory's cluster and ten sectors.
         let written = device.written.lock().unwrap().len() * sectors.logical as usize;
         assert!(written <= 65_536 + 10 * sectors.logical as usize, "{written} bytes written");
         let more = Sparse::new(length + u64::from(sectors.logical), sectors);

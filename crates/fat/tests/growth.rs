@@ -1,4 +1,4 @@
-//! Everything grows on a small, full and fragmented volume.
+//! Files and directories that grow on a small, full and fragmented volume.
 
 mod common;
 mod judges;
@@ -9,20 +9,21 @@ use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
 fn run(volume: Volume, part: Part) {
     let make: Make<'_> = &|clock| tested(volume.make(), clock);
-    // With room enough for some of it, and with hardly any.
+    // The space that is left free: enough for some of the growth, or for hardly any.
     let leave = if part.seed.is_multiple_of(2) { volume.bytes / 6 } else { volume.bytes / 60 };
     grow(part.seed, part.count, leave, part.attempts, platter_testing::scale!(), make);
 }
 
-/// 5,000 operations, on those that fsck.fat looks at quickly.
+/// Runs 5,000 operations, on the volumes that fsck.fat checks quickly.
 #[test]
 fn what_grows_is_refused_or_kept() {
     let small: Vec<Volume> = VOLUMES.into_iter().filter(|volume| volume.bytes < 100 << 20).collect();
     grow_all(&small, RUN / small.len(), run);
 }
 
-/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-fat --test growth --
-/// --ignored --nocapture`, with `PLATTER_SEED=n` for others, and a part of them with `PLATTER_PART=i/n`.
+/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-fat --test
+/// growth -- --ignored --nocapture`. `PLATTER_SEED=n` selects other operations, and `PLATTER_PART=i/n` a part of
+/// them.
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {

@@ -1,4 +1,4 @@
-//! What Platter writes, mtools and dosfstools read, and the other way round.
+//! mtools and dosfstools read what Platter writes, and Platter reads what they write.
 
 mod common;
 mod judges;
@@ -18,7 +18,7 @@ use std::time::{Duration, UNIX_EPOCH};
 /// One volume of each kind.
 const JUDGED: [Volume; 3] = [VOLUMES[0], VOLUMES[2], VOLUMES[5]];
 
-/// A directory of the host that is gone afterwards.
+/// A directory of the host that is removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -37,7 +37,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Everything in an image, as mtools reads it.
+/// Returns everything in an image, as mtools reads it.
 fn theirs(image: &ImageFile) -> Tree {
     let names: BTreeSet<String> = tool("mdir", &["-/", "-b", "-a", "-i", image.path(), "::/"])
         .lines()
@@ -55,14 +55,15 @@ fn theirs(image: &ImageFile) -> Tree {
     tree
 }
 
-/// Carries out random operations; every `step` of them, and at the end, the judges see the volume.
+/// Carries out random operations; after every `step` of them, and at the end, mtools and fsck.fat read the volume.
 fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
     let device = volume.make();
     let clock = Clock::new(Duration::from_secs(1_700_000_000));
     let mut runner = Runner::new(tested(device.clone(), &clock), clock).unwrap();
     let mut files = 0;
     for (number, operation) in generate(seed, count, &volume.shape(60_000)).iter().enumerate() {
-        // The host has no names that are not Unicode, and mtools none beyond 16 bits or with a leading space.
+        // Operations are left out with names that the host cannot hold (not Unicode) or mtools cannot (beyond 16
+        // bits, or with a leading space).
         let text = format!("{operation:?}");
         if !text.contains("units(") && !text.contains('😀') && !text.contains("named(\" ") {
             runner.step(operation).unwrap_or_else(|difference| panic!("seed {seed}, {number}: {difference}"));
@@ -70,7 +71,7 @@ fn judge(volume: Volume, seed: u64, count: usize, step: usize) {
         if (number + 1) % step != 0 {
             continue;
         }
-        // Unmounts, and has fsck.fat look.
+        // Unmounts, and runs fsck.fat.
         let what = format!("{volume:?} seed {seed}, after {number} operations");
         runner.step(&Operation::Remount).unwrap_or_else(|difference| panic!("{what}: {difference}"));
         let tree = ours(&**runner.system());
@@ -89,7 +90,8 @@ fn mtools_and_fsck_agree_after_random_operations() {
     }
 }
 
-/// `cargo test --release -p platter-fat --test interchange -- --ignored`, with `PLATTER_SEED=n` for other operations.
+/// Run with `cargo test --release -p platter-fat --test interchange -- --ignored`; `PLATTER_SEED=n` selects other
+/// operations.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn mtools_and_fsck_agree_after_200_000_random_operations() {
@@ -135,7 +137,7 @@ fn what_others_write_reads_back_identically() {
         let device = Arc::new(MemoryDevice::from_image(&file.bytes(), Sectors::SMALL));
         let system = open(device.clone());
         assert_same(&format!("FAT{kind}"), &ours(&system), &on_host(&source.0));
-        // And what we then change, they accept.
+        // fsck.fat accepts the volume after Platter has changed it.
         let moved = system.create(Node::ROOT, &"moved here".into(), Kind::Directory).unwrap();
         let mut entries = Vec::new();
         system.read_directory(Node::ROOT, Cursor::START, 1000, &mut entries).unwrap();

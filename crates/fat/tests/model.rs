@@ -1,4 +1,4 @@
-//! Long random streams of operations, against the reference.
+//! Long random sequences of operations, compared with the reference file system.
 
 mod common;
 mod judges;
@@ -11,7 +11,7 @@ fn run(volume: Volume, seed: u64, count: usize) {
     verify(seed, count, 500, &volume.shape(60_000), make);
 }
 
-/// 98,000 operations.
+/// Runs 98,000 operations.
 #[test]
 fn every_kind_agrees_with_the_reference() {
     for (number, volume) in VOLUMES.into_iter().enumerate() {
@@ -21,8 +21,8 @@ fn every_kind_agrees_with_the_reference() {
     }
 }
 
-/// A million operations: `cargo test --release -p platter-fat --test model -- --ignored`, with `PLATTER_SEED=n` for
-/// others.
+/// A million operations: `cargo test --release -p platter-fat --test model -- --ignored`. `PLATTER_SEED=n` selects
+/// other operations.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {

@@ -1,5 +1,5 @@
-//! The power fails at every write of a run. What was synced and not changed since is there, before a repair and after,
-//! also when the power fails again in the repair.
+//! The power fails at every write of a run. Files that were synced and not changed since are there, before a repair
+//! and after it, even if the power fails again during the repair.
 
 mod common;
 mod judges;
@@ -13,13 +13,13 @@ use platter_testing::model::{Cuts, seed};
 use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, Silent, SyncScope};
 use std::sync::Arc;
 
-/// What fsck.fat says.
+/// Fails if fsck.fat finds anything.
 fn judge(device: &dyn Device) -> Result<(), String> {
     let verdict = judges::fsck(&ImageFile::of(device));
     if verdict.clean { Ok(()) } else { Err(verdict.output) }
 }
 
-/// A run whose power fails at each `step`-th write.
+/// A run in which the power fails at each `step`-th write.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> Cuts<'static> {
     let make: MakeOn<'_> = &|device, clock| tested(device, clock);
     let (what, shape) = (format!("{volume:?}"), volume.shape(12_000));
@@ -45,7 +45,7 @@ fn after_a_failed_commit_nothing_more_is_written() {
         assert!(matches!(system.create(Node::ROOT, &"other".into(), Kind::File), Err(Error::ReadOnly(_))));
         assert!(matches!(system.unmount(), Err(Error::ReadOnly(_))));
         assert_eq!(faults.count(DeviceOperation::Write), written);
-        // What is in memory can still be read, and what is on disk be put right.
+        // The content in memory can still be read, and the volume on disk can be repaired.
         let mut content = [0; 5000];
         assert_eq!(system.read(file, 0, &mut content).unwrap(), 5000);
         assert_eq!(content, [7; 5000]);

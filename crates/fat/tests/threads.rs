@@ -1,4 +1,4 @@
-//! Many threads at work on one volume, and what is left is sound.
+//! Many threads work on one volume, which is sound afterwards.
 
 mod common;
 mod judges;

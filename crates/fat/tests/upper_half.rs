@@ -1,4 +1,5 @@
-//! On FAT12 and FAT16 the upper half of the field for the first cluster belongs to others: it leads nowhere, and stays.
+//! On FAT12 and FAT16 the upper half of the field for the first cluster belongs to other systems: it is ignored, and
+//! kept.
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_fat::Fat;
@@ -34,7 +35,7 @@ fn what_others_keep_in_an_entry_is_no_part_of_its_cluster() {
         assert_eq!(content, [7; 9000]);
         let directory = system.lookup(Node::ROOT, &"DIR".into()).unwrap();
         system.lookup(directory, &"INSIDE".into()).unwrap();
-        // A change of the entry leaves it.
+        // A change of the entry keeps the upper half.
         let modified = Some(Timestamp { seconds: 1_000_000_000, nanoseconds: 0 });
         system.set_attributes(file, &Change { modified, ..Change::default() }).unwrap();
         system.unmount().unwrap();
@@ -43,7 +44,7 @@ fn what_others_keep_in_an_entry_is_no_part_of_its_cluster() {
         assert!(slots.iter().all(|at| image[at + 20..at + 22] == [0x34, 0x12]));
         let report = format.check(&*device, CheckOptions::default(), &Silent).unwrap();
         assert!(report.is_clean(), "{:?}", report.findings);
-        // Removing the file gives all of its clusters back.
+        // Removing the file frees all of its clusters.
         let system = open();
         system.unlink(Node::ROOT, &"FILE.TXT".into()).unwrap();
         system.sync_all().unwrap();

@@ -12,15 +12,15 @@ fn read(disk: &Disk, offset: u64) -> Result<BootSector> {
     Ok(BootSector::from_bytes(&bytes))
 }
 
-/// The sector as it would be without the bits that change from mount to mount.
+/// Returns the sector without the bits that change from mount to mount.
 fn settled(sector: &BootSector) -> BootSector {
     BootSector { state: VolumeState(0), ..sector.clone() }
 }
 
-/// Finds the boot sector to go by: the first, or its copy where the first cannot be true.
+/// Finds the boot sector to use: the first one, or its copy where the first is not valid.
 ///
 /// # Errors
-/// What is wrong with the first, if no copy helps.
+/// The fault of the first boot sector, if no copy is usable.
 pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot> {
     let length = disk.device().len();
     if length < disk.device().sectors().logical.max(BootSector::SIZE as u32).into() {
@@ -94,7 +94,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
     }
 }
 
-/// The copy of a FAT32 boot sector, looked for where formatters put it: in sector 6, for every size of sector.
+/// Searches for the copy of a FAT32 boot sector where formatters put it: in sector 6, for every sector size.
 fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
     for size in [512, 1024, 2048, 4096] {
         let offset = 6 * size;
@@ -118,8 +118,8 @@ fn read_info(disk: &Disk, offset: u64) -> Result<InfoSector> {
     Ok(InfoSector::from_bytes(&bytes))
 }
 
-/// Checks media byte and the two entries of the FAT that belong to no cluster, and puts them right in memory.
-/// Whether the volume was cleanly unmounted is asked of [`is_dirty`].
+/// Checks the media byte and the two entries of the FAT that belong to no cluster, and corrects them in memory.
+/// Whether the volume was cleanly unmounted is checked by [`is_dirty`].
 pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckReport, repair: bool) {
     let mut finding = |code, severity, message: String| {
         report.add(Finding { code, severity, path: None, message, repaired: repair });
@@ -131,7 +131,7 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
             Severity::Inconsistent,
             format!("the boot sector's media byte is {found:02X}, not F0 or F8 to FF"),
         );
-        // Entry 0 has it a second time.
+        // Entry 0 of the FAT repeats the media byte.
         boot.sector.media = match table.get(0) as u8 {
             media @ (0xF0 | 0xF8..) => media,
             _ => BootSector::FIXED_MEDIA,
@@ -151,9 +151,9 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
     }
 }
 
-/// Checks the byte that says that serial number, label and type are there: where the type stands, they are.
+/// Checks the extended signature, which says that serial number, label and type are present: it must if the type is.
 pub fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
-    // 28 says that only the serial number is there, as OS/2 and Windows NT have it.
+    // 28 means that only the serial number is present, as OS/2 and Windows NT write it.
     let found = boot.sector.extended_signature;
     if matches!(found, 0x28 | BootSector::EXTENDED) || !boot.sector.type_text.starts_with(b"FAT") {
         return;
@@ -170,20 +170,20 @@ pub fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
     boot.sector.extended_signature = BootSector::EXTENDED;
 }
 
-/// Whether the volume says of itself that it was not cleanly unmounted or that I/O errors were met.
+/// Whether the volume's flags say that it was not cleanly unmounted or that I/O errors were met.
 pub fn is_dirty(boot: &Boot, table: &Table) -> bool {
     let bits = clean_bits(boot.geometry.kind).map_or(0, |(clean, no_error)| clean | no_error);
     boot.sector.state.0 & (VolumeState::DIRTY | VolumeState::SURFACE_TEST) != 0 || table.get(1) & bits != bits
 }
 
-/// Marks the volume as cleanly unmounted, in the boot sector and the table in memory.
+/// Sets the flags for a cleanly unmounted volume, in the boot sector and the table in memory.
 pub fn make_clean(boot: &mut Boot, table: &mut Table) {
     boot.sector.state.0 &= !(VolumeState::DIRTY | VolumeState::SURFACE_TEST);
     let bits = clean_bits(boot.geometry.kind).map_or(0, |(clean, no_error)| clean | no_error);
     table.set(1, table.get(1) | bits);
 }
 
-/// Writes the boot sector where it stands and, if it has a copy, there.
+/// Writes the boot sector and, on FAT32, its copy, which comes first.
 pub fn write(disk: &Disk, boot: &Boot) -> Result<()> {
     if let Some(backup) = boot.geometry.backup_sector {
         disk.write(boot.geometry.sector_offset(backup), &settled(&boot.sector).to_bytes())?;
@@ -192,7 +192,7 @@ pub fn write(disk: &Disk, boot: &Boot) -> Result<()> {
     disk.write(0, &boot.sector.to_bytes())
 }
 
-/// Checks the information sector against the number of free clusters.
+/// Checks the free count in the information sector against the number of free clusters.
 pub fn info(
     disk: &Disk,
     geometry: &Geometry,

@@ -1,8 +1,9 @@
 //! First clusters that more than one entry names, or that lie inside another chain.
 //!
-//! A move or a rename that a power cut interrupted leaves one file or directory under two names, with the same size and
-//! time of change. Then exactly one of them is kept, whole, and nothing is cut or copied. Two files that start at one
-//! cluster and are not alike are two, of which one has lost its place: each gets the content that it was read with.
+//! A move or a rename that a power cut interrupted leaves one file or directory under two names, with the same size
+//! and modification time. Then exactly one of the entries is kept, whole, and nothing is cut or copied. Two entries
+//! that name the same first cluster but differ otherwise are two files, one of which has lost its clusters: each gets
+//! the content that is readable under its entry.
 
 use super::listing::{Item, Listing};
 use super::walk::{Lead, Shared, Walk};
@@ -19,11 +20,11 @@ struct Claimant {
     slots: Range<usize>,
     short: ShortEntry,
     name: Name,
-    /// Whether the entry is whole: it has its long name, or looks as if it never had one.
+    /// Whether the entry is whole: it has its long name, or none was ever written for it.
     whole: bool,
 }
 
-/// Sees to every contested cluster.
+/// Resolves every contested cluster.
 pub fn resolve(walk: &mut Walk) -> Result<()> {
     if walk.contested.is_empty() {
         return Ok(());
@@ -82,9 +83,10 @@ fn drop_entry(
     Ok(())
 }
 
-/// The ".." of the directory that starts at a cluster, if one does.
+/// Returns the cluster that ".." names in the directory that starts at `cluster`; `None` if no directory starts
+/// there.
 fn dot_dot(walk: &Walk, cluster: u32) -> Result<Option<u32>> {
-    // As it is on the device: the walk makes it agree with the entry that it met first.
+    // Read from the device: the walk has changed ".." in memory to fit the entry that it met first.
     let mut slots = [[0; SLOT]; 2];
     walk.disk.read(walk.geometry.cluster_offset(cluster), slots.as_flattened_mut())?;
     let [Slot::Short(dot), Slot::Short(above)] = slots.map(|slot| Slot::from_bytes(&slot)) else {
@@ -97,7 +99,7 @@ fn dot_dot(walk: &Walk, cluster: u32) -> Result<Option<u32>> {
     Ok(is_directory.then(|| walk.geometry.first_cluster(&above)))
 }
 
-/// Leaves the ".." of a directory as it is on the device, whatever entry of it the walk met first.
+/// Undoes the walk's change to the ".." of a directory, which fitted the entry that the walk met first.
 fn leave_dot_dot(walk: &mut Walk, cluster: u32) -> Result<()> {
     let offset = walk.geometry.cluster_offset(cluster) + SLOT as u64;
     let mut slot = [0; SLOT];
@@ -106,7 +108,7 @@ fn leave_dot_dot(walk: &mut Walk, cluster: u32) -> Result<()> {
     Ok(())
 }
 
-/// Of several entries for one cluster, keeps one.
+/// Keeps one of several entries that name the same first cluster.
 fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<()> {
     let above = dot_dot(walk, cluster)?;
     let is_directory = above.is_some();
@@ -124,7 +126,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
             size <= held,
             size,
             (claimant.short.modified.date, claimant.short.modified.time),
-            // A sector of a directory that was written over with one of another.
+            // A damaged directory comes last: one of its sectors may be a copy of another directory's sector.
             !parent.is_damaged,
             Reverse((claimant.dir, claimant.slots.start)),
         )
@@ -150,7 +152,8 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
     Ok(())
 }
 
-/// Keeps so many clusters of a chain together, whoever else was met first and wanted less of it.
+/// Claims the first `wanted` clusters of a chain, and cancels cuts among them: the walk may have met a smaller file
+/// with the same first cluster before.
 fn keep_chain(walk: &mut Walk, first: u32, wanted: u64) {
     let mut cluster = first;
     for _ in 1..wanted.min(u64::from(walk.geometry.clusters)) {
@@ -162,12 +165,12 @@ fn keep_chain(walk: &mut Walk, first: u32, wanted: u64) {
     walk.claimed.set(cluster);
 }
 
-/// Whether a directory is the one at `cluster` or lies below it.
+/// Whether a directory starts at `cluster` or lies below the one that does.
 fn lies_below(walk: &Walk, dir: u32, cluster: u32) -> bool {
     is_inside(dir, cluster, |at| (walk.dirs[at as usize].parent, walk.dirs[at as usize].first))
 }
 
-/// How many clusters a chain has, counted up to `most`.
+/// Returns the number of clusters in a chain, counted up to `most`.
 fn chain_length(walk: &Walk, first: u32, most: u64) -> u64 {
     let mut count = 1;
     let mut cluster = first;
@@ -180,7 +183,7 @@ fn chain_length(walk: &Walk, first: u32, most: u64) -> u64 {
     count
 }
 
-/// One entry whose first cluster is in the middle of another's chain.
+/// Resolves an entry whose first cluster is in the middle of another file's chain.
 fn inside_another(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<()> {
     let place = Some((claimant.dir, Some(&claimant.name)));
     if claimant.short.attributes.directory() {
@@ -203,7 +206,7 @@ fn inside_another(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<
     share(walk, cluster, claimant)
 }
 
-/// Gives a file its own copy of the clusters from its first on, which are another's.
+/// Reports a file whose clusters, from the first on, belong to another file; a repair gives it copies of them.
 fn share(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<()> {
     let place = Some((claimant.dir, Some(&claimant.name)));
     let mut listing = read(walk, claimant.dir)?;

@@ -6,29 +6,29 @@ use platter_clusters::Disk;
 use platter_vfs::{Name, Result};
 use std::ops::Range;
 
-/// All slots of a directory.
+/// The slots of a directory, and their places.
 pub struct Listing {
     pub bytes: Vec<u8>,
     place: ListingPlace,
 }
 
 enum ListingPlace {
-    /// The fixed root directory, from this offset.
+    /// The fixed root directory, at this device offset.
     Fixed(u64),
-    /// Clusters of this size from these offsets.
+    /// Clusters of this size in bytes, at these device offsets.
     Clusters(usize, Vec<u64>),
 }
 
-/// What a listing holds.
+/// One item of a directory: consecutive slots that belong together.
 pub enum Item {
-    /// An entry, its short one in `slot` and its long name from `first`.
+    /// An entry: its short entry in `slot`, the parts of its long name from slot `first` on.
     Entry { first: usize, slot: usize, short: ShortEntry, long: Option<Name>, torn: bool },
-    /// Parts of a long name without an entry.
+    /// Parts of a long name without a short entry.
     Orphan { slots: Range<usize>, fault: LongNameFault },
 }
 
 impl Listing {
-    /// Reads a directory of `count` clusters from `first`; the fixed root directory if that is 0.
+    /// Reads a directory of `count` clusters from the cluster `first` on; with 0, the fixed root directory.
     pub fn read(disk: &Disk, geometry: &Geometry, table: &Table, first: u32, count: u32) -> Result<Listing> {
         if first == 0 {
             let offset = geometry.root_offset();
@@ -54,7 +54,7 @@ impl Listing {
         Ok(Listing { bytes, place: ListingPlace::Clusters(size, offsets) })
     }
 
-    /// Adds an empty cluster.
+    /// Adds an empty cluster at the end.
     pub fn extend(&mut self, geometry: &Geometry, cluster: u32) {
         if let ListingPlace::Clusters(size, offsets) = &mut self.place {
             offsets.push(geometry.cluster_offset(cluster));
@@ -62,19 +62,19 @@ impl Listing {
         }
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.bytes.len() / SLOT
     }
 
-    /// The bytes of a slot.
+    /// Returns the bytes of a slot.
     pub fn slot(&self, at: usize) -> [u8; SLOT] {
         let mut slot = [0; SLOT];
         slot.copy_from_slice(&self.bytes[at * SLOT..(at + 1) * SLOT]);
         slot
     }
 
-    /// Device offset of a slot.
+    /// Returns the device offset of a slot.
     pub fn offset(&self, at: usize) -> u64 {
         match &self.place {
             ListingPlace::Fixed(offset) => offset + (at * SLOT) as u64,
@@ -82,7 +82,7 @@ impl Listing {
         }
     }
 
-    /// Changes a slot here and in what is to be written.
+    /// Changes a slot in memory and notes the change to be written.
     pub fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
         self.bytes[at * SLOT..(at + 1) * SLOT].copy_from_slice(&slot);
         disk.edit(self.offset(at), slot);
@@ -97,17 +97,17 @@ impl Listing {
         }
     }
 
-    /// Whether something stands in a slot.
+    /// Whether a slot is in use: neither deleted nor an end mark.
     pub fn is_live(&self, at: usize) -> bool {
         !matches!(self.bytes[at * SLOT], 0x00 | 0xE5)
     }
 
-    /// The first slot that says that nothing follows; the number of slots if none does.
+    /// Returns the number of the first slot with an end mark, or else the number of slots.
     pub fn end(&self) -> usize {
         (0..self.len()).find(|&at| self.bytes[at * SLOT] == 0).unwrap_or(self.len())
     }
 
-    /// What stands in the slots from `start` to the end mark.
+    /// Returns the items in the slots from `start` to the end mark.
     pub fn items(&self, start: usize) -> Vec<Item> {
         let mut items = Vec::new();
         let mut long = LongName::default();
@@ -128,7 +128,7 @@ impl Listing {
                     }
                 },
                 Slot::Short(short) => {
-                    // Where the name under way starts, or this very slot.
+                    // The slot where the entry's long name starts, or else the slot of the short entry.
                     let from = at - long.slots();
                     match long.finish(&short.name) {
                         Ok(Some(name)) => {

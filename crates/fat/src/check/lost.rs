@@ -1,7 +1,7 @@
-//! Clusters that are taken but belong to nothing.
+//! Lost clusters: taken in the FAT, but used by no file.
 //!
-//! A lost chain becomes a file `FSCKnnnn.REC` in the root directory; a lost directory comes back, with all that is below
-//! it, as `FSCKnnnn.DIR`. Nothing is thrown away but empty directories.
+//! A lost chain becomes a file `FSCKnnnn.REC` in the root directory; a lost directory becomes, with everything below
+//! it, `FSCKnnnn.DIR`. Only empty directories are deleted.
 
 use super::listing::Listing;
 use super::table::Table;
@@ -13,15 +13,15 @@ use platter_clusters::{Bits, Disk};
 use platter_vfs::{CheckReport, Finding, Result, Severity};
 use std::collections::{BTreeMap, HashSet};
 
-/// The most recovered entries; what is lost beyond that is appended to the last file.
+/// The highest number of recovered entries; further lost chains are appended to the last file.
 const MOST_NAMES: u32 = 10_000;
 
-/// What looking for lost chains needs.
+/// The state that the search for lost chains works on.
 pub struct Lost<'a, 'd> {
     pub disk: &'a mut Disk<'d>,
     pub geometry: &'a Geometry,
     pub table: &'a mut Table,
-    /// Clusters that belong to something.
+    /// The clusters that files and directories use.
     pub claimed: &'a mut Bits,
     pub report: &'a mut CheckReport,
     pub repair: bool,
@@ -35,18 +35,18 @@ struct Chain {
 }
 
 impl Lost<'_, '_> {
-    /// Reports lost chains, and recovers them if this is a repair.
+    /// Reports lost chains, and in a repair gives them entries in the root directory.
     pub fn recover(&mut self) -> Result<()> {
         let directories = self.directories()?;
         let mut room = Room::new(self)?;
         if self.repair && !directories.is_empty() {
-            // What is below them is not lost any more when they are back: the next round sees.
+            // Clusters below the recovered directories are not lost any more; the next round finds out which.
             return self.reconnect(&directories, &mut room);
         }
         let mut seen = Bits::new(self.geometry.clusters + 2);
         let pointed = self.pointed();
         let clusters = 2..=self.geometry.last_cluster();
-        // First the chains that have a head; those left then go round in circles.
+        // First the chains with a first cluster that no other leads to; the clusters left after that form loops.
         for heads in [true, false] {
             for cluster in clusters.clone() {
                 if !self.is_lost(cluster) || seen.get(cluster) || (heads && pointed.get(cluster)) {
@@ -69,7 +69,7 @@ impl Lost<'_, '_> {
             && !matches!(self.table.link(self.geometry, cluster), Link::Free | Link::Bad)
     }
 
-    /// Lost clusters that another lost cluster leads to.
+    /// Returns the clusters that a lost cluster leads to.
     fn pointed(&self) -> Bits {
         let mut pointed = Bits::new(self.geometry.clusters + 2);
         for cluster in (2..=self.geometry.last_cluster()).filter(|&cluster| self.is_lost(cluster)) {
@@ -80,7 +80,7 @@ impl Lost<'_, '_> {
         pointed
     }
 
-    /// The lost chain from `first`, and where it goes on if it is too long for one file.
+    /// Returns the lost chain from `first` on, and the cluster after it if the chain is too long for one file.
     fn chain(&self, first: u32, seen: &mut Bits) -> (Chain, Option<u32>) {
         let most = LARGEST_FILE / u64::from(self.geometry.cluster_size);
         let mut chain = Chain { first, last: first, count: 1 };
@@ -107,7 +107,8 @@ impl Lost<'_, '_> {
 
     // Directories
 
-    /// The first clusters of lost directories, with the cluster that their ".." names and whether they are empty.
+    /// Returns the first clusters of lost directories, each with the cluster that its ".." names and whether it is
+    /// empty.
     fn directories(&self) -> Result<BTreeMap<u32, (u32, bool)>> {
         let mut found = BTreeMap::new();
         let pointed = self.pointed();
@@ -138,7 +139,7 @@ impl Lost<'_, '_> {
         Ok(found)
     }
 
-    /// The lost clusters from `first`, no more than a directory can have.
+    /// Returns the lost chain from `first` on, up to the size that a directory can have.
     fn directory_chain(&self, first: u32) -> Vec<u32> {
         let most = self.geometry.clusters_for(u64::from(MOST_SLOTS) * SLOT as u64) as usize;
         let mut chain = vec![first];
@@ -153,7 +154,7 @@ impl Lost<'_, '_> {
     }
 
     fn reconnect(&mut self, directories: &BTreeMap<u32, (u32, bool)>, room: &mut Room) -> Result<()> {
-        // One whose parent is lost too comes back with it, unless the parents go round in a circle.
+        // A directory whose parent is lost too is recovered with its parent, unless the parents form a loop.
         let is_top = |(_, (above, _)): &(&u32, &(u32, bool))| !directories.contains_key(above);
         let mut top: Vec<_> = directories.iter().filter(is_top).collect();
         if top.is_empty() {
@@ -227,18 +228,18 @@ impl Lost<'_, '_> {
     }
 }
 
-/// Room for new entries in the root directory.
+/// The root directory's free slots and names, for new entries.
 struct Room {
     listing: Listing,
-    /// The slot from which to look for a free one.
+    /// The slot from which to search for a free one.
     next: usize,
     /// The last cluster of the root directory; 0 if it is fixed.
     last_cluster: u32,
     names: HashSet<ShortName>,
     number: u32,
-    /// Slot and entry of the last file that was added.
+    /// The slot and the entry of the last file that was added.
     file: Option<(u64, ShortEntry)>,
-    /// Last cluster and size of that file.
+    /// The last cluster and the size of that file.
     last: Option<(u32, u64)>,
 }
 
@@ -265,7 +266,7 @@ impl Room {
         Ok(Room { listing, next: 0, last_cluster, names, number: 0, file: None, last: None })
     }
 
-    /// Adds an entry under a new name, which is the answer; `None` if there is no room.
+    /// Adds an entry under a new name, which is returned; `None` if there is no room.
     fn add(&mut self, lost: &mut Lost, extension: &[u8; 3], entry: ShortEntry) -> Result<Option<ShortName>> {
         let name = loop {
             if self.number == MOST_NAMES {
@@ -299,7 +300,7 @@ impl Room {
         Ok(Some(name))
     }
 
-    /// Adds a cluster to the root directory, where that is possible.
+    /// Adds a cluster to the root directory, if it can grow. Returns whether it did.
     fn extend(&mut self, lost: &mut Lost) -> Result<bool> {
         if self.last_cluster == 0 || self.listing.len() >= MOST_SLOTS as usize {
             return Ok(false);
@@ -317,7 +318,7 @@ impl Room {
         Ok(true)
     }
 
-    /// Gives the last file its size, after others were appended to it.
+    /// Writes the size of the last file, to which further chains were appended.
     fn finish(&mut self, lost: &mut Lost) {
         if let (Some((slot, entry)), Some((_, size))) = (self.file.take(), self.last)
             && size != u64::from(entry.size)

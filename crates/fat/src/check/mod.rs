@@ -1,15 +1,15 @@
-//! Finding and repairing damage, from the device alone.
+//! Finding and repairing damage, from the content of the device alone.
 //!
-//! This shares only [`crate::layout`] with the code that writes volumes. It works in rounds: each walks the whole tree
-//! (see [`walk`]), reports, and notes repairs in memory; these are then written in the order that a commit has, so that
-//! a power cut during a repair leaves nothing worse than was there:
+//! The check shares only [`crate::layout`] with the code that writes volumes. It works in rounds. Each round walks
+//! the whole tree (see [`walk`]), reports findings, and notes repairs in memory; the repairs are then written in the
+//! order that a commit has, so that a power cut during a repair makes nothing worse:
 //!
-//! 1. copies of shared clusters, into free ones;
+//! 1. copies of shared clusters, into free clusters;
 //! 2. FAT entries of clusters that are newly taken;
-//! 3. FAT entries of chains that are cut or led elsewhere;
+//! 3. FAT entries of chains that are truncated or linked differently;
 //! 4. directory slots;
 //! 5. FAT entries of clusters that become free;
-//! 6. when a round finds nothing more: the information sector, and the marks that say that the volume is clean.
+//! 6. when a round finds nothing more: the information sector, and the flags that mark the volume as clean.
 //!
 //! Memory: four bytes and a few bits for each cluster, one directory (2 MiB at most), and a name for each directory of
 //! the volume. Nothing recurses.
@@ -30,13 +30,13 @@ use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, S
 use table::{Table, Write};
 use walk::{Lead, Shared, Walk};
 
-/// The most rounds of a repair. Each but the last removes at least one finding; what real damage needs is two or three.
+/// The most rounds of a repair. Each but the last removes at least one finding; real damage takes two or three.
 const ROUNDS: u32 = 32;
 
-/// The measures of a volume by its boot sector, or by the copy of it.
+/// Returns the geometry that the boot sector states, or its copy.
 ///
 /// # Errors
-/// What is wrong with the first, if no copy helps.
+/// The fault of the first boot sector, if no copy is usable.
 pub(crate) fn find_boot(disk: &Disk) -> Result<Geometry> {
     Ok(boot::find(disk, &mut CheckReport::default(), false)?.geometry)
 }
@@ -98,13 +98,13 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     Ok(report)
 }
 
-/// What a round leaves behind.
+/// The result of a round: the label found, and whether changes were postponed to the next round.
 struct Done {
     label: Option<[u8; 11]>,
     postponed: bool,
 }
 
-/// One round: finds everything and, if `repair`, changes the table and the slots in memory.
+/// Runs one round: reports all findings and, if `repair`, changes the table and the slots in memory.
 fn analyse(
     disk: &mut Disk,
     geometry: &Geometry,
@@ -139,15 +139,15 @@ fn analyse(
             at = next;
         }
     }
-    // What is below a contested directory, or was not looked into, is not lost.
+    // Clusters below a contested directory, or a directory that was not read in this round, are not lost.
     if contested.is_empty() && !postponed {
         Lost { disk, geometry, table, claimed: &mut claimed, report, repair }.recover()?;
     }
     Ok(Done { label, postponed })
 }
 
-/// Gives a file its own copies of clusters that it shares. Where no cluster is free its chain ends: the next round
-/// makes its size agree.
+/// Gives a file copies of the clusters that it shares with another. Where no cluster is free its chain ends, and the
+/// next round corrects its size.
 fn copy(
     disk: &mut Disk,
     geometry: &Geometry,
@@ -159,7 +159,8 @@ fn copy(
     let mut bytes = vec![0; geometry.cluster_size as usize];
     let mut from = shared.from;
     let mut source = shared.first;
-    // The chain may go round in a circle. A cluster met again, seen from a mark that moves at each power of two, says so.
+    // The chain may contain a loop. `mark` is set to the current cluster at each power of two of steps; meeting it
+    // again means a loop.
     let mut mark = 0;
     for step in 1..=shared.count {
         if source == mark {
@@ -199,7 +200,7 @@ fn copy(
     Ok(())
 }
 
-/// Writes what a round changed.
+/// Writes the changes of a round.
 fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table) -> Result<()> {
     disk.flush()?;
     table.write(disk, geometry, Write::Taken)?;
@@ -209,8 +210,8 @@ fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table) -> Result<()> {
     table.write(disk, geometry, Write::Freed)
 }
 
-/// Reads the FAT. Where its copies differ, takes the one with which the volume has less damage, and of the others the
-/// parts that make it less still: two copies may be damaged in different places.
+/// Reads the FAT. If its copies differ, takes the copy with which the volume has less damage, and from the others the
+/// parts that reduce the damage further: the copies may be damaged in different places.
 fn choose_table(
     disk: &mut Disk,
     geometry: &Geometry,
@@ -238,9 +239,9 @@ fn choose_table(
     }
     let mut parts = 0;
     for other in &others {
-        // A chain that goes through several parts is whole only when all of them are taken from the other copy. So a part
-        // that changes nothing is kept for the time being: it stays if a later part makes more chains whole, and is put
-        // back otherwise.
+        // A chain through several parts is whole only when all of these parts come from the other copy. So a part
+        // that changes nothing is kept at first; it stays if a later part makes more chains whole, and is put back
+        // otherwise.
         let mut open = Vec::new();
         for part in best.differences(other, geometry.kind, MOST_PARTS) {
             let kept = best.take(other, part.clone());
@@ -274,11 +275,12 @@ fn choose_table(
     Ok(best)
 }
 
-/// Parts in which two copies of the FAT are compared: each takes a walk over the whole volume.
+/// The most parts in which two copies of the FAT are compared. Each part takes a walk over the whole volume.
 const MOST_PARTS: usize = 16;
 
-/// How much of the volume this FAT explains: files and directories reached, less those damaged, less entries that lead
-/// nowhere. Counting only damage would prefer a FAT that hides it, such as one that was wiped.
+/// Returns a measure of how well a FAT fits the volume: the files and directories reached, less the damaged ones,
+/// less the FAT entries that lead to free, bad or invalid clusters. Counting damage alone would prefer a FAT that
+/// hides it, such as an empty one.
 fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<i64> {
     let mut report = CheckReport::default();
     analyse(disk, geometry, table, &mut report, &Silent, false)?;
@@ -292,7 +294,7 @@ fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<
     Ok((report.files + report.directories) as i64 - damaged - nowhere.count() as i64)
 }
 
-/// Makes the label in the boot sector the one in the root directory, which is the one that counts.
+/// Makes the label in the boot sector equal to the label in the root directory, which takes precedence.
 fn check_label(boot: &mut BootSector, label: Option<[u8; 11]>, report: &mut CheckReport, repair: bool) {
     let is_none = |label: [u8; 11]| label == BootSector::NO_NAME || Label(label).to_string().is_empty();
     let is_same = label.map_or_else(|| is_none(boot.label), |label| label == boot.label);
@@ -303,7 +305,7 @@ fn check_label(boot: &mut BootSector, label: Option<[u8; 11]>, report: &mut Chec
         label.map_or("the volume has no label".into(), |label| format!("the label is \"{}\"", Label(label)));
     let label = label.unwrap_or(BootSector::NO_NAME);
     let message = format!("{told}, in the boot sector \"{}\"", Label(boot.label));
-    // Windows changes only the one in the root directory, so this is how many sound volumes are.
+    // Windows changes only the label in the root directory, so many sound volumes have an old one in the boot sector.
     report.add(Finding {
         code: "label-differs",
         severity: Severity::Notice,

@@ -1,4 +1,4 @@
-//! The names of a directory that were met, and others for those that cannot stay.
+//! The names that were met in a directory, and new names for entries that cannot keep theirs.
 
 use crate::layout::ShortName;
 use platter_vfs::CaseRule;
@@ -7,16 +7,16 @@ use std::collections::HashSet;
 /// The names of a directory that were met.
 #[derive(Default)]
 pub struct Names {
-    /// Every short name, met or not.
+    /// Every short name in the directory, met already or not.
     pub all_short: HashSet<ShortName>,
-    /// Those that were met.
+    /// The short names that were met.
     pub short: HashSet<ShortName>,
-    /// What users see, folded, both short and long.
+    /// The long and short names that users see, folded as they are compared.
     pub shown: HashSet<Box<[u16]>>,
 }
 
 impl Names {
-    /// A short name like this one that nobody has.
+    /// Returns a short name similar to `like` that no entry has.
     pub fn other(&self, like: &ShortName) -> ShortName {
         let taken = |short: &ShortName| {
             self.all_short.contains(short)
@@ -25,7 +25,7 @@ impl Names {
         if !taken(like) {
             return *like;
         }
-        // A directory has fewer entries than there are aliases.
+        // There are more aliases than entries in a directory, so one is free.
         ShortName::alias(&like.to_name(0), taken).unwrap_or(*like)
     }
 }

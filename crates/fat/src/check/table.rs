@@ -1,33 +1,34 @@
-//! The FAT in memory, and writing it back so that a power cut in the middle does no harm.
+//! The FAT in memory, and writing it in an order in which a power cut does no harm.
 
 use crate::layout::{FatKind, Geometry, Link, get, set};
 use platter_clusters::Disk;
 use platter_vfs::Result;
 use std::ops::Range;
 
-/// Bytes of a FAT read or written at once: whole entries of 16 and 32 bits. A FAT12 is smaller than this.
+/// The number of bytes of a FAT that are read or written at once. Entries of 16 and 32 bits are never split, and a
+/// FAT12 is smaller than this.
 const PIECE: usize = 1 << 20;
 
-/// All entries of one copy of the FAT: four bytes for each cluster, the only large thing a check keeps.
+/// All entries of one copy of the FAT: four bytes for each cluster. No other structure of a check is as large.
 pub struct Table {
     entries: Vec<u32>,
-    /// The copy that they were read from.
+    /// The number of the copy that the entries were read from.
     pub copy: u32,
 }
 
-/// Which changes to write.
+/// Which changes of FAT entries to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Entries that were free and now belong to a chain.
+    /// Entries that were free and are now part of a chain.
     Taken,
-    /// Those, and chains that end earlier or go on elsewhere.
+    /// `Taken`, and entries of chains that end earlier or continue elsewhere.
     Linked,
-    /// All.
+    /// All changes, including entries that become free.
     Freed,
 }
 
 impl Table {
-    /// Reads a copy.
+    /// Reads a copy of the FAT.
     pub fn read(disk: &Disk, geometry: &Geometry, copy: u32) -> Result<Table> {
         let count = geometry.clusters as usize + 2;
         let mut entries = Vec::with_capacity(count);
@@ -43,12 +44,12 @@ impl Table {
             }
             Ok(())
         })?;
-        // Every number up to the last cluster's has an entry, whatever happens in the loop above.
+        // The vector has an entry for every cluster, even if the FAT is too short.
         entries.resize(count, 0);
         Ok(Table { entries, copy })
     }
 
-    /// An entry's value. `index` is one of the volume's.
+    /// Returns an entry. `index` is at most the number of the last cluster.
     pub fn get(&self, index: u32) -> u32 {
         self.entries[index as usize]
     }
@@ -58,18 +59,18 @@ impl Table {
         self.entries[index as usize] = value;
     }
 
-    /// What the entry of a cluster says.
+    /// Returns what the FAT entry of a cluster means.
     pub fn link(&self, geometry: &Geometry, cluster: u32) -> Link {
         geometry.link(self.get(cluster))
     }
 
-    /// Clusters whose entry is 0.
+    /// Returns the number of clusters whose entry is 0.
     pub fn free(&self) -> u32 {
         self.entries[2..].iter().filter(|&&value| value == 0).count() as u32
     }
 
-    /// Where another copy differs: a part for each sector of 512 bytes that does, or of several that follow each other if
-    /// there are more than `most`.
+    /// Returns the ranges of entries in which another copy differs: one for each sector of 512 bytes that differs. If
+    /// there are more than `most` ranges, neighbouring ones are joined.
     pub fn differences(&self, other: &Table, kind: FatKind, most: usize) -> Vec<Range<usize>> {
         let sector = |index: usize| index * kind.bits() as usize / 8 / 512;
         let mut parts: Vec<Range<usize>> = Vec::new();
@@ -84,21 +85,21 @@ impl Table {
         parts.chunks(together).map(|some| some[0].start..some[some.len() - 1].end).collect()
     }
 
-    /// Takes some entries of another copy, and gives back what they were.
+    /// Takes some entries of another copy, and returns the previous values.
     pub fn take(&mut self, other: &Table, part: Range<usize>) -> Vec<u32> {
         let kept = self.entries[part.clone()].to_vec();
         self.entries[part.clone()].copy_from_slice(&other.entries[part]);
         kept
     }
 
-    /// Puts back what [`Table::take`] gave.
+    /// Restores the values that [`Table::take`] returned.
     pub fn put(&mut self, part: Range<usize>, kept: &[u32]) {
         self.entries[part].copy_from_slice(kept);
     }
 
-    /// Writes changes to every FAT that is in use: of each what differs from this one, except for the changes that are
-    /// held back. With [`Write::Freed`] all of them become like this one. The copy that this was read from is the last, and
-    /// the others are durable by then: whenever the power fails, one of them is whole.
+    /// Writes changes to every copy of the FAT in use: the entries that differ from this table, without the changes
+    /// that `which` holds back. With [`Write::Freed`] all copies become like this table. The copy that the table was
+    /// read from is written last, when the others are durable: one copy is whole whenever the power fails.
     pub fn write(&self, disk: &Disk, geometry: &Geometry, which: Write) -> Result<()> {
         let others = geometry.written_fats().filter(|&copy| copy != self.copy);
         let is_written = |copy: &u32| geometry.written_fats().any(|other| other == *copy);
@@ -115,7 +116,7 @@ impl Table {
             let first = at as u32 / (geometry.kind.bits() / 8).max(1);
             let offset = geometry.fat_offset(copy) + at;
             disk.read(offset, &mut found)?;
-            // In the end also what is no entry's is the same in all, such as the upper bits of 32.
+            // At the end, bits that belong to no entry, such as the upper 4 of 32, become equal in all copies too.
             let base = if which == Write::Freed { self.copy } else { copy };
             disk.read(geometry.fat_offset(base) + at, &mut bytes)?;
             let mut index = 0;
@@ -133,7 +134,7 @@ impl Table {
                 }
                 index += 1;
             }
-            // Piece by piece, so that a change of one entry is a write of one sector.
+            // In pieces of 512 bytes, so that a change of one entry writes one sector.
             for (piece, (new, old)) in bytes.chunks(512).zip(found.chunks(512)).enumerate() {
                 if new != old {
                     disk.write(offset + piece as u64 * 512, new)?;
@@ -143,7 +144,7 @@ impl Table {
         })
     }
 
-    /// Whether another copy on the device has the same entries.
+    /// Whether another copy on the device has the same entries as the copy of this table.
     pub fn equals(&self, disk: &Disk, geometry: &Geometry, copy: u32) -> Result<bool> {
         let mut equal = true;
         pieces(geometry, |at, length| {
@@ -151,7 +152,7 @@ impl Table {
             disk.read(geometry.fat_offset(self.copy) + at, &mut ours)?;
             disk.read(geometry.fat_offset(copy) + at, &mut other)?;
             if geometry.kind == FatKind::Fat12 && (geometry.clusters + 2) % 2 == 1 {
-                // The last byte holds half an entry that no cluster has.
+                // The upper half of the last byte belongs to an entry that no cluster has.
                 for bytes in [&mut ours, &mut other] {
                     if let Some(last) = bytes.last_mut() {
                         *last &= 0x0F;

@@ -1,9 +1,9 @@
 //! The walk over all directories and chains.
 //!
-//! It claims every cluster that a file or directory has a right to, notes what is wrong, and, when it may repair,
-//! changes slots and FAT entries in memory. Three kinds of change wait until the whole tree was seen, because only
-//! then is it known whose a cluster is: copies of clusters that two files share, cuts of chains, and freeing what was
-//! cut off.
+//! The walk claims the clusters of every file and directory, reports what is wrong, and, in a repair, changes slots
+//! and FAT entries in memory. Three kinds of change wait until the whole tree was walked, because only then is it
+//! known which file each cluster belongs to: copying clusters that two files share, cutting chains, and freeing the
+//! parts that were cut off.
 
 mod content;
 mod directory;
@@ -17,33 +17,33 @@ use platter_clusters::{Bits, Claims, Disk, Findings, MOST_CHANGES, path_of};
 use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::BTreeSet;
 
-/// A directory that was reached.
+/// A directory that the walk has reached.
 pub struct Dir {
-    /// The directory that holds it, as an index; the root's is the root.
+    /// The index of its parent directory; the root is its own parent.
     pub parent: u32,
     /// Its first cluster; 0 for the fixed root directory.
     pub first: u32,
-    /// How many clusters it was found to have.
+    /// The number of clusters found in its chain.
     pub count: u32,
-    /// Device offset of its entry; 0 for the root, which has none.
+    /// The device offset of its entry's slot; 0 for the root, which has none.
     pub slot: u64,
     /// Its name.
     pub name: Name,
-    /// Slots of it are not what one entry after the other leaves.
+    /// Whether its slots are not a sequence of whole entries.
     pub is_damaged: bool,
 }
 
-/// Clusters that a file shares with another.
+/// The clusters that a file shares with another.
 pub struct Shared {
-    /// What leads to them: the cluster before, or the file's entry.
+    /// What leads to the shared clusters: the cluster before them, or the file's entry.
     pub from: Lead,
-    /// The first of them.
+    /// The first shared cluster.
     pub first: u32,
-    /// How many the file's size asks for.
+    /// The number of clusters from `first` on that the file's size requires.
     pub count: u64,
 }
 
-/// What leads to a cluster.
+/// The place where the number of a chain's next cluster is recorded.
 #[derive(Clone, Copy)]
 pub enum Lead {
     /// The FAT entry of this cluster.
@@ -52,27 +52,28 @@ pub enum Lead {
     Entry(u64),
 }
 
-/// What 0 in the FAT means of a cluster in a chain.
+/// How a message describes a cluster in a chain whose FAT entry is 0.
 const FREE: &str = "is marked free";
 
-/// A walk and what it found.
+/// A walk and its results.
 pub struct Walk<'a, 'd> {
     pub disk: &'a mut Disk<'d>,
     pub geometry: &'a Geometry,
     pub table: &'a Table,
     pub findings: Findings<'a>,
     pub progress: &'a dyn Progress,
-    /// Clusters that belong to a file or directory.
+    /// The clusters that belong to a file or directory.
     pub claimed: Bits,
     pub dirs: Vec<Dir>,
     todo: Vec<u32>,
     /// First clusters that more than one entry names, or that lie inside another chain.
     pub contested: BTreeSet<u32>,
-    /// Shared clusters to copy.
+    /// The shared clusters to copy.
     pub shared: Vec<Shared>,
-    /// FAT entries to change when the copies are made.
+    /// FAT entries to change, with their new values, once the copies are made.
     pub cuts: Vec<(u32, u32)>,
-    /// Where what was cut off begins, and whether to free it: it is free unless claimed by then.
+    /// The first clusters of the parts that were cut off, and whether to free each part, unless another file has
+    /// claimed it by then.
     pub tails: Vec<(u32, bool)>,
     /// The label in the root directory.
     pub label: Option<[u8; 11]>,
@@ -117,7 +118,7 @@ impl<'a, 'd> Walk<'a, 'd> {
         }
     }
 
-    /// Walks from the root.
+    /// Walks the whole tree.
     pub fn run(&mut self) -> Result<()> {
         let root = Dir {
             parent: 0,
@@ -135,7 +136,7 @@ impl<'a, 'd> Walk<'a, 'd> {
         self.go_on()
     }
 
-    /// Walks everything that was noted but not walked.
+    /// Walks the directories that were noted and not walked yet.
     pub fn go_on(&mut self) -> Result<()> {
         let total = u64::from(self.geometry.clusters);
         while let Some(dir) = self.todo.pop() {
@@ -149,12 +150,12 @@ impl<'a, 'd> Walk<'a, 'd> {
         Ok(())
     }
 
-    /// The path of a directory, or of an entry in it.
+    /// Returns the path of a directory, or of an entry in it.
     pub fn path(&self, dir: u32, name: Option<&Name>) -> String {
         path_in(&self.dirs, dir, name)
     }
 
-    /// Reports something that is put right if the walk repairs. Whether it does is the answer.
+    /// Reports damage that a repair puts right. Returns whether this walk repairs it.
     pub fn find(
         &mut self,
         code: &'static str,
@@ -168,7 +169,7 @@ impl<'a, 'd> Walk<'a, 'd> {
         self.findings.find(changes, code, severity, path, message)
     }
 
-    /// Reports what of a chain lies behind the end of a device that was cut off.
+    /// Reports how many clusters of a chain are beyond the end of a device that was cut off.
     fn find_end(&mut self, place: (u32, Option<&Name>), first: u32, count: u32) {
         if !self.disk.is_behind_end(self.disk.device().len(), 0) {
             return;
@@ -199,7 +200,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 }
 
-/// The path of a directory, or of an entry in it.
+/// Returns the path of a directory, or of an entry in it.
 fn path_in(dirs: &[Dir], dir: u32, name: Option<&Name>) -> String {
     path_of(dir, name, |at| (dirs[at as usize].parent, &dirs[at as usize].name))
 }

@@ -2,88 +2,90 @@
 
 use super::{array, le16, le32};
 
-/// The first 512 bytes of a volume, also on larger sectors.
+/// The first 512 bytes of a volume, even if its sectors are larger.
 ///
 /// Every byte belongs to a field, so that `from_bytes` followed by `to_bytes` changes nothing. The fields are as they
-/// stand on disk, checked or not; [`BootSector::geometry`] is what makes sense of them.
+/// are on disk and may be wrong; [`BootSector::geometry`] checks them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootSector {
     /// `BS_jmpBoot`: a jump over the parameter block, `EB xx 90` or `E9 xx xx`.
     pub jump: [u8; 3],
-    /// `BS_OEMName`: who formatted the volume. Some systems trust only "MSWIN4.1".
+    /// `BS_OEMName`: the system that formatted the volume. Some systems trust only "MSWIN4.1".
     pub oem_name: [u8; 8],
     /// `BPB_BytsPerSec`: 512, 1024, 2048 or 4096.
     pub bytes_per_sector: u16,
     /// `BPB_SecPerClus`: a power of two up to 128.
     pub sectors_per_cluster: u8,
-    /// `BPB_RsvdSecCnt`: sectors before the first FAT, this one included.
+    /// `BPB_RsvdSecCnt`: the number of sectors before the first FAT, including this one.
     pub reserved_sectors: u16,
-    /// `BPB_NumFATs`: copies of the FAT, nearly always 2.
+    /// `BPB_NumFATs`: the number of copies of the FAT, nearly always 2.
     pub fat_count: u8,
-    /// `BPB_RootEntCnt`: slots in the fixed root directory; 0 on FAT32.
+    /// `BPB_RootEntCnt`: the number of slots in the fixed root directory; 0 on FAT32.
     pub root_entries: u16,
-    /// `BPB_TotSec16`: sectors of the volume if they fit 16 bits; else 0.
+    /// `BPB_TotSec16`: the number of sectors of the volume if it fits 16 bits; else 0.
     pub total_sectors_16: u16,
     /// `BPB_Media`: F8 for fixed media, F0 for removable; repeated in the low byte of FAT entry 0.
     pub media: u8,
-    /// `BPB_FATSz16`: sectors of one FAT; 0 on FAT32, and that tells the two layouts of this sector apart.
+    /// `BPB_FATSz16`: the number of sectors of one FAT; 0 on FAT32, which distinguishes the two layouts of this
+    /// sector.
     pub fat_sectors_16: u16,
-    /// `BPB_SecPerTrk`: for the BIOS only.
+    /// `BPB_SecPerTrk`: sectors per track, for the BIOS only.
     pub sectors_per_track: u16,
-    /// `BPB_NumHeads`: for the BIOS only.
+    /// `BPB_NumHeads`: the number of heads, for the BIOS only.
     pub heads: u16,
-    /// `BPB_HiddSec`: sectors on the disk before this volume.
+    /// `BPB_HiddSec`: the number of sectors on the disk before this volume.
     pub hidden_sectors: u32,
-    /// `BPB_TotSec32`: sectors of the volume if `total_sectors_16` is 0.
+    /// `BPB_TotSec32`: the number of sectors of the volume if `total_sectors_16` is 0.
     pub total_sectors_32: u32,
     /// The fields that only FAT32 has.
     pub fat32: Option<Fat32Fields>,
     /// `BS_DrvNum`: the BIOS's drive number, 0x80 for fixed disks.
     pub drive_number: u8,
-    /// `BS_Reserved1`: bits that Windows NT and Linux keep here, see [`VolumeState`].
+    /// `BS_Reserved1`: flags of Windows NT and Linux, see [`VolumeState`].
     pub state: VolumeState,
-    /// `BS_BootSig`: 0x29 says that the three fields after it are there.
+    /// `BS_BootSig`: 0x29 if the three fields after it are present.
     pub extended_signature: u8,
     /// `BS_VolID`: serial number.
     pub serial: u32,
     /// `BS_VolLab`: the label, a copy of the one in the root directory; "NO NAME    " for none.
     pub label: [u8; 11],
-    /// `BS_FilSysType`: for people; says nothing about the type.
+    /// `BS_FilSysType`: a text for people, which does not determine the kind of FAT.
     pub type_text: [u8; 8],
-    /// Boot program: 448 bytes, on FAT32 420.
+    /// The boot program: 448 bytes, on FAT32 420.
     pub code: Vec<u8>,
-    /// 55 AA.
+    /// The signature 55 AA.
     pub signature: [u8; 2],
 }
 
-/// What stands between the common fields and the drive number on FAT32 (fatgen103, "FAT32 Structure Starting at
-/// Offset 36").
+/// The fields between the common ones and the drive number on FAT32 (fatgen103, "FAT32 Structure Starting at Offset
+/// 36").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fat32Fields {
-    /// `BPB_FATSz32`: sectors of one FAT.
+    /// `BPB_FATSz32`: the number of sectors of one FAT.
     pub fat_sectors: u32,
-    /// `BPB_ExtFlags`: if bit 7 is set only the FAT in bits 0 to 3 is in use, else all are kept alike.
+    /// `BPB_ExtFlags`: if bit 7 is set only the FAT with the number in bits 0 to 3 is in use, otherwise all are
+    /// copies of each other.
     pub flags: u16,
     /// `BPB_FSVer`: 0.
     pub version: u16,
-    /// `BPB_RootClus`: first cluster of the root directory, usually 2.
+    /// `BPB_RootClus`: the first cluster of the root directory, usually 2.
     pub root_cluster: u32,
-    /// `BPB_FSInfo`: sector of the [`super::InfoSector`], usually 1; 0 or FFFF for none.
+    /// `BPB_FSInfo`: the sector of the [`super::InfoSector`], usually 1; 0 or FFFF for none.
     pub info_sector: u16,
-    /// `BPB_BkBootSec`: sector of the copy of the boot sector, usually 6; 0 for none.
+    /// `BPB_BkBootSec`: the sector of the copy of the boot sector, usually 6; 0 for none.
     pub backup_sector: u16,
     /// `BPB_Reserved`: zero.
     pub reserved: [u8; 12],
 }
 
-/// The state bits in `BS_Reserved1`, which Windows NT and Linux set while a volume is in use.
+/// The flags in `BS_Reserved1`, which Windows NT and Linux set while a volume is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeState(pub u8);
 
 impl VolumeState {
     /// The volume was not cleanly unmounted.
     pub const DIRTY: u8 = 0x01;
-    /// I/O errors were met: the surface should be tested.
+    /// I/O errors were met, so that the surface should be tested.
     pub const SURFACE_TEST: u8 = 0x02;
 
     /// Whether the volume was not cleanly unmounted.
@@ -91,25 +93,25 @@ impl VolumeState {
         self.0 & VolumeState::DIRTY != 0
     }
 
-    /// The same state with the dirty bit as given.
+    /// Returns the same flags with the given dirty flag.
     pub fn with_dirty(self, dirty: bool) -> VolumeState {
         VolumeState(self.0 & !VolumeState::DIRTY | u8::from(dirty))
     }
 }
 
 impl BootSector {
-    /// Bytes that the structure takes.
+    /// The size of the structure in bytes.
     pub const SIZE: usize = 512;
-    /// `signature` of every boot sector.
+    /// The value of `signature` in every boot sector.
     pub const SIGNATURE: [u8; 2] = [0x55, 0xAA];
-    /// `extended_signature` if serial, label and type are there.
+    /// The value of `extended_signature` if serial, label and type are present.
     pub const EXTENDED: u8 = 0x29;
-    /// `label` of a volume without one.
+    /// The value of `label` for a volume without one.
     pub const NO_NAME: [u8; 11] = *b"NO NAME    ";
-    /// Media byte of fixed disks, written on all new volumes.
+    /// The media byte of fixed disks, which all new volumes get.
     pub const FIXED_MEDIA: u8 = 0xF8;
 
-    /// Takes the sector apart. Never fails: whether the values make sense is asked of [`BootSector::geometry`].
+    /// Parses the sector. Never fails: [`BootSector::geometry`] checks the values.
     pub fn from_bytes(bytes: &[u8; BootSector::SIZE]) -> BootSector {
         let fat_sectors_16 = le16(bytes, 22);
         let fat32 = (fat_sectors_16 == 0).then(|| Fat32Fields {
@@ -149,8 +151,8 @@ impl BootSector {
         }
     }
 
-    /// The sector's first 512 bytes. `fat32` must be there exactly if `fat_sectors_16` is 0; `code` is cut off or
-    /// padded with zeroes.
+    /// Returns the first 512 bytes of the sector. `fat32` must be `Some` exactly if `fat_sectors_16` is 0; `code` is
+    /// truncated or padded with zeroes.
     pub fn to_bytes(&self) -> [u8; BootSector::SIZE] {
         let mut bytes = [0; BootSector::SIZE];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -188,17 +190,17 @@ impl BootSector {
         bytes
     }
 
-    /// Where the drive number and what follows it stand.
+    /// Returns the offset of the drive number, which the remaining fields follow.
     fn tail(fat32: bool) -> usize {
         if fat32 { 64 } else { 36 }
     }
 
-    /// Offset of the state byte in the sector.
+    /// Returns the offset of the flags (`state`) in the sector.
     pub fn state_offset(&self) -> usize {
         BootSector::tail(self.fat32.is_some()) + 1
     }
 
-    /// Sectors of the volume.
+    /// Returns the number of sectors of the volume.
     pub fn total_sectors(&self) -> u32 {
         match self.total_sectors_16 {
             0 => self.total_sectors_32,
@@ -206,7 +208,7 @@ impl BootSector {
         }
     }
 
-    /// Sectors of one FAT.
+    /// Returns the number of sectors of one FAT.
     pub fn fat_sectors(&self) -> u32 {
         match &self.fat32 {
             Some(fat32) => fat32.fat_sectors,
@@ -214,7 +216,7 @@ impl BootSector {
         }
     }
 
-    /// Whether serial number, label and type are there.
+    /// Whether serial number, label and type are present.
     pub fn is_extended(&self) -> bool {
         self.extended_signature == BootSector::EXTENDED
     }

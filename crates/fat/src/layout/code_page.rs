@@ -1,18 +1,18 @@
 //! The OEM code page of short names and labels.
 //!
-//! A FAT volume does not say which code page its short names are in. Platter reads them as code page 850, the
-//! default of dosfstools and mtools, which has the letters of Western Europe; 437 differs in 60 of them. It writes
-//! only ASCII into the aliases of long names, so that these look the same under every code page. Labels have no long
-//! form: they alone are written in code page 850.
+//! A FAT volume does not record the code page of its short names. Platter reads them as code page 850, the default of
+//! dosfstools and mtools, which has the letters of Western Europe; code page 437 differs in 60 of them. Aliases of
+//! long names are written in ASCII only, so that they are the same under every code page. Labels have no long form,
+//! and are written in code page 850.
 
 use yore::code_pages::CP850;
 
-/// The character of a byte; control characters stay what they are.
+/// Returns the character of a byte; control characters are not changed.
 pub fn decode(byte: u8) -> char {
     CP850.decode_byte(byte)
 }
 
-/// The byte of a character, where the code page has it.
+/// Returns the byte of a character, if the code page has it.
 pub fn encode(character: char) -> Option<u8> {
     CP850.encode_char(character)
 }

@@ -2,7 +2,7 @@
 
 use super::{DosTime, SLOT, ShortName, array, le16, le32};
 
-/// The attribute byte.
+/// The attribute byte of a directory entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes(pub u8);
 
@@ -19,9 +19,9 @@ impl Attributes {
     pub const DIRECTORY: u8 = 0x10;
     /// Changed since the last backup.
     pub const ARCHIVE: u8 = 0x20;
-    /// A part of a long name.
+    /// The attribute byte of a part of a long name.
     pub const LONG: u8 = 0x0F;
-    /// The bits looked at to tell a part of a long name.
+    /// The bits by which a part of a long name is recognised: they equal [`Attributes::LONG`].
     pub const LONG_MASK: u8 = 0x3F;
 
     /// Whether this is a directory.
@@ -35,12 +35,12 @@ impl Attributes {
     }
 }
 
-/// What stands in a slot.
+/// The content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slot {
-    /// Nothing, and nothing in any slot after it: first byte 00.
+    /// The end mark, first byte 00: this slot and all after it are unused.
     End,
-    /// Nothing any more: first byte E5.
+    /// A deleted entry: first byte E5.
     Deleted,
     /// A part of a long name.
     Long(LongEntry),
@@ -49,7 +49,7 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// Tells what a slot holds.
+    /// Parses a slot.
     pub fn from_bytes(bytes: &[u8; SLOT]) -> Slot {
         match bytes[0] {
             0x00 => Slot::End,
@@ -62,29 +62,30 @@ impl Slot {
     }
 }
 
-/// A file, a directory or the label.
+/// The short entry of a file, a directory or the label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShortEntry {
     /// `DIR_Name`.
     pub name: ShortName,
     /// `DIR_Attr`.
     pub attributes: Attributes,
-    /// `DIR_NTRes`: Windows NT's case bits, see [`super::NtCase`].
+    /// `DIR_NTRes`: the flags of [`super::NtCase`].
     pub nt: u8,
-    /// `DIR_CrtTimeTenth`, `DIR_CrtTime`, `DIR_CrtDate`: creation.
+    /// `DIR_CrtTimeTenth`, `DIR_CrtTime`, `DIR_CrtDate`: the time of creation.
     pub created: DosTime,
-    /// `DIR_LstAccDate`: day of last access.
+    /// `DIR_LstAccDate`: the day of the last access.
     pub accessed: DosTime,
-    /// `DIR_WrtTime`, `DIR_WrtDate`: last change of the content.
+    /// `DIR_WrtTime`, `DIR_WrtDate`: the time of the last change of the content.
     pub modified: DosTime,
-    /// `DIR_FstClusHI` and `DIR_FstClusLO`: first cluster; 0 for an empty file, and for ".." towards the root.
+    /// `DIR_FstClusHI` and `DIR_FstClusLO`: the first cluster; 0 for an empty file, and for ".." if the parent is the
+    /// root.
     pub cluster: u32,
-    /// `DIR_FileSize`: bytes; 0 for a directory.
+    /// `DIR_FileSize`: the size in bytes; 0 for a directory.
     pub size: u32,
 }
 
 impl ShortEntry {
-    /// Takes a slot apart.
+    /// Parses a slot.
     pub fn from_bytes(bytes: &[u8; SLOT]) -> ShortEntry {
         ShortEntry {
             name: ShortName(array(bytes, 0)),
@@ -98,7 +99,7 @@ impl ShortEntry {
         }
     }
 
-    /// The slot.
+    /// Returns the bytes of the slot.
     pub fn to_bytes(&self) -> [u8; SLOT] {
         let mut bytes = [0; SLOT];
         bytes[..11].copy_from_slice(&self.name.0);
@@ -115,32 +116,32 @@ impl ShortEntry {
     }
 }
 
-/// Thirteen units of a long name. The parts of a name stand in front of its short entry, the last part first.
+/// A part of a long name: thirteen UTF-16 units. The parts precede the short entry, the last part first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongEntry {
-    /// `LDIR_Ord`: number of the part from 1, with [`LongEntry::LAST`] on the last part.
+    /// `LDIR_Ord`: the number of the part from 1, with [`LongEntry::LAST`] on the last part.
     pub order: u8,
     /// `LDIR_Attr`.
     pub attributes: u8,
     /// `LDIR_Type`: 0.
     pub kind: u8,
-    /// `LDIR_Chksum`: [`ShortName::checksum`] of the short entry it belongs to.
+    /// `LDIR_Chksum`: the [`ShortName::checksum`] of the short entry that the name belongs to.
     pub checksum: u8,
-    /// `LDIR_Name1`, `LDIR_Name2`, `LDIR_Name3`: a name that does not fill its last part ends with 0000 and is
-    /// padded with FFFF.
+    /// `LDIR_Name1`, `LDIR_Name2`, `LDIR_Name3`: the units. A name that does not fill its last part is terminated by
+    /// 0000 and padded with FFFF.
     pub units: [u16; LongEntry::UNITS],
     /// `LDIR_FstClusLO`: 0.
     pub cluster: u16,
 }
 
 impl LongEntry {
-    /// Units in one part.
+    /// The number of UTF-16 units in one part.
     pub const UNITS: usize = 13;
-    /// Marks the last part in `order`.
+    /// The flag in `order` that marks the last part.
     pub const LAST: u8 = 0x40;
     const PLACES: [usize; LongEntry::UNITS] = [1, 3, 5, 7, 9, 14, 16, 18, 20, 22, 24, 28, 30];
 
-    /// Takes a slot apart.
+    /// Parses a slot.
     pub fn from_bytes(bytes: &[u8; SLOT]) -> LongEntry {
         LongEntry {
             order: bytes[0],
@@ -152,7 +153,7 @@ impl LongEntry {
         }
     }
 
-    /// The slot.
+    /// Returns the bytes of the slot.
     pub fn to_bytes(&self) -> [u8; SLOT] {
         let mut bytes = [0; SLOT];
         bytes[0] = self.order;
@@ -164,12 +165,12 @@ impl LongEntry {
         bytes
     }
 
-    /// Number of the part from 1.
+    /// Returns the number of the part, from 1.
     pub fn number(&self) -> u8 {
         self.order & !LongEntry::LAST
     }
 
-    /// Whether this is the name's last part, which stands first.
+    /// Whether this is the name's last part, which is the first one on disk.
     pub fn is_last(&self) -> bool {
         self.order & LongEntry::LAST != 0
     }

@@ -1,4 +1,4 @@
-//! Where everything is, derived from a boot sector that makes sense.
+//! The layout of a volume, derived from a valid boot sector.
 
 use super::{BootSector, ShortEntry};
 use platter_clusters::{Heap, Link, TablePlace};
@@ -6,10 +6,10 @@ use platter_vfs::{Error, Result};
 
 /// The width of a FAT entry.
 ///
-/// It follows from the number of clusters and from nothing else (fatgen103, "FAT Type Determination"): fewer than
-/// 4,085 is FAT12, fewer than 65,525 is FAT16, more is FAT32. One case the rule leaves open: a boot sector of the FAT32
-/// layout (16-bit FAT size 0) with fewer than 65,525 clusters. It cannot be read as anything but FAT32, and Windows,
-/// Linux and the DOS tools do so; so does Platter, which never makes such a volume.
+/// The kind follows from the number of clusters alone (fatgen103, "FAT Type Determination"): fewer than 4,085 is
+/// FAT12, fewer than 65,525 is FAT16, more is FAT32. The rule does not cover a boot sector of the FAT32 layout
+/// (16-bit FAT size 0) with fewer than 65,525 clusters. It cannot be read as anything but FAT32, and Windows, Linux
+/// and the DOS tools do so; so does Platter, which never makes such a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FatKind {
     /// 12 bits.
@@ -28,7 +28,7 @@ impl FatKind {
     /// The most clusters of a FAT32 volume: numbers 2 to 0FFFFFF6, as 0FFFFFF7 marks a bad one.
     pub const MOST_32: u32 = 0x0FFF_FFF5;
 
-    /// The kind that a number of clusters makes.
+    /// Returns the kind of a volume with so many clusters.
     pub fn of(clusters: u32) -> FatKind {
         match clusters {
             _ if clusters <= FatKind::MOST_12 => FatKind::Fat12,
@@ -37,7 +37,7 @@ impl FatKind {
         }
     }
 
-    /// Bits of an entry in the table.
+    /// Returns the size of a FAT entry in bits.
     pub fn bits(self) -> u32 {
         match self {
             FatKind::Fat12 => 12,
@@ -46,7 +46,7 @@ impl FatKind {
         }
     }
 
-    /// The bits of an entry that carry its value.
+    /// Returns the bits of an entry that hold its value.
     pub fn mask(self) -> u32 {
         match self {
             FatKind::Fat12 => 0xFFF,
@@ -55,22 +55,23 @@ impl FatKind {
         }
     }
 
-    /// The value that marks a bad cluster.
+    /// Returns the FAT entry of a bad cluster.
     pub fn bad(self) -> u32 {
         self.mask() - 8
     }
 
-    /// The value that ends a chain when written. On reading, this and the seven values below it do.
+    /// Returns the value that is written as the FAT entry of the last cluster of a chain. When read, the seven values
+    /// below it mean the same.
     pub fn end(self) -> u32 {
         self.mask()
     }
 
-    /// Bytes that a table of `entries` entries takes.
+    /// Returns the size in bytes of a table with `entries` entries.
     pub fn table_bytes(self, entries: u64) -> u64 {
         (entries * u64::from(self.bits())).div_ceil(8)
     }
 
-    /// "FAT12", "FAT16" or "FAT32".
+    /// Returns "FAT12", "FAT16" or "FAT32".
     pub fn name(self) -> &'static str {
         match self {
             FatKind::Fat12 => "FAT12",
@@ -80,55 +81,55 @@ impl FatKind {
     }
 }
 
-/// The volume's measures, checked against each other and against the device.
+/// The layout of a volume, checked for consistency and against the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Width of FAT entries.
+    /// The kind of FAT, which is the width of its entries.
     pub kind: FatKind,
     /// Bytes per sector: 512, 1024, 2048 or 4096.
     pub bytes_per_sector: u32,
     /// Bytes per cluster: 512 to 524,288, a power of two.
     pub cluster_size: u32,
-    /// Sectors before the first FAT.
+    /// The number of sectors before the first FAT.
     pub reserved_sectors: u32,
-    /// Copies of the FAT, at least 1.
+    /// The number of copies of the FAT, at least 1.
     pub fat_count: u32,
-    /// Sectors of one FAT.
+    /// The number of sectors of one FAT.
     pub fat_sectors: u32,
-    /// Slots in the fixed root directory; 0 on FAT32.
+    /// The number of slots in the fixed root directory; 0 on FAT32.
     pub root_entries: u32,
-    /// Sectors of the fixed root directory; 0 on FAT32.
+    /// The number of sectors of the fixed root directory; 0 on FAT32.
     pub root_sectors: u32,
-    /// First cluster of the root directory on FAT32; else 0.
+    /// The first cluster of the root directory on FAT32; else 0.
     pub root_cluster: u32,
-    /// Sectors of the volume.
+    /// The number of sectors of the volume.
     pub total_sectors: u32,
-    /// First sector of cluster 2.
+    /// The first sector of cluster 2.
     pub first_data_sector: u32,
-    /// Clusters, numbered from 2.
+    /// The number of clusters. The first one has the number 2.
     pub clusters: u32,
-    /// The only FAT in use, if FAT32's mirroring is off; all are, if `None`.
+    /// The number of the only FAT in use, if FAT32's mirroring is off; `None` if all are in use.
     pub active_fat: Option<u32>,
-    /// Sector of the FAT32 information sector, if there is one.
+    /// The sector of the FAT32 information sector, if there is one.
     pub info_sector: Option<u32>,
-    /// Sector of the copy of the boot sector, if there is one.
+    /// The sector of the copy of the boot sector, if there is one.
     pub backup_sector: Option<u32>,
 }
 
 impl BootSector {
-    /// The length of a volume of which all but the last clusters is on a device of so many bytes, if the fields can be
-    /// true.
+    /// Returns the length of the volume in bytes if it is longer than a device of `device_bytes`, but its first
+    /// cluster is on the device and its fields are consistent.
     pub fn cut_off(&self, device_bytes: u64) -> Option<u64> {
         let length = u64::from(self.total_sectors()) * u64::from(self.bytes_per_sector);
         let geometry = self.geometry(length).ok().filter(|_| length > device_bytes)?;
         (geometry.heap().start < device_bytes).then_some(length)
     }
 
-    /// Checks the fields against each other and against the size of the device in bytes.
+    /// Checks the fields against each other and against the size of the device in bytes, and returns the layout.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] where the sector is no FAT boot sector at all, [`Error::Damaged`] where one field
-    /// cannot be true.
+    /// [`Error::NotThisFormat`] if the sector is no FAT boot sector, [`Error::Damaged`] if a field has an impossible
+    /// value.
     pub fn geometry(&self, device_bytes: u64) -> Result<Geometry> {
         if self.signature != BootSector::SIGNATURE {
             let found = u16::from_be_bytes(self.signature);
@@ -180,7 +181,7 @@ impl BootSector {
             let expected = format!("at least {least} sectors, so that one cluster fits");
             return Err(damaged(total_offset, expected, total_sectors));
         }
-        // Fits 32 bits, being less than the total.
+        // Fits 32 bits, because it is less than the total number of sectors.
         let first_data_sector = first_data_sector as u32;
         let clusters = (total_sectors - first_data_sector) / sectors_per_cluster;
         let kind = if self.fat32.is_some() { FatKind::Fat32 } else { FatKind::of(clusters) };
@@ -249,12 +250,12 @@ fn damaged(offset: u64, expected: impl std::fmt::Display, found: impl std::fmt::
 }
 
 impl Geometry {
-    /// The number of the last cluster.
+    /// Returns the number of the last cluster.
     pub fn last_cluster(&self) -> u32 {
         self.clusters + 1
     }
 
-    /// Where its clusters are.
+    /// Returns the place of the clusters on the device.
     pub fn heap(&self) -> Heap {
         Heap {
             start: u64::from(self.first_data_sector) * u64::from(self.bytes_per_sector),
@@ -263,58 +264,58 @@ impl Geometry {
         }
     }
 
-    /// Whether the volume has a cluster of this number.
+    /// Whether the volume has a cluster with this number.
     pub fn has_cluster(&self, cluster: u32) -> bool {
         (2..=self.last_cluster()).contains(&cluster)
     }
 
-    /// Device offset of a cluster that the volume has.
+    /// Returns the device offset of a cluster that the volume has.
     pub fn cluster_offset(&self, cluster: u32) -> u64 {
         debug_assert!(self.has_cluster(cluster));
         u64::from(self.first_data_sector) * u64::from(self.bytes_per_sector)
             + u64::from(cluster - 2) * u64::from(self.cluster_size)
     }
 
-    /// Device offset of a sector.
+    /// Returns the device offset of a sector.
     pub fn sector_offset(&self, sector: u32) -> u64 {
         u64::from(sector) * u64::from(self.bytes_per_sector)
     }
 
-    /// Device offset of a copy of the FAT, counted from 0.
+    /// Returns the device offset of a copy of the FAT, counted from 0.
     pub fn fat_offset(&self, copy: u32) -> u64 {
         let sector = u64::from(self.reserved_sectors) + u64::from(copy) * u64::from(self.fat_sectors);
         sector * u64::from(self.bytes_per_sector)
     }
 
-    /// A copy of the FAT, counted from 0, as a table to read.
+    /// Returns the place of a copy of the FAT, counted from 0, on the device.
     pub fn fat_place(&self, copy: u32) -> TablePlace {
         let sector = self.bytes_per_sector;
         let bytes = u64::from(self.fat_sectors) * u64::from(sector);
         TablePlace { start: self.fat_offset(copy), bytes, sector, heap: self.heap() }
     }
 
-    /// Bytes of one FAT that hold entries: the rest of its last sectors is not used.
+    /// Returns the number of bytes of one FAT that hold entries. The remaining bytes of its sectors are unused.
     pub fn fat_bytes(&self) -> u64 {
         self.kind.table_bytes(u64::from(self.clusters) + 2)
     }
 
-    /// Device offset of the fixed root directory of FAT12 and FAT16.
+    /// Returns the device offset of the fixed root directory of FAT12 and FAT16.
     pub fn root_offset(&self) -> u64 {
         self.sector_offset(self.first_data_sector - self.root_sectors)
     }
 
-    /// Bytes from the start of the device to the end of the last cluster.
+    /// Returns the device offset of the end of the last cluster.
     pub fn end_offset(&self) -> u64 {
         u64::from(self.first_data_sector) * u64::from(self.bytes_per_sector)
             + u64::from(self.clusters) * u64::from(self.cluster_size)
     }
 
-    /// The FAT to read: the only active one, or the first.
+    /// Returns the number of the FAT to read: the only active one, or the first.
     pub fn primary_fat(&self) -> u32 {
         self.active_fat.unwrap_or(0)
     }
 
-    /// The FATs to write.
+    /// Returns the numbers of the FATs to write.
     pub fn written_fats(&self) -> std::ops::Range<u32> {
         match self.active_fat {
             Some(active) => active..active + 1,
@@ -322,8 +323,8 @@ impl Geometry {
         }
     }
 
-    /// The first cluster that an entry names. FAT12 and FAT16 have 16 bits for it and leave the upper half of the
-    /// field to others (OS/2 and Windows NT kept extended attributes there).
+    /// Returns the first cluster that an entry names. FAT12 and FAT16 have 16 bits for it; the upper half of the
+    /// field belongs to other systems (OS/2 and Windows NT kept extended attributes there).
     pub fn first_cluster(&self, entry: &ShortEntry) -> u32 {
         match self.kind {
             FatKind::Fat32 => entry.cluster,
@@ -331,12 +332,12 @@ impl Geometry {
         }
     }
 
-    /// Clusters that hold so many bytes.
+    /// Returns the number of clusters that hold so many bytes.
     pub fn clusters_for(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.cluster_size))
     }
 
-    /// What an entry's value, already masked, says.
+    /// Returns what the value of a FAT entry, already masked, means.
     pub fn link(&self, value: u32) -> Link {
         match value {
             0 => Link::Free,
@@ -352,7 +353,7 @@ impl Geometry {
 mod tests {
     use super::*;
 
-    /// A 1.44 MB floppy as every DOS made it.
+    /// A 1.44 MB floppy disk as every version of DOS formatted it.
     fn floppy() -> BootSector {
         let mut bytes = [0; 512];
         bytes[..36].copy_from_slice(&[

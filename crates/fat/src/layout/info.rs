@@ -2,7 +2,7 @@
 
 use super::{array, le32};
 
-/// A hint at how many clusters are free and where to look for one.
+/// FAT32's information sector: the number of free clusters, and where to search for one. Both are only hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InfoSector {
     /// `FSI_LeadSig`: 0x41615252.
@@ -13,7 +13,7 @@ pub struct InfoSector {
     pub structure_signature: u32,
     /// `FSI_Free_Count`: free clusters; FFFFFFFF for unknown.
     pub free: u32,
-    /// `FSI_Nxt_Free`: the cluster from which to look for a free one; FFFFFFFF for unknown.
+    /// `FSI_Nxt_Free`: the cluster from which to search for a free one; FFFFFFFF for unknown.
     pub next: u32,
     /// `FSI_Reserved2`: zero.
     pub reserved_2: [u8; 12],
@@ -22,15 +22,15 @@ pub struct InfoSector {
 }
 
 impl InfoSector {
-    /// Bytes that the structure takes.
+    /// The size of the structure in bytes.
     pub const SIZE: usize = 512;
-    /// What stands for "unknown" in both fields.
+    /// The value for "unknown" in `free` and `next`.
     pub const UNKNOWN: u32 = 0xFFFF_FFFF;
     const LEAD: u32 = 0x4161_5252;
     const STRUCTURE: u32 = 0x6141_7272;
     const TRAIL: u32 = 0xAA55_0000;
 
-    /// A sector that says this.
+    /// Makes an information sector with these values.
     pub fn new(free: u32, next: u32) -> InfoSector {
         InfoSector {
             lead_signature: InfoSector::LEAD,
@@ -43,7 +43,7 @@ impl InfoSector {
         }
     }
 
-    /// Takes the sector apart.
+    /// Parses the sector.
     pub fn from_bytes(bytes: &[u8; InfoSector::SIZE]) -> InfoSector {
         InfoSector {
             lead_signature: le32(bytes, 0),
@@ -56,7 +56,7 @@ impl InfoSector {
         }
     }
 
-    /// The sector's first 512 bytes.
+    /// Returns the first 512 bytes of the sector.
     pub fn to_bytes(&self) -> [u8; InfoSector::SIZE] {
         let mut bytes = [0; InfoSector::SIZE];
         bytes[..4].copy_from_slice(&self.lead_signature.to_le_bytes());

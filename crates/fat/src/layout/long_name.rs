@@ -1,4 +1,4 @@
-//! Long names: taking them apart into slots and putting them together again (fatgen103, "FAT Long Directory Entries").
+//! Long names: splitting them into slots and reassembling them (fatgen103, "FAT Long Directory Entries").
 
 use super::{LongEntry, SLOT, ShortEntry, ShortName};
 use platter_vfs::{Error, Name, NameRules, Result};
@@ -6,27 +6,27 @@ use platter_vfs::{Error, Name, NameRules, Result};
 /// The longest name in UTF-16 units.
 pub const LONGEST_NAME: usize = 255;
 
-/// What fills the last part of a name behind its end.
+/// The value that fills the last part of a name after its end.
 const PADDING: u16 = 0xFFFF;
 
-/// The most slots in front of a short entry.
+/// The most slots of a long name.
 pub const MOST_LONG_ENTRIES: usize = LONGEST_NAME.div_ceil(LongEntry::UNITS);
 
-/// A short entry with the long name in front of it: what is written for one file or directory.
+/// A short entry with the long name before it: everything that is written for one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntrySet {
-    /// The parts of the long name in the order they stand on disk; none if the short name says it all.
+    /// The parts of the long name in their order on disk; none if the short name expresses the whole name.
     pub long: Vec<LongEntry>,
-    /// The entry itself.
+    /// The short entry.
     pub short: ShortEntry,
 }
 
 impl EntrySet {
-    /// The set for a new entry: `entry` with its name and case bits replaced, and a long name where one is needed.
-    /// `exists` is asked which short names the directory has: see [`ShortName::alias`].
+    /// Makes the set for a new entry: `entry` with its name and case bits replaced, and with a long name if one is
+    /// needed. `exists` says whether the directory has a short name: see [`ShortName::alias`].
     ///
     /// # Errors
-    /// [`Error::InvalidName`] by the rules of Windows; [`Error::NoSpace`] if every alias is taken.
+    /// [`Error::InvalidName`] for a name that Windows does not allow; [`Error::NoSpace`] if every alias is taken.
     pub fn new(
         name: &Name,
         entry: ShortEntry,
@@ -45,12 +45,12 @@ impl EntrySet {
         })
     }
 
-    /// How many slots it takes, 1 to 21.
+    /// Returns the number of slots of the set, 1 to 21.
     pub fn slots(&self) -> usize {
         self.long.len() + 1
     }
 
-    /// The slots in the order they stand on disk.
+    /// Returns the bytes of the slots in their order on disk.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.slots() * SLOT);
         self.long.iter().for_each(|part| bytes.extend(part.to_bytes()));
@@ -59,7 +59,7 @@ impl EntrySet {
     }
 }
 
-/// The parts of a long name in the order they stand on disk.
+/// Returns the parts of a long name in their order on disk.
 fn parts(name: &Name, checksum: u8) -> Vec<LongEntry> {
     let chunks = name.units().chunks(LongEntry::UNITS);
     let count = chunks.len();
@@ -76,44 +76,45 @@ fn parts(name: &Name, checksum: u8) -> Vec<LongEntry> {
     chunks.enumerate().map(part).rev().collect()
 }
 
-/// What is wrong with a long name. The short entry after it is good all the same, under its short name.
+/// A fault of a long name. The short entry after it is valid all the same, under its short name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LongNameFault {
-    /// No short entry follows its parts.
+    /// No short entry follows the parts.
     Orphan,
-    /// A part's number does not follow from the one before.
+    /// A part's number does not follow from the number of the part before.
     Order,
-    /// Its checksum is not that of the short entry, or differs from part to part.
+    /// The checksum is not that of the short entry, or differs from part to part.
     Checksum,
-    /// It ends too early or not in its last part, has text behind its end, is too long, or contains a character that no
-    /// name may.
+    /// The text ends too early or not in the last part, continues after its end, is too long, or contains a character
+    /// that no name may contain.
     Text,
 }
 
-/// Collects the parts of a long name on the way through a directory, slot by slot: [`LongName::push`] for each
-/// [`LongEntry`], [`LongName::finish`] at each short entry, [`LongName::abandon`] at anything else.
+/// Collects the parts of a long name while the slots of a directory are read in order: call [`LongName::push`] for
+/// each [`LongEntry`], [`LongName::finish`] at each short entry, and [`LongName::abandon`] at anything else.
 #[derive(Clone, Debug, Default)]
 pub struct LongName {
-    /// Part 1 first, once all are there.
+    /// The units of the parts collected so far, part 1 first.
     units: [[u16; LongEntry::UNITS]; MOST_LONG_ENTRIES],
-    /// How many parts the name has; 0 while none was seen.
+    /// The number of parts of the name; 0 while none was seen.
     parts: u8,
-    /// The number of the part that was pushed last. A directory has the last part of a name first, so they count down.
+    /// The number of the part that was pushed last. The last part of a name is first on disk, so the numbers count
+    /// down.
     reached: u8,
     checksum: u8,
 }
 
 impl LongName {
-    /// How many slots have been collected for the name that is under way.
+    /// Returns the number of slots collected so far of the current name.
     pub fn slots(&self) -> usize {
         usize::from(if self.parts == 0 { 0 } else { self.parts - self.reached + 1 })
     }
 
-    /// Adds the next slot.
+    /// Adds the next part.
     ///
     /// # Errors
-    /// [`LongNameFault::Orphan`] if this slot starts a new name before the one under way had its short entry: the new
-    /// one is kept. Any other fault means that this slot, and with it the name under way, was dropped.
+    /// [`LongNameFault::Orphan`] if this part starts a new name before the current one had its short entry: the new
+    /// name is kept. With any other fault this part and the current name are dropped.
     pub fn push(&mut self, entry: &LongEntry) -> std::result::Result<(), LongNameFault> {
         let number = entry.number();
         if entry.is_last() {
@@ -143,10 +144,10 @@ impl LongName {
         self.units[usize::from(self.reached) - 1] = entry.units;
     }
 
-    /// The name, if all of its parts stood in front of this short entry; `None` if there were none.
+    /// Returns the name, if all of its parts preceded this short entry; `None` if there were no parts.
     ///
     /// # Errors
-    /// Why the parts that were there are not this entry's name.
+    /// The reason why the collected parts are not this entry's name.
     pub fn finish(&mut self, short: &ShortName) -> std::result::Result<Option<Name>, LongNameFault> {
         let parts = usize::from(std::mem::take(&mut self.parts));
         if parts == 0 {
@@ -163,23 +164,23 @@ impl LongName {
         if length <= (parts - 1) * LongEntry::UNITS {
             return Err(LongNameFault::Text);
         }
-        // Behind the zero that ends a name every unit is FFFF (fatgen103), or with simple writers zero. Text there says
-        // that a damaged unit ends the name too early; FFFF before, that the end was lost.
+        // After the zero that ends a name every unit is FFFF (fatgen103); some writers leave zeroes. Text there means
+        // that a damaged unit ends the name too early, and FFFF before it that the terminator was lost.
         let (text, rest) = units.split_at(length);
         if text.contains(&PADDING) || rest.iter().any(|unit| !matches!(*unit, 0 | PADDING)) {
             return Err(LongNameFault::Text);
         }
         let name = Name::from_units(&units[..length]);
-        // Names with a trailing dot or space exist, written by other systems. They can be read, but not made.
+        // Names with a trailing dot or space, which other systems write, can be read, but not made.
         let rules = NameRules { no_trailing_dot_or_space: false, ..NameRules::WINDOWS };
         rules.check(&name).map_err(|_| LongNameFault::Text)?;
         Ok(Some(name))
     }
 
-    /// Forgets the name under way, because something else than its next slot was met.
+    /// Drops the current name, because a slot was met that does not continue it.
     ///
     /// # Errors
-    /// [`LongNameFault::Orphan`] if there was one.
+    /// [`LongNameFault::Orphan`] if there was a current name.
     pub fn abandon(&mut self) -> std::result::Result<(), LongNameFault> {
         match std::mem::take(&mut self.parts) {
             0 => Ok(()),
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(with(|set| set.long[0].units[0] = 0), Err(LongNameFault::Text));
         assert_eq!(with(|set| set.long[1].units[3] = 0), Err(LongNameFault::Text));
         assert_eq!(with(|set| set.long[1].units[3] = u16::from(b'/')), Err(LongNameFault::Text));
-        // Of the last part: a space that became the end, and an end that became a character.
+        // In the last part: a space that became the terminator, and a terminator that became a character.
         assert_eq!(with(|set| set.long[0].units[0] = 0), Err(LongNameFault::Text));
         let end = good.long[0].units.iter().position(|&unit| unit == 0).unwrap();
         assert!((1..LongEntry::UNITS - 1).contains(&end));

@@ -1,10 +1,10 @@
-//! FAT on disk: one type for each structure, never any I/O.
+//! FAT's structures on disk: one type for each, and no I/O.
 //!
 //! Sources, cited at each item by the short names given here:
 //! * *fatgen103*: Microsoft, "FAT: General Overview of On-Disk Format", version 1.03, December 2000;
 //! * *ECMA-107*: "Volume and File Structure of Disk Cartridges for Information Interchange", 1995 (FAT12 and FAT16).
 //!
-//! All numbers are little-endian. What is parsed and not changed is written back byte for byte.
+//! All numbers are little-endian. A structure that is parsed and not changed is written back byte for byte.
 
 mod boot;
 mod code_page;
@@ -32,17 +32,17 @@ pub const LARGEST_FILE: u64 = u32::MAX as u64;
 /// The most slots a directory may have: 65,536 entries of 32 bytes, 2 MiB (fatgen103, "FAT Directory Structure").
 pub const MOST_SLOTS: u32 = 65_536;
 
-/// Two bytes of a structure whose size is known to hold them.
+/// Reads 2 bytes at an offset; the caller makes sure that `bytes` is long enough.
 fn le16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Four bytes of a structure whose size is known to hold them.
+/// Reads 4 bytes at an offset; the caller makes sure that `bytes` is long enough.
 fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// `N` bytes of a structure whose size is known to hold them.
+/// Reads `N` bytes at an offset; the caller makes sure that `bytes` is long enough.
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[at..at + N]);

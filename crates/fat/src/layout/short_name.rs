@@ -1,29 +1,29 @@
-//! Names of eight and three bytes, aliases, and labels (fatgen103, "Short Directory Entry Names" and "Name Limits
+//! Short names (8.3), aliases of long names, and labels (fatgen103, "Short Directory Entry Names" and "Name Limits
 //! and Character Sets").
 
 use super::code_page;
 use platter_vfs::{Error, Name, NameRule, Result};
 use std::fmt;
 
-/// `DIR_Name`: eight bytes and three, padded with spaces, in the OEM code page. A first byte of 05 stands for E5,
-/// which would mean a deleted entry.
+/// `DIR_Name`: a base of eight bytes and an extension of three, padded with spaces, in the OEM code page. A first
+/// byte of 05 means the character E5, because a first byte E5 marks a deleted entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShortName(pub [u8; 11]);
 
-/// The bits of `DIR_NTRes` by which Windows NT keeps the case of a name that needs no long one.
+/// The bits of `DIR_NTRes` by which Windows NT keeps the case of a name that needs no long name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NtCase;
 
 impl NtCase {
-    /// The eight are lower case.
+    /// The base is lower case.
     pub const LOWER_BASE: u8 = 0x08;
-    /// The three are lower case.
+    /// The extension is lower case.
     pub const LOWER_EXTENSION: u8 = 0x10;
-    /// The short name is a filler that is not to be shown. Some builds of Linux wrote this.
+    /// The short name is only a filler, not to be shown. Some builds of Linux wrote this.
     pub const NO_SHORT_NAME: u8 = 0x20;
 }
 
-/// Bytes besides letters, digits and those from 80 up that may stand in a short name.
+/// The punctuation that is allowed in a short name, besides letters, digits and bytes from 80 on.
 const MARKS: &[u8] = b"$%'-_@~`!(){}^#&";
 
 fn allowed(byte: u8) -> bool {
@@ -37,13 +37,14 @@ impl Default for ShortName {
 }
 
 impl ShortName {
-    /// The entry of a directory that is the directory itself.
+    /// The name of a directory's entry for itself.
     pub const DOT: ShortName = ShortName(*b".          ");
-    /// The entry of a directory that is its parent.
+    /// The name of a directory's entry for its parent.
     pub const DOT_DOT: ShortName = ShortName(*b"..         ");
 
-    /// A name that is a short one and needs no other: at most eight and three ASCII characters of those allowed, each
-    /// part in one case. The second value goes to `DIR_NTRes`. `None` if it needs a long name.
+    /// Returns the short name that expresses `name` exactly, and the value of `DIR_NTRes`. Such a name has a base of
+    /// at most eight and an extension of at most three allowed ASCII characters, each in one case. `None` if it needs
+    /// a long name.
     pub fn exact(name: &Name) -> Option<(ShortName, u8)> {
         let text: Vec<u8> =
             name.units().iter().map(|&unit| u8::try_from(unit).ok()).collect::<Option<_>>()?;
@@ -79,16 +80,18 @@ impl ShortName {
         short
     }
 
-    /// An alias for a name that needs a long one, different from all that `exists` knows.
+    /// Returns an alias for a name that needs a long name. The alias differs from all short names for which `exists`
+    /// returns true.
     ///
-    /// The basis follows fatgen103, "The Basis-Name Generation Algorithm": spaces and leading periods are left out;
-    /// what a short name cannot hold becomes "_" (here also everything beyond ASCII); the extension is what follows
-    /// the last period. If nothing but case was changed and the basis is not taken, it is the alias; else it gets a
-    /// tail from "~1" to "~999999". The first nine are tried in turn; after them the search starts at a number that
-    /// comes from the name, so that a directory of ten thousand similar names costs a few questions each and not
+    /// The basis follows fatgen103, "The Basis-Name Generation Algorithm": spaces and leading periods are omitted;
+    /// characters that a short name cannot contain become "_" (here also all outside ASCII); the extension is the
+    /// text after the last period. If only the case was changed and the basis is not taken, the basis is the alias;
+    /// otherwise it gets a tail from "~1" to "~999999". The tails "~1" to "~9" are tried in order; after them the
+    /// search starts at a number that is a hash of the name, so that in a directory of ten thousand similar names
+    /// each takes only a few tries.
     /// thousands.
-    ///
-    /// `exists` must know the short name of every entry of the directory, and should also know long names that look
+    /// `exists` must return true for the short name of every entry of the directory, and should do so for long names
+    /// that look like short ones. `None` if all aliases are taken.
     /// like short ones. `None` if all aliases are taken.
     pub fn alias(name: &Name, mut exists: impl FnMut(&ShortName) -> bool) -> Option<ShortName> {
         let Basis { base, extension, changed } = Basis::of(name);
@@ -105,7 +108,7 @@ impl ShortName {
         };
         const LAST: u32 = 999_999;
         let start = name.units().iter().fold(0x811C_9DC5u32, |hash, &unit| {
-            // FNV-1a over the units.
+            // FNV-1a over the UTF-16 units.
             (hash ^ u32::from(unit)).wrapping_mul(0x0100_0193)
         });
         (1..=9).find_map(&mut numbered).or_else(|| {
@@ -114,7 +117,7 @@ impl ShortName {
         })
     }
 
-    /// The sum that ties the parts of a long name to their short entry (fatgen103, "ChkSum").
+    /// Returns the checksum that ties the parts of a long name to their short entry (fatgen103, "ChkSum").
     pub fn checksum(&self) -> u8 {
         self.0.iter().fold(0, |sum: u8, &byte| sum.rotate_right(1).wrapping_add(byte))
     }
@@ -124,15 +127,15 @@ impl ShortName {
         *self == ShortName::DOT || *self == ShortName::DOT_DOT
     }
 
-    /// Whether every byte may stand in a short name and spaces only pad at the ends. Spaces inside, which some
-    /// systems write, are allowed.
+    /// Whether every byte is allowed in a short name and the name does not begin with a space. Spaces inside the
+    /// name, which some systems write, are allowed.
     pub fn is_valid(&self) -> bool {
         let [first, rest @ ..] = self.0;
         let first = if first == 0x05 { 0xE5 } else { first };
         allowed(first) && rest.iter().all(|&byte| allowed(byte) || byte == b' ')
     }
 
-    /// The same name with "_" in place of each character that a short name may not have.
+    /// Returns the name with "_" in place of each character that is not allowed in a short name.
     pub fn sanitised(&self) -> ShortName {
         let upper = self.0.map(|byte| byte.to_ascii_uppercase());
         let mut clean = ShortName(upper.map(|byte| if allowed(byte) || byte == b' ' { byte } else { b'_' }));
@@ -144,7 +147,7 @@ impl ShortName {
         clean
     }
 
-    /// The name that a user sees when there is no long one. A byte that no name may hold is shown as "_".
+    /// Returns the name that a user sees when there is no long name. A byte that no name may contain is shown as "_".
     pub fn to_name(&self, nt: u8) -> Name {
         let mut bytes = self.0;
         if bytes[0] == 0x05 {
@@ -161,7 +164,8 @@ impl ShortName {
     }
 }
 
-/// Appends what a user sees of one part of a short name. Every character of the code page is one unit.
+/// Appends the shown form of the base or the extension of a short name. Every character of the code page is one
+/// UTF-16 unit.
 fn show(part: &[u8], lower: bool, units: &mut Vec<u16>) {
     let length = part.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
     units.extend(part[..length].iter().map(|&byte| match byte {
@@ -171,7 +175,8 @@ fn show(part: &[u8], lower: bool, units: &mut Vec<u16>) {
     }));
 }
 
-/// The one character of `mapped` as a unit, or `otherwise` if there is none or more, or it does not fit a unit.
+/// Returns the single character of `mapped` as a UTF-16 unit, or `otherwise` if `mapped` has none or several, or one
+/// that needs two units.
 fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> u16 {
     let unit = |character: char| u16::try_from(u32::from(character)).ok();
     match (mapped.next().and_then(unit), mapped.next()) {
@@ -180,11 +185,11 @@ fn single(mut mapped: impl Iterator<Item = char>, otherwise: char) -> u16 {
     }
 }
 
-/// What an alias starts from.
+/// The basis of an alias.
 struct Basis {
     base: Vec<u8>,
     extension: Vec<u8>,
-    /// Whether more than case was lost.
+    /// Whether the basis differs from the name in more than case.
     changed: bool,
 }
 
@@ -232,10 +237,10 @@ impl fmt::Debug for ShortName {
 pub struct Label(pub [u8; 11]);
 
 impl Label {
-    /// What a label has none of, besides control characters.
+    /// The characters that are not allowed in a label, besides control characters.
     const FORBIDDEN: &[u8] = b"\"*+,./:;<=>?[\\]|";
 
-    /// Whether it is what a label may be. Small letters are: not all systems turn them into capitals.
+    /// Whether the label is valid. Lower-case letters are, because not all systems convert them to upper case.
     pub fn is_valid(&self) -> bool {
         self.0[0] != b' ' && (0..self.0.len()).all(|at| self.is_valid_at(at))
     }
@@ -245,7 +250,7 @@ impl Label {
         (byte >= 0x20 || byte == 0x05 && at == 0) && byte != 0x7F && !Label::FORBIDDEN.contains(&byte)
     }
 
-    /// The same with other characters for those that it may not have.
+    /// Returns the label with other characters in place of those that are not allowed.
     pub fn sanitised(&self) -> Label {
         let mut bytes = self.0;
         for (at, byte) in bytes.iter_mut().enumerate() {
@@ -256,11 +261,11 @@ impl Label {
         Label(bytes)
     }
 
-    /// The label of this text, in upper case as DOS and Windows keep it.
+    /// Makes a label with this text, in upper case as DOS and Windows keep it.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] if it is empty, longer than eleven characters, starts with a space, or has a character
-    /// that code page 850 or the format does not allow.
+    /// [`Error::InvalidName`] if the text is empty, longer than eleven characters, starts with a space, or has a
+    /// character that code page 850 or the format does not allow.
     pub fn new(text: &str) -> Result<Label> {
         let invalid = |rule, reason| Err(Error::InvalidName { name: text.into(), rule, reason });
         let mut bytes = [b' '; 11];

@@ -1,18 +1,18 @@
-//! Whether what stands in a slot is an entry that some system wrote.
+//! Recognising slots with entries that a system wrote, and slots with random bytes.
 
 use super::{Attributes, Geometry, LongEntry, NtCase, SLOT, ShortEntry, Slot};
 
-/// Bits of `DIR_NTRes` that some system sets: two for case, and two that Windows sets for encrypted files.
+/// The bits of `DIR_NTRes` that systems set: two for case, and two that Windows sets for encrypted files.
 const KNOWN_NT: u8 = NtCase::LOWER_BASE | NtCase::LOWER_EXTENSION | 0x03;
 
-/// Whether what stands in an entry's slot is no entry: its name cannot be right, and two more fields that lead to content or
-/// say what it is are such as no system writes. An entry whose name is allowed may be somebody's data, whatever else is
-/// wrong with it. Dates and times tell nothing at all: a device whose clock was never set leaves all kinds.
+/// Whether the bytes in an entry's slot are no entry: the name is invalid, and at least two other fields (attributes,
+/// first cluster, size) have values that no system writes. An entry with a valid name is kept in any case, because it
+/// may be a user's file. Dates and times do not count: a device whose clock was never set writes any values.
 pub fn is_garbage(geometry: &Geometry, short: &ShortEntry) -> bool {
     !short.name.is_valid() && oddities(geometry, short) >= 3
 }
 
-/// How many fields that lead to content or say what an entry is no system writes so.
+/// Counts the fields (name, attributes, first cluster, size) with values that no system writes.
 fn oddities(geometry: &Geometry, short: &ShortEntry) -> u32 {
     let cluster = geometry.first_cluster(short);
     [
@@ -29,7 +29,7 @@ fn oddities(geometry: &Geometry, short: &ShortEntry) -> u32 {
     .sum()
 }
 
-/// Whether dates and times are those of a clock that was set.
+/// Whether all dates and times are valid.
 fn has_dates(short: &ShortEntry) -> bool {
     let time = |time: u16| time >> 11 <= 23 && time >> 5 & 0x3F <= 59 && time & 0x1F <= 29;
     let date = |date: u16| date == 0 || (date & 0x1F != 0 && (1..=12).contains(&(date >> 5 & 0xF)));
@@ -39,7 +39,7 @@ fn has_dates(short: &ShortEntry) -> bool {
         && [short.created.date, short.modified.date, short.accessed.date].into_iter().all(date)
 }
 
-/// Whether a slot that should not be there could nevertheless be a sound entry.
+/// Whether a slot in an unexpected place could be a sound entry.
 pub fn is_sound(geometry: &Geometry, slot: &[u8; SLOT]) -> bool {
     match Slot::from_bytes(slot) {
         Slot::End | Slot::Deleted => true,

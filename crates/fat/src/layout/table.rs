@@ -2,8 +2,8 @@
 
 use super::{FatKind, le16, le32};
 
-/// The two bits of FAT entry 1 that are set while all is well: "cleanly unmounted" and "no I/O error was met"
-/// (fatgen103, "FAT Data Structure"). FAT12 has none.
+/// Returns the masks of two bits of FAT entry 1: "cleanly unmounted" and "no I/O error was met", which are set while
+/// all is well (fatgen103, "FAT Data Structure"). FAT12 has none.
 pub fn clean_bits(kind: FatKind) -> Option<(u32, u32)> {
     match kind {
         FatKind::Fat12 => None,
@@ -12,7 +12,7 @@ pub fn clean_bits(kind: FatKind) -> Option<(u32, u32)> {
     }
 }
 
-/// The value of entry `index` in `table`, a slice of a FAT that starts at its entry 0; `None` past its end.
+/// Returns entry `index` of `table`, a slice of a FAT that starts at entry 0; `None` if it is beyond the slice.
 pub fn get(kind: FatKind, table: &[u8], index: u32) -> Option<u32> {
     let index = index as usize;
     match kind {
@@ -26,8 +26,8 @@ pub fn get(kind: FatKind, table: &[u8], index: u32) -> Option<u32> {
     }
 }
 
-/// Changes entry `index` of `table` to `value`, of which only the bits that the kind has are used. FAT32's upper four
-/// bits stay. `false`, and nothing changed, past the end.
+/// Sets entry `index` of `table` to the bits of `value` that the kind's entries have. The upper four bits of FAT32's
+/// entries are not changed. Returns `false`, without a change, if the entry is beyond the slice.
 #[must_use]
 pub fn set(kind: FatKind, table: &mut [u8], index: u32, value: u32) -> bool {
     let index = index as usize;

@@ -1,4 +1,4 @@
-//! What the tests of FAT volumes share.
+//! Helpers that the tests of FAT volumes share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use crate::judges::{self, ImageFile};
@@ -9,7 +9,7 @@ use platter_testing::model::{Clock, Shape, Subject, Tested};
 use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, OpenOptions, Silent, Timestamp};
 use std::sync::Arc;
 
-/// A kind of volume to test.
+/// The parameters of a volume to test.
 #[derive(Clone, Copy, Debug)]
 pub struct Volume {
     pub format: Fat,
@@ -18,7 +18,7 @@ pub struct Volume {
     pub sector: u32,
 }
 
-/// All three kinds, in several cluster and sector sizes; small, so that they fill up.
+/// All three kinds, in several cluster and sector sizes; the volumes are small, so that they fill up.
 pub const VOLUMES: [Volume; 7] = [
     Volume { format: Fat::FAT12, bytes: 1_474_560, cluster: 512, sector: 512 },
     Volume { format: Fat::FAT12, bytes: 8 << 20, cluster: 4096, sector: 512 },
@@ -30,7 +30,7 @@ pub const VOLUMES: [Volume; 7] = [
 ];
 
 impl Volume {
-    /// A new volume on a device in memory.
+    /// Makes a new volume on a device in memory.
     pub fn make(&self) -> Arc<MemoryDevice> {
         let sectors = Sectors { logical: self.sector, physical: self.sector };
         let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
@@ -40,7 +40,7 @@ impl Volume {
         device
     }
 
-    /// What streams of operations for it look like.
+    /// Returns the properties of random operations for this volume, with writes of up to `largest` bytes.
     pub fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
@@ -51,7 +51,7 @@ pub fn open(device: Arc<dyn Device>) -> FatVolume {
     FatVolume::open(device, OpenOptions::default()).unwrap()
 }
 
-/// What the reference must be like to agree with FAT.
+/// Returns the options with which the reference file system behaves as FAT does.
 fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "FAT",
@@ -62,12 +62,12 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
     }
 }
 
-/// A volume for the model tests.
+/// Returns a volume for the model tests.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
     Box::new(Tested::new(&Fat::ANY, device, clock, reference, |device| check_clean(&**device)))
 }
 
-/// Fails unless neither our check nor `fsck.fat` finds anything.
+/// Fails if Platter's check or `fsck.fat` finds anything.
 pub fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report =
         Fat::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Volumes with a real tree in them, made with mtools, and deliberate damage to them.
+//! Volumes with a tree of files, made with mtools, and ways of damaging them.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use crate::judges::{ImageFile, run};
@@ -8,7 +8,7 @@ use platter_fat::layout::{BootSector, FatKind, Geometry, Link, LongName, SLOT, S
 use platter_vfs::{Format, FormatOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// SplitMix64: every choice follows from a seed.
+/// Random numbers that depend on a seed alone (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// A volume of each kind with some eighty files and directories, fragmented, made with mtools.
+/// Makes a volume with some eighty files and directories, fragmented, with the help of mtools.
 pub fn populated(kind: FatKind) -> Vec<u8> {
     let (format, length) = match kind {
         FatKind::Fat12 => (Fat::FAT12, 1 << 20),
@@ -45,7 +45,7 @@ pub fn populated(kind: FatKind) -> Vec<u8> {
     };
     format.make(&device, &options, &Silent).unwrap();
     let image = ImageFile::new(&device.to_image());
-    // Named after the image: tests of one process run side by side.
+    // Named after the image, because tests of one process run in parallel.
     let host = std::path::PathBuf::from(format!("{}.tree", image.path()));
     let mut random = Random(8664);
     let mut fill = |path: &std::path::Path, size: u64| {
@@ -85,17 +85,17 @@ pub fn populated(kind: FatKind) -> Vec<u8> {
     image.bytes()
 }
 
-/// An entry of the tree.
+/// A file or directory of the tree.
 #[derive(Clone, Debug)]
 pub struct Found {
     pub path: String,
     pub entry: ShortEntry,
-    /// Image offsets of its slots, the short one last.
+    /// The positions of its slots in the image, the short entry last.
     pub slots: Vec<usize>,
     pub chain: Vec<u32>,
 }
 
-/// An image and what is in it, read in the simplest way there is.
+/// An image and its tree, read by an implementation as simple as possible.
 pub struct Volume {
     pub image: Vec<u8>,
     pub geometry: Geometry,
@@ -111,7 +111,7 @@ impl Volume {
         volume
     }
 
-    /// Whether the boot sector is still one.
+    /// Whether the boot sector is still valid.
     pub fn readable(image: &[u8]) -> bool {
         let boot = BootSector::from_bytes(image[..512].try_into().unwrap());
         boot.geometry(image.len() as u64).is_ok()
@@ -155,7 +155,7 @@ impl Volume {
         chain
     }
 
-    /// Image offsets of all slots of a directory; of the root for cluster 0.
+    /// Returns the positions in the image of all slots of a directory; of the root for cluster 0.
     pub fn slots(&self, first: u32) -> Vec<usize> {
         let root = first == 0 && self.geometry.root_cluster == 0;
         if root {
@@ -208,7 +208,7 @@ impl Volume {
         found
     }
 
-    /// The content of every file, by path.
+    /// Returns the content of every file, by path.
     pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let content = |found: &Found| {
             let size = self.geometry.cluster_size as usize;
@@ -293,7 +293,8 @@ pub const KINDS: &[&str] = &[
     "fat-entry-0",
 ];
 
-/// Damages a volume. Returns the paths of what may be changed by it or its repair; everything else must survive.
+/// Damages a volume. Returns the paths of files that the damage or its repair may change; all other files must
+/// survive.
 pub fn damage(volume: &mut Volume, kind: &str, random: &mut Random) -> BTreeSet<String> {
     let geometry = volume.geometry.clone();
     let file = random.pick(&volume.files(3)).clone();
@@ -514,8 +515,8 @@ pub fn damage(volume: &mut Volume, kind: &str, random: &mut Random) -> BTreeSet<
                 _ => volume.image[start..start + 512].fill_with(|| random.next() as u8),
             }
             touch(&directory);
-            // What a flipped start or size of an entry here leads to can be a cluster of any other file, which then
-            // shares it and keeps all of its own.
+            // A start or size that changed by a flip may lead to a cluster of any other file, which then shares it
+            // and keeps all of its own clusters.
         }
         "fat-entry-0" => {
             let value = volume.fat(0);

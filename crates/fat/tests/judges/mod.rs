@@ -1,4 +1,4 @@
-//! The other implementations that judge ours: dosfstools and mtools. A missing tool fails the test.
+//! Other implementations that check Platter's: dosfstools and mtools. A test fails if one is missing.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_testing::model::judge::Programs;
@@ -10,8 +10,8 @@ const PROGRAMS: Programs = Programs {
     from: "dosfstools or mtools",
     environment: &[
         ("MTOOLSRC", "/dev/null"),
-        // Its check of the table refuses links to the last cluster, because it compares cluster numbers, which start
-        // at 2, with the count of clusters (check_fat in mtools 4.0.32). fsck.fat looks at the table instead.
+        // mtools' own check of the FAT refuses links to the last cluster, because it compares cluster numbers, which
+        // start at 2, with the number of clusters (check_fat in mtools 4.0.32). fsck.fat checks the FAT instead.
         ("MTOOLS_SKIP_CHECK", "1"),
     ],
 };
@@ -21,7 +21,7 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     PROGRAMS.run(program, arguments)
 }
 
-/// Has fsck.fat judge an image, changing nothing.
+/// Runs fsck.fat on an image without changing it.
 pub fn fsck(image: &ImageFile) -> Verdict {
     let (status, output) = PROGRAMS.ask("fsck.fat", &["-n", image.path()]);
     Verdict { clean: status.code() == Some(0), output }

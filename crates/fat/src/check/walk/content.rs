@@ -1,4 +1,5 @@
-//! What an entry leads to: a directory that is noted, or a file's chain, claimed as far as it is its own.
+//! The clusters of an entry: a directory is noted for the walk, a file's chain is claimed as far as it is the file's
+//! own.
 
 use super::*;
 use crate::layout::{LARGEST_FILE, ShortEntry};
@@ -68,7 +69,7 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let link = self.geometry.has_cluster(start).then(|| self.table.link(self.geometry, start));
-        // One cluster is read without a look at the FAT. That the FAT knows nothing of it is no reason to lose it.
+        // A file of one cluster is read without the FAT. Its cluster is kept although the FAT marks it as free.
         let is_all_free = wanted == 1 && link == Some(Link::Free);
         if !is_all_free && !matches!(link, Some(Link::Next(_) | Link::End | Link::Invalid(_))) {
             let severity = if size == 0 { Severity::Inconsistent } else { Severity::DataLoss };

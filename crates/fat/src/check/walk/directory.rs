@@ -1,4 +1,4 @@
-//! A directory: its chain, the two entries it starts with, its other entries, and what stands behind them.
+//! A directory: its chain, the entries "." and "..", its other entries, and the slots after its end mark.
 
 use super::*;
 use crate::check::listing::Item;
@@ -8,7 +8,7 @@ use crate::layout::{
 use platter_clusters::{Stop, claim_chain};
 use std::ops::Range;
 
-/// Slots in the smallest sector.
+/// The number of slots in the smallest sector.
 const SECTOR: usize = 512 / SLOT;
 
 impl Walk<'_, '_> {
@@ -65,8 +65,8 @@ impl Walk<'_, '_> {
         self.entries(index, &mut listing, if root { 0 } else { 2 })
     }
 
-    /// Whether this may be a directory: it starts with "." or is empty, or at least half of what stands there are sound
-    /// entries, or all in one of its sectors are: what is damaged elsewhere is no reason to lose those.
+    /// Whether slots may be a directory: they start with "." or are empty, at least half of those in use are sound
+    /// entries, or all in at least one sector are. (Damage in other sectors is no reason to lose these entries.)
     fn looks_like_directory(&self, listing: &Listing) -> bool {
         if listing.bytes[..11] == ShortName::DOT.0 {
             return true;
@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
         sound * 2 >= live.len() || (0..listing.len()).step_by(SECTOR).any(is_entries)
     }
 
-    /// Sees to the two entries that every directory but the root starts with.
+    /// Checks the entries "." and "..", with which every directory but the root starts.
     fn dots(&mut self, index: u32, listing: &mut Listing, first: u32, above: u32) {
         for (at, name, cluster) in [(0, ShortName::DOT, first), (1, ShortName::DOT_DOT, above)] {
             let shown = if at == 0 { "." } else { ".." };
@@ -128,8 +128,8 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Moves what stands in a slot, with the rest of its entry, to slots that are free. Where there are none it is
-    /// overwritten: its clusters are then found without an owner and are recovered.
+    /// Moves the entry that begins in a slot to free slots. Where there are none it will be overwritten: its clusters
+    /// are then lost, and are recovered.
     fn make_room(&mut self, listing: &mut Listing, at: usize) {
         if !listing.is_live(at) {
             return;
@@ -157,10 +157,10 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Sees to what stands after the end mark, where nothing should.
+    /// Checks the slots after the end mark, which should be unused.
     ///
-    /// Sectors of sound entries are given back: a slot before them was wiped, or its sector is damaged. Anything else is
-    /// what some systems leave in the clusters they take for a directory.
+    /// Sectors of sound entries are restored: a slot before them was overwritten with zeroes, or its sector is
+    /// damaged. Anything else is old content that some systems leave in a directory's clusters.
     fn after_end(&mut self, index: u32, listing: &mut Listing) {
         let end = listing.end();
         let live: Vec<_> = (end..listing.len()).filter(|&at| listing.is_live(at)).collect();
@@ -192,7 +192,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Sees to the fields of a long name's parts that are the same in all (fatgen103, "Long Directory Entry Structure").
+    /// Checks the fields that are the same in all parts of long names (fatgen103, "Long Directory Entry Structure").
     fn long_name_fields(
         &mut self,
         index: u32,

@@ -1,4 +1,4 @@
-//! An entry of a directory: whether it can be believed, and its names.
+//! An entry of a directory: whether it is credible, and its names.
 
 use super::*;
 use crate::layout::{Attributes, Label, NtCase, ShortEntry, ShortName, is_garbage};
@@ -101,7 +101,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Sees to an entry's names: allowed, and different from all others in the directory.
+    /// Checks an entry's names: they must be allowed, and different from all others in the directory.
     fn names(
         &mut self,
         index: u32,
