@@ -1,4 +1,5 @@
-//! `cargo xtask accuracy`: the engine against fio, on a loop device over memory and on a file of ext4 on it.
+//! `cargo xtask accuracy`: compares the lab's engine with fio, on a loop device over memory and on a file on ext4 on
+//! that device.
 
 use crate::command::run as command;
 use crate::{Outcome, tools};
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Sets up both places, runs the example `accuracy` of the lab on each, and takes them down again.
+/// Sets up the loop device and ext4, runs the lab's example `accuracy` on each, and removes both.
 fn measure(rest: &[&str]) -> Outcome {
     let stand = Stand::set_up()?;
     let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
@@ -15,8 +16,8 @@ fn measure(rest: &[&str]) -> Outcome {
     let _awake = keep_awake()?;
     let example = ["--release", "--quiet", "-p", "platter-lab", "--example", "accuracy"];
     command("cargo", &[&["build"], &example[..]].concat(), &[])?;
-    // Both programs on one processor, and the loop device's threads on others: who shares one with whom makes more of a
-    // difference than they are allowed.
+    // Both programs run on one processor, and the loop device's threads on the others: which thread shares a
+    // processor with which other makes more of a difference than the comparison allows.
     let last = last.to_string();
     let on = |path: &str| {
         let run = [&["--cpu-list", &last, "cargo", "run"], &example[..], &["--", path], rest].concat();
@@ -27,7 +28,7 @@ fn measure(rest: &[&str]) -> Outcome {
     raw.and(on(&file))
 }
 
-/// See [`measure`]; checks first that it can be done.
+/// Installs the tools that [`measure`] needs, and runs it.
 pub fn run(rest: &[&str]) -> Outcome {
     tools::provide(tools::FOR_ACCURACY)?;
     if !tools::is_root() {
@@ -36,40 +37,43 @@ pub fn run(rest: &[&str]) -> Outcome {
     measure(rest)
 }
 
-/// One target under three names, or one of three that is slower: the lab's example `trust`. Needs neither root nor fio.
+/// Runs the lab's example `trust`: one target under three names, or three targets of which one is slower. Needs
+/// neither root nor fio.
 pub fn trust(words: &[&str]) -> Outcome {
     let example = ["run", "--release", "--quiet", "-p", "platter-lab", "--example", "trust", "--"];
     command("cargo", &[&example[..], words].concat(), &[])
 }
 
-/// What the kernel's power management is told in: see its `Documentation/power/pm_qos_interface.rst`.
+/// The file in which a program sets the longest wake-up latency of processors: see
+/// `Documentation/power/pm_qos_interface.rst` of the kernel.
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
-/// Keeps processors from sleeping between I/Os for as long as the file stays open. A virtual one takes longer to wake than a
-/// small I/O on memory takes, now more and now less: of fio's own figures for the same job, one run after the other, that
-/// makes a fifth.
+/// Keeps processors from sleeping between I/Os for as long as the returned file is open. A virtual processor takes
+/// longer to wake up than a small I/O on memory takes, and that time varies: without this, fio's own figures for the
+/// same job vary by a fifth from run to run.
 fn keep_awake() -> Result<std::fs::File, String> {
     let failed = |error| format!("{LATENCY}: {error}");
     let mut file = std::fs::File::options().write(true).open(LATENCY).map_err(failed)?;
-    // The longest that waking may take, in microseconds.
+    // The longest wake-up latency, in microseconds.
     file.write_all(&0i32.to_ne_bytes()).map_err(failed)?;
     Ok(file)
 }
 
-/// Where the kernel's threads that belong to no processor may run, such as those of loop devices: a mask in hexadecimal.
+/// The file with the processors that kernel threads without a processor of their own, such as those of loop devices,
+/// may run on: a mask in hexadecimal.
 const KERNEL_WORKERS: &str = "/sys/devices/virtual/workqueue/cpumask";
 
-/// Keeps these threads off a processor until dropped.
+/// Keeps these kernel threads off a processor until it is dropped.
 struct KernelWorkers {
     before: String,
 }
 
 impl KernelWorkers {
-    /// With one processor there is nothing to keep them on instead, and they stay.
+    /// Changes nothing on a machine with one processor, which leaves these threads no other.
     fn keep_off(processor: usize) -> Result<KernelWorkers, String> {
         let failed = |error| format!("{KERNEL_WORKERS}: {error}");
         let before = std::fs::read_to_string(KERNEL_WORKERS).map_err(failed)?.trim().to_string();
-        // Groups of 32 processors have commas between them.
+        // The file has commas between groups of 32 processors.
         let all = u128::from_str_radix(&before.replace(',', ""), 16)
             .map_err(|error| format!("{KERNEL_WORKERS}: {before:?}: {error}"))?;
         let others = all & !1_u128.checked_shl(processor as u32).unwrap_or(0);
@@ -91,14 +95,14 @@ impl Drop for KernelWorkers {
     }
 }
 
-/// A loop device over an image in memory, taken down when dropped.
+/// A loop device over an image in memory, removed when it is dropped.
 struct Stand {
     image: PathBuf,
     device: String,
     mount: PathBuf,
 }
 
-/// The image's size: the span of the jobs, and room for ext4's own structures.
+/// The image's size in bytes: the span of the jobs, and space for ext4's own structures.
 const SIZE: u64 = 1280 << 20;
 
 impl Stand {
@@ -132,7 +136,8 @@ impl Stand {
         Ok(path.display().to_string())
     }
 
-    /// Tries again for a while: it is busy as long as a program of the system looks into what is mounted.
+    /// Unmounts; tries again for a while, because the mount is busy while a program of the system looks at new
+    /// mounts.
     fn unmount(&self) -> Outcome {
         let mount = self.mount.display().to_string();
         let mut outcome = command("umount", &[&mount], &[]);

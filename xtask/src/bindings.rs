@@ -1,21 +1,23 @@
-//! The library for other languages: built, and tested from there.
+//! Building and testing the bindings for Python and C.
 
 use crate::command::{cargo_with, run, text};
 use crate::{Outcome, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the Python tests need, with the versions that they were written for.
+/// The packages that the Python tests need, with the versions that they were written for.
 const FOR_PYTHON: [&str; 4] = ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026.9.0", "pandas==3.1.1"];
 
-/// The header and the static library, with a program in C; the package, with programs in Python.
+/// Tests the bindings: the header and the static library with a program in C, and the package with programs in
+/// Python.
 pub fn test() -> Outcome {
     build()?;
     run_python()
 }
 
-/// What needs no program of the workspace: lints, the program in C, and the package for Python. It is built apart from the
-/// workspace, with other features and locks of its own, so that both can be built at once.
+/// Builds and checks everything that does not need the program of the workspace: lints, the program in C, and the
+/// package for Python. The target directory is not that of the workspace, since features and lock files differ; so
+/// both can be built at the same time.
 pub fn build() -> Outcome {
     let target = directory()?;
     let environment = [("CARGO_TARGET_DIR", text(&target)?)];
@@ -29,17 +31,17 @@ pub fn build() -> Outcome {
     install_wheel(&target)
 }
 
-/// Where the bindings are built.
+/// Returns the target directory of the bindings.
 fn directory() -> Result<PathBuf, String> {
     Ok(target_directory()?.join("bindings"))
 }
 
-/// Where the package for Python and what its tests need are installed.
+/// Returns the Python interpreter of an environment with the packages that the tests need.
 fn python(target: &Path) -> Result<String, String> {
     environment(&target.join("python"), &FOR_PYTHON)
 }
 
-/// Builds the wheel, and installs it in an environment in which nothing else of it is.
+/// Builds the wheel, and installs it in that environment in place of an older one.
 fn install_wheel(target: &Path) -> Outcome {
     let python = python(target)?;
     let python = python.as_str();
@@ -55,9 +57,10 @@ fn install_wheel(target: &Path) -> Outcome {
     run(python, &[&INSTALL[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])
 }
 
-/// The tests in Python. What is read there is compared with what the command does.
+/// Runs the tests in Python, which compare the package's results with those of the program `platter`.
 pub fn run_python() -> Outcome {
-    // With the tests, as alone the command would have other features, and all that it stands on would be built a second time.
+    // Built together with the workspace's tests: built alone, the program would have other features, and all its
+    // dependencies would be compiled a second time.
     cargo_with(&["test", "--workspace", "--no-run", "--quiet"], &[])?;
     let command = target_directory()?.join("debug/platter");
     run(
@@ -67,10 +70,10 @@ pub fn run_python() -> Outcome {
     )
 }
 
-/// What installs packages, with their names behind it.
+/// The arguments of Python that install packages; the packages' names follow.
 const INSTALL: [&str; 5] = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
 
-/// An environment of Python that has these packages; returns its interpreter.
+/// Makes a Python environment with these packages; returns its interpreter.
 pub fn environment(at: &Path, packages: &[&str]) -> Result<String, String> {
     let python = at.join("bin/python");
     if !python.exists() {
@@ -80,7 +83,7 @@ pub fn environment(at: &Path, packages: &[&str]) -> Result<String, String> {
     Ok(text(&python)?.to_owned())
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target directory.
 pub fn target_directory() -> Result<PathBuf, String> {
     absolute(&std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into()))
 }
@@ -90,7 +93,7 @@ fn make_environment(at: &Path) -> Outcome {
     if run("python3", &make, &[]).is_ok() {
         return Ok(());
     }
-    // Debian has what this needs in a package of its own, which brings no program.
+    // On Debian, venv needs a package of its own, which contains no program that could be looked for.
     let _ = std::fs::remove_dir_all(at);
     let debian =
         Command::new("apt-get").arg("--version").output().is_ok_and(|output| output.status.success());

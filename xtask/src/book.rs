@@ -4,7 +4,7 @@ use crate::Outcome;
 use crate::command::{Scratch, cargo, run, text, write};
 use std::path::{Path, PathBuf};
 
-/// The version that is installed where there is none.
+/// The version of mdBook that is installed if there is none.
 const MDBOOK: &str = "0.5.4";
 
 /// Makes the book in a directory.
@@ -31,7 +31,7 @@ pub fn make(directory: &str) -> Outcome {
     whole(&built)
 }
 
-/// mdBook: it is installed below `target` once.
+/// Returns the path of mdBook, which is installed below `target` if it is not there yet.
 fn provide() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mdbook");
     let program = folder.join("bin/mdbook");
@@ -50,12 +50,12 @@ fn copy(from: &Path, to: &Path) -> Outcome {
     std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
 }
 
-/// Where the links of a page lead to.
+/// Returns the targets of the links of a page.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
 }
 
-/// A page in which what leads out of the book, to a file of the project, is no link any more.
+/// Returns a page without the links that lead out of the book, to a file of the project; their text is kept.
 fn unlinked(page: &str, is_chapter: impl Fn(&str) -> bool) -> String {
     let mut kept = String::new();
     let mut rest = page;
@@ -78,12 +78,12 @@ fn unlinked(page: &str, is_chapter: impl Fn(&str) -> bool) -> String {
     kept + rest
 }
 
-/// All pages lie in one directory.
+/// Changes the links of a page for the book, whose pages are all in one directory.
 fn flat(page: &str) -> String {
     page.replace("](docs/", "](").replace("](../", "](")
 }
 
-/// Whether each link of the pages that were made leads to one.
+/// Checks that each link in the generated pages leads to an existing file.
 fn whole(built: &Path) -> Outcome {
     let pages = std::fs::read_dir(built).map_err(|error| format!("{}: {error}", built.display()))?;
     let mut count = 0;

@@ -1,21 +1,21 @@
-//! Running programs, and files and directories for them.
+//! Running programs, and temporary files and directories for them.
 
 use crate::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory of this process that goes away with it.
+/// A temporary directory of this process, which is removed when it is dropped.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// One with this in its name.
+    /// Makes a directory with `name` in its name.
     pub fn new(name: &str) -> Result<Scratch, String> {
         let path = std::env::temp_dir().join(format!("platter-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Scratch(path))
     }
 
-    /// A directory in it, made if it is not there.
+    /// Returns a subdirectory, made if it does not exist.
     pub fn folder(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.0.join(name);
         std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -29,7 +29,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a command to its end, showing it and its output.
+/// Runs a command to its end, and shows the command and its output.
 pub fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     eprintln!("+ {program} {}", arguments.join(" "));
     let status = Command::new(program)
@@ -40,7 +40,7 @@ pub fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> O
     if status.success() { Ok(()) } else { Err(format!("{program} {}: {status}", arguments.join(" "))) }
 }
 
-/// Runs a command to its end without showing it; returns what it printed.
+/// Runs a command to its end without showing it; returns its standard output.
 pub fn said(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program}: {error}"))?;
@@ -52,7 +52,7 @@ pub fn said(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// A path as an argument of a program.
+/// Returns a path as text, for use as an argument of a program.
 pub fn text(path: &Path) -> Result<&str, String> {
     path.to_str().ok_or_else(|| format!("{}: not a path that can be given to programs", path.display()))
 }
@@ -62,17 +62,17 @@ pub fn write(path: &Path, content: &str) -> Outcome {
     std::fs::write(path, content).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The name of the cargo that runs this.
+/// Returns the name of the cargo that runs this task.
 pub fn cargo_program() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 
-/// The cargo that runs this.
+/// Runs the cargo that runs this task.
 pub fn cargo(arguments: &[&str]) -> Outcome {
     cargo_with(arguments, &[])
 }
 
-/// The same, with an environment.
+/// As [`cargo`], with environment variables.
 pub fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     run(&cargo_program(), arguments, environment)
 }

@@ -1,5 +1,5 @@
-//! The files in `deploy/`, each judged by the program it is for: Slurm runs its job on this machine, Kubernetes' schema,
-//! `systemd-analyze` and Ansible judge theirs.
+//! Tests of the files in `deploy/`, each by the program it is for: Slurm runs its job on this machine; Kubernetes'
+//! schema, `systemd-analyze` and Ansible check theirs.
 
 use crate::command::{Scratch, run, said, write};
 use crate::tools::{self, Tool};
@@ -17,13 +17,13 @@ const TOOLS: &[Tool] = &[
     ("python3", "python3"),
 ];
 
-/// The judges from PyPI, with the versions that the files were written for.
+/// The checking programs from PyPI, with the versions that the files were written for.
 const JUDGES: [&str; 2] = ["kubernetes-validate==1.37.0", "ansible-core==2.19.14"];
 
-/// A comparison of a second.
+/// The options of a comparison that takes a second.
 const SHORT: &str = "--workloads overhead --targets raw,fat32 --span 16M --time 0.1 --repeat 1";
 
-/// Tasks of Slurm's array.
+/// The number of tasks in Slurm's job array.
 const TASKS: usize = 20;
 
 pub fn judge() -> Outcome {
@@ -42,13 +42,13 @@ pub fn judge() -> Outcome {
     slurm(&program, &here)
 }
 
-/// `systemd-analyze` has nothing to say of the units; and does of one that is wrong.
+/// Checks that `systemd-analyze` accepts the units, and reports a unit with a wrong line.
 fn systemd(program: &str, here: &Scratch) -> Outcome {
     let folder = here.folder("systemd")?;
     for (unit, line) in [("service", ""), ("timer", ""), ("service", "Colour=red\n")] {
         let name = format!("deploy/systemd/platter-compare.{unit}");
         let text = std::fs::read_to_string(&name).map_err(|error| format!("{name}: {error}"))?;
-        // Where the program of this build is; and the manual is not installed.
+        // The path of this build's program is put in; the manual is not checked, because it is not installed.
         let text = text.replace("/usr/bin/platter", program).replace("[Unit]\n", &format!("[Unit]\n{line}"));
         write(&folder.join(format!("platter-compare.{unit}")), &text)?;
         let path = folder.join(format!("platter-compare.{unit}")).display().to_string();
@@ -63,7 +63,7 @@ fn systemd(program: &str, here: &Scratch) -> Outcome {
     Ok(())
 }
 
-/// The play on this machine, whose report is brought.
+/// Runs the playbook on this machine, and checks that the report was fetched.
 fn ansible(playbook: &str, python: &str, program: &str, here: &Scratch) -> Outcome {
     let folder = here.folder("ansible")?;
     let inventory = folder.join("inventory");
@@ -81,7 +81,7 @@ fn ansible(playbook: &str, python: &str, program: &str, here: &Scratch) -> Outco
     grouped(program, &folder.join("node1.json"), "label.inventory", "node1")
 }
 
-/// A report is there, and what it says of itself.
+/// Checks that a report exists and that its value for `key` is `expected`.
 fn grouped(program: &str, reports: &Path, key: &str, expected: &str) -> Outcome {
     let said = output(program, &["report", &reports.display().to_string(), "--group-by", key, "--markdown"])?;
     match said.contains(&format!("| {expected} | 1 |")) {
@@ -90,7 +90,7 @@ fn grouped(program: &str, reports: &Path, key: &str, expected: &str) -> Outcome 
     }
 }
 
-/// Daemons that end with this.
+/// Daemons that are stopped when this is dropped.
 #[derive(Default)]
 struct Daemons(Vec<Child>);
 
@@ -107,7 +107,7 @@ impl Daemons {
 impl Drop for Daemons {
     fn drop(&mut self) {
         for child in self.0.iter_mut().rev() {
-            // They clean up behind themselves if they are asked to end.
+            // Asked to end, the daemons remove their own files.
             let _ = Command::new("kill").arg(child.id().to_string()).status();
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_secs(10) && matches!(child.try_wait(), Ok(None)) {
@@ -119,7 +119,7 @@ impl Drop for Daemons {
     }
 }
 
-/// Twenty tasks on a cluster of this machine alone, one of them requeued while it runs.
+/// Runs twenty tasks on a cluster of this machine alone, one of which is requeued while it runs.
 fn slurm(program: &str, here: &Scratch) -> Outcome {
     let folder = here.folder("slurm")?;
     for name in ["state", "spool", "reports"] {
@@ -177,7 +177,7 @@ fn slurm(program: &str, here: &Scratch) -> Outcome {
     let array = format!("--array=0-{}", TASKS - 1);
     let log = format!("--output={}", at("%A_%a.log"));
     run("sbatch", &[&array, &log, "deploy/slurm/compare.sbatch"], &variables)?;
-    // One that has begun to compare is stopped, and comes back into the queue.
+    // A task that has begun to compare is stopped and requeued.
     let running = || ask("squeue", &["-h", "-t", "R", "-o", "%A %F_%a"]);
     let unfinished = || {
         let entries = std::fs::read_dir(&reports).map_err(|error| format!("{reports}: {error}"))?;
@@ -233,7 +233,7 @@ fn wait(what: &str, is_so: impl Fn() -> Result<bool, String>) -> Outcome {
     Ok(())
 }
 
-/// What a program prints, on both of its outputs.
+/// Runs a program and returns its standard output and standard error.
 fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output =
         Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;

@@ -1,7 +1,8 @@
-//! What people install: a static program, a Debian package, an image for containers, and a list of all that is in them.
+//! The files that people install: a static program, a Debian package, a container image, and a list of all
+//! dependencies in them.
 //!
-//! Built of the same sources with the same compiler in another place, all is the same, byte for byte: paths of the builder
-//! are mapped away, and times are those of the last commit.
+//! All files are reproducible: the same sources and compiler give the same bytes in another place, because the
+//! builder's paths are mapped away and all times are those of the last commit.
 
 use crate::command::{Scratch, cargo_program, cargo_with, run, text, write};
 use crate::tools::{self, Tool};
@@ -11,7 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What static programs are compiled for.
+/// The compilation target of static programs.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 const TOOLS: &[Tool] = &[
@@ -27,7 +28,8 @@ const TOOLS: &[Tool] = &[
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MAINTAINER: &str = "The Platter authors <platter@example.org>";
 
-/// Under which names mount(8), umount(8), mkfs(8) and fsck(8) look for the program, and whose manual page each has.
+/// The names under which mount(8), umount(8), mkfs(8) and fsck(8) look for the program, and the command whose manual
+/// page each gets.
 const HELPERS: [(&str, &str); 7] = [
     ("mount.platter", "mount"),
     ("mount.fuse.platter", "mount"),
@@ -38,7 +40,7 @@ const HELPERS: [(&str, &str); 7] = [
     ("fsck.fuse.platter", "check"),
 ];
 
-/// Why lintian is not followed.
+/// The warnings of lintian that do not apply, with the reasons.
 const OVERRIDES: &str = "\
 # It runs on every distribution, in containers that hold nothing else, and in rescue systems.
 platter: statically-linked-binary [usr/bin/platter]
@@ -48,7 +50,7 @@ platter: shared-library-lacks-prerequisites [usr/bin/platter]
 platter: initial-upload-closes-no-bugs [*]
 ";
 
-/// Makes all of it in a directory.
+/// Makes all of the files in a directory.
 pub fn make(directory: &str) -> Outcome {
     tools::provide(TOOLS)?;
     provide_target()?;
@@ -66,7 +68,7 @@ pub fn make(directory: &str) -> Outcome {
     Ok(())
 }
 
-/// Has rustup install the standard library for static programs, unless it is there.
+/// Has rustup install the standard library for static programs, if it is missing.
 fn provide_target() -> Outcome {
     let library = said("rustc", &["--print", "target-libdir", "--target", TARGET])?;
     if Path::new(library.trim()).is_dir() {
@@ -75,18 +77,18 @@ fn provide_target() -> Outcome {
     run("rustup", &["target", "add", TARGET], &[])
 }
 
-/// The time that all of it has, in seconds since 1970: of the last commit, or, for what is no checkout, of the variable of
-/// reproducible-builds.org.
+/// Returns the time that all files get, in seconds since 1970: that of the variable SOURCE_DATE_EPOCH of
+/// reproducible-builds.org if it is set, otherwise that of the last commit.
 pub fn epoch() -> Result<String, String> {
     std::env::var("SOURCE_DATE_EPOCH").or_else(|_| said("git", &["log", "-1", "--format=%ct"]))
 }
 
-/// What the Debian package is called.
+/// Returns the name of the Debian package's file.
 pub fn package_name() -> String {
     format!("platter_{VERSION}_amd64.deb")
 }
 
-/// The static program.
+/// Builds the static program.
 fn build(out: &Path) -> Result<PathBuf, String> {
     let root = std::env::current_dir().map_err(about("."))?;
     let home = std::env::var("CARGO_HOME")
@@ -96,7 +98,7 @@ fn build(out: &Path) -> Result<PathBuf, String> {
         "--remap-path-prefix={home}/registry/src=/registry --remap-path-prefix={}=/platter",
         root.display()
     );
-    // Apart from other builds, which have other flags.
+    // In a target directory of its own, because other builds have other flags.
     let target = bindings::target_directory()?.join("dist");
     let environment =
         [("RUSTFLAGS", flags.as_str()), ("CARGO_TARGET_DIR", text(&target)?), ("CARGO_INCREMENTAL", "0")];
@@ -109,7 +111,7 @@ fn build(out: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// The Debian package: the program, its manual, completions, and the helpers.
+/// Makes the Debian package: the program, its manual, completions, and the helpers.
 fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
     let scratch = Scratch::new("deb")?;
     let root = scratch.folder("platter")?;
@@ -120,7 +122,7 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
         let path = root.join(at);
         symlink(to, &path).map_err(about(at))
     };
-    // Where these programs look first, /sbin, is this directory, on every Debian of today.
+    // mount(8) and fsck(8) look in /sbin first, which is /usr/sbin on every current Debian.
     folder("usr/sbin")?;
     HELPERS.iter().try_for_each(|(name, _)| link(&format!("usr/sbin/{name}"), "../bin/platter"))?;
     let manual = folder("usr/share/man/man1")?;
@@ -161,7 +163,7 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
          says how sure each difference is.\n"
     );
     write(&folder("DEBIAN")?.join("control"), &control)?;
-    // What people may read and run does not depend on who builds.
+    // Permissions do not depend on the builder's umask.
     run("chmod", &["-R", "u=rwX,go=rX", text(&root)?], &[])?;
     run("chmod", &["755", text(&copied)?], &[])?;
     let list = "find . -path ./DEBIAN -prune -o -type f -print | LC_ALL=C sort | cut -c3- | xargs md5sum";
@@ -187,12 +189,12 @@ fn copyright() -> Result<String, String> {
     ))
 }
 
-/// An image of the Open Container Initiative with the program alone in it, in a tar file (OCI image-spec 1.1: image-layout.md,
-/// manifest.md, config.md).
+/// Makes a container image with only the program in it, as a tar file in the format of the Open Container Initiative
+/// (OCI image-spec 1.1: image-layout.md, manifest.md, config.md).
 fn image(out: &Path, program: &Path, epoch: &str) -> Outcome {
     let scratch = Scratch::new("oci")?;
     let files = scratch.folder("files")?;
-    // The directory for temporary files is where images are made that nobody names.
+    // The lab makes temporary images in the directory for temporary files, so it must exist.
     scratch.folder("files/tmp")?;
     let inside = scratch.folder("files/usr/bin")?.join("platter");
     std::fs::copy(program, &inside).map_err(about("usr/bin/platter"))?;
@@ -232,7 +234,7 @@ fn image(out: &Path, program: &Path, epoch: &str) -> Outcome {
     archive(&out.join("platter.oci.tar"), &layout, epoch)
 }
 
-/// Names a file by its SHA-256; returns that and its length.
+/// Copies a file to a name that is its SHA-256; returns that and its length.
 fn blob(file: &Path, blobs: &Path) -> Result<(String, u64), String> {
     let sum = said("sha256sum", &[text(file)?])?;
     let digest = sum.split_whitespace().next().ok_or("sha256sum said nothing")?.to_owned();
@@ -240,7 +242,7 @@ fn blob(file: &Path, blobs: &Path) -> Result<(String, u64), String> {
     Ok((digest, bytes))
 }
 
-/// A directory as a tar file that does not depend on who makes it.
+/// Archives a directory as a tar file that does not depend on the builder.
 fn archive(to: &Path, folder: &Path, epoch: &str) -> Outcome {
     let mtime = format!("--mtime=@{epoch}");
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", &mtime];
@@ -248,13 +250,13 @@ fn archive(to: &Path, folder: &Path, epoch: &str) -> Outcome {
     run("tar", &[&same[..], &what].concat(), &[])
 }
 
-/// All that is compiled into the program, with versions and licences (CycloneDX 1.5).
+/// Writes the list of all crates that are compiled into the program, with versions and licences (CycloneDX 1.5).
 fn bill(out: &Path, epoch: &str) -> Outcome {
     let created = said("date", &["-u", "-d", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"])?;
     let what = ["tree", "--locked", "--package", "platter", "--features", "parquet", "--target", TARGET];
     let how = ["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
     let tree = command::said(Command::new(cargo_program()).args([&what[..], &how].concat()))?;
-    // `name v1.2.3 (/where/it/is)`, which those of this workspace have.
+    // The crates of this workspace have lines such as `name v1.2.3 (/where/it/is)`.
     let mut crates: Vec<(&str, &str, String)> = tree.lines().filter_map(of_line).collect();
     crates.sort_unstable();
     crates.dedup();
@@ -288,7 +290,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
-/// What a program prints, without the line's end.
+/// Runs a program and returns its standard output, without the line's end.
 fn said(program: &str, arguments: &[&str]) -> Result<String, String> {
     command::said(Command::new(program).args(arguments)).map(|printed| printed.trim_end().to_owned())
 }

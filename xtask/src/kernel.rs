@@ -1,4 +1,4 @@
-//! The Linux kernel that is emulated as a judge: one with ntfs3, and with an exFAT that knows the valid data length.
+//! The Linux kernel that the tests emulate: one with ntfs3, and with an exFAT that supports the valid data length.
 
 use crate::Outcome;
 use crate::command::run;
@@ -6,10 +6,10 @@ use crate::tools::{is_root, is_there};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the tests look for an unpacked kernel package, unless PLATTER_KERNEL says.
+/// The directory in which the tests look for an unpacked kernel package, unless PLATTER_KERNEL is set.
 const USUAL: &str = "/var/lib/platter-kernel";
 
-/// Makes sure that it is there: unpacks (and does not install) the one of Debian's backports.
+/// Makes sure that a kernel is there: unpacks (without installing) the one from Debian's backports.
 pub fn provide() -> Outcome {
     let place = PathBuf::from(std::env::var_os("PLATTER_KERNEL").unwrap_or_else(|| USUAL.into()));
     if has_ntfs3(&place) {
@@ -26,7 +26,7 @@ pub fn provide() -> Outcome {
     let folder = std::env::temp_dir().join(format!("platter-kernel-{}", std::process::id()));
     let made = std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()));
     let unpacked = made.and_then(|()| unpack(&release, &folder, &place));
-    // What was fetched is of no use any more, whatever became of it.
+    // The downloaded files are not needed any more, even if unpacking failed.
     let _ = std::fs::remove_dir_all(&folder);
     unpacked?;
     if has_ntfs3(&place) { Ok(()) } else { Err(format!("{what}, though it was unpacked there")) }
@@ -37,7 +37,7 @@ fn unpack(release: &str, folder: &Path, place: &Path) -> Outcome {
     let source = format!("deb {} {release}-backports main\n", archive(release)?);
     std::fs::write(at("sources.list"), source).map_err(|error| format!("{}: {error}", at("sources.list")))?;
     let place = place.display().to_string();
-    // The sources and lists of the system stay as they are.
+    // The package sources and lists of the system are not changed.
     let script = r#"set -e
 cd "$1"
 mkdir -p lists/partial
@@ -53,7 +53,8 @@ dpkg-deb -x linux-image-*.deb "$2"
     run("sh", &["-c", script, "kernel", &folder.display().to_string(), &place], &[])
 }
 
-/// Where this system has its packages of this release from: the first of its sources (apt-get(8), "indextargets").
+/// Returns where this system gets packages of this release from: the first of its sources (apt-get(8),
+/// "indextargets").
 fn archive(release: &str) -> Result<String, String> {
     let codename = format!("Codename: {release}");
     let asked = Command::new("apt-get")
@@ -75,7 +76,7 @@ fn has_ntfs3(place: &Path) -> bool {
     found.is_ok_and(|found| !found.stdout.is_empty())
 }
 
-/// The name of this release of Debian, if it is one.
+/// Returns the code name of this release of Debian, if the system is Debian.
 fn debian() -> Option<String> {
     let text = std::fs::read_to_string("/etc/os-release").ok()?;
     let value = |key: &str| {

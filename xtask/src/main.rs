@@ -88,7 +88,7 @@ fn is_number(word: &str) -> bool {
     word.parse::<u64>().is_ok()
 }
 
-/// What a task returns: why it failed.
+/// The result of a task: an error is the reason of its failure.
 type Outcome = Result<(), String>;
 
 fn test() -> Outcome {
@@ -98,7 +98,8 @@ fn test() -> Outcome {
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    // Many tests wait for a mount, an emulated machine or a measurement. So what takes longest goes beside the others.
+    // Many tests wait for a mount, an emulated machine or a measurement, so the longest tests run in parallel with
+    // the others.
     let (tested, beside) = std::thread::scope(|scope| {
         let beside = scope.spawn(|| bindings::build().and(cargo(&[&ALL, &LONGEST[..]].concat())));
         let tested = cargo(&[&ALL, &BUT_THE_LONGEST[..]].concat());
@@ -115,9 +116,10 @@ fn test() -> Outcome {
     bindings::run_python()
 }
 
-/// All tests, with the features that all crates have together: with fewer of them, everything would be compiled once more.
+/// All tests, with the features of all crates together: with fewer features, everything would be compiled once more.
 const ALL: [&str; 3] = ["test", "--workspace", "--no-fail-fast"];
-/// Those that take minutes by themselves: one runs the commands of all documents, one builds the simulator with known defects.
+/// The tests that take minutes by themselves: one runs the commands of all documents, one builds the simulator with
+/// known defects.
 const LONGEST: [&str; 4] = ["--test", "documents", "--test", "defects"];
 const BUT_THE_LONGEST: [&str; 5] =
     ["--", "--skip", "every_command_block_runs", "--skip", "each_defect_is_found_again"];
@@ -125,10 +127,10 @@ const BUT_THE_LONGEST: [&str; 5] =
 /// The crates that are published.
 const PUBLISHED: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "platter-testing"];
 
-/// Makes the archive of every crate that is published. They are not built from there: the archives hold what the workspace
-/// has, and building all of it a second time takes minutes.
+/// Makes the archive of every crate that is published. The archives are not built: they have the same sources as the
+/// workspace, and building all of them a second time takes minutes.
 fn package() -> Outcome {
-    // What is tested need not be committed, and what it depends on was there to be tested.
+    // Tested sources need not be committed, and their dependencies were downloaded for the tests.
     let how = ["--no-verify", "--allow-dirty", "--offline", "--quiet"];
     cargo(&[&["package"], &PUBLISHED[..], &how].concat())
 }
@@ -156,14 +158,14 @@ fn campaign(seed: Option<&str>) -> Outcome {
         "--ignored",
         "--nocapture",
         "--test-threads=1",
-        // The crowd of threads is a campaign of its own.
+        // The test with many threads is a campaign of its own.
         "--skip",
         "every_thread_finds",
     ];
     cargo_with(&arguments, seed.as_slice())
 }
 
-/// What the campaigns of real threads run.
+/// The test that the campaigns with real threads run.
 const CROWD: [&str; 5] = ["-p", "platter-testing", "--test", "crowd", "--"];
 const CROWD_OPTIONS: [&str; 3] = ["--ignored", "--nocapture", "--test-threads=1"];
 
@@ -175,7 +177,7 @@ fn threads(seconds: &str) -> Outcome {
     cargo_with(&arguments, &[("PLATTER_SECONDS", seconds)])
 }
 
-/// Each test for so long on every format. `PLATTER_SEED` is passed on as it is.
+/// Runs each campaign of mounts for so many seconds on every format. `PLATTER_SEED` applies as it is set.
 fn mount(seconds: &str) -> Outcome {
     if !tools::is_root() {
         return Err("killing what serves a mount and PostgreSQL on one need root".into());
@@ -189,7 +191,8 @@ fn mount(seconds: &str) -> Outcome {
 }
 
 fn races(seconds: &str) -> Outcome {
-    // The standard library is compiled with it too: otherwise its locks are not seen, and all they protect is reported.
+    // The standard library is compiled with the sanitizer too: otherwise it does not see the library's locks, and
+    // reports all data that they protect.
     let build = ["+nightly", "test", "-Zbuild-std", "--target", "x86_64-unknown-linux-gnu"];
     let environment = [
         ("PLATTER_SECONDS", seconds),

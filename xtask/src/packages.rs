@@ -1,5 +1,5 @@
-//! Whether what `cargo xtask dist` makes is good: built twice in different places it is the same, lintian has nothing to
-//! say, and in a root of its own the package is installed, used and removed, and nothing is left.
+//! Tests of the files that `cargo xtask dist` makes: built twice in different places they are the same; lintian
+//! accepts the package; and in a clean root the package is installed, used and removed, and leaves nothing behind.
 
 use crate::command::{Scratch, cargo_program, run, text};
 use crate::tools::{self, Tool};
@@ -15,7 +15,7 @@ const TOOLS: &[Tool] = &[
     ("git", "git"),
 ];
 
-/// What is done with the installed program, in a directory of the clean root.
+/// The shell script that uses the installed program, in a directory of the clean root.
 const USE: &str = "set -e
 cd /root
 platter --version
@@ -41,7 +41,7 @@ ls tables/*.parquet
 rm -r /root/*
 ";
 
-/// Every file of the root but those in which dpkg keeps what it did.
+/// Lists every file of the clean root except those in which dpkg keeps its records.
 const LIST: &str = "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' \
                     -not -path '/var/cache/*' | LC_ALL=C sort";
 
@@ -66,7 +66,7 @@ pub fn judge() -> Outcome {
     clean_root(&here, &package)
 }
 
-/// Makes all of it again, of a copy of the sources in another place.
+/// Builds all files again, from a copy of the sources in another place.
 fn twice(here: &Scratch, out: &Path) -> Outcome {
     let sources = here.folder("sources")?;
     let copy = format!("git ls-files -z | tar --null -T - -cf - | tar -C {} -xf -", text(&sources)?);
@@ -86,7 +86,7 @@ fn clean_root(here: &Scratch, package: &Path) -> Outcome {
     let root = here.folder("root")?;
     run("debootstrap", &["--variant=minbase", "stable", text(&root)?], &[])?;
     let inside = |script: &str| {
-        // What is mounted is read in /proc; that of the root goes away with its own list of mounts.
+        // The program reads mounts from /proc. The mount of /proc in the clean root ends with the mount namespace.
         let enter = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" sh -c \"$1\"";
         let output =
             Command::new("unshare").args(["--mount", "sh", "-c", enter, text(&root)?, script]).output();

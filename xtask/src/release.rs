@@ -1,11 +1,12 @@
-//! What a release promises of building it: with the oldest toolchain that `Cargo.toml` names, the documents as a book, and how
-//! long it takes whoever embeds the library for one format.
+//! Tests of what a release promises about building: it builds with the oldest toolchain that `Cargo.toml` names, the
+//! documents build as a book, and embedding the library for one format does not take long to compile.
 
 use crate::Outcome;
 use crate::command::{Scratch, cargo_program, cargo_with, run, text};
 use std::time::Instant;
 
-/// Seconds in which the library with NTFS alone is built from nothing, in release mode on two processors.
+/// The most seconds that building the library with NTFS alone may take, from nothing, in release mode on two
+/// processors.
 const SECONDS: f64 = 40.0;
 
 pub fn judge() -> Outcome {
@@ -15,7 +16,7 @@ pub fn judge() -> Outcome {
     one_format()
 }
 
-/// Compiles all that is published with the toolchain of `rust-version`.
+/// Checks that all published crates compile with the toolchain of `rust-version`.
 fn oldest_toolchain() -> Outcome {
     let version = env!("CARGO_PKG_RUST_VERSION");
     run("rustup", &["toolchain", "install", version, "--profile", "minimal", "--no-self-update"], &[])?;
@@ -28,9 +29,9 @@ fn oldest_toolchain() -> Outcome {
     Ok(())
 }
 
-/// Builds the library with NTFS alone in a directory in which nothing is.
+/// Builds the library with NTFS alone in an empty target directory, and measures the time.
 fn one_format() -> Outcome {
-    // What has to be downloaded is no part of it.
+    // Downloads are not part of the measured time.
     run(&cargo_program(), &["fetch", "--locked", "--quiet"], &[])?;
     let here = Scratch::new("embedding")?;
     let target = here.folder("target")?;

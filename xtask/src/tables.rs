@@ -1,14 +1,14 @@
-//! What others read of reports: Parquet in DuckDB and Polars, fio's JSON in fio-plot.
+//! Tests of reports in other programs: Parquet in DuckDB and Polars, fio's JSON in fio-plot.
 
 use crate::command::{Scratch, cargo, run, said, write};
 use crate::{Outcome, bindings};
 use std::path::Path;
 use std::process::Command;
 
-/// The readers, with the versions that this was written for.
+/// The programs that read reports, with the versions that the tests were written for.
 const READERS: [&str; 3] = ["duckdb==2.0.1", "polars==2.1.0", "fio-plot==1.1.21"];
 
-/// Builds the program with Parquet, and lets the readers judge what it writes.
+/// Builds the program with Parquet, and tests that these programs read its reports.
 pub fn judge() -> Outcome {
     let program = program()?;
     let environment = bindings::target_directory()?.join("readers");
@@ -22,14 +22,14 @@ pub fn judge() -> Outcome {
     fio_plot(&environment.join("bin/fio-plot"), &program, &here)
 }
 
-/// The release build, with Parquet in it.
+/// Builds the release program with Parquet, and returns its path.
 pub fn program() -> Result<String, String> {
     cargo(&["build", "--release", "--package", "platter", "--features", "parquet"])?;
     let path = bindings::target_directory()?.join("release/platter");
     path.into_os_string().into_string().map_err(|path| format!("{}: not text", path.display()))
 }
 
-/// fio-plot draws a chart of a load's JSON.
+/// Tests that fio-plot draws a chart from the JSON report of a load.
 fn fio_plot(fio_plot: &Path, program: &str, here: &Scratch) -> Outcome {
     let folder = here.folder("charts")?;
     let job = folder.join("job.fio");

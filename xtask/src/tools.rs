@@ -1,4 +1,4 @@
-//! The programs of others that tests and measurements need.
+//! The programs of other projects that tests and measurements need.
 
 use crate::Outcome;
 use crate::command::{cargo, run};
@@ -6,10 +6,10 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-/// A program, and the Debian package that brings it.
+/// A program, and the Debian package that contains it.
 pub type Tool = (&'static str, &'static str);
 
-/// What the test suite needs.
+/// The programs that the test suite needs.
 pub const FOR_TESTS: &[Tool] = &[
     ("fsck.fat", "dosfstools"),
     ("mkfs.fat", "dosfstools"),
@@ -47,11 +47,12 @@ pub const FOR_TESTS: &[Tool] = &[
     ("pip3", "python3-pip"),
 ];
 
-/// What the comparison with fio needs.
+/// The programs that the comparison with fio needs.
 pub const FOR_ACCURACY: &[Tool] =
     &[("fio", "fio"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount"), ("taskset", "util-linux")];
 
-/// Makes sure that the tools are there: installs their packages where this may be done, and names them where not.
+/// Makes sure that the tools are installed: installs their packages if this process may, otherwise fails with their
+/// names.
 pub fn provide(tools: &[Tool]) -> Outcome {
     let mut packages: Vec<&str> =
         tools.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
@@ -76,8 +77,8 @@ pub fn provide(tools: &[Tool]) -> Outcome {
     }
 }
 
-/// Judges that come from PyPI, with what they stand on. The versions are those the tests were written for: older
-/// dissect.fat, for one, finds no volume on an exFAT image.
+/// Packages from PyPI that the tests compare with, and their dependencies. The versions are those that the tests were
+/// written for: an older dissect.fat, for example, finds no volume on an exFAT image.
 const FROM_PYPI: &[(&str, &str)] = &[
     ("dissect.cstruct", "4.7"),
     ("dissect.util", "3.24"),
@@ -86,10 +87,10 @@ const FROM_PYPI: &[(&str, &str)] = &[
     ("libfsntfs-python", "20260827"),
 ];
 
-/// Judges that come from crates.io, with the versions that the tests were written for.
+/// Programs from crates.io that the tests use, with the versions that the tests were written for.
 const FROM_CRATES: &[(&str, &str)] = &[("fsx", "0.3.2"), ("pjdfstest", "0.2.2")];
 
-/// Makes sure that the judges are there that do not come as programs of Debian packages.
+/// Makes sure that the programs from PyPI and crates.io are installed.
 pub fn provide_judges() -> Outcome {
     for (program, version) in FROM_CRATES.iter().filter(|(program, _)| !is_there(program)) {
         cargo(&["install", "--quiet", "--locked", "--version", version, program])?;
@@ -113,8 +114,9 @@ pub fn provide_judges() -> Outcome {
     run("python3", &plain, &[]).or_else(|_| run("python3", &forced, &[]))
 }
 
-/// Opens `/dev/fuse` to everybody, as on any system where udev runs (systemd's `50-udev-default.rules`); in containers and
-/// small virtual machines the kernel's own mode is left, and then no ordinary user can mount. Only root can change it.
+/// Makes `/dev/fuse` accessible to all users, as on any system where udev runs (systemd's `50-udev-default.rules`).
+/// In containers and small virtual machines it has the kernel's own mode, with which no ordinary user can mount. Only
+/// root can change the mode.
 pub fn open_fuse() -> Outcome {
     const FUSE: &str = "/dev/fuse";
     let failed = |error| format!("{FUSE}: {error}");
@@ -126,7 +128,7 @@ pub fn open_fuse() -> Outcome {
     std::fs::set_permissions(FUSE, Permissions::from_mode(0o666)).map_err(failed)
 }
 
-/// Whether a program is on the path, or where Debian keeps those for administrators.
+/// Whether a program is on the path, or in a directory where Debian keeps programs for administrators.
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -134,7 +136,7 @@ pub fn is_there(program: &str) -> bool {
         .any(|directory| directory.join(program).is_file())
 }
 
-/// Whether this process may install packages and set up devices.
+/// Whether this process is root, and so may install packages and set up devices.
 pub fn is_root() -> bool {
     let output = Command::new("id").arg("-u").stderr(Stdio::null()).output();
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
