@@ -4,7 +4,6 @@
 //! of FATs a volume seems empty, and a repair that relied on it would clear its content. But each FAT begins with an
 //! entry that repeats the media byte (fatgen103, "FAT Data Structure"), each directory begins with an entry that
 //! names its own cluster, and no FAT entry after the last cluster's is in use. These facts are checked.
-//! has nothing in use behind the last cluster. These tell.
 
 use crate::layout::{
     BootSector, Geometry, InfoSector, Link, SLOT, ShortEntry, ShortName, Slot, get, is_sound,

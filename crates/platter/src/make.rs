@@ -81,7 +81,7 @@ pub fn make(
     Ok(device)
 }
 
-/// The format of this name.
+/// Returns the format with this name; the error for an unknown name lists the formats of this build.
 pub(crate) fn known_format(name: &str) -> Result<&'static dyn Format> {
     platter_formats::by_name(name).ok_or_else(|| {
         let names: Vec<_> = platter_formats::registry().iter().map(|format| format.name()).collect();

@@ -49,7 +49,7 @@ pub struct Trouble {
     pub path: String,
     /// The number of bytes that could not be read and are zeroes in the copy.
     pub unread: u64,
-    /// The reason.
+    /// Why the file could not be copied as it was.
     pub why: String,
 }
 

@@ -191,8 +191,8 @@ impl EntrySet {
     /// Reads the set that begins with the first of these slots, if the entries belong together. Checksum and hash may
     /// be wrong.
     ///
+    /// # Errors
     /// What is wrong with the set.
-    /// What is wrong with it.
     pub fn read_loosely(slots: &[[u8; SLOT]]) -> Result<EntrySet, Fault> {
         let count = slots.first().map_or(0, secondary_count);
         let slots = slots.get(..count + 1).filter(|_| count >= 2).ok_or(Fault::Count)?;

@@ -151,7 +151,7 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
     }
 }
 
-/// Checks the extended signature, which says that serial number, label and type are present: it must if the type is.
+/// Checks the extended signature: if the type is present, it must say that serial number, label and type are.
 pub fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
     // 28 means that only the serial number is present, as OS/2 and Windows NT write it.
     let found = boot.sector.extended_signature;

@@ -89,10 +89,9 @@ impl ShortName {
     /// otherwise it gets a tail from "~1" to "~999999". The tails "~1" to "~9" are tried in order; after them the
     /// search starts at a number that is a hash of the name, so that in a directory of ten thousand similar names
     /// each takes only a few tries.
-    /// thousands.
+    ///
     /// `exists` must return true for the short name of every entry of the directory, and should do so for long names
     /// that look like short ones. `None` if all aliases are taken.
-    /// like short ones. `None` if all aliases are taken.
     pub fn alias(name: &Name, mut exists: impl FnMut(&ShortName) -> bool) -> Option<ShortName> {
         let Basis { base, extension, changed } = Basis::of(name);
         let basis = ShortName::of_parts(&base, &extension);
