@@ -1,4 +1,4 @@
-//! The fuzzers' corpus and mutations of it, on stable Rust.
+//! Runs the fuzz targets on the fuzzers' corpus and on mutations of it, on stable Rust.
 
 use platter_fat::fuzzing;
 use platter_testing::model::replay_corpus;

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What to check, and what to do with what is found.
+/// The options of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckOptions {
     /// Whether to repair the damage that can be repaired. If false, nothing is written.
@@ -261,7 +261,7 @@ fn default_undo(source: &Source) -> Result<PathBuf> {
     Ok(path.expect("a directory does not hold so many files"))
 }
 
-/// The failure of a repair that could not save what it was about to overwrite.
+/// Returns the error of a repair that could not save the bytes that it was about to overwrite.
 fn cannot_save(why: &dyn std::fmt::Display) -> Error {
     Error::refused(ErrorKind::CannotSave, why, "nothing is overwritten that was not saved")
 }

@@ -1,4 +1,4 @@
-//! Nodes that are given back when they are dropped.
+//! Handles on nodes, which are given back to the file system (forgotten) when the handle is dropped.
 
 use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, Result};
 use std::sync::Arc;

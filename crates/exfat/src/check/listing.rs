@@ -1,4 +1,4 @@
-//! One directory, slot by slot.
+//! The slots of one directory, read and changed one by one.
 
 use super::clusters::Clusters;
 use crate::layout::{EntrySet, LARGEST_DIRECTORY, Primary, SLOT};

@@ -46,7 +46,7 @@ pub struct Shared {
 /// are free.)
 const FREE: &str = "has the FAT entry 0";
 
-/// A walk and what it found.
+/// A walk and its results.
 pub struct Walk<'a, 'd> {
     pub disk: &'a mut Disk<'d>,
     pub clusters: &'a mut Clusters<'d>,
@@ -92,7 +92,7 @@ impl<'a, 'd> Walk<'a, 'd> {
         }
     }
 
-    /// Walks from the root.
+    /// Walks the whole tree.
     pub fn run(&mut self) -> Result<()> {
         let first = self.clusters.geometry.root_cluster;
         let most = (LARGEST_DIRECTORY >> self.clusters.heap.shift).max(1);

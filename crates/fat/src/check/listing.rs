@@ -1,4 +1,4 @@
-//! One directory, slot by slot.
+//! The slots of one directory, read and changed one by one.
 
 use super::table::Table;
 use crate::layout::{Geometry, Link, LongName, LongNameFault, MOST_SLOTS, SLOT, ShortEntry, Slot};

@@ -16,7 +16,7 @@ pub enum FatKind {
     Fat12,
     /// 16 bits.
     Fat16,
-    /// 28 bits in 32; the upper 4 are kept as they are.
+    /// 28 bits of an entry of 32; the upper 4 are not changed.
     Fat32,
 }
 

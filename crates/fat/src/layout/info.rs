@@ -11,7 +11,7 @@ pub struct InfoSector {
     pub reserved_1: [u8; 480],
     /// `FSI_StrucSig`: 0x61417272.
     pub structure_signature: u32,
-    /// `FSI_Free_Count`: free clusters; FFFFFFFF for unknown.
+    /// `FSI_Free_Count`: the number of free clusters; FFFFFFFF for unknown.
     pub free: u32,
     /// `FSI_Nxt_Free`: the cluster from which to search for a free one; FFFFFFFF for unknown.
     pub next: u32,

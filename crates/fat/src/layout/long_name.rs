@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn golden_set() {
-        // The picture in fatgen103, "Storage of the Long Name": The quick brown.fox.
+        // The example in fatgen103, "Storage of the Long Name": The quick brown.fox.
         let bytes = set("The quick brown.fox").to_bytes();
         assert_eq!(
             bytes[..32],

@@ -12,11 +12,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 /// IMAGE is an image file or a block device. Where its first sectors are a partition table, the only partition that
 /// holds a known file system is used, or the one that --partition names.
 ///
-/// Several that hold the same are a mirror, written mirror:IMAGE,IMAGE wherever IMAGE may stand, for example
-/// mirror:a.img,b.img:/photos. What is written goes to each copy. Where one cannot be read another answers, and what
-/// it says is written back. Each copy is a plain volume by itself, with a record beside it of what was written when.
-/// A copy that cannot be written, is missing or is older than the others is left out until `platter mirror rebuild`;
-/// one that was written to by itself is refused until somebody says which copy is to be kept.
+/// Several images with the same content are a mirror, written mirror:IMAGE,IMAGE wherever IMAGE is expected, for
+/// example mirror:a.img,b.img:/photos. Writes go to each copy. Where one copy cannot be read, another is read
+/// instead, and its content is written back to the first. Each copy is a plain volume by itself, with a record beside
+/// it of what was written when. A copy that cannot be written, is missing or is older than the others is left out
+/// until `platter mirror rebuild`; one that was written to by itself is refused until you say which copy is to be
+/// kept.
 ///
 /// A path on a volume is written IMAGE:/PATH, for example disk.img:/photos/a.jpg. An argument X:/Y names the host's
 /// file Y in directory "X:" if there is such a directory (a drive on Windows), and otherwise /Y on the volume in X.

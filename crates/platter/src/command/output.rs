@@ -1,4 +1,4 @@
-//! Printing to people and to scripts.
+//! Printing for people and for scripts.
 
 use crate::command::failure::Failure;
 use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};

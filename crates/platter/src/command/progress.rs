@@ -20,7 +20,7 @@ pub struct Bar {
 pub enum Unit {
     /// Bytes: shown with their rate.
     Bytes,
-    /// Anything else: shown in percent.
+    /// Steps of any other kind: shown in percent.
     Steps,
 }
 

@@ -1,4 +1,4 @@
-//! Real mounts. Each needs root, `/dev/fuse` and fusermount3.
+//! Helpers for tests with real mounts. Such tests need root, `/dev/fuse` and fusermount3.
 
 use super::Place;
 use std::fs;

@@ -33,7 +33,7 @@ enum Action {
     Remove(Remove),
 }
 
-/// List what a file or directory has, with sizes in bytes
+/// List the streams, snapshots, attributes and descriptors of a file or directory, with sizes in bytes
 #[derive(Args)]
 struct List {
     /// The file or directory
@@ -119,7 +119,7 @@ impl FromStr for What {
 struct AttributeRow {
     what: String,
     size: u64,
-    /// Where a symbolic link or junction leads.
+    /// The target of a symbolic link or junction.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
     /// The tag of a reparse point.

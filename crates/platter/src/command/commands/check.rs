@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 
 /// Check a volume for damage, and repair it
 ///
-/// A repair saves what it overwrites to an undo file first, with which `platter undo` gives the image back byte for
-/// byte, also after a repair that was cut off. It stands beside the image as IMAGE.undo (IMAGE.undo-2 and so on if
-/// there is one), that of a block device in /var/lib/platter/undo. A repair that has nothing to do makes none.
+/// A repair first saves the bytes that it overwrites to an undo file, with which `platter undo` restores the image
+/// byte for byte, also after a repair that was interrupted. The undo file is beside the image as IMAGE.undo
+/// (IMAGE.undo-2 and so on if there is one), for a block device in /var/lib/platter/undo. A repair that changes
+/// nothing makes none.
 ///
-/// A volume that is mounted or otherwise in use is not checked: what is under way there looks like damage.
+/// A volume that is mounted or otherwise in use is not checked: changes in progress would look like damage.
 ///
 /// Exit codes are those of fsck(8): 0 nothing found, 1 everything was repaired, 4 damage is left, 8 the check could not
 /// be carried out, 16 wrong arguments.
@@ -39,7 +40,7 @@ pub struct Arguments {
     /// Repair without an undo file: the repair cannot be taken back
     #[arg(long, requires = "repair", conflicts_with = "undo")]
     no_undo: bool,
-    /// Do nothing with a volume that was closed and does not say itself that it is damaged
+    /// Do nothing if the volume was closed and is not marked as damaged
     #[arg(long, conflicts_with_all = ["surface", "data", "format", "json"])]
     if_dirty: bool,
     /// Read every cluster too; bad clusters are reported with the files on them, and, with --repair, not used any
@@ -49,7 +50,7 @@ pub struct Arguments {
     /// Read the data of all files too, and verify what has a checksum (ReFS with integrity), as `platter scrub` does
     #[arg(long)]
     data: bool,
-    /// Take it for this file system instead of recognising it
+    /// Take the volume for this file system instead of recognising it
     #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
     format: Option<String>,
     /// As JSON
@@ -58,8 +59,8 @@ pub struct Arguments {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
-    /// Check a device that is mounted or otherwise in use, where what changes meanwhile looks like damage. With
-    /// --repair, write to it, unless another process has locked it
+    /// Check a device that is mounted or otherwise in use, where changes in progress look like damage. With --repair,
+    /// write to it, unless another process has locked it
     #[arg(long)]
     force: bool,
 }

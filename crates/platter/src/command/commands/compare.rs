@@ -13,14 +13,15 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-/// Compare the raw device, file systems of ours on it, and directories of mounted ones under the same load
+/// Compare the raw device, Platter's file systems on it, and directories of mounted ones under the same load
 ///
-/// Every target is made ready first, each in a region of the device of its own; then case by case all run in short
-/// slices in turns, so that what else the machine does meets all alike. The outcome is written as report.json,
-/// report.html, report.md and report.csv; an older report there is kept under the time at which it was made.
+/// Every target is prepared first, each in a region of the device of its own; then, case by case, all targets run
+/// alternately in short slices, so that other load on the machine affects all alike. The outcome is written as
+/// report.json, report.html, report.md and report.csv; an older report there is kept under the time at which it was
+/// made.
 ///
 /// Without --device everything happens on a temporary image file in the output directory, and the host's own file
-/// system is compared there too: no root, and nothing that is there is touched.
+/// system is compared there too: this needs no root, and changes no existing file.
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -48,7 +49,7 @@ pub struct Arguments {
     #[command(flatten)]
     policies: Policies,
 
-    /// Where the reports go; made if it is not there
+    /// The directory for the reports; made if it does not exist
     #[arg(long, value_name = "DIR", default_value = "platter-report")]
     out: PathBuf,
 

@@ -14,19 +14,19 @@ use std::path::{Path, PathBuf};
 /// Copy files between the host and volumes, or between volumes
 ///
 /// Everything that both sides can hold is kept, as `cp -a` does: names, times, flags, owners and permissions, holes,
-/// hard and symbolic links, extended attributes, named streams, reparse points and security descriptors. What the
-/// target has no place for is counted and said at the end; that is no failure, since no other copy could be made
-/// there, unless --strict. Linux lets nobody set when a file was created.
+/// hard and symbolic links, extended attributes, named streams, reparse points and security descriptors. Attributes
+/// that the target cannot hold are counted and reported at the end; that is a failure only with --strict. Linux lets
+/// no program set when a file was created.
 ///
 /// On the host, the stream NAME is the extended attribute user.DosStream.NAME:$DATA and flags are user.DOSATTRIB, as
-/// Samba and Wine have them. On volumes, owners and permissions other than this user's usual ones are those of the
-/// Windows Subsystem for Linux. A byte of a host's name that is not UTF-8 is the character U+DC00 plus the byte on a
-/// volume, and that is the byte again.
+/// Samba and Wine have them. On volumes, owners and permissions other than this user's usual ones are kept as the
+/// Windows Subsystem for Linux keeps them. A byte of a host's name that is not UTF-8 becomes the character U+DC00
+/// plus the byte on a volume, and the byte again when it is copied back.
 ///
-/// What cannot be copied is reported, the rest is copied, and the exit code is 1. Every thousand files or 256 MiB a
-/// volume is made durable. Ctrl-C ends with the file under way; what was copied until then stays, and the exit code
-/// is 130. When the command ends, everything on volumes is durable. If a volume takes nothing more, as after an error
-/// of its device, the copy ends and says how much was durable before.
+/// A file that cannot be copied is reported, the others are copied, and the exit code is 1. After every thousand
+/// files or 256 MiB, the copies on a volume are made durable. Ctrl-C ends the copy after the current file; the files
+/// copied until then stay, and the exit code is 130. When the command ends, everything on volumes is durable. If a
+/// volume takes nothing more, as after an error of its device, the copy ends and reports how much was durable before.
 #[derive(Args)]
 pub struct Arguments {
     /// What to copy, and at the end the new name or the directory to copy into; DIRECTORY/. stands for the content of
@@ -87,7 +87,7 @@ impl Arguments {
         target: &Location,
         volumes: &mut Volumes,
     ) -> Result<crate::command::copy::Outcome, Failure> {
-        // The target's volume first, because a source on the same volume then shares it, writable.
+        // The target's volume is opened first, for writing, because a source on the same volume then uses it too.
         let (directory, new_name) = self.target(target, places, volumes)?;
         let mut failures = Vec::new();
         let mut sources = Vec::new();

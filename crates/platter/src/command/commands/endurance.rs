@@ -14,11 +14,11 @@ use std::time::Duration;
 
 /// Keep one load on one volume for hours, and see whether it lasts
 ///
-/// The device is formatted, its volume filled by a file to the share that is asked for, and the load runs on that
-/// file. Every few seconds a line goes to DIR/samples.csv: rates, response times, seconds without progress, free
-/// space, in how many pieces the file lies, what the device was asked, memory. At the end, and after Ctrl-C, the
-/// findings are printed and DIR/endurance.html shows them as curves. --resume goes on after any stop, also after kill
-/// -9, on the volume as it is.
+/// The device is formatted, its volume is filled with a file to the given share, and the load runs on that file.
+/// Every few seconds a line is added to DIR/samples.csv: rates, response times, seconds without progress, free space,
+/// the number of the file's fragments, requests to the device, memory. At the end, and after Ctrl-C, the findings are
+/// printed and DIR/endurance.html shows them as curves. --resume goes on after any stop, also after kill -9, on the
+/// volume as it is.
 ///
 /// Without options the load is that of a published run: twelve hours, four workers with 16 random writes of 4 KiB each.
 /// The exit code is 1 if the load failed.
@@ -28,7 +28,7 @@ pub struct Arguments {
     #[arg(long, value_name = "IMAGE|DEVICE", required_unless_present = "resume")]
     device: Option<PathBuf>,
 
-    /// Bytes of the image, if it is not there and has to be made
+    /// Size of the image, if it does not exist and has to be made
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<u64>,
 
@@ -61,7 +61,7 @@ pub struct Arguments {
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100))]
     read: u8,
 
-    /// Share of I/Os at a random place, in percent; the others go on from the one before
+    /// Share of I/Os at a random place, in percent; the others continue where the previous one ended
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     random: u8,
 
@@ -81,7 +81,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", default_value = "platter-endurance")]
     out: PathBuf,
 
-    /// Go on with the run that is recorded in DIR. With --time or --until it has another end than before
+    /// Go on with the run that is recorded in DIR; --time or --until change when it ends
     #[arg(
         long,
         value_name = "DIR",

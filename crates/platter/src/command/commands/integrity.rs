@@ -43,10 +43,10 @@ struct Get {
     volume: ReadOptions,
 }
 
-/// Turn it on or off, also for files that have data
+/// Turn integrity on or off, also for files that have data
 ///
-/// Checksums of the data that is there are computed or removed; where it lies does not change. For a directory, it is
-/// what new entries will have; with -r also what everything in it has from now on.
+/// Checksums of existing data are computed or removed; the data is not moved. For a directory, this is the setting of
+/// new entries; with -r, also of everything in it.
 #[derive(Args)]
 struct Set {
     /// Files and directories, and then: on or off
@@ -140,7 +140,7 @@ impl Set {
     }
 }
 
-/// Calls `each` on a node, and on everything below it if `recursive`. Symbolic links have no data and are passed over.
+/// Calls `each` on a node, and on everything below it if `recursive`. Symbolic links have no data and are skipped.
 fn walk(
     path: &VolumePath,
     held: &Held,

@@ -4,7 +4,7 @@ use crate::command::failure::{About, Outcome, shown};
 use clap::{Args, Command};
 use std::path::PathBuf;
 
-/// Write the manual pages, one a command
+/// Write the manual pages, one for each command
 #[derive(Args)]
 pub struct Arguments {
     /// Directory for platter.1 and the pages of the commands; made if it is missing

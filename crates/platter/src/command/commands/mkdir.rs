@@ -14,7 +14,7 @@ pub struct Arguments {
     /// The directories
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
-    /// Make those above as well, and be content with directories that exist
+    /// Make missing parent directories as well, and accept directories that exist
     #[arg(short, long)]
     parents: bool,
     #[command(flatten)]

@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Size of a record of the master file table, for ntfs only: 1k (the default, but for 4k sectors) or 4k
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     mft_record: Option<u64>,
-    /// Compress new files, for ntfs only: what is made in the root is, and what is made in that
+    /// Compress new files, for ntfs only: the root directory is marked as compressed, and new entries inherit that
     #[arg(long)]
     compress: bool,
     /// The alignment of the cluster heap, for exfat only: 1M by default; 16M suits cards over 32 GB

@@ -16,21 +16,22 @@ use std::sync::Arc;
 
 /// Mount a volume at a directory, for any program
 ///
-/// Files are what they are on Windows, and owners and permissions are kept where the format has room for them (NTFS
-/// and ReFS, as the Windows Subsystem for Linux does it). What fsync(2) returned for survives a power cut and the end
-/// of the program that serves the mount; what nobody syncs is written after 5 seconds at the latest.
+/// Files look as they do on Windows, and owners and permissions are kept where the format has room for them (NTFS and
+/// ReFS, as the Windows Subsystem for Linux does it). Data for which fsync(2) has returned survives a power cut and
+/// the end of the program that serves the mount; other data is written after 5 seconds at the latest.
 ///
-/// A device that is in use is refused, and so is checking with repair, formatting, or mounting again while it is
-/// mounted. A volume that was not closed (FAT, exFAT), that belongs to a hibernated Windows, or whose log is not
+/// A device that is in use is not mounted, and while it is mounted it cannot be repaired, formatted, or mounted
+/// again. A volume that was not closed (FAT, exFAT), that belongs to a hibernated Windows, or whose log is not
 /// understood (NTFS, ReFS), is mounted for reading, with the reason.
 ///
-/// Options with -o: ro; uid=N, gid=N: owner of what has none; umask=N, fmask=N, dmask=N: permissions, in octal, that
-/// nothing, no file, or no directory without its own has; allow_other: other users may use it too (as root this is so
-/// anyway); ignore_case: files are found under their names in any case; streams_interface=xattr: user.NAME is the
-/// stream NAME of a file; threads=N: requests answered at once; sync=commit: each sync of ReFS is a commit that
-/// Windows knows, instead of an entry in a log that only Platter does; noexec, nosuid, nodev, noatime, sync, dirsync
-/// and their opposites; remount with ro, rw or one of these changes the mount that is at DIR, whose other options
-/// stay; and partition=N, log=FILE, force as below, for /etc/fstab.
+/// Options with -o: ro; uid=N, gid=N: owner of files that have none recorded; umask=N, fmask=N, dmask=N: permissions,
+/// in octal, that are removed from everything, from files, or from directories without recorded permissions;
+/// allow_other: other users may use it too (as root this is so anyway); ignore_case: files are found under their
+/// names in any case; streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered
+/// at once; sync=commit: each sync of ReFS is a commit that Windows can read, instead of an entry in a log that only
+/// Platter reads; noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; remount with ro, rw or one of
+/// these changes the existing mount at DIR, whose other options stay; and partition=N, log=FILE, force as below, for
+/// /etc/fstab.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device, or mirror

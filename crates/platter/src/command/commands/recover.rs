@@ -12,14 +12,14 @@ use std::path::PathBuf;
 
 /// Copy out what is still readable of a damaged volume
 ///
-/// ReFS and NTFS: looks through the whole device for metadata, and needs neither superblocks nor checkpoints nor
-/// tables. What was deleted and is not known to be overwritten goes to the directory `deleted`; without integrity
-/// that cannot be told for certain. What stands in metadata that fails its checksum (ReFS), or in records of which a
-/// part makes no sense (NTFS), goes to `damaged` and is reported: its name, size and content may be wrong. FAT and
-/// exFAT: follows the directories that can still be reached, then those found by their look, which go to `found`,
-/// then chains of clusters that nothing names, which go to `chains`; files of which parts belong to others too go to
-/// `overlapping`. Parts of files that cannot be read are left as zeroes and reported. Named streams become files
-/// named FILE:STREAM. Nothing is written to the device.
+/// ReFS and NTFS: searches the whole device for metadata, and needs neither superblocks nor checkpoints nor tables.
+/// Deleted files that are not known to be overwritten go to the directory `deleted`; without integrity it is not
+/// certain that they are intact. Files from metadata that fails its checksum (ReFS), or from partly invalid records
+/// (NTFS), go to `damaged` and are reported: name, size and content may be wrong. FAT and exFAT: follows the
+/// directories that can still be reached, then those recognised by their content, which go to `found`, then chains of
+/// clusters without a name, which go to `chains`; files that share clusters with others go to `overlapping`. Parts of
+/// files that cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. Nothing
+/// is written to the device.
 ///
 /// Exit codes: 0 all that was found was copied, 1 something could not be.
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub struct Arguments {
     image: PathBuf,
     /// Where to copy to: a directory that is empty or does not exist
     directory: PathBuf,
-    /// Take it for this file system instead of recognising it
+    /// Take the volume for this file system instead of recognising it
     #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
     format: Option<String>,
     /// What becomes of files whose metadata is damaged: a copy in the directory `damaged`, or none

@@ -18,8 +18,8 @@ use std::thread;
 /// --published alone, the figures that others published are shown, with their sources.
 ///
 /// With --group-by any number of reports are put together, those in directories too: for each case the distribution
-/// of the machines of each group, and the machines that fall out of theirs. A machine is a device of a host; several
-/// reports of one count as their median. What is no report is passed over and counted.
+/// of the machines of each group, and the machines that deviate from their group. A machine is a device of a host;
+/// several reports of one machine count as their median. A file that is no report is skipped and counted.
 #[derive(Args)]
 pub struct Arguments {
     /// One saved report.json, or two to compare: before and after; any number, and directories of them, with --group-by

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 /// to standard output, for a script.
 ///
 /// `platter run diskspd -- OPTIONS FILE` takes DiskSpd's own options and prints results in its format: see
-/// docs/diskspd.md. What FILE holds stays as it is: the load runs on a new file in FILE's directory, or on the
-/// --target on the --device that is named.
+/// docs/diskspd.md. FILE is not changed: the load runs on a new file in FILE's directory, or on the --target on the
+/// --device that is named.
 #[derive(Args)]
 pub struct Arguments {
     #[arg(help = workloads_help("The load"))]

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 
 /// Verify everything that has a checksum (ReFS)
 ///
-/// Reads all metadata, and the data of all files with integrity, in order of where they lie on the device. On a
-/// mirror every copy is read; what is damaged in one is repaired from another. Data of files without integrity has no
-/// checksum, so nothing can be said of it; on a mirror, its copies are compared, and those of free space too: what
-/// most of them hold is given to the others, and where there is no majority nothing is written and the file is named.
+/// Reads all metadata, and the data of all files with integrity, in order of their places on the device. On a mirror
+/// every copy is read; damage in one copy is repaired from another. Data of files without integrity has no checksum,
+/// so it is not verified; on a mirror, its copies are compared, and those of free space too: the content that most
+/// copies have is written to the others, and where there is no majority nothing is written and the file is named.
 ///
 /// Exit codes are those of check: 0 nothing found, 1 all damage was repaired or removed, 4 damage is left, 8 the scrub
 /// could not be carried out, 16 wrong arguments.

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 /// Unmount what platter mount mounted
 ///
-/// Returns when all is written and the device is free: it may be pulled then. While programs use the mount it is
-/// refused, with their names.
+/// Returns when everything is written and the device is free and may be unplugged. While programs use the mount, it
+/// is not unmounted, and the programs are named.
 #[derive(Args)]
 pub struct Arguments {
     /// Directory that a volume is mounted at
     #[arg(value_name = "DIR")]
     at: PathBuf,
-    /// Take the mount away from new programs at once, and end it when the last has closed its files
+    /// Hide the mount from new programs at once, and end it when the last program has closed its files
     #[arg(short, long)]
     lazy: bool,
 }

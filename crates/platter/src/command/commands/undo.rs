@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 /// Take a repair back: give an image the bytes that it had before
 ///
-/// FILE is the undo file that `platter check --repair` made. It also takes back a repair that was cut off, and may be
-/// run again if it was cut off itself. An image that was written to after the repair is refused; with --force it gets
-/// its old bytes all the same, and what was written to them since is lost.
+/// FILE is the undo file that `platter check --repair` made. The command also takes back a repair that was
+/// interrupted, and may be run again if it was interrupted itself. An image that was written to after the repair is
+/// refused; with --force it gets its old bytes all the same, and what was written there since is lost.
 #[derive(Args)]
 pub struct Arguments {
     /// The undo file

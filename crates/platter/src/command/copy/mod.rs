@@ -45,14 +45,14 @@ pub struct Options {
     pub recursive: bool,
     /// Whether files of one volume share their clusters instead of being copied.
     pub clone: bool,
-    /// Whether each file is named, once it is there to stay.
+    /// Whether each file's name is printed, once its copy is durable.
     pub verbose: bool,
 }
 
 /// One run of copying.
 pub struct Copy<'a> {
     options: Options,
-    /// Host files that must not be copied: the images themselves, which change while being copied into.
+    /// Whether a host file must not be copied: the images themselves, which change while they are copied into.
     is_image: &'a dyn Fn(&Path) -> bool,
     /// The progress bar.
     bar: Bar,
@@ -62,7 +62,7 @@ pub struct Copy<'a> {
     copied: Amount,
     buffer: Buffer,
     usual: Usual,
-    /// Where files were copied to on volumes, in lower case: two names that a volume takes for one must not
+    /// The paths of the copies on volumes, in lower case, so that two names that a volume regards as the same do not
     /// overwrite each other unnoticed.
     made: HashSet<String>,
     /// The first copy of each file that has several names. The source is held, so that its number is not given to
@@ -103,7 +103,7 @@ struct Unsaved {
     names: Vec<String>,
 }
 
-/// How a run ended.
+/// The result of a run.
 pub struct Outcome {
     /// Whether something could not be copied.
     pub failed: bool,

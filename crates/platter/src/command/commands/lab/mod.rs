@@ -1,4 +1,4 @@
-//! What the lab's commands share: the choices of a comparison, its progress, and its reports on disk.
+//! Code that the lab's commands share: the options of a comparison, its progress, and its reports on disk.
 
 mod meter;
 mod reports;
@@ -47,7 +47,7 @@ pub struct Choices {
     #[arg(long, value_name = "TARGET")]
     base: Option<String>,
 
-    /// How often all cases are gone through, instead of the workload's own number
+    /// How often all cases are run, instead of the workload's own number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
 
@@ -69,7 +69,7 @@ pub struct Choices {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     time: Option<Duration>,
 
-    /// Each volume that no cluster size is named for is a target with each of these: cluster=4k,64k
+    /// Make each volume without a named cluster size a target with each of these sizes: cluster=4k,64k
     #[arg(long, value_name = "cluster=SIZE,...", value_parser = parse_sweep)]
     sweep: Option<Sweep>,
 
@@ -77,7 +77,7 @@ pub struct Choices {
     #[arg(long)]
     verify: bool,
 
-    /// Touch every cache line of what is read, and of what is written before it is, as programs do that use their data
+    /// Touch every cache line of data after it is read and before it is written, as programs do that use their data
     /// and benchmarks do not
     #[arg(long)]
     touch: bool,
