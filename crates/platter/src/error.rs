@@ -220,7 +220,7 @@ impl From<platter_device::Error> for Error {
     }
 }
 
-/// Adds to an error what it is about.
+/// Adds to an error the path or the name that it is about.
 pub(crate) trait About<T> {
     fn about(self, what: impl fmt::Display) -> Result<T>;
 }

@@ -163,7 +163,7 @@ fn write_backup(disk: &Disk, boot: &Boot) -> Result<()> {
     disk.flush()
 }
 
-/// Reports it if the volume's flags say that it was not cleanly unmounted or that I/O errors were met.
+/// Reports a volume whose flags say that it was not cleanly unmounted or that I/O errors were met.
 pub fn dirty(boot: &Boot, report: &mut CheckReport, repair: bool) {
     if boot.sector.flags.0 & (VolumeFlags::DIRTY | VolumeFlags::MEDIA_FAILURE) != 0 {
         let message = "the volume was not cleanly unmounted, or I/O errors were met".to_owned();

@@ -21,7 +21,7 @@ pub struct Reports {
 impl Drop for Reports {
     fn drop(&mut self) {
         if self.is_new {
-            // Fails where the directory is not empty, as it should.
+            // `remove_dir` fails if the directory is not empty, as it should.
             let _ = fs::remove_dir(&self.directory);
         }
     }
