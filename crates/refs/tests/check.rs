@@ -632,6 +632,24 @@ fn damage_is_found_and_repaired() {
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
 }
 
+/// The offset that a finding names for a number in the value of a row is where that number stands on the device.
+#[test]
+fn findings_name_the_offset_of_the_number_that_is_wrong() {
+    let device = Arc::new(OverlayDevice::new(populated(&VOLUMES[0])));
+    let case = CASES.iter().find(|case| case.name == "free clusters of a container").unwrap();
+    (case.damage)(&mut Surgeon::new(&*device));
+    let report = check(&*device, false);
+    let finding = report.findings.iter().find(|finding| finding.code == "container-free").unwrap();
+    let after = |word: &str| -> u64 {
+        let rest = finding.message.split(word).nth(1).unwrap_or_else(|| panic!("{finding}"));
+        rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    let (offset, found) = (after("at offset "), after("found "));
+    let mut sector = [0; 512];
+    device.read_at(offset / 512 * 512, &mut sector).unwrap();
+    assert_eq!(u64_at(&sector, (offset % 512) as usize), found, "{finding}");
+}
+
 /// Returns a line for each file, link and directory of a volume: its path, kind, number of names, and the checksum of
 /// its content.
 fn contents(device: &Arc<dyn Device>) -> Vec<String> {
@@ -791,7 +809,6 @@ fn damage_sealed(surgeon: &mut Surgeon<'_>, random: &mut Random) -> Of {
 
 fn campaign(seeds: std::ops::Range<u64>) {
     let sound = [VOLUMES[0], VOLUMES[3], VOLUMES[5]].map(|volume| -> Arc<dyn Device> { populated(&volume) });
-    let _content = [contents(&sound[0]), contents(&sound[1])];
     let mut failures = Vec::new();
     for seed in seeds {
         let device = OverlayDevice::new(sound[seed as usize % sound.len()].clone());

@@ -16,7 +16,7 @@ pub struct Container {
     pub free: (u64, u32),
     /// Whether the container is set apart for metadata.
     pub for_pages: bool,
-    /// The row's offset on the device, in bytes.
+    /// The offset of the row's value on the device, in bytes.
     pub at: u64,
 }
 
@@ -55,7 +55,7 @@ fn places(check: &mut Check<'_>, mut cursor: RowCursor) -> HashMap<u64, u32> {
     // This walk does not count the table's pages as used; the one that reads the rows does.
     check.is_again = true;
     while let Some(row) = cursor.next(check) {
-        if let Ok(found) = ContainerRow::from_bytes(&row.value, row.at) {
+        if let Ok(found) = ContainerRow::from_bytes(&row.value, row.value_at) {
             *places.entry(found.start).or_default() += 1;
         }
     }
@@ -81,14 +81,14 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
             }
             let kinds = ContainerRow::METADATA | ContainerRow::DATA;
             let for_pages = found.flags & kinds == ContainerRow::METADATA;
-            Container { start: Some(found.start), free, for_pages, at: row.at }
+            Container { start: Some(found.start), free, for_pages, at: row.value_at }
         }
         Err(error) => {
             let message = format!("container table: {}", plain(&error));
             check.find("container", Severity::DataLoss, None, message);
             check.is_incomplete = true;
             check.is_content_lost = true;
-            Container { start: None, free: (u64::MAX, u32::MAX), for_pages: false, at: row.at }
+            Container { start: None, free: (u64::MAX, u32::MAX), for_pages: false, at: row.value_at }
         }
     };
     check.containers.push(container);
@@ -99,29 +99,30 @@ fn read_row(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
     let found = plausible(check, row)?;
     let expected = FIRST_CONTAINER + check.containers.len() as u64;
     if found.number != expected {
-        return Err(Error::damaged("number of a container", row.at, expected, found.number));
+        return Err(Error::damaged("number of a container", row.value_at, expected, found.number));
     }
     Ok(found)
 }
 
 /// Reads a row, and compares its fields with each other and with the volume's size, but not with other rows.
 fn plausible(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
-    let found = ContainerRow::from_bytes(&row.value, row.at)?;
+    let found = ContainerRow::from_bytes(&row.value, row.value_at)?;
     let number = u64_at(&row.key, 0);
     if found.number != number || number < FIRST_CONTAINER {
-        return Err(Error::damaged("number of a container", row.at, number, found.number));
+        return Err(Error::damaged("number of a container", row.value_at, number, found.number));
     }
     let count = check.geometry.per_container;
     let length = u64_at(&row.value, row.value.len() - 8);
     if found.count != count || length != u64::from(count) {
         let found = format!("{} and {length}", found.count);
-        return Err(Error::damaged("clusters of a container", row.at, count, found));
+        return Err(Error::damaged("clusters of a container", row.value_at + 0x18, count, found));
     }
     let end = found.start.checked_add(u64::from(count));
     let is_inside = end.is_some_and(|end| end <= check.geometry.clusters);
     if !is_inside || found.start % u64::from(count) != 0 {
         let expected = format!("a multiple of {count:#x} inside the volume");
-        return Err(Error::damaged("place of a container", row.at, expected, format!("{:#x}", found.start)));
+        let at = row.value_at + row.value.len() as u64 - 16;
+        return Err(Error::damaged("place of a container", at, expected, format!("{:#x}", found.start)));
     }
     Ok(found)
 }

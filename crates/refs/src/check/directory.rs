@@ -83,8 +83,9 @@ fn own_link(check: &mut Check<'_>, number: u64) -> Option<(u64, Vec<u16>)> {
     let mut cursor = cursor(check, number)?;
     let row = cursor.next(check);
     check.is_again = false;
-    let record =
-        row.filter(|row| row.key == key::OWN).and_then(|row| Record::from_bytes(&row.value, row.at).ok())?;
+    let record = row
+        .filter(|row| row.key == key::OWN)
+        .and_then(|row| Record::from_bytes(&row.value, row.value_at).ok())?;
     object_links(&record.rows).next()
 }
 
@@ -187,7 +188,8 @@ impl Walk {
     /// Checks the row with the directory's own record.
     fn own(&mut self, check: &mut Check<'_>, row: &TreeRow) {
         self.has_own = true;
-        let spot = Spot { table: self.object, row: &row.key, directory: self.object, name: &[], at: row.at };
+        let spot =
+            Spot { table: self.object, row: &row.key, directory: self.object, name: &[], at: row.value_at };
         let Some(record) = check.record(&spot, &row.value) else {
             check.repair.add(Task::Own { directory: self.object });
             return;
@@ -269,7 +271,7 @@ impl Walk {
                     row: &row.key,
                     directory: self.object,
                     name: &name,
-                    at: row.at,
+                    at: row.value_at,
                 };
                 if let Some(record) = check.file(&spot, &row.value) {
                     reparse::file(check, self.object, &record);
@@ -277,7 +279,7 @@ impl Walk {
                     if record.links != 1 {
                         let message = format!(
                             "names of the file in its record at offset {}: expected 1, found {}",
-                            row.at, record.links
+                            row.value_at, record.links
                         );
                         self.find_at(check, &name, "link-count", Severity::Inconsistent, message);
                         let change = Box::new(|record: &mut Record| record.links = 1);
@@ -289,7 +291,7 @@ impl Walk {
                     }
                 }
             }
-            key::SHORT => match ShortEntry::from_bytes(&row.value, row.at) {
+            key::SHORT => match ShortEntry::from_bytes(&row.value, row.value_at) {
                 Ok(entry) if entry.is_directory() => self.below(check, &name, entry, row, waiting),
                 Ok(entry) => links::entry(check, self.object, &name, &entry),
                 Err(error) => {
@@ -348,12 +350,12 @@ impl Walk {
             );
             self.find_at(check, &fallback, "body", Severity::Inconsistent, message);
         }
-        let links = Record::from_bytes(&row.value, row.at)
+        let links = Record::from_bytes(&row.value, row.value_at)
             .map(|record| object_links(&record.rows).collect::<Vec<_>>())
             .unwrap_or_default();
         let (directory, name) =
             links.first().map_or((self.object, &fallback[..]), |(above, name)| (*above, name));
-        let spot = Spot { table: self.object, row: &row.key, directory, name, at: row.at };
+        let spot = Spot { table: self.object, row: &row.key, directory, name, at: row.value_at };
         self.ordinal(check, &fallback, ordinal, row);
         match check.file(&spot, &row.value) {
             Some(record) => {
@@ -361,11 +363,11 @@ impl Walk {
                 if record.ordinal != ordinal {
                     let message = format!(
                         "number in the record at offset {}: expected {ordinal}, found {}",
-                        row.at, record.ordinal
+                        row.value_at, record.ordinal
                     );
                     self.find_at(check, &fallback, "ordinal", Severity::Inconsistent, message);
                 }
-                links::body(check, self.object, ordinal, &record, row.at);
+                links::body(check, self.object, ordinal, &record, row.value_at);
             }
             None => links::lost_body(check, self.object, ordinal),
         }

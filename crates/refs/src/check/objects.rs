@@ -19,7 +19,7 @@ pub struct Object {
     pub root: PageReference,
     /// The number last given to a child, if the object is a directory.
     pub last_child: Option<u64>,
-    /// The row's offset on the device, in bytes.
+    /// The offset of the row's value on the device, in bytes.
     pub at: u64,
 }
 
@@ -53,7 +53,7 @@ pub fn read_table(check: &mut Check<'_>) {
 
 /// Whether an object row leads to a good page that is the root of the object's tree.
 fn leads_somewhere(check: &mut Check<'_>, row: &TreeRow) -> bool {
-    let Ok(found) = ObjectRow::from_bytes(&row.value, row.at) else { return false };
+    let Ok(found) = ObjectRow::from_bytes(&row.value, row.value_at) else { return false };
     let subject = Subject {
         name: String::new(),
         path: None,
@@ -64,12 +64,12 @@ fn leads_somewhere(check: &mut Check<'_>, row: &TreeRow) -> bool {
         renewable: true,
     };
     let role = super::page::Role { level: None, stream: false, embedded: false };
-    check.page(&subject, &found.root, role, row.at).is_some()
+    check.page(&subject, &found.root, role, row.value_at).is_some()
 }
 
 fn row(check: &mut Check<'_>, row: TreeRow) {
     let number = u64_at(&row.key, 8);
-    let found = match ObjectRow::from_bytes(&row.value, row.at) {
+    let found = match ObjectRow::from_bytes(&row.value, row.value_at) {
         Ok(found) if row.key.len() == ObjectRow::KEY && u64_at(&row.key, 0) == 0 => found,
         outcome => {
             let error = outcome.err().map_or_else(|| format!("key {:02x?}", row.key), |error| plain(&error));
@@ -84,13 +84,13 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
         let expected = check.anchors.checkpoint.clock;
         let message = format!(
             "object table: clock of object {number:#x} at offset {}: expected at most {expected}, found {}",
-            row.at + 0x18,
+            row.value_at + 0x18,
             found.clock
         );
         check.find("page-clock", Severity::Inconsistent, None, message);
         check.repair.raise_clock(u64::from(found.clock));
     }
-    let object = Object { root: found.root, last_child: found.last_child, at: row.at };
+    let object = Object { root: found.root, last_child: found.last_child, at: row.value_at };
     check.objects.insert(number, object);
 }
 

@@ -11,7 +11,7 @@ pub struct Spot<'s> {
     pub directory: u64,
     /// The name in that directory; empty if the record is that directory's own.
     pub name: &'s [u16],
-    /// The offset of the record's row on the device, in bytes.
+    /// The offset of the record on the device, in bytes.
     pub at: u64,
 }
 

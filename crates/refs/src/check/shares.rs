@@ -31,7 +31,7 @@ struct Range {
 /// Reads a row of the table.
 pub fn row(check: &mut Check<'_>, row: &TreeRow) {
     let shares = &mut check.shares;
-    match ShareRow::from_bytes(&row.value, row.at) {
+    match ShareRow::from_bytes(&row.value, row.value_at) {
         Ok(found) if row.key == ShareRow::key(found.start) => {
             if shares.ranges.len() < MOST {
                 shares.ranges.insert(found.start, Range { row: Some((found, row.at)), found: None });

@@ -86,7 +86,7 @@ fn one(
     seen: &mut [Seen],
     places: &HashMap<u64, usize>,
 ) -> Result<()> {
-    let found = AllocatorRow::from_bytes(&row.value, row.at)?;
+    let found = AllocatorRow::from_bytes(&row.value, row.value_at)?;
     let clusters = check.geometry.per_container;
     if row.key.len() != AllocatorRow::KEY || row.key != row.value[..AllocatorRow::KEY] {
         return Err(Error::damaged(
@@ -97,13 +97,18 @@ fn one(
         ));
     }
     if found.bits.is_some() && u64::from(u16_at(&row.value, 0x16)) != found.used.min(0xFFFF) {
-        return Err(Error::damaged("count of used clusters", row.at, found.used, u16_at(&row.value, 0x16)));
+        return Err(Error::damaged(
+            "count of used clusters",
+            row.value_at + 0x16,
+            found.used,
+            u16_at(&row.value, 0x16),
+        ));
     }
     // A row can stand for several containers.
     let range = found.range(clusters).map(|(range, _)| range);
     let outside = || {
         let range = format!("{:#x} and {:#x} more", found.start, found.count);
-        Error::damaged("range of an allocator row", row.at, "whole containers", range)
+        Error::damaged("range of an allocator row", row.value_at, "whole containers", range)
     };
     let (first, count) = range.filter(|range| range.1 as usize <= seen.len()).ok_or_else(outside)?;
     for piece in 0..count {

@@ -18,6 +18,8 @@ pub struct TreeRow {
     pub value: Vec<u8>,
     /// The row's offset on the device, in bytes.
     pub at: u64,
+    /// The offset of its value on the device, in bytes.
+    pub value_at: u64,
 }
 
 /// A walk through a tree. Its depth is bounded by the levels of its nodes, its length by the clusters of the volume:
@@ -123,6 +125,7 @@ impl RowCursor {
             level.next += 1;
             let row = node.row(position);
             let at = level.page.place(node.offset(position));
+            let value_at = level.page.place(node.value_offset(position));
             if !node.is_inner() {
                 let (order, upper) = (self.subject.order, &check.upper);
                 let follows = |before: &Option<Vec<u8>>| {
@@ -137,7 +140,8 @@ impl RowCursor {
                 } else {
                     None
                 };
-                let row = TreeRow { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec(), at };
+                let (key, value) = (row.key.to_vec(), row.value.to_vec());
+                let row = TreeRow { key, flags: row.flags, value, at, value_at };
                 self.counted.1 += 1;
                 let last = self.last.get_or_insert_default();
                 last.clear();
@@ -154,8 +158,8 @@ impl RowCursor {
             };
             let most = if is_last { level.most.clone() } else { Some(row.key.to_vec()) };
             let role = Role { level: Some(node.level() - 1), stream: false, embedded: false };
-            match PageReference::from_bytes(row.value, at) {
-                Ok(reference) => self.enter(check, reference, role, at, above, most),
+            match PageReference::from_bytes(row.value, value_at) {
+                Ok(reference) => self.enter(check, reference, role, value_at, above, most),
                 Err(error) => {
                     self.is_damaged = true;
                     check.is_incomplete = true;

@@ -160,6 +160,12 @@ impl<'n> TreeNode<'n> {
         Row { key: part(4), flags: u16_at(self.0, at + 8), value: part(10) }
     }
 
+    /// Where the value of the row at this position begins.
+    pub fn value_offset(&self, position: usize) -> usize {
+        let at = self.offset(position);
+        at + usize::from(u16_at(self.0, at + 10))
+    }
+
     /// The rows in order.
     pub fn rows(self) -> impl Iterator<Item = Row<'n>> {
         (0..self.len()).map(move |position| self.row(position))

@@ -337,11 +337,11 @@ fn length(timeline: &[Second]) -> f64 {
 /// Joins intervals so that at most [`POINTS`] remain: for each, its beginning in seconds, and the mean of the IOPS.
 fn thinned(timeline: &[Second]) -> Vec<(f64, f64)> {
     let step = timeline.len().div_ceil(POINTS).max(1);
-    let middle = |part: &[Second]| {
+    let point = |part: &[Second]| {
         let mean = part.iter().map(|second| second.iops).sum::<f64>() / part.len() as f64;
         (part.first().map_or(0.0, |second| second.second), mean)
     };
-    timeline.chunks(step).map(middle).collect()
+    timeline.chunks(step).map(point).collect()
 }
 
 /// The stretches of the timeline in which no request completed.
