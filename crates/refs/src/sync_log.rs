@@ -46,6 +46,9 @@ pub struct SyncLog {
     number: u64,
     /// The changes that are in no entry yet.
     pub changes: Vec<Change>,
+    /// Whether some of these changes are of bytes that were written in place, past the former end of a file: their data
+    /// must be durable before the entry is, or the file would show what its last cluster held before.
+    pub needs_data: bool,
     /// The entry that is in flight at the same time as its data, if there is one.
     pub beside: Option<Beside>,
 }
@@ -67,7 +70,14 @@ pub struct Beside {
 impl SyncLog {
     /// An empty log with this place on the device.
     pub fn new(area: Range<u64>) -> SyncLog {
-        SyncLog { area, filled: 0, number: 0, changes: Vec::with_capacity(MOST_CHANGES), beside: None }
+        SyncLog {
+            area,
+            filled: 0,
+            number: 0,
+            changes: Vec::with_capacity(MOST_CHANGES),
+            needs_data: false,
+            beside: None,
+        }
     }
 
     /// Notes the new runs of a node, or, without runs, a write in place. Returns `false`, and notes nothing, if there
@@ -85,6 +95,7 @@ impl SyncLog {
     /// Empties the log after a commit, which has all changes.
     pub fn clear(&mut self) {
         self.changes.clear();
+        self.needs_data = false;
         (self.filled, self.number) = (0, 0);
     }
 

@@ -76,6 +76,42 @@ fn a_few_bytes_are_overwritten_in_place() {
     }
 }
 
+/// A few bytes at the end of a file, synced, cost a write of the data, an entry of the log of syncs and a flush after
+/// each, and no commit. They are there when the volume is opened after a power cut.
+#[test]
+fn a_few_bytes_are_appended_without_a_commit() {
+    for volume in VOLUMES {
+        let device = volume.make();
+        let recorder = Arc::new(Recorder::new(device.clone()));
+        let system = open(recorder.clone());
+        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+        // What the record holds takes no clusters, and the log is made with the first sync that could use it.
+        let mut expected = content(1, 10_000);
+        for at in [0, 5_000] {
+            system.write(node, at, &expected[at as usize..][..5_000]).unwrap();
+            system.sync(node, SyncScope::Data).unwrap();
+        }
+        for round in 0..100 {
+            let bytes = content(round, 100);
+            let before = recorder.traffic();
+            system.write(node, expected.len() as u64, &bytes).unwrap();
+            system.sync(node, SyncScope::Data).unwrap();
+            let seen = recorder.traffic().since(&before);
+            let last = (expected.len() as u64 + 99) / volume.cluster;
+            let pieces = 1 + last - expected.len() as u64 / volume.cluster;
+            assert!(seen.write.count <= pieces + 1, "{volume:?}, {round}: {} writes", seen.write.count);
+            assert!(seen.flushes <= 2, "{volume:?}, {round}: {} flushes", seen.flushes);
+            expected.extend(bytes);
+        }
+        std::mem::forget(system);
+        let system = open(device);
+        let node = system.lookup(Node::ROOT, &Name::from("file")).unwrap();
+        let mut found = vec![0; expected.len() + 1];
+        assert_eq!(system.read(node, 0, &mut found).unwrap(), expected.len(), "{volume:?}");
+        assert!(found.starts_with(&expected), "{volume:?}");
+    }
+}
+
 /// A file that was overwritten at random on a nearly full volume is put together again while nobody uses it: its
 /// content stays, no space leaks, and in the end it lies in few parts.
 #[test]

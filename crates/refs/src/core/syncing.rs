@@ -21,7 +21,8 @@ pub struct SyncEntry {
     pub place: u64,
     /// The entry's length in bytes.
     pub length: usize,
-    /// Whether the entry has runs without checksums, whose data must be durable before the entry is written.
+    /// Whether the entry is about data that no checksum in it vouches for, and that must be durable before the entry is
+    /// written.
     pub needs_data: bool,
 }
 
@@ -49,6 +50,15 @@ impl Core {
         }
     }
 
+    /// Notes that a node's own data got `runs` and perhaps a larger size, as [`Core::note_written`] does. With
+    /// `is_in_place` some of the new bytes are in clusters that it had before, so that no run tells of them.
+    pub fn note_extended(&mut self, node: u64, runs: &[Extent], is_in_place: bool) {
+        self.note_written(node, runs);
+        if let (true, Some(log)) = (is_in_place, &mut self.sync_log) {
+            log.needs_data = true;
+        }
+    }
+
     /// Whether a file was written whose change is in no entry, or only in one that may not be on the device yet.
     pub fn waits_for_entry(&self) -> bool {
         let has_all = |log: &SyncLog| log.changes.is_empty() && log.beside.is_none();
@@ -68,8 +78,10 @@ impl Core {
         changes.sort_by_key(|(node, _)| *node);
         let entry = self.entry_of(&changes, None, memory);
         changes.clear();
-        self.sync_log.as_mut()?.changes = changes;
-        entry
+        let log = self.sync_log.as_mut()?;
+        log.changes = changes;
+        let needs_data = std::mem::take(&mut log.needs_data);
+        entry.map(|entry| SyncEntry { needs_data: entry.needs_data || needs_data, ..entry })
     }
 
     /// Whether an entry can go to the device at the same time as the data that it describes: only if nothing else is

@@ -2,7 +2,7 @@
 
 use super::data::Taken;
 use super::taking::{Part, give_back};
-use super::writing::is_overwritten;
+use super::writing::{is_overwritten, tells_of};
 use super::*;
 use crate::core::Held;
 use crate::extents::{Extent, Extents, Mapping};
@@ -54,8 +54,13 @@ impl Volume {
         }
         let mut core = self.grow()?;
         let mut state = stream.write();
-        // The stream is marked before the first change, which counts even if a later one fails.
-        self.mark_moved(&mut core, stream);
+        // An entry of the log of syncs can hold all that changes here, if no zeroes are written before `offset`.
+        let is_adjacent = offset <= state.size || state.size.is_multiple_of(u64::from(self.geometry.cluster));
+        let mut rows = (is_adjacent && tells_of(&core, stream, &state)).then(Vec::new);
+        if rows.is_none() {
+            // The stream is marked before the first change, which counts even if a later one fails.
+            self.mark_moved(&mut core, stream);
+        }
         let size = state.size.max(end);
         if let StreamContent::Inline(content) = &mut state.content
             && core.holds_inline(stream.node, size)
@@ -79,11 +84,20 @@ impl Volume {
         let mut taken = Taken::new();
         let part = Part { range: from..to, is_known: false };
         self.take_for(&mut core, &state, part, &mut taken, lacks, |_, _, _| Ok(()))?;
-        let written = self.write_clusters(&mut core, &mut state, &mut taken, offset, data);
+        let written = self.write_clusters(&mut core, &mut state, &mut taken, offset, data, &mut rows);
         give_back(&mut core, &mut taken);
-        written.inspect_err(|_| state.note_ahead(u64::from(self.geometry.cluster)))?;
+        if let Err(error) = written {
+            state.note_ahead(u64::from(self.geometry.cluster));
+            // What was changed before it failed counts.
+            self.mark_moved(&mut core, stream);
+            return Err(error);
+        }
         state.extend(end, u64::from(self.geometry.cluster));
         self.stamp(stream);
+        if let Some(rows) = rows {
+            self.commits.note(&stream.moved);
+            core.note_extended(stream.node, &rows, !state.integrity);
+        }
         Ok(())
     }
 
@@ -110,7 +124,7 @@ impl Volume {
     }
 
     /// Writes bytes to existing clusters, and to those in `taken`, which take the place of holes and of clusters that
-    /// must not be overwritten.
+    /// must not be overwritten. For `rows` see [`Volume::put_cluster`].
     fn write_clusters(
         &self,
         core: &mut Core,
@@ -118,6 +132,7 @@ impl Volume {
         taken: &mut Taken,
         offset: u64,
         data: &[u8],
+        rows: &mut Option<Vec<Extent>>,
     ) -> Result<()> {
         let end = offset + data.len() as u64;
         let cluster = u64::from(self.geometry.cluster);
@@ -140,7 +155,7 @@ impl Volume {
             }
             let (low, high) = (offset.max(start), end.min(start + cluster));
             let part = &data[(low - offset) as usize..(high - offset) as usize];
-            self.put_cluster(core, state, at, new, (low - start) as usize, part)?;
+            self.put_cluster(core, state, (at, new), (low - start) as usize, part, rows)?;
             at += 1;
         }
         Ok(())
@@ -277,19 +292,20 @@ impl Volume {
         let part = Part { range: at..at + 1, is_known: false };
         self.take_for(core, state, part, &mut taken, &mut 0, |_, _, _| Ok(()))?;
         let new = take_one(&mut taken, at);
-        self.put_cluster(core, state, at, new, inside, bytes)
+        self.put_cluster(core, state, (at, new), inside, bytes, &mut None)
     }
 
     /// Puts bytes into a cluster as [`Volume::rewrite_cluster`] does. Its run is loaded, and `new` was taken for it if
-    /// it is a hole or must not be overwritten.
+    /// it is a hole or must not be overwritten. A row that is put on record is added to `rows` if an entry of the log of
+    /// syncs is to hold it, or else left to the next commit.
     fn put_cluster(
         &self,
         core: &mut Core,
         state: &mut StreamState,
-        at: u32,
-        new: Option<ContainerRun>,
+        (at, new): (u32, Option<ContainerRun>),
         inside: usize,
         bytes: &[u8],
+        rows: &mut Option<Vec<Extent>>,
     ) -> Result<()> {
         let written = self.write_cluster(core, state, at, new, inside, bytes);
         let Some(run) = new else { return written.map(drop) };
@@ -302,7 +318,9 @@ impl Volume {
         if !state.orphan {
             core.pages.space.keep(run);
         }
-        core.park(&gone, state.orphan)
+        let Some(rows) = rows else { return core.park(&gone, state.orphan) };
+        rows.push(row);
+        core.park_written(&gone, state.orphan)
     }
 
     /// Writes the cluster that [`Volume::put_cluster`] puts on record. Returns its checksum, if the stream has

@@ -421,7 +421,7 @@ fn has_plain(extents: &Extents, from: u32, to: u32) -> bool {
 }
 
 /// Whether an entry of the log of syncs can hold new runs of a stream.
-fn tells_of(core: &Core, stream: &Stream, state: &StreamState) -> bool {
+pub(super) fn tells_of(core: &Core, stream: &Stream, state: &StreamState) -> bool {
     let is_there = state.extents().is_some() && state.unwritten.is_none();
     is_there && !state.shared && !state.orphan && core.is_logged(stream.node)
 }
