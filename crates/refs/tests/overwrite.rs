@@ -76,6 +76,20 @@ fn a_few_bytes_are_overwritten_in_place() {
     }
 }
 
+/// However large the cluster, of a small file without integrity no more sectors are written than it has.
+#[test]
+fn the_rest_of_a_cluster_is_not_written() {
+    for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
+        let recorder = Arc::new(Recorder::new(volume.make()));
+        let system = open(recorder.clone());
+        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+        let before = recorder.traffic();
+        system.write(node, 0, &content(1, 5_000)).unwrap();
+        let written = recorder.traffic().since(&before).write.bytes;
+        assert!((5_000..=8_192).contains(&written), "{volume:?}: {written} bytes");
+    }
+}
+
 /// A few bytes at the end of a file, synced, cost a write of the data, an entry of the log of syncs and a flush after
 /// each, and no commit. They are there when the volume is opened after a power cut.
 #[test]

@@ -349,13 +349,16 @@ impl Volume {
         whole[inside..inside + bytes.len()].copy_from_slice(bytes);
         let mut buffer = Buffer::new(size);
         buffer.copy_from_slice(&whole);
+        let sector = self.device.sectors().logical as usize;
         match (new, found) {
             (Some(run), _) => {
-                self.device.write_at(self.device_offset(core.cluster(&run))?, &buffer)?;
+                // A checksum is of the whole cluster. Without one, what is past the end of the file is never read.
+                let used = kept.max(inside + bytes.len()).next_multiple_of(sector);
+                let length = if state.integrity { size } else { used };
+                self.device.write_at(self.device_offset(core.cluster(&run))?, &buffer[..length])?;
                 Ok(state.integrity.then(|| crc32c(&whole)))
             }
             (None, Mapping::Extent(run)) => {
-                let sector = self.device.sectors().logical as usize;
                 let (low, high) = (inside / sector * sector, (inside + bytes.len()).next_multiple_of(sector));
                 let offset = self.device_offset(run.cluster + u64::from(at - run.at))?;
                 self.device.write_at(offset + low as u64, &buffer[low..high])?;
