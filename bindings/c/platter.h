@@ -2,9 +2,9 @@
  *
  * Link with libplatter_c.a, -lpthread -ldl -lm. See README.md beside this file.
  *
- * Functions that return int return 0, or a negative errno; platter_error() then says more. Strings are UTF-8 with a zero at
- * their end; paths have '/' between their names. A volume may be used from many threads at once, and so may a file; a
- * directory may not.
+ * Functions that return int return 0 on success, or a negative errno; platter_error() then returns a message. Strings are
+ * UTF-8 and end with a zero byte; '/' separates the names of a path. Volumes and files may be used from many threads at once;
+ * a platter_directory may be used from one thread at a time.
  */
 #ifndef PLATTER_H
 #define PLATTER_H
@@ -25,13 +25,13 @@ typedef struct platter_directory platter_directory;
 #define PLATTER_DIRECTORY 2
 #define PLATTER_SYMLINK 3
 
-/* How a file is opened. Without PLATTER_CREATE it has to be there. */
+/* Flags for opening a file. Without PLATTER_CREATE the file must exist. */
 #define PLATTER_CREATE 1
 #define PLATTER_TRUNCATE 2
 #define PLATTER_EXCLUSIVE 4
 
-/* What is known about a file or directory. Times are seconds since 1970 and nanoseconds after that; those that the format
- * does not keep are 0. */
+/* The attributes of a file or directory. Each time is a number of seconds since 1970 and a number of nanoseconds (_ns) in
+ * addition; times that the format does not store are 0. */
 struct platter_stat {
     uint64_t size;
     uint64_t allocated;
@@ -46,23 +46,25 @@ struct platter_stat {
     uint32_t flags;
 };
 
-/* An entry of a directory. The name is valid until the next call for the directory. */
+/* An entry of a directory. The name is valid until the next call with the same platter_directory. */
 struct platter_entry {
     const char *name;
     struct platter_stat stat;
 };
 
-/* What the last call of this thread that failed has to say; valid until the next that fails. Never NULL. */
+/* Returns the message of the last call that failed in this thread. It is valid until the next call that fails in this
+ * thread, and never NULL. */
 const char *platter_error(void);
 
-/* Opens a volume: a path, IMAGE@N for a partition, mirror:IMAGE,IMAGE. Writing is for this process alone. */
+/* Opens a volume. The source is a path, IMAGE@N for a partition, or mirror:IMAGE,IMAGE for a mirror. While a volume is open
+ * for writing, no other process may write to it. */
 int platter_open(const char *source, int writable, platter_volume **volume);
 
-/* Makes everything durable, marks the volume clean and gives the handle up, also when it fails. Files that are still open
- * can be read afterwards. */
+/* Makes all changes durable, marks the volume as clean and frees the handle, which must not be used again, even if the call
+ * fails. Files that are still open can be read afterwards. */
 int platter_close(platter_volume *volume);
 
-/* Returns when the whole volume survives a power cut as it is now. */
+/* Makes all changes of the volume durable: after it returns, they survive a power cut. */
 int platter_sync(platter_volume *volume);
 
 int platter_stat_path(platter_volume *volume, const char *path, struct platter_stat *stat);
@@ -71,31 +73,34 @@ int platter_remove(platter_volume *volume, const char *path);
 int platter_rmdir(platter_volume *volume, const char *path);
 int platter_rename(platter_volume *volume, const char *from, const char *to);
 
-/* Lists a directory. platter_read_directory returns 1 and an entry, 0 at the end, or a negative errno. */
+/* Lists a directory. platter_read_directory returns 1 and fills in an entry, or returns 0 after the last entry, or a negative
+ * errno. */
 int platter_open_directory(platter_volume *volume, const char *path, platter_directory **directory);
 int platter_read_directory(platter_directory *directory, struct platter_entry *entry);
 void platter_close_directory(platter_directory *directory);
 
-/* Opens a file, or with a stream that is not NULL a named stream of it. */
+/* Opens a file or, if stream is not NULL, the named stream of that name. "how" is a combination of the flags above. */
 int platter_open_file(platter_volume *volume, const char *path, const char *stream, int how, platter_file **file);
 
-/* Returns how many bytes were read, fewer than asked for only at the end of the file, or a negative errno. */
+/* Returns the number of bytes read, which is less than length only at the end of the file, or a negative errno. */
 int64_t platter_read(platter_file *file, uint64_t offset, void *buffer, size_t length);
 
-/* Writes all of it, and makes the file longer if it has to be. */
+/* Writes all length bytes, and extends the file if necessary. */
 int platter_write(platter_file *file, uint64_t offset, const void *data, size_t length);
 
 int platter_truncate(platter_file *file, uint64_t size);
 
-/* Returns when the file survives a power cut as it is now. */
+/* Makes the file durable: after it returns, the file survives a power cut in its present state. */
 int platter_sync_file(platter_file *file);
 
 void platter_close_file(platter_file *file);
 
-/* Makes a volume ("ntfs", "refs", "exfat", "fat32", ...). An image of this size is made if size is not 0. */
+/* Makes a new volume of a format ("ntfs", "refs", "exfat", "fat32", ...). If size is not 0, an image file of this size is
+ * created for it. */
 int platter_mkfs(const char *source, const char *format, uint64_t size);
 
-/* Checks a volume that is not open, and repairs it if asked to; says how much was found, notices left out. */
+/* Checks a volume that is not open, and repairs it if repair is not 0. Sets *found to the number of findings without
+ * notices. */
 int platter_check(const char *source, int repair, uint64_t *found);
 
 #ifdef __cplusplus
