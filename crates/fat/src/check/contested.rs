@@ -38,7 +38,8 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
             if short.attributes.label() || short.name.is_dots() || !walk.contested.contains(&start) {
                 continue;
             }
-            let whole = !torn && short.name.is_valid() && (long.is_some() || !short.name.0.contains(&b'~'));
+            let is_usual = short.name.is_valid() && !short.name.has_small_letters();
+            let whole = !torn && is_usual && (long.is_some() || !short.name.0.contains(&b'~'));
             let name = long.unwrap_or_else(|| short.name.to_name(short.nt));
             claimants.entry(start).or_default().push(Claimant {
                 dir,

@@ -126,17 +126,36 @@ impl ShortName {
         *self == ShortName::DOT || *self == ShortName::DOT_DOT
     }
 
-    /// Whether every byte is allowed in a short name and the name does not begin with a space. Spaces inside the
-    /// name, which some systems write, are allowed.
+    /// Whether every byte may stand in a short name and spaces only pad at the ends. Spaces inside and small letters,
+    /// which some systems write, are allowed.
     pub fn is_valid(&self) -> bool {
-        let [first, rest @ ..] = self.0;
+        let [first, rest @ ..] = self.to_upper().0;
         let first = if first == 0x05 { 0xE5 } else { first };
         allowed(first) && rest.iter().all(|&byte| allowed(byte) || byte == b' ')
     }
 
+    /// Whether it has small letters, which are for capitals alone to stand in (fatgen103): some cameras and players write
+    /// them all the same, Linux and mtools show such names as they are, and Windows does not find them.
+    pub fn has_small_letters(&self) -> bool {
+        self.0.iter().any(u8::is_ascii_lowercase)
+    }
+
+    /// The same name with capitals for small letters.
+    pub fn to_upper(self) -> ShortName {
+        ShortName(self.0.map(|byte| byte.to_ascii_uppercase()))
+    }
+
+    /// The case bits with which a name of capitals alone is shown as this one is with `nt`; `nt` if none do.
+    pub fn case_bits_of_capitals(&self, nt: u8) -> u8 {
+        const BITS: u8 = NtCase::LOWER_BASE | NtCase::LOWER_EXTENSION;
+        let (shown, capitals) = (self.to_name(nt), self.to_upper());
+        let ways = [0, NtCase::LOWER_BASE, NtCase::LOWER_EXTENSION, BITS].map(|bits| nt & !BITS | bits);
+        ways.into_iter().find(|&nt| capitals.to_name(nt) == shown).unwrap_or(nt)
+    }
+
     /// Returns the name with "_" in place of each character that is not allowed in a short name.
     pub fn sanitised(&self) -> ShortName {
-        let upper = self.0.map(|byte| byte.to_ascii_uppercase());
+        let upper = self.to_upper().0;
         let mut clean = ShortName(upper.map(|byte| if allowed(byte) || byte == b' ' { byte } else { b'_' }));
         match self.0[0] {
             0x05 => clean.0[0] = 0x05,
@@ -393,8 +412,26 @@ mod tests {
         assert_eq!(ShortName(*b"A/B\x01    ?  ").to_name(0), Name::from("A_B_._"));
         assert!(!ShortName(*b"A/B        ").is_valid());
         assert!(!ShortName(*b" AB        ").is_valid());
-        assert!(!ShortName(*b"abc        ").is_valid());
         assert!(ShortName(*b"A B        ").is_valid());
+    }
+
+    #[test]
+    fn small_letters_are_read_and_capitals_can_stand_for_them() {
+        for (small, nt, capitals, bits) in [
+            (b"dsc001  jpg", 0, b"DSC001  JPG", 0x18),
+            (b"dsc001  JPG", 0, b"DSC001  JPG", 0x08),
+            (b"DSC001  jpg", 0x08, b"DSC001  JPG", 0x18),
+            // No bits show this one.
+            (b"Dsc001  jpg", 0, b"DSC001  JPG", 0),
+        ] {
+            let small = ShortName(*small);
+            assert!(small.is_valid() && small.has_small_letters());
+            assert_eq!((small.to_upper().0, small.case_bits_of_capitals(nt)), (*capitals, bits));
+        }
+        assert!(!ShortName(*b"DSC001  JPG").has_small_letters());
+        assert!(!ShortName(*b"a*b        ").is_valid());
+        // What was Windows' own bit for an encrypted file stays.
+        assert_eq!(ShortName(*b"abc        ").case_bits_of_capitals(0x01), 0x09);
     }
 
     #[test]

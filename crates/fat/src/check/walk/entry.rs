@@ -119,6 +119,8 @@ impl Walk<'_, '_> {
             if self.find("bad-name", Severity::Inconsistent, place, message) {
                 alias = names.other(&alias.sanitised());
             }
+        } else if alias.has_small_letters() {
+            alias = self.small_letters(place, names, short, long.is_some());
         } else if names.short.contains(&alias) {
             let message = || format!("the short name {alias:?} is there twice");
             if self.find("duplicate-name", Severity::Inconsistent, place, message) {
@@ -150,5 +152,32 @@ impl Walk<'_, '_> {
         }
         names.short.insert(alias);
         names.shown.insert(of_alias);
+    }
+
+    /// Sees to a short name with small letters: the one to go on with.
+    fn small_letters(
+        &mut self,
+        place: Option<(u32, Option<&Name>)>,
+        names: &Names,
+        short: &mut ShortEntry,
+        is_long: bool,
+    ) -> ShortName {
+        let capitals = short.name.to_upper();
+        let folded = capitals.to_name(0).folded(CaseRule::Insensitive);
+        let is_repaired = if names.all_short.contains(&capitals) || names.shown.contains(&folded) {
+            let message = || format!("the short name {:?} is there twice but for small letters", short.name);
+            self.find("duplicate-name", Severity::Inconsistent, place, message)
+        } else {
+            let message = || format!("the short name {:?} has small letters", short.name);
+            self.find("small-letters", Severity::Notice, place, message)
+        };
+        if !is_repaired {
+            return short.name;
+        }
+        let other = names.other(&capitals);
+        if other == capitals && !is_long {
+            short.nt = short.name.case_bits_of_capitals(short.nt);
+        }
+        other
     }
 }
