@@ -35,6 +35,23 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
     })
 }
 
+/// Whether the first sector of a volume with a copy like this was damaged in a few places: of the bytes that are not zero in
+/// the copy two thirds or more are there. What was written over a volume has few of them, as have zeroes.
+pub fn is_damaged_like(sector: &[u8], copy: &[u8]) -> bool {
+    let differ = sector.iter().zip(copy).filter(|(one, two)| one != two).count();
+    differ * 3 <= copy.iter().filter(|byte| **byte != 0).count()
+}
+
+/// Whether the copy of a volume's first sector is left of what the device held before: its first bytes are not like the
+/// copy, and are known as something else.
+///
+/// # Errors
+/// What reading the device gives.
+pub fn is_left_over(device: &dyn Device, copy: &[u8]) -> Result<bool> {
+    let first = read_bytes(device, 0, (copy.len() as u64).min(device.len()))?;
+    Ok(!is_damaged_like(&first, copy) && contents(device)?.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -101,7 +101,7 @@ mod uring;
 
 pub use any::{read_any, write_any};
 pub use buffer::Buffer;
-pub use contents::contents;
+pub use contents::{contents, is_damaged_like, is_left_over};
 pub use error::{Error, Operation, Result};
 pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};

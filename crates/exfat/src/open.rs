@@ -9,11 +9,11 @@ use crate::layout::{
 };
 
 use platter_clusters::{Core, FreeSpace, Slots, Storage, TABLE_CACHE, Table, first_sector};
-use platter_device::Device;
+use platter_device::{Device, is_damaged_like};
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
 
-/// Reads the boot sector of a device.
+/// The boot sector of a device, if it is exFAT's; the backup where damage took what says so from the main one.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] if it is not exFAT's, and the errors of the device.
@@ -23,8 +23,36 @@ pub fn read_boot(device: &dyn Device) -> Result<BootSector> {
         return Err(Error::NotThisFormat { format: "exFAT", reason });
     };
     let boot = BootSector::from_bytes(&bytes);
-    boot.claims()?;
-    Ok(boot)
+    let Err(error) = boot.claims() else { return Ok(boot) };
+    // A backup alone does not say what is here now: it may be left of what was here before.
+    let backup = backup(device, &sizes(&boot))
+        .filter(|(backup, ..)| is_damaged_like(&bytes, &backup.to_bytes()))
+        .filter(|(_, geometry, _)| !is_whole(device, geometry.sector as usize));
+    backup.map(|(backup, ..)| backup).ok_or(error)
+}
+
+/// Sizes that sectors can have, first that which a boot sector states.
+fn sizes(boot: &BootSector) -> Vec<usize> {
+    let mut sizes = vec![512, 1024, 2048, 4096];
+    sizes.sort_by_key(|&size: &usize| usize::from(size.trailing_zeros() != u32::from(boot.sector_shift)));
+    sizes
+}
+
+/// Whether the main boot region has its checksum, if sectors are of this size.
+fn is_whole(device: &dyn Device, sector: usize) -> bool {
+    read_region(device, 0, sector).is_ok_and(|(_, verified)| verified.is_ok())
+}
+
+/// The backup of the boot region, if there is one for sectors of one of these sizes.
+fn backup(device: &dyn Device, sizes: &[usize]) -> Option<(BootSector, Geometry, Vec<u8>)> {
+    sizes.iter().find_map(|&sector| {
+        let at = (BootRegion::SECTORS * sector) as u64;
+        let (region, verified) = read_region(device, at, sector).ok()?;
+        let boot = BootSector::from_bytes(region.first_chunk()?);
+        let geometry = boot.geometry(device.len()).ok()?;
+        verified.ok()?;
+        (geometry.sector as usize == sector).then_some((boot, geometry, region))
+    })
 }
 
 /// The system entries in the root directory.
@@ -77,8 +105,7 @@ fn or_without<T>(read: Result<T>, doubts: &mut Vec<Error>, instead: impl FnOnce(
 fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSector, Geometry, Vec<u8>)> {
     let main = read_boot(device)?;
     let geometry = main.geometry(device.len());
-    let mut sizes = vec![512, 1024, 2048, 4096];
-    sizes.sort_by_key(|&size: &usize| usize::from(size.trailing_zeros() != u32::from(main.sector_shift)));
+    let sizes = sizes(&main);
     let own = geometry.and_then(|geometry| {
         let region = read_region(device, 0, geometry.sector as usize);
         Ok((geometry, region?))
@@ -87,24 +114,14 @@ fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSect
         Ok((geometry, (region, Ok(())))) => return Ok((main, geometry, region)),
         Ok((geometry, (region, Err(error)))) => (error, Some((geometry, region))),
         Err(error) => {
-            // The error stands if the main region has its checksum: the backup may be of an older volume.
-            let is_whole =
-                |&sector: &usize| read_region(device, 0, sector).is_ok_and(|(_, verified)| verified.is_ok());
-            if sizes.iter().any(is_whole) {
+            // What has its checksum is meant so: the backup may be of an older volume.
+            if sizes.iter().any(|&sector| is_whole(device, sector)) {
                 return Err(error);
             }
             (error, None)
         }
     };
-    let backup = sizes.into_iter().find_map(|sector| {
-        let at = (BootRegion::SECTORS * sector) as u64;
-        let (region, verified) = read_region(device, at, sector).ok()?;
-        let boot = BootSector::from_bytes(region.first_chunk()?);
-        let geometry = boot.geometry(device.len()).ok()?;
-        verified.ok()?;
-        (geometry.sector as usize == sector).then_some((boot, geometry, region))
-    });
-    let found = match (backup, main_one) {
+    let found = match (backup(device, &sizes), main_one) {
         (Some(backup), _) => backup,
         (None, Some((geometry, region))) => (main, geometry, region),
         (None, None) => return Err(error),

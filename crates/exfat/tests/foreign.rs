@@ -268,3 +268,36 @@ fn what_must_not_be_written_to_is_only_read() {
     BootRegion::seal(&mut revision.image[..12 * 512], 512);
     assert!(matches!(open(&revision.image).1, Err(Error::NotThisFormat { .. })));
 }
+
+/// The name of the format, or the mark at the end of the sector: the backup is read by, and a repair puts it back.
+#[test]
+fn a_boot_sector_without_its_name_is_read_by_the_backup() {
+    let sound = volume();
+    let damages: [&dyn Fn(&mut [u8]); 4] = [
+        &|image| image[5] ^= 0x20,
+        &|image| image[3..11].fill(0),
+        &|image| image[510..512].fill(0),
+        // The size of sectors too, by which the backup is looked for.
+        &|image| (image[3], image[108]) = (b'e', 12),
+    ];
+    for (number, damage) in damages.into_iter().enumerate() {
+        let mut image = sound.image.clone();
+        damage(&mut image);
+        is_only_read(&image);
+        let device = MemoryDevice::from_image(&image, Sectors::SMALL);
+        let recognised = Exfat.recognise(&device).unwrap().map(|recognised| recognised.format);
+        assert_eq!(recognised.as_deref(), Some("exFAT"), "{number}");
+        let repaired = Exfat.check(&device, CheckOptions { repair: true }, &Silent).unwrap();
+        assert!(repaired.findings.iter().any(|finding| finding.code == "boot-region"), "{number}");
+        assert!(check(&device).is_clean());
+        assert!(open(&device.to_image()).1.unwrap().create(Node::ROOT, &"new".into(), Kind::File).is_ok());
+    }
+    // A backup that is left under something else says nothing.
+    let mut other = sound.image.clone();
+    other[..512].fill(0);
+    let is_exfat =
+        |image: &[u8]| Exfat.recognise(&MemoryDevice::from_image(image, Sectors::SMALL)).unwrap().is_some();
+    assert!(!is_exfat(&other));
+    other[..4].copy_from_slice(b"PK\x03\x04");
+    assert!(!is_exfat(&other) && open(&other).1.is_err());
+}

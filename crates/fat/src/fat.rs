@@ -1,6 +1,7 @@
 //! The implementation of [`Format`] for FAT.
 
 use crate::FatVolume;
+use crate::backup::{Chosen, choose};
 use crate::layout::{BootSector, FatKind, Label};
 use platter_clusters::{Disk, first_sector};
 use platter_device::Device;
@@ -37,7 +38,14 @@ impl Format for Fat {
         let Some(bytes) = first_sector(device)? else { return Ok(None) };
         let boot = BootSector::from_bytes(&bytes);
         let cut_off = boot.cut_off(device.len());
-        let Ok(geometry) = boot.geometry(cut_off.unwrap_or(device.len())) else { return Ok(None) };
+        let (boot, geometry) = match boot.geometry(cut_off.unwrap_or(device.len())) {
+            Ok(geometry) => (boot, geometry),
+            Err(_) => match choose(device) {
+                Ok(Chosen { boot, .. }) => (boot.sector, boot.geometry),
+                Err(Error::Device(error)) => return Err(error.into()),
+                Err(_) => return Ok(None),
+            },
+        };
         if self.kind.is_some_and(|kind| kind != geometry.kind) {
             return Ok(None);
         }

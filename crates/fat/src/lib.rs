@@ -40,6 +40,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod backup;
 mod check;
 mod directory;
 mod fat;

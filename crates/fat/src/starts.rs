@@ -56,6 +56,12 @@ impl Boot {
         (found.iter().filter(|is_there| **is_there).count() as u32, found.len() as u32)
     }
 
+    /// Whether all that it points to is where it says.
+    pub fn fits(&self, disk: &Disk) -> bool {
+        let (found, of) = self.fit(disk);
+        found == of
+    }
+
     /// For each of the root's first directories, whether it begins with an entry that names its own cluster.
     fn directories(&self, disk: &Disk) -> Vec<bool> {
         let geometry = &self.geometry;
@@ -113,8 +119,7 @@ impl Boot {
     /// away with which all structures are found. `None` if there is no such sector, or if all are found with this
     /// one.
     pub fn before_a_flip(&self, disk: &Disk) -> Option<Boot> {
-        let is_whole = |(found, of)| found == of;
-        if is_whole(self.fit(disk)) {
+        if self.fits(disk) {
             return None;
         }
         let length = disk.device().len();
@@ -134,7 +139,7 @@ impl Boot {
                 }
                 () => true,
             };
-            (is_whole(fit) && is_told).then_some((fit.0, boot))
+            (fit.0 == fit.1 && is_told).then_some((fit.0, boot))
         });
         // With fewer copies of the FAT all structures may be found too, so the candidate with the most structures is
         // taken.
@@ -146,9 +151,10 @@ impl Boot {
         let told = |Boot { geometry, .. }: &Boot| {
             let Geometry { fat_count, fat_sectors, reserved_sectors, root_entries, total_sectors, .. } =
                 geometry;
+            let cluster = geometry.cluster_size;
             format!(
                 "{fat_count} FATs of {fat_sectors} sectors from sector {reserved_sectors} on, {root_entries} entries of \
-                 the root, {total_sectors} sectors"
+                 the root, {total_sectors} sectors, clusters of {cluster} bytes"
             )
         };
         let (ours, theirs) = (self.sector.to_bytes(), right.sector.to_bytes());

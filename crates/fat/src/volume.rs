@@ -1,6 +1,7 @@
 //! The FAT [`Family`]: how clusters are taken and linked, and what a commit writes. [`platter_clusters::Volume`]
 //! describes the guarantees of an open volume, and how they are kept.
 
+use crate::backup::{Chosen, choose};
 use crate::directory::{FatDirectory, most_clusters};
 use crate::layout::{
     Attributes, BootSector, DosTime, FatKind, Geometry, InfoSector, LARGEST_FILE, Label, Precision,
@@ -8,8 +9,8 @@ use crate::layout::{
 };
 use crate::starts::Boot;
 use platter_clusters::{
-    ContentRuns, Core, DirectoryEntry, Disk, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
-    Slots, Storage, TABLE_CACHE, Table, Volume, capabilities, first_sector,
+    ContentRuns, Core, DirectoryEntry, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
+    Slots, Storage, TABLE_CACHE, Table, Volume, capabilities,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
@@ -33,22 +34,14 @@ pub struct FatFamily {
 
 /// Reads the metadata that an open volume needs.
 fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
-    let Some(bytes) = first_sector(&*device)? else {
-        return Err(not_fat("the device is smaller than a boot sector"));
-    };
-    let boot = BootSector::from_bytes(&bytes);
-    let boot = Boot { geometry: boot.geometry(device.len())?, sector: boot };
-    if let Some(right) = boot.before_a_flip(&Disk::new(&*device)) {
-        return Err(boot.damage(&right));
-    }
-    let Boot { sector: boot, geometry } = boot;
+    let Chosen { boot: Boot { sector: boot, geometry }, offset, doubt } = choose(&*device)?;
     let geometry = Arc::new(geometry);
     let bytes_per_sector = geometry.bytes_per_sector as usize;
     if bytes_per_sector < device.sectors().logical as usize {
         return Err(not_fat("its sectors are smaller than the device's"));
     }
     let mut first = vec![0; bytes_per_sector];
-    device.read_at(0, &mut first)?;
+    device.read_at(offset, &mut first)?;
 
     let heap = geometry.heap();
     let place = geometry.fat_place(geometry.primary_fat());
@@ -92,7 +85,11 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
     };
     let state_offset = boot.state_offset();
     let family = FatFamily { geometry, table, boot: first, state_offset, info };
-    Ok(Core::new(device, heap, family, space, root, was_dirty))
+    let core = Core::new(device, heap, family, space, root, was_dirty);
+    if let Some(error) = doubt {
+        core.health.close(format!("{error}; see check"));
+    }
+    Ok(core)
 }
 
 fn not_fat(reason: &str) -> Error {

@@ -9,7 +9,7 @@ use platter_device::{Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
 use platter_testing::model::{losses, told};
-use platter_vfs::{CheckOptions, CheckReport, Format, OpenOptions, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Cursor, Error, Format, Kind, Name, Node, OpenOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -423,7 +423,14 @@ fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
                 let device = MemoryDevice::from_image(&damaged, Sectors::SMALL);
                 let opened = Fat::ANY
                     .open(Arc::new(device), OpenOptions { read_only: true, ..OpenOptions::default() });
-                assert!(opened.is_err(), "{what}: opened as if nothing were wrong");
+                match opened {
+                    Err(_) => {}
+                    // By the copy, which only FAT32 has.
+                    Ok(system) => {
+                        assert!(kind == FatKind::Fat32, "{what}: opened as if nothing were wrong");
+                        assert!(system.lookup(Node::ROOT, &Name::from("second")).is_ok(), "{what}");
+                    }
+                }
                 let device = MemoryDevice::from_image(&damaged, Sectors::SMALL);
                 let report = match Fat::ANY.check(&device, CheckOptions { repair: true }, &Silent) {
                     Ok(report) => report,
@@ -444,6 +451,49 @@ fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
     }
 }
 
+/// FAT32 has a copy of the boot sector: a volume of which only the first is damaged is read by it, and repaired from it.
+#[test]
+fn a_damaged_boot_sector_of_fat32_has_a_copy() {
+    let sound = populated(FatKind::Fat32);
+    let damages: [&dyn Fn(&mut [u8]); 4] = [
+        &|image| image[510..512].fill(0),
+        &|image| image[0] ^= 1,
+        &|image| image[11..13].fill(0xFF),
+        // Larger clusters, which may be true by themselves.
+        &|image| image[13] = 2,
+    ];
+    let is_fat = |image: &[u8]| {
+        let device = MemoryDevice::from_image(image, Sectors::SMALL);
+        Fat::ANY.recognise(&device).unwrap().is_some_and(|recognised| recognised.format == "FAT32")
+    };
+    for (number, damage) in damages.into_iter().enumerate() {
+        let mut image = sound.clone();
+        damage(&mut image);
+        let device = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+        let system = Fat::ANY.open(device.clone(), OpenOptions::default()).unwrap();
+        let second = system.lookup(Node::ROOT, &Name::from("second")).unwrap();
+        assert!(system.lookup(second, &Name::from("SHORT7.TXT")).is_ok(), "{number}");
+        let error = system.create(Node::ROOT, &Name::from("new"), Kind::File).unwrap_err();
+        assert!(matches!(error, Error::ReadOnly(_)), "{number}: {error}");
+        system.unmount().unwrap();
+        assert!(device.to_image() == image && (number == 3 || is_fat(&image)), "{number}");
+        let report = check(&device, true);
+        assert!(report.findings.iter().any(|finding| finding.code == "boot-sector"), "{number}");
+        assert!(device.to_image() == sound, "{number}: {}", told(&report));
+    }
+    // A copy that is left under something else says nothing of what is there now.
+    let mut other = sound.clone();
+    other[..512].fill(0);
+    assert!(!is_fat(&other));
+    other[..4].copy_from_slice(b"PK\x03\x04");
+    assert!(!is_fat(&other));
+    // Nor does one of a volume whose FATs are not there any more.
+    let mut other = sound.clone();
+    other[510] = 0;
+    other[32 * 512..200 * 512].fill(0x77);
+    assert!(!is_fat(&other));
+}
+
 /// Two further faults that fsck.fat reports: a wrong extended signature, and a case bit in a dot entry.
 #[test]
 fn what_fsck_fat_objects_to_is_found_and_repaired() {
@@ -459,4 +509,59 @@ fn what_fsck_fat_objects_to_is_found_and_repaired() {
     assert!(check(&device, false).is_clean());
     assert_eq!(device.to_image()[0x26], 0x29);
     assert_eq!(device.to_image()[at + 12] & 0x20, 0);
+}
+
+/// Short names with small letters, as some cameras write them: they are read as they stand, told as a notice, and a repair
+/// gives them capitals that are shown as they were.
+#[test]
+fn small_letters_in_a_short_name_are_no_damage() {
+    let mut volume = base(FatKind::Fat16);
+    let before = volume.contents();
+    let rename = |volume: &mut Volume, path: &str, name: &[u8; 11]| {
+        let at = *volume.found.iter().find(|found| found.path == path).unwrap().slots.last().unwrap();
+        volume.image[at..at + 11].copy_from_slice(name);
+    };
+    rename(&mut volume, "/second/SHORT1.TXT", b"short1  TXT");
+    rename(&mut volume, "/second/SHORT2.TXT", b"short2  txt");
+    rename(&mut volume, "/second/SHORT3.TXT", b"ShoRT3  TXT");
+    let listed = |image: &[u8]| {
+        let device = Arc::new(MemoryDevice::from_image(image, Sectors::SMALL));
+        let system =
+            Fat::ANY.open(device, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+        let second = system.lookup(Node::ROOT, &Name::from("second")).unwrap();
+        let mut entries = Vec::new();
+        // One call: an error behind the entries is damage that was seen.
+        system.read_directory(second, Cursor::START, 1000, &mut entries).unwrap();
+        assert!(system.lookup(second, &Name::from("SHORT3.TXT")).is_ok());
+        let names = entries.iter().map(|entry| entry.name.to_string());
+        names
+            .filter(|name| {
+                ["SHORT1.", "SHORT2.", "SHORT3."].contains(&&*name[..7.min(name.len())].to_uppercase())
+            })
+            .collect::<BTreeSet<_>>()
+    };
+    let expected = ["short1.TXT", "short2.txt", "ShoRT3.TXT"].map(String::from);
+    assert_eq!(listed(&volume.image), BTreeSet::from(expected));
+    let (after, report) = repaired(&volume.image, "small letters");
+    assert!(report.is_clean(), "{}", told(&report));
+    assert_eq!(report.findings.iter().filter(|finding| finding.code == "small-letters").count(), 3);
+    let capitals = |contents: BTreeMap<String, Vec<u8>>| {
+        contents.into_iter().map(|(path, content)| (path.to_uppercase(), content)).collect::<BTreeMap<_, _>>()
+    };
+    assert!(capitals(before) == capitals(after.contents()), "{}", told(&report));
+    // There are no bits for the third.
+    let expected = ["short1.TXT", "short2.txt", "SHORT3.TXT"].map(String::from);
+    assert_eq!(listed(&after.image), BTreeSet::from(expected));
+}
+
+/// Two files that differ in nothing but small letters: on no system can both be reached.
+#[test]
+fn two_short_names_that_are_one_but_for_small_letters_are_told_apart() {
+    let mut volume = base(FatKind::Fat16);
+    let at =
+        *volume.found.iter().find(|found| found.path == "/second/SHORT1.TXT").unwrap().slots.last().unwrap();
+    volume.image[at..at + 11].copy_from_slice(b"short2  TXT");
+    let (after, report) = repaired(&volume.image, "two names");
+    assert!(report.findings.iter().any(|finding| finding.code == "duplicate-name"), "{}", told(&report));
+    assert_eq!(after.contents().len(), volume.contents().len());
 }

@@ -1,16 +1,11 @@
 //! The boot sector, its copy, and the information sector.
 
 use super::table::Table;
+use crate::backup::{read, search};
 use crate::layout::{BootSector, Geometry, InfoSector, VolumeState, clean_bits};
 use crate::starts::Boot;
 use platter_clusters::Disk;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
-
-fn read(disk: &Disk, offset: u64) -> Result<BootSector> {
-    let mut bytes = [0; BootSector::SIZE];
-    disk.read(offset, &mut bytes)?;
-    Ok(BootSector::from_bytes(&bytes))
-}
 
 /// Returns the sector without the bits that change from mount to mount.
 fn settled(sector: &BootSector) -> BootSector {
@@ -92,24 +87,6 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
             Ok(first)
         }
     }
-}
-
-/// Searches for the copy of a FAT32 boot sector where formatters put it: in sector 6, for every sector size.
-fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
-    for size in [512, 1024, 2048, 4096] {
-        let offset = 6 * size;
-        if offset + size > disk.device().len() {
-            break;
-        }
-        let sector = read(disk, offset)?;
-        if let Ok(geometry) = sector.geometry(disk.device().len())
-            && u64::from(geometry.bytes_per_sector) == size
-            && geometry.backup_sector == Some(6)
-        {
-            return Ok(Some((offset, sector)));
-        }
-    }
-    Ok(None)
 }
 
 fn read_info(disk: &Disk, offset: u64) -> Result<InfoSector> {
