@@ -2,7 +2,7 @@
 
 use crate::NtfsVolume;
 use crate::layout::{BootSector, Geometry, Kind, Record, VolumeInformation, fixup, record_number};
-use platter_device::Device;
+use platter_device::{Device, is_left_over};
 use platter_vfs::{
     CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
     RecoverReport, Result, Visit,
@@ -29,7 +29,13 @@ impl Format for Ntfs {
             device.read_at(place, &mut bytes)?;
             let Ok(boot) = BootSector::from_bytes(&bytes) else { continue };
             let cut_off = boot.cut_off(device.len()).filter(|_| place == 0);
-            let volume = match boot.geometry(cut_off.unwrap_or(device.len())) {
+            let geometry = boot.geometry(cut_off.unwrap_or(device.len()));
+            // One that stands elsewhere than behind its volume is of a partition, or of what was here before.
+            let is_copy = || geometry.as_ref().is_ok_and(|geometry| geometry.length == place);
+            if place != 0 && (!is_copy() || is_left_over(device, &bytes)?) {
+                continue;
+            }
+            let volume = match geometry {
                 Ok(geometry) => volume_record(device, &geometry)?,
                 Err(_) => None,
             };

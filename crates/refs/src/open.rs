@@ -30,6 +30,9 @@ impl Notes {
     }
 }
 
+/// Where the first partition of a disk begins at the earliest: behind one track of 63 sectors, as DOS did it.
+const LEAST_START: u64 = 63 * 512;
+
 /// Reads the boot record, or its copy in the last sector.
 pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord> {
     let sector = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
@@ -53,7 +56,10 @@ pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord>
     for end in BootRecord::ends(device.len(), sector as u64) {
         let copy =
             end.checked_sub(sector as u64).map(|place| at(place).and_then(|record| fits(record, device)));
-        if let Some(Ok(record)) = copy {
+        // One that ends a partition of this device ends further on than its volume is long.
+        if let Some(Ok(record)) = copy
+            && end.saturating_sub(record.sectors * u64::from(record.sector)) < LEAST_START
+        {
             notes.add(&first, "the copy of the boot record was used");
             return Ok(record);
         }

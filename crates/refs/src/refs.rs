@@ -3,7 +3,7 @@
 use crate::RefsVolume;
 use crate::layout::BootRecord;
 use crate::open::{self, Notes};
-use platter_device::Device;
+use platter_device::{Device, is_left_over};
 use platter_vfs::{
     CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
     RecoverReport, Result, ScrubOptions, ScrubReport, Visit,
@@ -36,12 +36,11 @@ impl Format for Refs {
         }
         device.read_at(0, &mut sector)?;
         if !BootRecord::is_refs(&sector) {
-            // A volume whose boot record is lost is recognised by the copy of it.
-            return Ok(open::boot_record(device, &mut Notes::default()).ok().map(|boot| Recognised {
-                format: format!("ReFS {}", boot.version),
-                label: None,
-                cut_off: None,
-            }));
+            // A volume whose boot record is gone is still one, by its copy.
+            let Ok(boot) = open::boot_record(device, &mut Notes::default()) else { return Ok(None) };
+            let is_left = is_left_over(device, &boot.to_bytes())?;
+            let format = format!("ReFS {}", boot.version);
+            return Ok((!is_left).then_some(Recognised { format, label: None, cut_off: None }));
         }
         let version = format!("ReFS {}.{}", sector[0x28], sector[0x29]);
         Ok(Some(Recognised { format: version, label: None, cut_off: None }))
