@@ -235,3 +235,75 @@ fn an_entry_that_leads_to_another_file_is_not_read_as_its_own() {
     assert!(!found.is_clean());
     assert_eq!((read("one").unwrap(), read("two").unwrap()), (b"one".to_vec(), b"two".to_vec()));
 }
+
+/// Whether a place of an image is in a record of `$MFT`, and not in the log's image of one.
+fn is_in_record(image: &[u8], at: usize) -> bool {
+    image[at / 1024 * 1024..].starts_with(b"FILE")
+}
+
+/// `$EA_INFORMATION` says how long the extended attributes are. What it says wrong is found, and put right.
+#[test]
+fn what_is_said_of_extended_attributes_is_compared_with_them() {
+    let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+    Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
+    let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.set_extended_attribute(file, "AN.ATTRIBUTE", Some(b"and its value")).unwrap();
+    system.unmount().unwrap();
+    let sound = memory.to_image();
+    assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+    // 5 + 12 + 13 bytes packed, none needed, 36 as they stand.
+    let value = [30, 0, 0, 0, 36, 0, 0, 0];
+    let places: Vec<usize> = (0..sound.len() - 24)
+        .step_by(8)
+        .filter(|&at| sound[at] == 0xD0 && sound[at + 24..].starts_with(&value) && is_in_record(&sound, at))
+        .collect();
+    let [at] = places[..] else { panic!("{places:?}") };
+    // Each of its three numbers.
+    for (at, bit) in [(at + 24, 1), (at + 26, 1), (at + 28, 4), (at + 30, 1)] {
+        let mut image = sound.clone();
+        image[at] ^= bit;
+        let memory = MemoryDevice::from_image(&image, Sectors::SMALL);
+        let found = check(&memory, CheckOptions { repair: true }, &Silent).unwrap();
+        assert!(
+            found.findings.iter().any(|finding| finding.code == "ea-information"),
+            "{at}: {}",
+            told(&found)
+        );
+        assert!(check(&memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+        assert!(memory.to_image()[places[0] + 24..].starts_with(&value), "{at}");
+    }
+}
+
+/// A name whose directory has another sequence number, also 0, which leads to every use of a record.
+#[test]
+fn a_name_has_the_sequence_number_of_its_directory() {
+    let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+    Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
+    let directory = system.create(Node::ROOT, &"directory".into(), Kind::Directory).unwrap();
+    system.create(directory, &"one".into(), Kind::File).unwrap();
+    system.unmount().unwrap();
+    let sound = memory.to_image();
+    let entry = entries_of(&sound, "one")[0];
+    let key = &sound[entry + 0x10..entry + 0x10 + 0x48];
+    let names: Vec<usize> = (0..sound.len() - key.len())
+        .step_by(8)
+        .filter(|&at| sound[at..].starts_with(&key[..8]) && sound[at + 0x42..].starts_with(&key[0x42..]))
+        .filter(|&at| is_in_record(&sound, at))
+        .collect();
+    // In the record of the file, and in that of the directory.
+    assert_eq!(names.len(), 2);
+    for sequence in [0, 9] {
+        for &name in &names {
+            let mut image = sound.clone();
+            image[name + 6] = sequence;
+            let memory = MemoryDevice::from_image(&image, Sectors::SMALL);
+            let found = check(&memory, CheckOptions { repair: true }, &Silent).unwrap();
+            assert!(!found.is_clean(), "{sequence} at {name:#x}");
+            assert!(found.findings.iter().all(|finding| finding.repaired), "{}", told(&found));
+            let again = check(&memory, CheckOptions::default(), &Silent).unwrap();
+            assert!(again.is_clean(), "{}", told(&again));
+        }
+    }
+}

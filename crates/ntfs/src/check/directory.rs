@@ -125,7 +125,11 @@ fn lead_back(
     let number = Reference(entry.head()).number();
     let file = check.files.get(&number).filter(|file| file.sequence == Reference(entry.head()).sequence())?;
     let is_it = |name: &KnownName| name.units == key.name && name.space == key.namespace;
-    let index = file.names.iter().position(|name| is_it(name) && !check.directory(name.parent));
+    // A sequence number of 0 leads to every use of a record, and is not what the entry says.
+    let is_astray = |parent: Reference| {
+        !check.directory(parent) || parent.number() == directory.number() && parent != directory
+    };
+    let index = file.names.iter().position(|name| is_it(name) && is_astray(name.parent));
     let is_lost = number >= known::FIRST_FREE
         && !file.names.iter().any(is_it)
         && file.names.len() < usize::from(file.links.max(1))

@@ -5,10 +5,13 @@ use super::{Check, Severity};
 use crate::layout::{Attribute, AttributeContent, ExtendedAttribute, Kind};
 use platter_vfs::{Error, Result};
 
-/// Checks a file's extended attributes. A repair keeps those that can be read.
+/// Looks at a file's extended attributes, and at what is said of them beside. A repair keeps those before the damage.
 pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let own = key(Kind::EA, "");
-    let Some(place) = file.find(&own).first().copied() else { return Ok(()) };
+    let Some(place) = file.find(&own).first().copied() else {
+        compare(check, file, &[], 0);
+        return Ok(());
+    };
     let size = match &file.attribute(place).content {
         AttributeContent::Resident { value, .. } => value.len() as u64,
         AttributeContent::NonResident(outside) => outside.size,
@@ -22,7 +25,10 @@ pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
             let expected = format!("at most {} bytes", ExtendedAttribute::LONGEST);
             Error::damaged("$EA", file.at, expected, size)
         }
-        Ok(()) => return Ok(()),
+        Ok(()) => {
+            compare(check, file, &sound, size);
+            return Ok(());
+        }
     };
     check.find("ea", Severity::DataLoss, Some(file.number), fault.to_string(), check.is_repairing);
     if !check.is_repairing {
@@ -47,4 +53,33 @@ pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Compares `$EA_INFORMATION` with the attributes: how long they are packed and as they stand, and how many nobody may go
+/// without ([MS-FSCC] 2.4.12 is the middle one). Who asks for their length, or whether there are any, is told from this.
+fn compare(check: &mut Check<'_>, file: &mut Assembled, attributes: &[ExtendedAttribute], size: u64) {
+    let own = key(Kind::EA_INFORMATION, "");
+    let is_there = !file.find(&own).is_empty();
+    let found = file.value(Kind::EA_INFORMATION).map(<[u8]>::to_vec);
+    let information = ExtendedAttribute::information(attributes);
+    // Who does not fill the last one up to four bytes counts them as they stand.
+    let as_it_stands = [&information[..4], &(size as u32).to_le_bytes()].concat();
+    let is_right = found.as_ref().is_some_and(|found| *found == information || *found == as_it_stands);
+    if is_right || attributes.is_empty() && !is_there {
+        return;
+    }
+    let expected = (!attributes.is_empty()).then_some(information);
+    let told =
+        |value: &Option<Vec<u8>>| value.as_ref().map_or("none".into(), |bytes| format!("{bytes:02X?}"));
+    let message = format!(
+        "$EA_INFORMATION of the file record at offset {}: expected {}, found {}",
+        file.at,
+        told(&expected),
+        told(&found)
+    );
+    check.find("ea-information", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+    match expected {
+        Some(value) => file.put(Attribute::resident(Kind::EA_INFORMATION, value)),
+        None => file.remove(&own),
+    }
 }
