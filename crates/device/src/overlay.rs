@@ -2,7 +2,7 @@
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use std::time::Duration;
 /// reads the same from every copy.
 pub struct OverlayDevice {
     below: Arc<dyn Device>,
-    /// The written sectors, by number of the logical sector.
-    written: RwLock<HashMap<u64, Box<[u8]>>>,
+    /// By number of the logical sector.
+    written: RwLock<BTreeMap<u64, Box<[u8]>>>,
 }
 
 impl OverlayDevice {
     /// An overlay over `below` with nothing written yet.
     pub fn new(below: Arc<dyn Device>) -> OverlayDevice {
-        OverlayDevice::with_written(below, HashMap::new())
+        OverlayDevice::with_written(below, BTreeMap::new())
     }
 
-    /// An overlay over `below` with these logical sectors written already.
-    pub(crate) fn with_written(below: Arc<dyn Device>, written: HashMap<u64, Box<[u8]>>) -> OverlayDevice {
+    /// The same, with these logical sectors written already.
+    pub(crate) fn with_written(below: Arc<dyn Device>, written: BTreeMap<u64, Box<[u8]>>) -> OverlayDevice {
         OverlayDevice { below, written: RwLock::new(written) }
     }
 
@@ -44,11 +44,11 @@ impl OverlayDevice {
         self.read_lock().len() as u64 * u64::from(self.sectors().logical)
     }
 
-    fn read_lock(&self) -> RwLockReadGuard<'_, HashMap<u64, Box<[u8]>>> {
+    fn read_lock(&self) -> RwLockReadGuard<'_, BTreeMap<u64, Box<[u8]>>> {
         self.written.read()
     }
 
-    fn write_lock(&self) -> RwLockWriteGuard<'_, HashMap<u64, Box<[u8]>>> {
+    fn write_lock(&self) -> RwLockWriteGuard<'_, BTreeMap<u64, Box<[u8]>>> {
         self.written.write()
     }
 
@@ -62,14 +62,11 @@ impl OverlayDevice {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
         let written = self.read_lock();
         below(buffer)?;
-        if written.is_empty() {
-            return Ok(());
-        }
         let sector = self.sectors().logical as usize;
-        for (number, target) in (offset / sector as u64..).zip(buffer.chunks_exact_mut(sector)) {
-            if let Some(data) = written.get(&number) {
-                target.copy_from_slice(data);
-            }
+        let first = offset / sector as u64;
+        for (number, data) in written.range(first..first + (buffer.len() / sector) as u64) {
+            let at = (number - first) as usize * sector;
+            buffer[at..at + sector].copy_from_slice(data);
         }
         Ok(())
     }
@@ -116,7 +113,8 @@ impl Device for OverlayDevice {
 
     fn next_data(&self, offset: u64) -> u64 {
         let sector = u64::from(self.sectors().logical);
-        let written = self.read_lock().keys().map(|number| number * sector).filter(|&at| at >= offset).min();
+        let first = offset.div_ceil(sector);
+        let written = self.read_lock().range(first..).next().map(|(number, _)| number * sector);
         let below = self.below.next_data(offset);
         written.map_or(below, |written| written.min(below))
     }
@@ -131,11 +129,7 @@ impl Device for OverlayDevice {
         let sector = u64::from(self.sectors().logical);
         let range = offset / sector..(offset + length) / sector;
         let mut written = self.write_lock();
-        for (number, data) in written.iter_mut() {
-            if range.contains(number) {
-                data.fill(0);
-            }
-        }
+        written.range_mut(range).for_each(|(_, data)| data.fill(0));
         Ok(())
     }
 

@@ -21,7 +21,7 @@
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::{Device, Error, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Log {
         let Journal { grain, sector, .. } = *self.journal;
         let state = self.journal.read_lock();
         let until = self.durable_until(&state, k);
-        let mut kept = HashMap::new();
+        let mut kept = BTreeMap::new();
         let mut doubtful = 0;
         for number in until..self.writes.min(k + 1) {
             let write = &state.writes[number];

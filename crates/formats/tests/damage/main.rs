@@ -155,3 +155,15 @@ fn what_flips_once_hid_is_found() {
 fn twenty_thousand_flips_are_found_or_harmless() {
     campaign(20_000, flips::one);
 }
+
+#[test]
+fn twenty_flips_at_once_are_found_or_harmless() {
+    slice(20, flips::twenty);
+}
+
+/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture twenty_thousand_times`
+#[test]
+#[ignore = "a campaign: 20 flips at once in 20,000 volumes of each format"]
+fn twenty_thousand_times_twenty_flips_at_once() {
+    campaign(20_000, flips::twenty);
+}

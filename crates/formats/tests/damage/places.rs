@@ -80,9 +80,8 @@ impl Places {
         sector + at as u64
     }
 
-    /// Flips one bit, and sometimes 20, mostly in metadata.
-    pub fn flip(&self, device: &OverlayDevice, random: &mut Random) -> Damage {
-        let count = if random.chance(80) { 1 } else { 20 };
+    /// Flips so many bits, mostly of what is not content.
+    pub fn flip(&self, device: &OverlayDevice, count: u32, random: &mut Random) -> Damage {
         let is_data = random.chance(12);
         let mut told = Vec::new();
         for _ in 0..count {

@@ -1,9 +1,7 @@
 //! Reading everything that can be read of a volume.
 
-use platter_vfs::{Attributes, Cursor, Entry, FileSystem, Kind, Name, Node, Timestamp};
-use std::collections::hash_map::DefaultHasher;
+use platter_vfs::{Attributes, Cursor, Entry, FileSystem, Kind, Name, Node, Place, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{Hash, Hasher};
 
 /// The file, link or directory that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +17,8 @@ pub struct Content {
     pub size: u64,
     pub sum: u64,
     pub modified: Timestamp,
+    /// Its content is in a record of metadata.
+    pub is_resident: bool,
 }
 
 impl Content {
@@ -116,8 +116,17 @@ impl Tree {
             match system.extended_attributes(node) {
                 Ok(names) => {
                     for name in names {
-                        if let Err(error) = system.extended_attribute(node, &name) {
-                            self.faults.push(format!("{path}: attribute {name}: {error}"));
+                        match system.extended_attribute(node, &name) {
+                            Ok(value) => {
+                                let content = Content {
+                                    size: value.len() as u64,
+                                    sum: sum(0, &value),
+                                    modified: Timestamp::default(),
+                                    is_resident: true,
+                                };
+                                self.found.insert(format!("{path}, attribute {name}"), Seen::File(content));
+                            }
+                            Err(error) => self.faults.push(format!("{path}: attribute {name}: {error}")),
                         }
                     }
                 }
@@ -196,7 +205,7 @@ fn entries(system: &dyn FileSystem, directory: Node) -> (Vec<Entry>, Option<Stri
 }
 
 fn read(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter_vfs::Result<Content> {
-    let mut hasher = DefaultHasher::new();
+    let mut all = 0;
     let mut buffer = vec![0; (attributes.size.min(64 << 10) as usize).max(1)];
     let mut at = 0;
     while at < attributes.size.min(LONGEST) {
@@ -204,10 +213,21 @@ fn read(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter
         if read == 0 {
             break;
         }
-        buffer[..read].hash(&mut hasher);
+        all = sum(all, &buffer[..read]);
         at += read as u64;
     }
-    Ok(Content { size: attributes.size, sum: hasher.finish(), modified: attributes.modified })
+    let is_resident = system
+        .extents(node)
+        .is_ok_and(|extents| extents.iter().all(|extent| matches!(extent.place, Place::Resident)));
+    Ok(Content { size: attributes.size, sum: all, modified: attributes.modified, is_resident })
+}
+
+/// A sum over all bytes so far, in which each counts with its place (FNV-1a, in words of eight bytes).
+fn sum(before: u64, bytes: &[u8]) -> u64 {
+    let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    words.chain(rest.iter().map(|byte| u64::from(*byte))).fold(before, step)
 }
 
 /// Calls `each` on every file and named stream of an undamaged volume.

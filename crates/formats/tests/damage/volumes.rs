@@ -1,7 +1,7 @@
 //! Small volumes with some 300 files, and how damaged copies of them are checked and read.
 
 use crate::places::Places;
-use crate::tree::Tree;
+use crate::tree::{Seen, Tree};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
 use platter_testing::model::{Clock, ClockedDevice, ImageFile, Random, judge::Programs};
@@ -51,6 +51,18 @@ impl Volume {
     /// Whether the content of files has checksums.
     pub fn has_integrity(&self) -> bool {
         self.name == "refs+integrity"
+    }
+
+    /// Whether all that is read otherwise is content, or the target of a link, that a record of metadata has in itself, or a
+    /// time.
+    pub fn is_all_in_records(&self, tree: &Tree) -> bool {
+        self.truth.otherwise(tree).values().all(|both| match both {
+            (Some(Seen::File(one)), Some(Seen::File(two))) => {
+                one.is_like(two) || one.is_resident && two.is_resident
+            }
+            (Some(Seen::Link(_)), Some(Seen::Link(_))) => true,
+            _ => false,
+        })
     }
 
     pub fn check(&self, device: &dyn Device, repair: bool) -> Result<CheckReport, String> {
