@@ -273,12 +273,12 @@ fn what_must_not_be_written_to_is_only_read() {
 #[test]
 fn a_boot_sector_without_its_name_is_read_by_the_backup() {
     let sound = volume();
-    let damages: [&dyn Fn(&mut [u8]); 4] = [
-        &|image| image[5] ^= 0x20,
-        &|image| image[3..11].fill(0),
-        &|image| image[510..512].fill(0),
+    let damages: [fn(&mut [u8]); 4] = [
+        |image| image[5] ^= 0x20,
+        |image| image[3..11].fill(0),
+        |image| image[510..512].fill(0),
         // The size of sectors too, by which the backup is looked for.
-        &|image| (image[3], image[108]) = (b'e', 12),
+        |image| (image[3], image[108]) = (b'e', 12),
     ];
     for (number, damage) in damages.into_iter().enumerate() {
         let mut image = sound.image.clone();

@@ -455,12 +455,12 @@ fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
 #[test]
 fn a_damaged_boot_sector_of_fat32_has_a_copy() {
     let sound = populated(FatKind::Fat32);
-    let damages: [&dyn Fn(&mut [u8]); 4] = [
-        &|image| image[510..512].fill(0),
-        &|image| image[0] ^= 1,
-        &|image| image[11..13].fill(0xFF),
+    let damages: [fn(&mut [u8]); 4] = [
+        |image| image[510..512].fill(0),
+        |image| image[0] ^= 1,
+        |image| image[11..13].fill(0xFF),
         // Larger clusters, which may be true by themselves.
-        &|image| image[13] = 2,
+        |image| image[13] = 2,
     ];
     let is_fat = |image: &[u8]| {
         let device = MemoryDevice::from_image(image, Sectors::SMALL);

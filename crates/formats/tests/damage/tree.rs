@@ -19,6 +19,8 @@ pub struct Content {
     pub modified: Timestamp,
     /// Its content is in a record of metadata.
     pub is_resident: bool,
+    /// A sum over where on the device its pieces begin, written or not.
+    pub places: u64,
 }
 
 impl Content {
@@ -123,6 +125,7 @@ impl Tree {
                                     sum: sum(0, &value),
                                     modified: Timestamp::default(),
                                     is_resident: true,
+                                    places: 0,
                                 };
                                 self.found.insert(format!("{path}, attribute {name}"), Seen::File(content));
                             }
@@ -216,10 +219,17 @@ fn read(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter
         all = sum(all, &buffer[..read]);
         at += read as u64;
     }
-    let is_resident = system
-        .extents(node)
-        .is_ok_and(|extents| extents.iter().all(|extent| matches!(extent.place, Place::Resident)));
-    Ok(Content { size: attributes.size, sum: all, modified: attributes.modified, is_resident })
+    let extents = system.extents(node).unwrap_or_default();
+    let is_resident = extents.iter().all(|extent| matches!(extent.place, Place::Resident));
+    let (mut places, mut end) = (0, None);
+    for extent in extents {
+        let (Place::Device(at) | Place::Unwritten(at)) = extent.place else { continue };
+        if end != Some(at) {
+            places = sum(places, &[extent.offset.to_le_bytes(), at.to_le_bytes()].concat());
+        }
+        end = Some(at + extent.length);
+    }
+    Ok(Content { size: attributes.size, sum: all, modified: attributes.modified, is_resident, places })
 }
 
 /// A sum over all bytes so far, in which each counts with its place (FNV-1a, in words of eight bytes).
