@@ -51,7 +51,7 @@ pub use file::FileState;
 pub use findings::{Findings, MOST_CHANGES};
 pub use heap::Heap;
 pub use images::{Images, join};
-pub use path::{is_inside, path_of};
+pub use path::{is_found, is_inside, path_of};
 pub use recover::{Remains, Remnant, recover};
 pub use runs::{Run, Runs};
 pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};

@@ -29,3 +29,14 @@ pub fn is_inside(dir: u32, cluster: u32, above: impl Fn(u32) -> (u32, u32)) -> b
         at = parent;
     }
 }
+
+/// Whether a directory is, or lies in, one that a repair has found without an entry and put into the root directory as
+/// `FSCKnnnn.DIR`. What looked like a lost directory may be a copy of one: what the others have is theirs.
+pub fn is_found<'n>(mut dir: u32, of: impl Fn(u32) -> (u32, &'n Name)) -> bool {
+    let mut above = dir;
+    while dir != 0 {
+        (above, dir) = (dir, of(dir).0);
+    }
+    let name = of(above).1.to_string();
+    above != 0 && name.len() == 12 && name.starts_with("FSCK") && name.ends_with(".DIR")
+}

@@ -7,7 +7,7 @@
 
 use super::walk::{Shared, Walk};
 use crate::layout::{EntrySet, FileInfo, Primary};
-use platter_clusters::{Claims, Link};
+use platter_clusters::{Claims, Link, is_found};
 use platter_vfs::{Result, Severity};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -85,6 +85,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()
         let stamp = info.modified;
         (
             !walk.is_inside_itself(claimant.dir, cluster),
+            !is_found(claimant.dir, |at| (walk.dirs[at as usize].parent, &walk.dirs[at as usize].name)),
             info.valid <= info.length,
             info.length,
             info.valid,

@@ -8,7 +8,7 @@
 use super::listing::{Item, Listing};
 use super::walk::{Lead, Shared, Walk};
 use crate::layout::{Link, SLOT, ShortEntry, ShortName, Slot};
-use platter_clusters::is_inside;
+use platter_clusters::{is_found, is_inside};
 use platter_vfs::{Name, Result, Severity};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -122,6 +122,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
         let size = u64::from(claimant.short.size);
         (
             claimant.short.attributes.directory() == is_directory && !lies_below(walk, claimant.dir, cluster),
+            !is_found(claimant.dir, |at| (walk.dirs[at as usize].parent, &walk.dirs[at as usize].name)),
             claimant.whole,
             above == Some(parent_cluster),
             size <= held,
