@@ -176,7 +176,7 @@ pub enum Error {
         reason: String,
     },
     /// No volume of this format can be made on this device with these options.
-    #[error("cannot make a {format} volume: {reason}")]
+    #[error("no {format} volume can be made: {reason}")]
     CannotMake {
         /// The format's name.
         format: &'static str,
