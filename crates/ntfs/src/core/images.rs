@@ -59,7 +59,7 @@ impl Core {
         let cost = Core::cost(key, &bytes);
         let old = self.images.get(&key).map_or(0, |old| old.cost);
         self.soil(key, old, cost);
-        let old = self.images.insert(key, Image { bytes: Arc::new(bytes), cost: cost.max(old) });
+        let old = self.insert_image(key, Image { bytes: Arc::new(bytes), cost: cost.max(old) });
         self.undo.push(Undo::Image(key, old));
     }
 
@@ -89,7 +89,7 @@ impl Core {
 
     /// Forgets the image of a structure that is not there any more.
     pub fn drop_image(&mut self, key: Key) {
-        let old = self.images.remove(&key);
+        let old = self.remove_image(key);
         if old.is_none() && !self.pending.contains_key(&key) {
             return;
         }
@@ -104,6 +104,7 @@ impl Core {
             Entry::Occupied(image) => Some(&mut image.into_mut().bytes),
             Entry::Vacant(vacant) => {
                 let bytes = self.pending.get(&key)?.bytes.clone();
+                self.image_bytes += bytes.len();
                 Some(&mut vacant.insert(Image { bytes, cost: 0 }).bytes)
             }
         }
@@ -116,21 +117,42 @@ impl Core {
 
     /// Keeps an image that was read from the device.
     pub(super) fn keep(&mut self, key: Key, bytes: Arc<Vec<u8>>) {
-        self.images.insert(key, Image { bytes, cost: 0 });
+        self.insert_image(key, Image { bytes, cost: 0 });
+    }
+
+    /// Puts an image in the place of the one there was, which is returned.
+    pub(super) fn insert_image(&mut self, key: Key, image: Image) -> Option<Image> {
+        self.image_bytes += image.bytes.len();
+        let old = self.images.insert(key, image);
+        self.count_off(old.as_ref());
+        old
+    }
+
+    /// Takes an image away.
+    pub(super) fn remove_image(&mut self, key: Key) -> Option<Image> {
+        let old = self.images.remove(&key);
+        self.count_off(old.as_ref());
+        old
+    }
+
+    /// An image is gone. It may have become longer since it came, which the next full count sees.
+    fn count_off(&mut self, gone: Option<&Image>) {
+        let bytes = gone.map_or(0, |image| image.bytes.len());
+        self.image_bytes = self.image_bytes.saturating_sub(bytes);
     }
 
     /// Lets go of images and files that can be read again, if there are many.
     pub fn make_room(&mut self) {
         self.rounds += 1;
         let rounds = self.rounds;
-        if self.images.len() > MOST_IMAGES {
-            // Half of the clean images, another half each time.
-            self.images.retain(|key, image| image.is_dirty() || key.number() >> (rounds % 4) & 1 == 0);
-            if self.images.len() > MOST_IMAGES {
-                self.images.retain(|_, image| image.is_dirty());
+        if self.image_bytes > MOST_IMAGES {
+            // Half of them, another half each time.
+            self.keep_images(|key, image| image.is_dirty() || key.number() >> (rounds % 4) & 1 == 0);
+            if self.image_bytes > MOST_IMAGES {
+                self.keep_images(|_, image| image.is_dirty());
             }
         }
-        if self.files.len() > MOST_IMAGES / 2 {
+        if self.files.len() > MOST_FILES {
             let stale = &self.stale;
             let is_kept = |number: u64| {
                 number == record_number::MFT
@@ -140,6 +162,23 @@ impl Core {
             };
             self.files.retain(|number, _| is_kept(*number));
         }
+    }
+
+    /// Lets go of all images but these, and counts what is left.
+    pub(super) fn keep_images(&mut self, is_kept: impl Fn(&Key, &Image) -> bool) {
+        let mut left = 0;
+        self.images.retain(|key, image| {
+            let is_kept = is_kept(key, image);
+            left += if is_kept { image.bytes.len() } else { 0 };
+            is_kept
+        });
+        self.image_bytes = left;
+    }
+
+    /// How many files are known, and how many bytes of images there are.
+    #[cfg(test)]
+    pub fn kept(&self) -> (usize, usize) {
+        (self.files.len(), self.images.values().map(|image| image.bytes.len()).sum())
     }
 
     /// A page of an attribute's value, as far as it is allocated.

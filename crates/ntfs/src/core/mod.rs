@@ -40,8 +40,11 @@ use std::sync::Arc;
 pub const PAGE: u64 = 4096;
 /// Numbers from here on are those of files in memory that nothing on disk leads to.
 pub const DETACHED: u64 = 1 << 47;
-/// The number of images in memory above which unchanged ones are let go.
-const MOST_IMAGES: usize = 48 * 1024;
+/// Bytes of images that are kept before those that did not change are let go: an index block is as large as four records, or
+/// as 64 of them.
+const MOST_IMAGES: usize = 48 << 20;
+/// Files that are kept likewise.
+const MOST_FILES: usize = 24 << 10;
 /// Most bytes that are read at once where records are read one after the other.
 const READ_AHEAD: u64 = 32 << 10;
 /// Bytes that a change takes in the log besides its data, at most: the headers of its log record, and the numbers of
@@ -131,6 +134,8 @@ pub struct Core {
     /// Whether changes are accepted.
     pub health: Arc<Health>,
     images: HashMap<Key, Image, Numbers>,
+    /// Bytes of them, but for what some became longer since they came.
+    image_bytes: usize,
     /// The keys of images that changed since the last commit. Some may be there twice, or their images be gone again.
     dirty: Vec<Key>,
     /// Bytes that the dirty images take in the log, at most.
@@ -190,6 +195,7 @@ impl Core {
             listings: Listings::default(),
             health: Arc::default(),
             images: HashMap::default(),
+            image_bytes: 0,
             dirty: Vec::new(),
             dirt: 0,
             others: 0,
@@ -248,8 +254,8 @@ impl Core {
     fn roll_back(&mut self, start: usize) {
         while self.undo.len() > start {
             match self.undo.pop().expect("longer than start") {
-                Undo::Image(key, Some(image)) => drop(self.images.insert(key, image)),
-                Undo::Image(key, None) => drop(self.images.remove(&key)),
+                Undo::Image(key, Some(image)) => drop(self.insert_image(key, image)),
+                Undo::Image(key, None) => drop(self.remove_image(key)),
                 Undo::Entries(key, offset, old, length, cost) => {
                     if let Some(image) = self.images.get_mut(&key) {
                         image.cost = cost;
@@ -269,8 +275,8 @@ impl Core {
                 Undo::RecordBit(number, value) => self.put_record_bit(number, value),
                 Undo::Records(count) => {
                     self.records.shrink(count);
-                    // A commit must find nothing to store of records that are not there any more.
-                    self.images.retain(|key, _| !matches!(key, Key::Record(number) if *number >= count));
+                    // Of records that are no more, nothing may be left that a commit would store.
+                    self.keep_images(|key, _| !matches!(key, Key::Record(number) if *number >= count));
                     self.stale.retain(|number| *number < count);
                     self.kept_for_mft.retain(|number| *number < count);
                     self.records_changed.retain(|page| page * PAGE * 8 < count);

@@ -49,6 +49,39 @@ fn small_files_are_made_and_removed_with_little_work() {
     assert!(images < 1.25 && writes < 0.05 && bytes < 1_900.0, "removed: {images}, {writes}, {bytes}");
 }
 
+/// However many files are made, and then looked up by names that somebody knows, what is kept of them is bounded by bytes:
+/// here each record is as large as an index block.
+#[test]
+fn what_is_kept_of_many_files_is_bounded_by_bytes() {
+    const MANY: u64 = 16_000;
+    let memory = Arc::new(MemoryDevice::new(512 << 20, Sectors { logical: 4096, physical: 4096 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let kept = |volume: &NtfsVolume| {
+        let core = volume.core();
+        assert_eq!(core.geometry.record, 4096, "{MANY} records are more than may be kept");
+        let (_, bytes) = core.kept();
+        // What is not committed cannot be let go of, and what one operation brings stays until the next one.
+        let waiting = core.dirty_count() * 4096;
+        bytes.saturating_sub(waiting) >> 20
+    };
+    let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let directory = volume.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
+    for number in 0..MANY {
+        let file = volume.create(directory, &name(number), Kind::File).unwrap();
+        volume.forget(file, 1);
+    }
+    volume.sync_all().unwrap();
+    assert!(kept(&volume) <= 48, "made: {} MiB", kept(&volume));
+    volume.unmount().unwrap();
+    let volume = NtfsVolume::open(memory, OpenOptions::default()).unwrap();
+    let directory = volume.lookup(Node::ROOT, &"many".into()).unwrap();
+    for number in 0..MANY {
+        let file = volume.lookup(directory, &name(number)).unwrap();
+        volume.forget(file, 1);
+    }
+    assert!(kept(&volume) <= 48, "looked up: {} MiB", kept(&volume));
+}
+
 fn exists(volume: &NtfsVolume, directory: Node, name: &str) -> bool {
     match volume.lookup(directory, &name.into()) {
         Ok(node) => {
