@@ -93,6 +93,8 @@ pub mod fuzzing;
 mod geometry;
 #[cfg(test)]
 mod golden;
+#[cfg(test)]
+mod kept;
 pub mod layout;
 
 mod open;

@@ -50,6 +50,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+#[cfg(test)]
+pub(crate) use syncing::MOST_CHANGED;
+
 /// An open ReFS volume.
 pub struct RefsVolume {
     volume: Arc<Volume>,
@@ -190,6 +193,12 @@ impl RefsVolume {
             device,
         });
         Ok(RefsVolume { volume })
+    }
+
+    /// How many nodes are in use.
+    #[cfg(test)]
+    pub(crate) fn nodes_in_use(&self) -> usize {
+        self.core().in_use()
     }
 
     /// Damage that was found on opening and replaced by a copy.

@@ -31,6 +31,11 @@ impl Changed {
         self.nodes.contains_key(&node)
     }
 
+    /// How many nodes are noted.
+    pub fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Drops a node that no longer needs storing.
     pub fn forget(&mut self, node: u64) {
         self.rows -= self.nodes.remove(&node).unwrap_or(0);

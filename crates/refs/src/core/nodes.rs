@@ -25,6 +25,17 @@ impl Core {
         self.entities.get_mut(&node).ok_or(Error::NotFound)
     }
 
+    /// How many nodes are to be stored.
+    pub fn changed_count(&self) -> usize {
+        self.changed.count()
+    }
+
+    /// How many nodes are in use.
+    #[cfg(test)]
+    pub fn in_use(&self) -> usize {
+        self.entities.len()
+    }
+
     /// Notes that a node is to be stored, and keeps the pages for that free.
     pub fn note_changed(&mut self, node: u64) {
         let rows = |node| self.entities.get(&node).map_or(0, Entity::rows);

@@ -10,6 +10,11 @@ use smallvec::SmallVec;
 /// In the first note of a plan: the plan is a sync.
 const SYNC: u64 = 6;
 
+/// Bytes of pages that wait for a commit, at most about.
+const MOST_WAITING: usize = 32 << 20;
+/// Nodes that wait for one, with one or two kilobytes each.
+pub(crate) const MOST_CHANGED: usize = 1 << 13;
+
 /// The longest time that a caller waits for another caller's planned sync.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -224,12 +229,14 @@ impl Volume {
         touched.len()
     }
 
-    /// Called before a change: commits if more changed pages wait for a commit than the reserve has room for.
+    /// Before the next change, commits if more pages wait than the reserve can take, or so many nodes that memory would be full
+    /// of them: who was forgotten stays until what changed of it is stored.
     pub(super) fn relieve(&self) -> Result<()> {
-        let waiting = {
+        let (pages, nodes) = {
             let core = self.core();
-            core.pages.dirty_count()
+            (core.pages.dirty_count() * self.geometry.page(), core.changed_count())
         };
-        if waiting > 2048 { self.commit() } else { Ok(()) }
+        let written = self.touched.lock().len();
+        if pages > MOST_WAITING || nodes + written > MOST_CHANGED { self.commit() } else { Ok(()) }
     }
 }

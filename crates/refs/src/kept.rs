@@ -1,0 +1,43 @@
+//! What is kept of files that nobody holds any more.
+
+use crate::volume::MOST_CHANGED;
+use crate::{Refs, RefsVolume};
+use platter_device::{MemoryDevice, Sectors};
+use platter_vfs::{
+    Change, DosFlags, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent,
+};
+use std::sync::Arc;
+
+/// Files that are made, and then changed, by who forgets each at once and makes nothing durable, are stored and forgotten
+/// before they are many: their rows take too few pages for that to be told by pages, and changes none before the commit.
+#[test]
+fn of_files_that_were_forgotten_few_wait_to_be_stored() {
+    const MANY: usize = 3 * MOST_CHANGED;
+    let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+    Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    let volume = RefsVolume::open(device, OpenOptions::default()).unwrap();
+    let directory = volume.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
+    let name = |number: usize| Name::from(&*format!("{number}"));
+    // The two directories, and one that was looked at last.
+    let most = MOST_CHANGED + 3;
+    let mut seen = 0;
+    for number in 0..MANY {
+        let file = volume.create(directory, &name(number), Kind::File).unwrap();
+        volume.forget(file, 1);
+        seen = seen.max(volume.nodes_in_use());
+    }
+    assert!(seen <= most, "made: {seen}");
+    volume.sync_all().unwrap();
+    seen = 0;
+    let hidden = Change { flags: Some(DosFlags(2)), ..Change::default() };
+    for number in 0..MANY {
+        let file = volume.lookup(directory, &name(number)).unwrap();
+        volume.set_attributes(file, &hidden).unwrap();
+        volume.forget(file, 1);
+        seen = seen.max(volume.nodes_in_use());
+    }
+    assert!(seen <= most, "changed: {seen}");
+    volume.sync_all().unwrap();
+    assert!(volume.nodes_in_use() <= 3, "{}", volume.nodes_in_use());
+    volume.unmount().unwrap();
+}
