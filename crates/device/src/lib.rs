@@ -68,6 +68,7 @@
 //! # }
 //! ```
 
+mod allocator;
 mod any;
 mod buffer;
 mod contents;
@@ -99,6 +100,7 @@ mod temporary;
 mod undo;
 mod uring;
 
+pub use allocator::share_memory;
 pub use any::{read_any, write_any};
 pub use buffer::Buffer;
 pub use contents::{contents, is_damaged_like, is_left_over};

@@ -5,17 +5,18 @@ use crate::options::{AccessTimes, Options};
 use crate::served::Served;
 use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use platter_vfs::Result;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::OsString;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -27,12 +28,17 @@ const SUBTYPE: &str = "platter";
 /// Source: `struct fuse_notify_inval_inode_out` of Linux, whose content counts from an offset of 0 on.
 const ATTRIBUTES_ALONE: i64 = -1;
 
+/// Lists of nodes to be forgotten that wait for the thread that hands them to the kernel.
+const PRUNES: usize = 64;
+
 /// What nobody syncs is made durable after so long, as disks' own file systems do.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 
 /// A volume at a mount point.
 pub struct Mounted {
     session: Session<Bridge>,
+    /// The connection with the kernel.
+    device: OwnedFd,
     served: Arc<Served>,
     at: PathBuf,
     /// Ends when no request will come any more.
@@ -40,11 +46,14 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts a volume at a directory. Who is not root needs `fusermount3`.
+    /// Mounts a volume at a directory. Who is not root needs `fusermount3`. From now on all threads of this process share one pool
+    /// of memory ([`platter_device::share_memory`]).
     ///
     /// # Errors
     /// What the kernel or `fusermount3` says.
     pub fn new(served: Arc<Served>, at: &Path) -> io::Result<Mounted> {
+        // What is kept of a file comes with one request and goes with another, on any thread.
+        platter_device::share_memory();
         let options = &served.options;
         // Who is not root hands the name on in a list of options with commas, in which backslashes protect them.
         let source = match rustix::process::geteuid().is_root() {
@@ -75,19 +84,21 @@ impl Mounted {
         }));
         let device = session.as_fd().try_clone_to_owned()?;
         // A thread of its own: forgetting a file may take the kernel as long as other requests take us.
-        let (give, given) = channel();
-        served.on_prune(Box::new(move |named| drop(give.send(named))));
+        let (give, given) = sync_channel(PRUNES);
+        // What it has no time for is named again in its turn.
+        served.on_prune(Box::new(move |named| drop(give.try_send(named))));
+        let connection = device.try_clone()?;
         let kept = Arc::downgrade(&served);
         thread::Builder::new().name("prune".into()).spawn(move || {
             while let Ok(named) = given.recv() {
-                if prune(&device, &named).is_err() {
+                if prune(&connection, &named).is_err() {
                     // It is a kernel that does not know of it, or the mount has ended.
                     kept.upgrade().inspect(|served| served.known.turn_off());
                     return;
                 }
             }
         })?;
-        Ok(Mounted { session, served, at: at.to_path_buf(), ended })
+        Ok(Mounted { session, device, served, at: at.to_path_buf(), ended })
     }
 
     /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
@@ -96,7 +107,7 @@ impl Mounted {
     /// What closing the volume gives, after which not everything may be durable; what the system says when no thread can be
     /// started.
     pub fn run(self) -> Result<()> {
-        let Mounted { session, served, at, ended } = self;
+        let Mounted { session, device, served, at, ended } = self;
         // Never dropped: it would unmount what is at the directory by then, which is not this mount but one below it, or the
         // next one there.
         let session = session.spawn().map(ManuallyDrop::new);
@@ -112,8 +123,31 @@ impl Mounted {
             }
             Err(error) => served.tell(&format!("requests cannot be answered: {error}")),
         }
+        match take_away(&device, &at, &served.options.source) {
+            Ok(false) => {}
+            Ok(true) => served.tell("the mount was taken away: its requests ended before it was unmounted"),
+            Err(error) => served.tell(&format!("{} could not be unmounted: {error}", at.display())),
+        }
         served.close()
     }
+}
+
+/// Takes a mount away whose requests nobody answers any more, if it is still there: programs would meet a dead directory. Returns
+/// whether it was.
+fn take_away(connection: &OwnedFd, at: &Path, source: &str) -> io::Result<bool> {
+    let is_ours = |mount: &MountPoint| mount.source.as_bytes() == source.as_bytes();
+    if !mount_point(at)?.as_ref().is_some_and(is_ours) {
+        return Ok(false);
+    }
+    // The next mount of the volume at this place has the same look, and its own process, which answers. One whose connection
+    // stands is not asked: nobody would answer.
+    let mut asked = [PollFd::new(connection, PollFlags::IN)];
+    poll(&mut asked, Some(&Timespec::default()))?;
+    let is_cut = asked[0].revents().contains(PollFlags::ERR);
+    if is_cut && !matches!(rustix::fs::statfs(at), Err(Errno::NOTCONN)) {
+        return Ok(false);
+    }
+    unmount(at, true).map(|()| true)
 }
 
 /// Has the kernel forget nodes that no program uses.

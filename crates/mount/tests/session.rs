@@ -1,0 +1,145 @@
+//! Mounts that this process serves itself. Needs root, `/dev/fuse` and umount(8).
+
+use platter_device::{MemoryDevice, Sectors};
+use platter_mount::{Mounted, Options, Served};
+use platter_vfs::{FormatOptions, OpenOptions, Silent};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A new volume at a directory, served by a thread.
+struct Mount {
+    device: Arc<MemoryDevice>,
+    format: &'static str,
+    at: PathBuf,
+    log: Arc<Mutex<Vec<String>>>,
+    server: Option<JoinHandle<platter_vfs::Result<()>>>,
+}
+
+impl Mount {
+    fn new(test: &str, format: &'static str) -> Mount {
+        let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+        let made = platter_formats::by_name(format).unwrap();
+        made.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+        let at = std::env::temp_dir().join(format!("platter-{test}-{format}-{}", std::process::id()));
+        fs::create_dir(&at).unwrap();
+        let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let lines = log.clone();
+        let options = Options { source: format!("{test}-{format}"), ..Options::of(0, 0, 0o022) };
+        let log_line = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_string()));
+        let mounted = Mounted::new(Arc::new(Served::new(system, options, log_line)), &at).unwrap();
+        let server = Some(thread::spawn(move || mounted.run()));
+        Mount { device, format, at, log, server }
+    }
+
+    /// Waits until nothing is served any more. What was written is on the device, which is whole.
+    fn ended(&mut self) {
+        self.server.take().unwrap().join().unwrap().unwrap();
+        let (format, _) = platter_formats::recognise(&*self.device).unwrap().unwrap();
+        let report = format.check(&*self.device, Default::default(), &Silent).unwrap();
+        assert!(report.is_clean(), "{}: {:?}", self.format, report.findings);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-i", "-l"]).arg(&self.at).output();
+        let _ = fs::remove_dir(&self.at);
+    }
+}
+
+fn umount(at: &Path, options: &[&str]) -> bool {
+    let output = Command::new("umount").arg("-i").args(options).arg(at).output();
+    output.expect("umount is needed for this test").status.success()
+}
+
+#[test]
+fn a_mount_whose_requests_end_before_it_is_unmounted_is_taken_away() {
+    for format in ["exfat", "ntfs", "refs"] {
+        let mut mount = Mount::new("cut", format);
+        fs::write(mount.at.join("file"), "content").unwrap();
+        let held = File::open(mount.at.join("file")).unwrap();
+        // It ends all requests, and then finds that the mount is in use.
+        assert!(!umount(&mount.at, &["-f"]), "{format}: it is in use");
+        mount.ended();
+        assert_eq!(fs::read_dir(&mount.at).unwrap().count(), 0, "{format}: the directory below");
+        let log = mount.log.lock().unwrap().join("\n");
+        assert!(log.contains("the mount was taken away"), "{format}: {log}");
+        drop(held);
+    }
+}
+
+#[test]
+fn one_mount_of_several_at_a_place_is_taken_away_alone() {
+    let mut below = Mount::new("stacked", "ntfs");
+    fs::write(below.at.join("below"), "x").unwrap();
+    let above = Mounted::new(served_above(), &below.at).unwrap();
+    let above = thread::spawn(move || above.run());
+    assert_eq!(fs::read_dir(&below.at).unwrap().count(), 0);
+    assert!(umount(&below.at, &[]));
+    above.join().unwrap().unwrap();
+    assert_eq!(fs::read(below.at.join("below")).unwrap(), b"x");
+    assert!(umount(&below.at, &[]));
+    below.ended();
+    assert!(below.log.lock().unwrap().is_empty(), "{:?}", below.log);
+}
+
+/// Another volume, of the same look in the table of mounts.
+fn served_above() -> Arc<Served> {
+    let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+    platter_formats::by_name("exfat").unwrap().make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    let system = platter_formats::open(device, OpenOptions::default()).unwrap();
+    let options = Options { source: "stacked-ntfs".into(), ..Options::of(0, 0, 0o022) };
+    Arc::new(Served::new(system, options, Arc::new(|_: &str| {})))
+}
+
+/// Pools of memory besides the first that this process's allocator has: regions of 64 MiB, of which the first part is in use.
+fn pools() -> usize {
+    const POOL: u64 = 64 << 20;
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let regions: Vec<(u64, u64, &str)> = maps
+        .lines()
+        .map(|line| {
+            let (range, rest) = line.split_once(' ').unwrap();
+            let (start, end) = range.split_once('-').unwrap();
+            let number = |text| u64::from_str_radix(text, 16).unwrap();
+            (number(start), number(end), rest.split(' ').next().unwrap())
+        })
+        .collect();
+    let is_pool = |pair: &&[(u64, u64, &str)]| {
+        let (used, free) = (pair[0], pair[1]);
+        let fits = used.0.is_multiple_of(POOL) && used.1 == free.0 && free.1 == used.0 + POOL;
+        fits && used.2 == "rw-p" && free.2 == "---p"
+    };
+    regions.windows(2).filter(is_pool).count()
+}
+
+/// What was given back to one of several pools could not be used by the others, and a tree of many files would take as much as
+/// all of them ever held. Threads of the test itself may have made some before.
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn threads_that_serve_share_their_memory() {
+    let mut mount = Mount::new("pools", "refs");
+    let before = pools();
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let at = &mount.at;
+            scope.spawn(move || {
+                for number in 0..50 {
+                    fs::write(at.join(format!("{thread} {number}")), vec![7; 3000]).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(pools(), before);
+    let began = Instant::now();
+    while !umount(&mount.at, &[]) {
+        assert!(began.elapsed() < Duration::from_secs(10));
+        thread::sleep(Duration::from_millis(20));
+    }
+    mount.ended();
+}
