@@ -119,12 +119,11 @@ fn pools() -> usize {
 }
 
 /// What was given back to one of several pools could not be used by the others, and a tree of many files would take as much as
-/// all of them ever held. Threads of the test itself may have made some before.
+/// all of them ever held.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn threads_that_serve_share_their_memory() {
     let mut mount = Mount::new("pools", "refs");
-    let before = pools();
     thread::scope(|scope| {
         for thread in 0..8 {
             let at = &mount.at;
@@ -135,7 +134,8 @@ fn threads_that_serve_share_their_memory() {
             });
         }
     });
-    assert_eq!(pools(), before);
+    // Each of 8 threads that serve, and of 8 that write, would have one; those of the tests may have got theirs before.
+    assert!(pools() <= 4, "{} pools", pools());
     let began = Instant::now();
     while !umount(&mount.at, &[]) {
         assert!(began.elapsed() < Duration::from_secs(10));
