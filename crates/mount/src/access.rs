@@ -1,11 +1,12 @@
-//! When files were last read.
+//! Access times: when files were last read.
 //!
-//! The kernel leaves this to who serves. Times wait in memory, where they cost a read next to nothing, and go to the volume
-//! with the changes that nobody syncs, when the kernel forgets a file, and at the end: no read makes anything durable, and a
-//! power cut may lose the last of them. Reads that the kernel answers from its own cache are not seen.
+//! The kernel leaves access times to the file system behind FUSE. They wait in memory, where they cost a read next to
+//! nothing, and go to the volume with the periodic sync, when the kernel forgets a file, and at unmount. So no read
+//! makes anything durable, and a power cut may lose the latest access times. Reads that the kernel answers from its own
+//! cache are not seen.
 //!
-//! On formats that a crash leaves in doubt, times of reading are not kept: whoever only reads such a volume must not leave it
-//! so. Source: mount(8), `relatime`.
+//! On formats that do not recover by themselves after a crash, access times are not kept: a crash could otherwise leave
+//! a volume in doubt that was only read. Source: mount(8), `relatime`.
 
 use crate::options::{AccessTimes, Options};
 use platter_vfs::{Attributes, FileSystem, Node, Result, Timestamp};
@@ -14,27 +15,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// How long a time of reading is good enough, in seconds, if nothing changes.
+/// How long an access time is new enough for `relatime`, in seconds, if the file does not change.
 const DAY: i64 = 24 * 60 * 60;
-/// Threads that read different files should seldom wait for each other.
+/// The number of parts, each with a lock of its own, so that threads that read different files seldom wait for each
+/// other.
 const PARTS: usize = 16;
 
-/// What is known of a file that the kernel knows.
+/// The access times of a file that the kernel has in its cache.
 #[derive(Clone, Copy, Default)]
 struct Access {
-    /// A time of reading that the volume does not have yet.
+    /// An access time that the volume does not have yet.
     waiting: Option<Timestamp>,
-    /// Until when another read changes nothing.
+    /// The time until which further reads do not change the access time.
     settled: Option<Timestamp>,
 }
 
-/// Times of reading that are not on the volume yet.
+/// Access times that are not on the volume yet.
 pub struct Accesses {
     rule: AccessTimes,
-    /// Nanoseconds to which the volume keeps them: what is seen is the same before and after it has them.
+    /// The precision of access times on the volume, in nanoseconds, at most a second. Times are rounded down to it in
+    /// memory, so that programs see the same time before and after it is written.
     precision: u32,
     parts: [Mutex<HashMap<u64, Access>>; PARTS],
-    /// Whether none is kept for now.
+    /// Whether access times are lost for now, because nothing may be written to the volume.
     is_paused: AtomicBool,
 }
 
@@ -53,7 +56,8 @@ impl Accesses {
         }
     }
 
-    /// From now on times of reading are kept, or lost with those that wait: nothing may be written to the volume.
+    /// Sets whether access times are lost, with those that wait in memory, because nothing may be written to the
+    /// volume.
     pub fn pause(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
@@ -66,7 +70,7 @@ impl Accesses {
         self.parts[node.0 as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The attributes of a node with the time of reading that the volume does not have yet.
+    /// Returns attributes with the access time that waits in memory, if there is one for the node.
     pub fn seen(&self, node: Node, attributes: Attributes) -> Attributes {
         if self.rule == AccessTimes::Never {
             return attributes;
@@ -75,7 +79,7 @@ impl Accesses {
         Attributes { accessed: waiting.or(attributes.accessed), ..attributes }
     }
 
-    /// The node was changed: the next read is newer than that.
+    /// Notes that a node was changed: the next read changes its access time.
     pub fn changed(&self, node: Node) {
         if self.rule == AccessTimes::Never {
             return;
@@ -85,24 +89,24 @@ impl Accesses {
         }
     }
 
-    /// The node's time of reading was set.
+    /// Drops the access time of a node that waits in memory, since a program has set another.
     pub fn set(&self, node: Node) {
         if self.rule != AccessTimes::Never {
             self.part(node).remove(&node.0);
         }
     }
 
-    /// A file's content was read.
+    /// Notes a read of the content of a file.
     ///
     /// # Errors
-    /// What looking at the file gives, of which the read itself knows nothing.
+    /// The errors of reading the attributes of the file. The read itself has succeeded.
     pub fn read(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
         if self.rule == AccessTimes::Never || self.is_paused() {
             return Ok(());
         }
         let mut now = Timestamp::from(SystemTime::now());
         now.nanoseconds -= now.nanoseconds % self.precision;
-        // Held while the attributes are looked at, so that a change after that is seen by the next read.
+        // The part stays locked while the attributes are read, so that the next read sees a change after that.
         let mut part = self.part(node);
         let access = part.entry(node.0).or_default();
         if self.rule == AccessTimes::Relative {
@@ -124,7 +128,7 @@ impl Accesses {
         Ok(())
     }
 
-    /// Has what waits of all files written. Returns whether that was anything.
+    /// Calls `write` with each access time that waits in memory. Returns whether there were any.
     pub fn write(&self, write: impl Fn(Node, Timestamp)) -> bool {
         let mut wrote = false;
         for part in &self.parts {
@@ -133,7 +137,7 @@ impl Accesses {
             let waiting: Vec<Node> = waiting.map(|(node, _)| Node(*node)).collect();
             drop(all);
             for node in waiting {
-                // Held, so that a time that a program sets meanwhile is not overwritten.
+                // The part stays locked, so that a time that a program sets meanwhile is not overwritten.
                 let mut part = self.part(node);
                 if let Some(at) = part.get_mut(&node.0).and_then(|access| access.waiting.take())
                     && !self.is_paused()
@@ -146,7 +150,8 @@ impl Accesses {
         wrote
     }
 
-    /// The kernel does not know the node any more. Returns what is to be written of it.
+    /// Removes a node that the kernel has forgotten. Returns the access time that is still to be written, if there is
+    /// one.
     pub fn forget(&self, node: Node) -> Option<Timestamp> {
         match self.rule {
             AccessTimes::Never => None,

@@ -6,44 +6,44 @@ use crate::served::Served;
 use crate::stat::Stat;
 use platter_vfs::{Change, Node, Timestamp};
 
-/// What to change of a file; `None` leaves it.
+/// A change of the attributes of a file; `None` leaves an attribute as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatChange {
     /// New owner, group and permissions.
     pub owner: OwnerChange,
     /// New size.
     pub size: Option<u64>,
-    /// New time of reading.
+    /// New access time.
     pub accessed: Option<Timestamp>,
-    /// New time of writing.
+    /// New modification time.
     pub modified: Option<Timestamp>,
-    /// Whether whoever asks must not keep set-user-id by it.
+    /// Whether a change of the size clears set-user-id and set-group-id of the file, as for every caller but root.
     pub drops_privileges: bool,
 }
 
 /// The volume as statfs(2) shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeStat {
-    /// Bytes of a cluster.
+    /// The size of a cluster in bytes.
     pub cluster: u64,
-    /// Clusters there are.
+    /// The number of clusters.
     pub total: u64,
-    /// Clusters that are free.
+    /// The number of free clusters.
     pub free: u64,
-    /// Of those, what files can have.
+    /// The number of free clusters that files can take, without those that are reserved for metadata.
     pub available: u64,
-    /// The longest name, in characters of two bytes.
+    /// The length of the longest name that the format allows, in UTF-16 units.
     pub longest_name: u32,
 }
 
 impl Served {
-    /// What is seen of a node.
+    /// Returns the attributes of a node, as programs see them.
     pub fn stat(&self, node: Node) -> Answer<Stat> {
         let attributes = self.told(self.system.attributes(node))?;
         Ok(self.stat_of(node, &attributes))
     }
 
-    /// Changes what is seen of a node.
+    /// Changes attributes of a node, and returns all of its attributes as they are afterwards.
     pub fn set_stat(&self, node: Node, change: &StatChange) -> Answer<Stat> {
         self.change()?;
         let OwnerChange { uid, gid, mode } = change.owner;
@@ -66,9 +66,10 @@ impl Served {
         self.stat(node)
     }
 
-    /// Changes attributes that are the volume's own.
+    /// Changes attributes that the volume itself stores.
     pub(crate) fn change_attributes(&self, node: Node, change: &Change) -> Answer<()> {
-        // Before, so that no older time of reading is written after it, and behind it for one that was noted meanwhile.
+        // An access time that waits in memory is dropped before the change, so that it is not written over the new
+        // access time later, and again after the change, since a read may have noted another one meanwhile.
         let forget_access = || {
             if change.accessed.is_some() {
                 self.accesses.set(node);
@@ -80,7 +81,7 @@ impl Served {
         done
     }
 
-    /// Space and limits of the volume.
+    /// Returns the space and limits of the volume.
     pub fn volume_stat(&self) -> Answer<VolumeStat> {
         let space = self.told(self.system.space())?;
         let longest_name = self.system.capabilities().names.longest as u32;

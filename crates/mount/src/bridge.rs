@@ -1,8 +1,9 @@
-//! Requests of the kernel, and replies: the only part that knows the crate that speaks with `/dev/fuse`.
+//! Translates requests of the kernel into calls of [`Served`], and their results into replies.
 //!
-//! Files and directories are not opened here: the kernel holds a node as long as a program has it open, and checks
-//! permissions itself. So opening, closing and flushing are not asked at all after the first time, and content, listings
-//! and attributes stay in the kernel's cache, which nothing but the kernel's own requests changes.
+//! Opening and closing are not tracked here: the kernel does not forget a node while a program has it open, and checks
+//! permissions itself. So the first request to open or to flush is answered in a way that makes the kernel send no more
+//! of them. Content, listings and attributes stay in the kernel's cache, since nothing but the kernel's own requests
+//! changes them.
 
 use crate::attributes::StatChange;
 use crate::data::RangeChange;
@@ -30,34 +31,35 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the kernel may believe the attributes of a file, and where a name leads, which it knows to be others after
-/// each of its own requests.
+/// How long the kernel may cache attributes and names. When one of its requests changes them, it drops them from its
+/// cache at once.
 const KNOWN: Duration = Duration::from_secs(60);
-/// How long it may believe a name that can be written in several ways: removing it in one of them is not seen under another
-/// for so long.
+/// How long the kernel may cache a name if lookups ignore case: when a file is removed under one spelling of its name,
+/// the kernel may still find it under another spelling for this time.
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(1);
-/// Requests that the kernel may have under way on its own, such as reading ahead and asynchronous direct transfers.
+/// The number of requests that the kernel may have in flight in the background, such as read-ahead and asynchronous
+/// direct transfers.
 const BACKGROUND: u16 = 128;
 
-/// Numbers are never used for another file while the volume is open.
+/// The generation of all node numbers: no number is used for another file while the volume is open.
 const GENERATION: Generation = Generation(0);
 
 thread_local! {
-    /// What a thread reads into, request after request.
+    /// The buffer of a thread for the data of reads, kept from request to request.
     static BUFFER: RefCell<Buffer> = RefCell::new(Buffer::new(128 << 10));
 }
 
-/// Answers the kernel.
+/// Answers the kernel's requests.
 pub struct Bridge {
     served: Arc<Served>,
-    /// How long the kernel may believe that a name leads to a file.
+    /// How long the kernel may cache names.
     names: Duration,
-    /// Dropped with this, which tells that no request will come any more.
+    /// A channel that closes when this value is dropped, so that its receiver sees that no more requests will come.
     _end: Sender<()>,
 }
 
 impl Bridge {
-    /// Answers what is asked of a volume. `end` is dropped after the last request.
+    /// Returns a value that answers requests for a volume. `end` is dropped after the last request.
     pub fn new(served: Arc<Served>, end: Sender<()>) -> Bridge {
         let names = if served.options.ignores_case { ONE_OF_SEVERAL } else { KNOWN };
         Bridge { served, names, _end: end }
@@ -162,7 +164,8 @@ fn reply_attribute(reply: ReplyXattr, room: u32, answer: Answer<Vec<u8>>) {
     }
 }
 
-/// The group of a caller who must not keep set-user-id by a change of a file, of which the kernel does not say so.
+/// Returns the caller's group, unless the caller is root. It is for requests of which the kernel does not say whether
+/// they clear set-user-id and set-group-id.
 fn stranger(request: &Request) -> Option<u32> {
     (request.uid() != 0).then(|| request.gid())
 }
@@ -182,14 +185,15 @@ impl Filesystem for Bridge {
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
             InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-            // A file is not found by its number when the kernel has forgotten it, so there are no handles to promise that.
+            // A node that the kernel has forgotten cannot be found by its number, so file handles such as those of NFS
+            // cannot be supported.
             InitFlags::FUSE_NO_EXPORT_SUPPORT,
         ];
         if self.served.options.access_times != AccessTimes::Strict {
             wanted.push(InitFlags::FUSE_NO_OPEN_SUPPORT);
         }
         for capability in wanted {
-            // A kernel that lacks one asks more often.
+            // A kernel without one of these capabilities only sends more requests.
             let _ = config.add_capabilities(capability);
         }
         let _ = config.set_max_background(BACKGROUND);
@@ -199,7 +203,8 @@ impl Filesystem for Bridge {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.served.lookup(node(parent), name.as_bytes()) {
-            // A name that is not there is remembered too, unless it comes to be there with another that is made.
+            // The kernel caches the absence of a name too, but not if lookups ignore case: creating another spelling of
+            // the name would not end that.
             Err(error) if error.0 == libc::ENOENT && !self.served.options.ignores_case => {
                 let nothing = Stat::placeholder(0, Kind::File);
                 reply.entry_with_ttls(&KNOWN, &self.names, &attr(&nothing), GENERATION);
@@ -324,9 +329,10 @@ impl Filesystem for Bridge {
 
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         match self.served.options.access_times {
-            // What the kernel has in its cache it reads anew after each opening, or reads would not be seen.
+            // Without `FOPEN_KEEP_CACHE` the kernel drops the cached content of a file each time the file is opened. So
+            // the first reads after that come here, and change the access time.
             AccessTimes::Strict => reply.opened(FileHandle(0), FopenFlags::empty()),
-            // The kernel takes this for "always", and does not ask again.
+            // The kernel takes `ENOSYS` as success, and sends no more requests to open files.
             _ => reply.error(Errno::ENOSYS),
         }
     }
@@ -343,7 +349,7 @@ impl Filesystem for Bridge {
         _owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // Each write has been answered with its outcome, so closing a file has nothing to tell.
+        // Each write was answered with its result, so no error is left to report when a file is closed.
         reply.error(Errno::ENOSYS);
     }
 
@@ -442,7 +448,8 @@ impl Filesystem for Bridge {
         let done = self.served.list(node(number), offset, true, |entry| {
             let (handed_out, stat) = match entry.stat {
                 Some(stat) => (entry.number, attr(&stat)),
-                // Of an entry that is not handed out, the kernel looks at nothing but number and type.
+                // Number 0 says that the entry is not handed out. The kernel then uses only the number and type in the
+                // attributes.
                 None => (0, attr(&Stat::placeholder(entry.number, entry.kind))),
             };
             let name = OsStr::from_bytes(&entry.name);

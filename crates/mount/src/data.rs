@@ -4,24 +4,25 @@ use crate::errors::{Answer, Errno};
 use crate::served::Served;
 use platter_vfs::{Node, Place, SyncScope};
 
-/// What to do with a range of a file: fallocate(2).
+/// A change of a byte range of a file, as in fallocate(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeChange {
-    /// Take clusters for it; the size grows with it.
+    /// Allocates clusters for the range. A file that is shorter than the end of the range grows to it.
     Allocate,
-    /// Take clusters for it, also past the end.
+    /// Allocates clusters for the range, also past the end of the file, whose size stays.
     AllocateKeepingSize,
-    /// Give its clusters back.
+    /// Frees the clusters of the range, which becomes a hole.
     Punch,
-    /// Make it read as zeroes, with clusters.
+    /// Makes the range read as zeroes, with clusters allocated for it.
     Zero {
-        /// Leave the size alone.
+        /// Whether the size of the file stays, even if the range ends past it.
         keep_size: bool,
     },
 }
 
 impl Served {
-    /// Reads; fewer bytes only at the end of the file. `is_noted`: the file's time of reading follows.
+    /// Reads bytes of a file. Returns how many: fewer than the length of `buffer` only at the end of the file.
+    /// `is_noted` says whether the read changes the file's access time.
     pub fn read(&self, node: Node, offset: u64, buffer: &mut [u8], is_noted: bool) -> Answer<usize> {
         let got = self.told(self.system.read(node, offset, buffer))?;
         if is_noted {
@@ -30,12 +31,13 @@ impl Served {
         Ok(got)
     }
 
-    /// What was read is told whatever becomes of its time; why that is not known is in the log.
+    /// Notes a read, for the file's access time. If that fails, the program still gets its data, and the failure goes
+    /// to the log.
     fn note_read(&self, node: Node) {
         let _ = self.told(self.accesses.read(&*self.system, node));
     }
 
-    /// Writes all of it.
+    /// Writes all of `data`. `drops_privileges` says whether the write clears set-user-id and set-group-id of the file.
     pub fn write(&self, node: Node, offset: u64, data: &[u8], drops_privileges: bool) -> Answer<()> {
         self.change()?;
         if drops_privileges {
@@ -46,8 +48,8 @@ impl Served {
         done
     }
 
-    /// Makes a node durable; the root with all of the volume, for whoever wants syncfs(2), which the kernel does not pass
-    /// on.
+    /// Makes a node durable. For the root directory, all of the volume is made durable: the kernel does not pass
+    /// syncfs(2) on, and a program can sync the root directory instead.
     pub fn sync(&self, node: Node, scope: SyncScope) -> Answer<()> {
         match node {
             _ if self.options.read_only => Ok(()),
@@ -56,7 +58,8 @@ impl Served {
         }
     }
 
-    /// Changes a range of a file. `stranger`: the group of a caller who must not keep set-user-id by it.
+    /// Changes a byte range of a file. `stranger` is the group of a caller other than root, whose change clears
+    /// set-user-id and set-group-id of the file; `None` for root.
     pub fn change_range(
         &self,
         node: Node,
@@ -95,7 +98,8 @@ impl Served {
         self.told(self.system.punch(node, offset..end.min(size)))
     }
 
-    /// The first byte from `offset` on that is data (or, for `hole`, that is none), as lseek(2) finds it.
+    /// Returns the offset of the first byte from `offset` on that belongs to data or, if `hole` is set, to a hole, as
+    /// lseek(2) does.
     pub fn seek(&self, node: Node, offset: u64, hole: bool) -> Answer<u64> {
         let size = self.told(self.system.attributes(node))?.size;
         if offset >= size {
@@ -113,11 +117,11 @@ impl Served {
         end_or_nothing(size, hole)
     }
 
-    /// Copies by sharing clusters, as far as that goes; returns how much of `length` that was. `stranger` as for
-    /// [`Served::change_range`].
+    /// Copies a byte range by sharing its clusters. Returns how many of the `length` bytes were copied: whole clusters
+    /// only. `stranger` is as in [`Served::change_range`].
     ///
     /// # Errors
-    /// [`Errno::UNSUPPORTED`] where nothing can be shared, which tells the kernel to copy.
+    /// [`Errno::UNSUPPORTED`] if no cluster can be shared; the kernel then copies the bytes itself.
     pub fn clone_range(
         &self,
         (from, offset): (Node, u64),
@@ -137,7 +141,7 @@ impl Served {
         if !aligned || overlap || whole == 0 {
             return Err(Errno::UNSUPPORTED);
         }
-        // A reply counts in 32 bits; the kernel asks again for the rest.
+        // The length in the reply has 32 bits. The kernel asks again for the remaining bytes.
         let whole = whole.min((1 << 30) / cluster * cluster);
         if let Some(group) = stranger {
             self.drop_privileges(to, Some(group))?;
@@ -149,7 +153,8 @@ impl Served {
     }
 }
 
-/// The end of a file is a hole, and behind the last data there is none.
+/// Returns the answer to a seek that no extent matches: the end of the file counts as a hole, and no data is left
+/// (`ENXIO`).
 fn end_or_nothing(size: u64, hole: bool) -> Answer<u64> {
     if hole { Ok(size) } else { Err(Errno(libc::ENXIO)) }
 }

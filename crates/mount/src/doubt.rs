@@ -1,21 +1,21 @@
-//! What speaks against writing to a volume.
+//! Reasons not to write to a volume.
 
 use platter_vfs::{FileSystem, Result};
 
-/// Whether writing to a volume, which is open for reading, may destroy files: it was not closed, and its format has no log
-/// that would tell what was going on, so clusters of files may be taken for free.
+/// Whether writing to a volume, which is open for reading, may destroy files: the volume was not unmounted, and its
+/// format has no log by which it recovers, so clusters of files may be recorded as free.
 ///
 /// # Errors
-/// What asking the volume gives.
+/// The errors of [`FileSystem::info`].
 pub fn is_in_doubt(system: &dyn FileSystem) -> Result<bool> {
     Ok(!system.capabilities().recovers && system.info()?.dirty)
 }
 
-/// Why the format itself refuses to write to a volume that was opened for writing: a log that is not understood, a sleeping
-/// Windows, a newer version.
+/// Returns why the format refuses to write to a volume that was opened for writing: for example a log that is not
+/// understood, a hibernated Windows or a newer version. `None` if it does not refuse.
 ///
 /// # Errors
-/// What asking the volume gives.
+/// The errors of [`FileSystem::info`].
 pub fn refusal(system: &dyn FileSystem) -> Result<Option<String>> {
     let details = system.info()?.details;
     Ok(details.into_iter().find(|(name, _)| *name == "read-only").map(|(_, reason)| reason))

@@ -1,4 +1,4 @@
-//! Names: looking them up, making, moving and removing them.
+//! Directory entries: looking them up, making, moving and removing them.
 
 use crate::errors::{Answer, Errno};
 use crate::permissions::NewOwner;
@@ -13,18 +13,19 @@ const LONGEST_TARGET: usize = 4095;
 /// The properties of a new entry.
 #[derive(Clone, Copy, Debug)]
 pub struct New {
-    /// Type and permissions, after the caller's mask.
+    /// File type and permissions, from which the caller's umask has been taken.
     pub mode: u32,
-    /// The user who makes it, and owns it then.
+    /// The user who makes the entry, and becomes its owner.
     pub uid: u32,
-    /// Their group.
+    /// The group of that user.
     pub gid: u32,
-    /// Device number of a device, packed.
+    /// The packed device number, for a device.
     pub device: u32,
 }
 
 impl Served {
-    /// The entry of this name, handed out once more.
+    /// Looks up a name in a directory. This hands out the node to the kernel once more; [`Served::forget`] takes
+    /// hand-outs back.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
         let name = self.sought(name)?;
         let node = self.told(match self.options.ignores_case {
@@ -34,11 +35,12 @@ impl Served {
         self.handed_out(node)
     }
 
-    /// What is seen of a node that was just handed out. If that cannot be told, it is given back.
+    /// Returns the attributes of a node that was just handed out. If they cannot be read, the hand-out is taken back.
     pub(crate) fn handed_out(&self, node: Node) -> Answer<Stat> {
         match self.told(self.system.attributes(node)) {
             Ok(attributes) => {
-                // Programs know a file that has several names by its number, which may be another when it is looked up anew.
+                // The kernel is never asked to forget a file with several names: programs find out by its number that
+                // these names lead to the same file, and the number may be another one when the file is looked up anew.
                 if attributes.links <= 1 {
                     self.came(node);
                 }
@@ -51,7 +53,7 @@ impl Served {
         }
     }
 
-    /// The kernel does not use the node any more, which it was given `count` times.
+    /// Takes back `count` hand-outs of a node, which the kernel drops from its cache.
     pub fn forget(&self, node: Node, count: u64) {
         self.known.left(node, count);
         self.owners.forget(node);
@@ -69,7 +71,8 @@ impl Served {
         }
     }
 
-    /// Makes a file, or a FIFO, socket or device where the format has room for what Linux wants to know of it.
+    /// Makes a file. On a format with extended attributes, which hold the Linux file type, also a FIFO, socket or
+    /// device.
     pub fn make_node(&self, directory: Node, name: &[u8], new: New) -> Answer<Stat> {
         let special = Special::of_mode(new.mode);
         if special.is_none() && new.mode & libc::S_IFMT != libc::S_IFREG {
@@ -125,7 +128,8 @@ impl Served {
         self.own(node, directory, &owner)
     }
 
-    /// The new entry, or nothing of it is left.
+    /// Returns the attributes of the new entry. If making the entry failed, as `done` says, or its attributes cannot be
+    /// read, removes the entry.
     fn made(&self, directory: Node, name: &Name, node: Node, done: Answer<()>) -> Answer<Stat> {
         let seen = done.and_then(|()| {
             let attributes = self.told(self.system.attributes(node))?;
@@ -148,20 +152,20 @@ impl Served {
         self.forget(node, 1);
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     pub fn read_link(&self, node: Node) -> Answer<Vec<u8>> {
         self.told(link_target(&*self.system, node))
     }
 
-    /// Removes the name of what is no directory.
+    /// Removes an entry that is not a directory.
     pub fn unlink(&self, directory: Node, name: &[u8]) -> Answer<()> {
         self.change()?;
         let name = self.sought(name)?;
         self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
     }
 
-    /// Removes the entry `name` by `remove`, also where its read-only attribute forbids that: on Linux it is the directory
-    /// that must be writable for it.
+    /// Removes the entry `name` by calling `remove`. If the read-only attribute of the entry forbids that, the
+    /// attribute is cleared first: on Linux only the directory must be writable for a removal.
     fn unprotected(
         &self,
         directory: Node,
@@ -198,7 +202,7 @@ impl Served {
         self.told(self.system.rmdir(directory, &name))
     }
 
-    /// Moves an entry. What a format cannot do is a flag that is not known, as rename(2) has it.
+    /// Moves an entry. If the format does not support `flags`, the answer is `EINVAL`, as rename(2) has it.
     pub fn rename(
         &self,
         from: Node,

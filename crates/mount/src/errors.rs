@@ -1,4 +1,4 @@
-//! What a program is told when something fails.
+//! Errors as programs see them.
 
 pub use platter_vfs::Errno;
 

@@ -1,7 +1,7 @@
-//! Extended attributes: the format's own, and what only Windows knows.
+//! Extended attributes: those that the format stores, and properties of files that only Windows has.
 //!
-//! Attributes of the spaces `user.` and `trusted.` are the format's extended attributes of the same whole name, as Linux's
-//! own NTFS driver has them. The names in `system.` are those that users of ntfs-3g know, and two more:
+//! Attributes in the namespaces `user.` and `trusted.` are stored as the format's extended attributes, each under its
+//! whole name, as by Linux's own NTFS driver. The names in `system.` are those of ntfs-3g, and two more:
 //!
 //! | name | value |
 //! |---|---|
@@ -13,7 +13,8 @@
 //! | `system.refs_integrity` | whether data is checksummed, of a directory what is made in it: the text `on` or `off` |
 //! | `system.platter_access` | whether who serves the volume may write to it: the text `rw` or `ro`; it cannot be set |
 //!
-//! Numbers are little-endian. They are not listed, so that copying all attributes of a file does not copy them.
+//! Numbers are little-endian. The names in `system.` are not listed, so that copying all attributes of a file does not
+//! copy them.
 
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
@@ -21,21 +22,21 @@ use crate::served::Served;
 use platter_vfs::bytes::{u16_at, u32_at, u64_at};
 use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Reparse, Timestamp};
 
-/// The most that the kernel passes on.
+/// The longest value of an attribute that the kernel passes on, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// What must be true of an attribute that is set.
+/// The condition under which an attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetAttribute {
-    /// Nothing.
+    /// No condition.
     Any,
-    /// It is not there.
+    /// The attribute does not exist yet.
     New,
-    /// It is there.
+    /// The attribute exists already.
     Known,
 }
 
-/// What an attribute's name means.
+/// The property that the name of an attribute stands for.
 enum Meaning<'a> {
     Flags,
     Times,
@@ -73,7 +74,8 @@ impl Served {
         }
     }
 
-    /// An attribute's failure: one that is not there is not a file that is not there.
+    /// Turns a result about an attribute into an answer. A missing attribute is `ENODATA`: `ENOENT` would mean that the
+    /// file is missing.
     fn attribute<T>(&self, result: platter_vfs::Result<T>) -> Answer<T> {
         match result {
             Err(Error::NotFound) => Err(Errno::NODATA),
@@ -81,7 +83,7 @@ impl Served {
         }
     }
 
-    /// The value of an attribute.
+    /// Returns the value of an attribute.
     pub fn attribute_value(&self, node: Node, name: &[u8]) -> Answer<Vec<u8>> {
         let system = &self.system;
         match self.meaning(name)? {
@@ -131,11 +133,11 @@ impl Served {
         Ok(value)
     }
 
-    /// Refuses a change of what is the file's own to whoever does not own it: of the space `system.` the kernel asks nobody's
-    /// permission.
+    /// Fails if `user` is neither root nor the owner of the file and changes a `system.` attribute: for this namespace
+    /// the kernel checks no permissions.
     ///
     /// # Errors
-    /// [`Errno::NOT_PERMITTED`], and what looking at the file gives.
+    /// [`Errno::NOT_PERMITTED`], and the errors of reading the attributes of the file.
     pub fn may_change_attribute(&self, node: Node, name: &[u8], user: u32) -> Answer<()> {
         match !name.starts_with(b"system.") || user == 0 || self.stat(node)?.uid == user {
             true => Ok(()),
@@ -212,7 +214,7 @@ impl Served {
         }
     }
 
-    /// The names of a node's attributes, each with a NUL behind it.
+    /// Returns the names of a node's attributes, each followed by a NUL.
     pub fn attribute_names(&self, node: Node) -> Answer<Vec<u8>> {
         let mut names = Vec::new();
         let mut add = |prefix: &str, name: &[u8]| {

@@ -1,42 +1,48 @@
-//! How many files the kernel knows, and which of them it is asked to forget.
+//! The files that the kernel has in its cache, and which of them it is asked to forget.
 //!
-//! Who serves keeps what it knows of each file that the kernel knows, and the kernel forgets none until it needs the memory for
-//! itself. So of more than some [`MOST`] files those that came first are named to it, and it forgets those that no program uses.
-//! Kernels before Linux 6.18 do not understand this, and all is as it was.
+//! This process keeps data for each file that the kernel has in its cache, and the kernel drops a file only when it
+//! needs the memory for itself. So if the kernel has more than some [`MOST`] files, it is asked to forget those that
+//! were handed out first, and forgets those that no program uses. Kernels before Linux 6.18 do not understand such a
+//! request; on them the number of files has no limit.
 
 use platter_vfs::Node;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Files that the kernel may know without being asked to forget some: whoever works in a tree of fewer has it all at hand.
+/// The number of files that the kernel may have in its cache before it is asked to forget some. Whoever works in a tree
+/// of fewer files has all of them in the cache.
 const MOST: usize = 1 << 15;
-/// Threads that look up different files should seldom wait for each other.
+/// The number of parts, each with a lock of its own, so that threads that look up different files seldom wait for each
+/// other.
 const PARTS: usize = 16;
-/// How many are named at a time.
+/// The number of files that the kernel is asked to forget at a time.
 const BATCH: usize = 256;
 
-/// Files that the kernel knows.
+/// The files that the kernel has in its cache.
 #[derive(Default)]
 pub struct KnownNodes {
     parts: [Mutex<Part>; PARTS],
-    /// Whether the kernel cannot be asked.
+    /// Whether the kernel does not support requests to forget files.
     is_off: AtomicBool,
 }
 
 #[derive(Default)]
 struct Part {
-    /// How often each was handed out, and when it came.
+    /// For each node number: how many hand-outs of the node the kernel has not given back, and the value of `clock` at
+    /// the first of them.
     known: HashMap<u64, (u64, u64)>,
-    /// All, in the order in which they came, and some that are forgotten.
+    /// All nodes in the order in which the kernel is to be asked to forget them, each with its value of `clock`. Nodes
+    /// that the kernel has forgotten may still be among them.
     order: VecDeque<(u64, u64)>,
-    /// To be named.
+    /// Nodes that the next request asks the kernel to forget.
     chosen: Vec<u64>,
     clock: u64,
 }
 
 impl KnownNodes {
-    /// A node was handed out. Returns nodes to be named to the kernel, if they are enough.
+    /// Counts a hand-out of a node. Returns nodes that the kernel is to be asked to forget, if there are enough of them
+    /// for a request.
     pub fn came(&self, node: Node) -> Option<Vec<u64>> {
         if node == Node::ROOT || self.is_off.load(Ordering::Relaxed) {
             return None;
@@ -44,12 +50,12 @@ impl KnownNodes {
         self.part(node, |part| part.came(node.0))
     }
 
-    /// The kernel gave back hand-outs of a node.
+    /// Counts `count` hand-outs of a node that the kernel has given back.
     pub fn left(&self, node: Node, count: u64) {
         self.part(node, |part| part.left(node.0, count));
     }
 
-    /// The kernel cannot be asked to forget anything.
+    /// Stops collecting nodes, since the kernel does not support requests to forget them.
     pub fn turn_off(&self) {
         self.is_off.store(true, Ordering::Relaxed);
         for part in &self.parts {
@@ -58,7 +64,7 @@ impl KnownNodes {
     }
 
     fn part<T>(&self, node: Node, act: impl FnOnce(&mut Part) -> T) -> T {
-        // Numbers of neighbours may differ by a multiple of what they are counted by.
+        // The node numbers of neighbouring files may differ by a multiple of `PARTS`, so their higher bits count too.
         let part = (node.0 ^ node.0 >> 4) as usize % PARTS;
         act(&mut self.parts[part].lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -78,7 +84,8 @@ impl Part {
         if self.known.len() <= MOST / PARTS {
             return None;
         }
-        // Two for each that comes: some are in use, and asked for again when it is their turn.
+        // Two nodes are chosen for each new hand-out, since the kernel keeps those that are in use. A chosen node goes
+        // to the end of the order, so that the kernel is asked again later.
         let mut named = 0;
         while named < 2 {
             let Some((node, since)) = self.order.pop_front() else { break };
@@ -105,8 +112,8 @@ impl Part {
 mod tests {
     use super::*;
 
-    /// Files looked up in a row, of which the kernel keeps those that `keeps` says and forgets what else it is named.
-    /// Returns how many it knows at the end.
+    /// Looks up so many files in a row, for a kernel that keeps the files for which `keeps` is true and forgets all
+    /// others that it is asked to forget. Returns how many files the kernel has in its cache at the end.
     fn look_up(all: &KnownNodes, files: u64, keeps: impl Fn(u64) -> bool) -> usize {
         for file in 0..files {
             for named in all.came(Node(file + 2)).into_iter().flatten().filter(|named| !keeps(*named)) {
@@ -128,7 +135,7 @@ mod tests {
         let known = look_up(&all, 1 << 20, |_| false);
         assert!(known <= MOST + 2 * PARTS * BATCH, "{known}");
         assert!(queued(&all) <= 2 * (MOST + 2 * PARTS * BATCH));
-        // Those that are in use stay, and the others go all the same.
+        // The files that are in use stay in the cache, and the others are forgotten as before.
         let used = 1000;
         let all = KnownNodes::default();
         let known = look_up(&all, 1 << 20, |node| node < used);
@@ -145,7 +152,7 @@ mod tests {
             all.left(Node(7), 2);
         }
         assert!(queued(&all) <= 2 * MOST, "{}", queued(&all));
-        // A second hand-out is given back before it is forgotten.
+        // A node that was handed out twice stays known when one hand-out is given back.
         all.came(Node(9));
         all.came(Node(9));
         all.left(Node(9), 1);

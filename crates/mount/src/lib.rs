@@ -1,14 +1,16 @@
-//! A volume as a FUSE file system: any program can use it.
+//! Mounts a volume as a FUSE file system, so that any program can use it.
 //!
-//! This crate knows no format. What the kernel asks is answered through the contract of
-//! [`FileSystem`](platter_vfs::FileSystem), and the kernel's number of a file is the volume's [`Node`](platter_vfs::Node).
+//! Nothing here is specific to a format. The kernel's requests are answered through the contract of
+//! [`FileSystem`](platter_vfs::FileSystem), and the kernel's inode number of a file is the number of the volume's
+//! [`Node`](platter_vfs::Node).
 //!
-//! * [`Served`] answers, in plain types: one file each for names, listings, attributes, data and extended attributes.
-//! * `bridge` is the only part that knows the crate that speaks with `/dev/fuse`.
-//! * [`Mounted`] is a session from mounting to unmounting.
+//! * [`Served`] answers requests in plain types, with one module each for names, listings, attributes, data and
+//!   extended attributes.
+//! * `bridge` translates between [`Served`] and the crate `fuser`, which speaks with `/dev/fuse`.
+//! * [`Mounted`] is a mount, from mounting to unmounting.
 //!
-//! Many requests are answered at once, each on a thread of its own of a fixed number ([`Options::threads`]); nothing
-//! here is locked for all of them.
+//! A fixed number of threads ([`Options::threads`]) answers requests at the same time. There is no lock that every
+//! request takes.
 //!
 //! # Example
 //!

@@ -7,28 +7,30 @@ use platter_vfs::{Cursor, Error, Kind, Node};
 
 /// An entry of a listing.
 pub struct Listed {
-    /// Its name.
+    /// The name of the entry.
     pub name: Vec<u8>,
-    /// What it is, as the directory knows it.
+    /// The kind of the entry, as the directory stores it.
     pub kind: Kind,
-    /// Where the listing goes on after it.
+    /// The position at which the listing goes on after this entry.
     pub next: u64,
-    /// The entry itself, if it was asked for, can be read and is not "." or "..".
+    /// The attributes of the entry, if a lookup was asked for and has succeeded. "." and ".." have none.
     pub stat: Option<Stat>,
-    /// Its number, or one that says that nobody knows.
+    /// The node number of the entry, or `u64::MAX` if it is not known.
     pub number: u64,
 }
 
-/// How many entries are asked for at a time.
+/// The number of entries that are read from a directory at a time.
 const BATCH: usize = 64;
-/// "." and ".." come before all others.
+/// The number of positions before the first entry of the directory itself, for "." and "..".
 const DOTS: u64 = 2;
-/// The number of an entry whose own is not known without a lookup. No file has it, and readdir(3) leaves out entries with 0.
+/// The number of an entry whose node number is not known without a lookup. No file has this number. 0 would not do,
+/// since readdir(3) leaves out entries with it.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Served {
-    /// Gives entries to `take` that come after `from`, which is 0 or what [`Listed::next`] said, until it answers that it
-    /// has no more room. `looked_up`: each is handed out as by a lookup, except those that find no room.
+    /// Passes the entries of a directory to `take`, from the position `from` on, which is 0 or a value of
+    /// [`Listed::next`], until `take` returns `false` because it has no room for the entry. If `looked_up` is set, each
+    /// entry is handed out as by a lookup, except one for which there is no room.
     pub fn list(
         &self,
         directory: Node,
@@ -53,7 +55,8 @@ impl Served {
             entries.clear();
             let read = self.told(self.system.read_directory(directory, cursor, BATCH, &mut entries));
             if read.is_err() && gave {
-                // The kernel passes either entries on or a failure: what was read first, and the failure next time.
+                // A reply holds either entries or an error. This reply holds the entries before the error, and the next
+                // request gets the error.
                 return Ok(());
             }
             read?;
@@ -64,7 +67,8 @@ impl Served {
                 cursor = entry.next;
                 let stat = if looked_up {
                     match self.system.lookup(directory, &entry.name) {
-                        // What was removed meanwhile is not listed; what is damaged is, and looked up it says so.
+                        // An entry that was removed meanwhile is left out. A damaged one is listed, and a lookup of it
+                        // returns the error.
                         Err(Error::NotFound) => continue,
                         found => self.told(found).and_then(|node| self.handed_out(node)).ok(),
                     }

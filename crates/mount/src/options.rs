@@ -1,63 +1,65 @@
-//! How a volume is shown, as mount options say it.
+//! How a mount shows a volume: the mount options.
 
-/// Where the named streams of a file are.
+/// How a mount shows the named streams of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Streams {
-    /// Nowhere.
+    /// Not at all.
     #[default]
     Hidden,
-    /// In extended attributes: `user.NAME` is the stream NAME. Extended attributes of the format are not shown then.
+    /// As extended attributes: `user.NAME` is the stream NAME. Extended attributes of the format are not shown then.
     Attributes,
 }
 
-/// When a file's time of reading is kept, in the words of mount(8), on formats that can write it without risk.
+/// When a read changes the access time of a file, in the words of mount(8). On a format that does not recover by itself
+/// after a crash, no read does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
     /// Never: `noatime`.
     Never,
-    /// If it is older than the last change or than a day: `relatime`.
+    /// If the access time is older than the last change of the file, or older than a day: `relatime`.
     #[default]
     Relative,
     /// Each time: `strictatime`.
     Strict,
 }
 
-/// How a volume is shown.
+/// The mount options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether nothing may be changed.
+    /// Whether the mount is read-only.
     pub read_only: bool,
-    /// Owner of what has none on the volume.
+    /// The owner of files for which the volume stores no owner.
     pub uid: u32,
-    /// Group of what has none on the volume.
+    /// The group of files for which the volume stores no group.
     pub gid: u32,
-    /// Permissions that files do not have. `None`: those of directories, and where each file can have its own, no file is
-    /// executable without.
+    /// Permissions that are taken from files without stored ones. `None` takes the permissions in `directory_mask` and,
+    /// on a format that can store permissions, the permission to execute.
     pub file_mask: Option<u32>,
-    /// Permissions that directories do not have.
+    /// Permissions that are taken from directories without stored ones.
     pub directory_mask: u32,
-    /// Whether other users than the one who mounts may use it.
+    /// Whether users other than the one who mounts may use the mount.
     pub allow_other: bool,
-    /// Whether a file is found under its name in any case. If not, names are found as they are written, while two in a
-    /// directory still cannot differ in case alone.
+    /// Whether lookups ignore the case of names. If not, a name must be given as it is stored; two names in a directory
+    /// still cannot differ in case alone.
     pub ignores_case: bool,
-    /// Where named streams are.
+    /// How named streams are shown.
     pub streams: Streams,
-    /// When times of reading are kept.
+    /// When reads change access times.
     pub access_times: AccessTimes,
-    /// Whether every sync is a commit in the format's own structures.
+    /// Whether every sync is a commit in the structures of the format itself, and never an entry in a log that only
+    /// Platter reads.
     pub commits_syncs: bool,
-    /// How many requests are answered at once.
+    /// The number of threads that answer requests.
     pub threads: usize,
-    /// What the mount is of, for `/proc/mounts`.
+    /// The source of the mount, as `/proc/mounts` shows it.
     pub source: String,
     /// Options that the kernel carries out, such as `noexec`.
     pub kernel: Vec<String>,
 }
 
-/// Options that are the kernel's, or `mount`'s and `/etc/fstab`'s own.
+/// Options that are passed to the kernel.
 const KERNEL: &[&str] = &["dev", "nodev", "suid", "nosuid", "exec", "noexec", "sync", "async", "dirsync"];
-/// Options that change nothing: what they ask for is so anyway, or is for other programs.
+/// Options without an effect: they ask for the default, or are meant for `mount`, `/etc/fstab` or other programs.
 const NOTHING: &[&str] = &[
     "default_permissions",
     "auto",
@@ -81,7 +83,8 @@ const NOTHING: &[&str] = &[
 ];
 
 impl Options {
-    /// Defaults for the user `uid` of the group `gid`, whose new files lack the permissions in `umask`.
+    /// Returns the default options for the user `uid` in the group `gid`, whose new files lack the permissions in
+    /// `umask`.
     pub fn of(uid: u32, gid: u32, umask: u32) -> Options {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Options {
@@ -101,10 +104,10 @@ impl Options {
         }
     }
 
-    /// Takes one list of options as `-o` has it, with commas between them.
+    /// Reads a list of options, separated by commas, as `-o` has it.
     ///
     /// # Errors
-    /// A sentence about an option that is not known or makes no sense.
+    /// A sentence about an option that is unknown or has an invalid value.
     pub fn take(&mut self, list: &str) -> Result<(), String> {
         for option in list.split(',').filter(|option| !option.is_empty()) {
             let (name, value) = match option.split_once('=') {
@@ -154,7 +157,7 @@ impl Options {
             },
             "fsname" if value.is_some() => self.source = value.unwrap_or_default().to_string(),
             _ if KERNEL.contains(&option) => {
-                // Of "dev" and "nodev" the later one counts.
+                // Of two contrary options, such as "dev" and "nodev", the later one counts.
                 let word = |option: &str| option.trim_start_matches("no").to_string();
                 self.kernel.retain(|other| word(other) != word(option));
                 self.kernel.push(option.to_string());
@@ -168,8 +171,9 @@ impl Options {
         Ok(())
     }
 
-    /// The mask for files. Where each file can have permissions of its own, one without them is not executable; where
-    /// none can, all are, or no program on the volume could be run.
+    /// Returns the permissions that are taken from files without stored ones. On a format that can store permissions,
+    /// such a file is not executable; on any other format all files are, since otherwise no program on the volume could
+    /// be run.
     pub fn file_mask(&self, has_modes: bool) -> u32 {
         self.file_mask.unwrap_or(if has_modes { self.directory_mask | 0o111 } else { self.directory_mask })
     }

@@ -1,9 +1,9 @@
 //! Owner, group and permissions of files.
 //!
-//! The Windows formats have none that Linux knows. Where a format keeps extended attributes, they stand in those of the
-//! Windows Subsystem for Linux ([`LinuxAttributes`]). A file without them belongs to
-//! whom the mount options say. Where a format has no extended attributes, all is as the options say, and one permission
-//! can be taken from a file: that of writing, which is the format's read-only flag.
+//! The formats have none in the form that Linux uses. On a format with extended attributes, owners and permissions are
+//! stored in those that the Windows Subsystem for Linux uses ([`LinuxAttributes`]); a file without them has the owner
+//! and permissions that the mount options give. On a format without extended attributes, all files have those of the
+//! mount options, and only write permission can be taken from a file, by the format's read-only flag.
 //!
 //! Source: the rules for formats without extended attributes are those that Linux's vfat driver shows.
 
@@ -13,7 +13,7 @@ use platter_vfs::{DosFlags, FileSystem, Kind, Node};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What to change of owner and permissions; `None` leaves it.
+/// A change of owner, group and permissions; `None` leaves a value as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OwnerChange {
     /// New owner.
@@ -24,23 +24,25 @@ pub struct OwnerChange {
     pub mode: Option<u32>,
 }
 
-/// Owners of files.
+/// Owners and permissions of the files of a volume.
 pub struct Owners {
-    /// Whether the format keeps owners and permissions.
+    /// Whether the format stores owners and permissions.
     pub has_modes: bool,
-    /// Who owns what says nothing of an owner.
+    /// The owner of files for which the volume stores no owner.
     pub uid: u32,
-    /// The same of its group.
+    /// The group of files for which the volume stores no group.
     pub gid: u32,
     file: u32,
     directory: u32,
-    /// What was read last, so that it need not be read again for each look at a file that is in use.
+    /// A cache of stored attributes by node number, so that they are not read again each time a program looks at a file
+    /// in use.
     known: [Mutex<HashMap<u64, LinuxAttributes>>; PARTS],
 }
 
-/// Threads that look at different files should seldom wait for each other.
+/// The number of parts of the cache, each with a lock of its own, so that threads that look at different files seldom
+/// wait for each other.
 const PARTS: usize = 16;
-/// The most that a part holds. The kernel has a cache of its own, so that few are asked for twice.
+/// The most nodes that a part of the cache holds. The kernel caches attributes too, so it asks for few nodes twice.
 const MOST: usize = 1024;
 
 impl Owners {
@@ -56,24 +58,25 @@ impl Owners {
         }
     }
 
-    /// The part of what is known that has a node.
+    /// Locks and returns the part of the cache that a node belongs to.
     pub fn part(&self, node: Node) -> MutexGuard<'_, HashMap<u64, LinuxAttributes>> {
         self.known[node.0 as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kernel does not know the node any more.
+    /// Removes a node, which the kernel has forgotten, from the cache.
     pub fn forget(&self, node: Node) {
         if self.has_modes {
             self.part(node).remove(&node.0);
         }
     }
 
-    /// What the attributes of a node say. Those that cannot be read say nothing: the file can be used all the same.
+    /// Returns the owner and permissions that are stored for a node. If they cannot be read, the file is treated as one
+    /// without them, so that it can be used all the same.
     pub fn kept(&self, system: &dyn FileSystem, node: Node) -> LinuxAttributes {
         if !self.has_modes {
             return LinuxAttributes::default();
         }
-        // Held while the attributes are read, so that no older ones take the place of newer ones.
+        // The part stays locked while the attributes are read, so that older attributes do not replace newer ones.
         let mut part = self.part(node);
         if let Some(kept) = part.get(&node.0) {
             return *kept;
@@ -86,7 +89,7 @@ impl Owners {
         kept
     }
 
-    /// What a file shows whose attributes say nothing.
+    /// Returns the permissions of a file for which none are stored.
     pub fn usual(&self, kind: Kind, flags: DosFlags) -> u32 {
         match kind {
             Kind::Directory => self.directory,

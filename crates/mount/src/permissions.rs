@@ -1,4 +1,5 @@
-//! Owner, group and permissions as they are seen and changed through a mount; what is kept of them is in [`Owners`].
+//! Owner, group and permissions as programs see and change them; how they are stored is in
+//! [`Owners`](crate::owners::Owners).
 
 use crate::errors::{Answer, Errno};
 use crate::owners::OwnerChange;
@@ -7,7 +8,7 @@ use crate::stat::{Special, Stat};
 use platter_vfs::linux::LinuxAttributes;
 use platter_vfs::{Attributes, Change, DosFlags, Kind, Node};
 
-/// The permissions of a mode, set-user-id and the like included.
+/// The permission bits of a mode, including set-user-id, set-group-id and the sticky bit.
 pub const PERMISSIONS: u32 = 0o7777;
 const SET_USER: u32 = libc::S_ISUID;
 const SET_GROUP: u32 = libc::S_ISGID;
@@ -22,7 +23,7 @@ fn unpacked(device: u32) -> (u32, u32) {
 }
 
 impl Served {
-    /// What is seen of a node with these attributes.
+    /// Returns what programs see of a node with these attributes.
     pub(crate) fn stat_of(&self, node: Node, attributes: &Attributes) -> Stat {
         let attributes = &self.accesses.seen(node, attributes.clone());
         let mut stat = Stat::of(node.0, attributes);
@@ -61,7 +62,7 @@ impl Served {
         if is_chown && change.mode.is_none() && attributes.kind == Kind::File {
             mode = without_privileges(mode);
         }
-        // Permission to write cannot be given to a file that the format protects.
+        // Write permission has no effect while the read-only flag of the format is set, so the flag is cleared.
         let protected = attributes.kind == Kind::File && attributes.flags.contains(DosFlags::READ_ONLY);
         if protected && change.mode.is_some_and(|mode| mode & 0o222 != 0) {
             let flags = DosFlags(attributes.flags.0 & !DosFlags::READ_ONLY.0);
@@ -78,9 +79,9 @@ impl Served {
         self.keep(node, wanted)
     }
 
-    /// Takes set-user-id and set-group-id from a file that is written to by somebody else, as POSIX wants it. `group` is
-    /// theirs where the kernel leaves it to who serves to look at it: of who is not of the file's group, set-group-id goes
-    /// that is nothing but mandatory locking, too.
+    /// Clears set-user-id and set-group-id of a file that another user writes to, as POSIX requires. `group` is the
+    /// caller's group if the kernel leaves it to the server to compare it with the file's group: for a caller of
+    /// another group, set-group-id is cleared even where it only stands for mandatory locking.
     pub(crate) fn drop_privileges(&self, node: Node, group: Option<u32>) -> Answer<()> {
         if !self.owners.has_modes {
             return Ok(());
@@ -99,8 +100,8 @@ impl Served {
         Ok(())
     }
 
-    /// Gives a new node its owner and permissions, where they are not the usual ones. One in a directory with
-    /// set-group-id has the directory's group.
+    /// Stores the owner and permissions of a new node, as far as they differ from those of the mount options. A new
+    /// node in a directory with set-group-id gets the group of the directory.
     pub(crate) fn own(&self, node: Node, parent: Node, new: &NewOwner) -> Answer<()> {
         if !self.owners.has_modes {
             return Ok(());
@@ -134,7 +135,7 @@ impl Served {
         self.keep(node, wanted)
     }
 
-    /// Writes what is wanted to the extended attributes.
+    /// Stores the values that `wanted` has in the extended attributes of a node.
     fn keep(&self, node: Node, wanted: LinuxAttributes) -> Answer<()> {
         if wanted.is_empty() {
             return Ok(());
@@ -144,8 +145,9 @@ impl Served {
         self.told(wanted.write(&*self.system, node))
     }
 
-    /// Where a format keeps no owners and permissions: what changes nothing is done, an owner other than everybody's is
-    /// refused, and permissions that no file can have are ignored, except that of writing.
+    /// Changes owner and permissions on a format that does not store them. An owner other than the one that all files
+    /// have is refused, as are set-user-id and the like. Of other permissions only write permission can be taken and
+    /// given, by the read-only flag; a change to permissions that no file can have is ignored.
     fn change_flags_instead(&self, node: Node, attributes: &Attributes, change: OwnerChange) -> Answer<()> {
         let other = |wanted: Option<u32>, only: u32| wanted.is_some_and(|wanted| wanted != only);
         if other(change.uid, self.owners.uid) || other(change.gid, self.owners.gid) {
@@ -174,12 +176,12 @@ impl Served {
     }
 }
 
-/// Owner and permissions of something new.
+/// Owner and permissions of a new node.
 #[derive(Clone, Copy, Debug)]
 pub struct NewOwner {
-    /// What it is.
+    /// The kind of the node.
     pub kind: Kind,
-    /// What it is beyond that.
+    /// The Linux file type of a node that is a FIFO, socket or device.
     pub special: Option<Special>,
     /// Permissions.
     pub mode: u32,
@@ -187,17 +189,18 @@ pub struct NewOwner {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Device number, packed.
+    /// The packed device number, for a device.
     pub device: u32,
 }
 
-/// A mode without set-user-id, and without set-group-id where that means running as the group.
+/// Returns a mode without set-user-id, and without set-group-id if the group may execute the file: without that
+/// permission, set-group-id stands for mandatory locking.
 fn without_privileges(mode: u32) -> u32 {
     let group = if mode & 0o010 != 0 { SET_GROUP } else { 0 };
     mode & !(SET_USER | group)
 }
 
-/// The bits of a mode that say what a file is.
+/// Returns the file type bits of a mode (`S_IFMT`).
 fn type_bits(stat: &Stat) -> u32 {
     match (stat.kind, stat.special) {
         (_, Some(special)) => special.mode(),

@@ -1,4 +1,4 @@
-//! A volume that is being served.
+//! The volume of a mount, with the state that all its requests share.
 
 use crate::access::Accesses;
 use crate::errors::{Answer, Errno};
@@ -10,16 +10,17 @@ use platter_vfs::{Error, FileSystem, Node, Result, Timestamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Told, in a sentence each, what whoever keeps the machine should know.
+/// Receives messages for the administrator of the machine, one sentence each.
 pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Told of a file whose owner or permissions became others than whoever asked expects.
+/// Called with a node whose permissions changed without a request of the kernel to change them, so that the kernel's
+/// cached attributes of the node are out of date.
 pub type Notice = Box<dyn Fn(Node) + Send + Sync>;
 
-/// Told of nodes that the kernel may forget unless a program uses them.
+/// Called with the numbers of nodes that the kernel is to drop from its cache, unless a program uses them.
 pub type Prune = Box<dyn Fn(Vec<u64>) + Send + Sync>;
 
-/// A volume that is being served: each operation as the kernel asks for it, in plain types.
+/// A mounted volume. The methods carry out the requests of the kernel, in plain types.
 pub struct Served {
     pub(crate) system: Arc<dyn FileSystem>,
     pub(crate) options: Options,
@@ -29,9 +30,9 @@ pub struct Served {
     log: Log,
     notice: OnceLock<Notice>,
     prune: OnceLock<Prune>,
-    /// Why nothing is written any more.
+    /// The first failure of a write or flush of the device. Once it is set, nothing is written any more.
     failed: OnceLock<String>,
-    /// Whether something was changed that may not be durable.
+    /// Whether the volume may have changes that are not durable.
     changed: AtomicBool,
 }
 
@@ -59,51 +60,55 @@ impl Served {
         &self.system
     }
 
-    /// Tells whoever keeps the machine.
+    /// Sends a message to the administrator of the machine.
     pub(crate) fn tell(&self, line: &str) {
         (self.log)(line);
     }
 
-    /// Has whoever keeps attributes of files in a cache told of what they cannot know, the first time that this is called.
+    /// Sets the function that is called when cached attributes of a node are out of date. Only the first call of this
+    /// method counts.
     pub fn on_notice(&self, notice: Notice) {
         let _ = self.notice.set(notice);
     }
 
-    /// Has the kernel told of nodes that it may forget, the first time that this is called.
+    /// Sets the function that is called with nodes that the kernel is to forget. Only the first call of this method
+    /// counts.
     pub(crate) fn on_prune(&self, prune: Prune) {
         let _ = self.prune.set(prune);
     }
 
-    /// A node was handed out, which may make them too many.
+    /// Counts a hand-out of a node to the kernel. If the kernel has too many nodes in its cache by now, it is asked to
+    /// forget some.
     pub(crate) fn came(&self, node: Node) {
         if let (Some(named), Some(prune)) = (self.known.came(node), self.prune.get()) {
             prune(named);
         }
     }
 
-    /// A file's permissions became others than whoever asked expects.
+    /// Reports that the kernel's cached attributes of a node are out of date.
     pub(crate) fn notice(&self, node: Node) {
         if let Some(notice) = self.notice.get() {
             notice(node);
         }
     }
 
-    /// Whether something may be changed, which will happen then.
+    /// Must be called before each change. Fails if the mount is read-only or a write has failed, and otherwise notes
+    /// that the volume has changes to sync.
     pub(crate) fn change(&self) -> Answer<()> {
         if self.options.read_only || self.failed.get().is_some() {
             return Err(Errno(libc::EROFS));
         }
-        // Looked at before it is stored: a line of memory that all threads write to would slow all of them.
+        // The mark is read before it is stored: all threads use it, and a store by each of them would slow all of them.
         if !self.changed.load(Ordering::Relaxed) {
             self.changed.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Makes everything durable.
+    /// Makes all changes durable.
     ///
     /// # Errors
-    /// What syncing the volume gives.
+    /// The errors of syncing the volume, and `EIO` after a write has failed.
     pub fn sync_all(&self) -> Answer<()> {
         if self.options.read_only {
             return Ok(());
@@ -113,12 +118,12 @@ impl Served {
         self.told(self.system.sync_all())
     }
 
-    /// Whether a sync may still say that nothing is lost: not after writing has failed.
+    /// Fails if a write has failed: no sync may report success after that.
     pub(crate) fn promise(&self) -> Answer<()> {
         if self.failed.get().is_some() { Err(Errno(libc::EIO)) } else { Ok(()) }
     }
 
-    /// Makes durable what was changed since the last time, if anything was.
+    /// Syncs the volume, if it may have changes since the last call.
     pub(crate) fn sync_changes(&self) {
         if self.failed.get().is_some() {
             return;
@@ -129,22 +134,22 @@ impl Served {
         }
     }
 
-    /// Gives the volume the times of reading that wait. Returns whether there were any.
+    /// Passes the access times that wait in memory to the volume. Returns whether there were any.
     fn write_accesses(&self) -> bool {
         self.accesses.write(|node, at| self.write_access(node, at))
     }
 
-    /// Gives the volume a time of reading. Nobody waits for the outcome: damage and failures of the device go to the log, and
-    /// for want of room the time is lost.
+    /// Passes an access time to the volume. No program waits for the result: damage and failures of the device go to
+    /// the log, and if the volume has no room for the time, the time is lost.
     pub(crate) fn write_access(&self, node: Node, at: Timestamp) {
         match self.system.note_access(node, at) {
-            // It was forgotten meanwhile, with its time.
+            // The node does not exist any more, so its access time is not needed.
             Ok(()) | Err(Error::NotFound) => {}
             failed => drop(self.told(failed)),
         }
     }
 
-    /// Makes everything durable and closes the volume.
+    /// Makes all changes durable and closes the volume.
     pub(crate) fn close(&self) -> Result<()> {
         match (self.options.read_only, self.failed.get()) {
             (true, _) => Ok(()),
@@ -156,9 +161,9 @@ impl Served {
         }
     }
 
-    /// A result as a program is told it. Damage and failures of the device go to the log; once writing to the device has
-    /// failed, nothing is written any more: what would follow might make things worse, and a program that was told of the
-    /// failure may not be the one that goes on.
+    /// Turns a result of the volume into the answer to a program. Damage and failures of the device go to the log. Once
+    /// writing to the device has failed, the mount is read-only: further writes might make the damage worse, and the
+    /// program that was told of the failure may not be the one that writes next.
     pub(crate) fn told<T>(&self, result: Result<T>) -> Answer<T> {
         result.map_err(|error| {
             self.note(&error);

@@ -1,50 +1,51 @@
-//! What a program sees of a file.
+//! The attributes of a file as programs see them.
 
 use platter_vfs::{Attributes, Kind, Timestamp};
 
 pub use platter_vfs::linux::Special;
 
-/// What is seen of a file.
+/// The attributes of a file as programs see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Its number.
+    /// The inode number.
     pub node: u64,
-    /// What the volume says it is.
+    /// The kind of the file on the volume.
     pub kind: Kind,
-    /// What Linux says it is beyond that.
+    /// The Linux file type of a FIFO, socket or device, which is a file on the volume.
     pub special: Option<Special>,
-    /// Bytes.
+    /// The size of the content in bytes.
     pub size: u64,
-    /// Bytes taken on the volume.
+    /// The number of bytes that are allocated on the volume.
     pub allocated: u64,
-    /// Names.
+    /// The number of names.
     pub links: u32,
-    /// Permissions, set-user-id and the like: 0 to 0o7777.
+    /// Permissions with set-user-id, set-group-id and the sticky bit: 0 to 0o7777.
     pub mode: u32,
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Device number of a device, as the kernel packs it into 32 bits.
+    /// The device number of a device, as the kernel packs it into 32 bits.
     pub device: u32,
-    /// When it was read.
+    /// When the content was last read.
     pub accessed: Timestamp,
-    /// When it was written.
+    /// When the content was last written.
     pub modified: Timestamp,
-    /// When anything about it changed.
+    /// When content or attributes last changed.
     pub changed: Timestamp,
-    /// When it was made.
+    /// When the file was made.
     pub created: Timestamp,
 }
 
 impl Stat {
-    /// What is seen of a file with these attributes, before owner and permissions are known.
+    /// Returns the attributes of a file as programs see them, before owner and permissions are filled in.
     pub fn of(node: u64, attributes: &Attributes) -> Stat {
         let modified = attributes.modified;
         Stat {
             size: attributes.size,
             allocated: attributes.allocated,
-            // Programs take the links of a directory for the number of directories in it, unless there is one.
+            // Programs take the link count of a directory for the number of its subdirectories plus 2, unless the count
+            // is 1.
             links: if attributes.kind == Kind::Directory {
                 attributes.links.min(1)
             } else {
@@ -58,7 +59,7 @@ impl Stat {
         }
     }
 
-    /// A file of which only number and kind are known.
+    /// Returns the attributes of a file of which only number and kind are known.
     pub(crate) fn placeholder(node: u64, kind: Kind) -> Stat {
         let never = Timestamp::default();
         Stat {

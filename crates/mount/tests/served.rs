@@ -1,4 +1,4 @@
-//! What is answered, of every format, without a kernel in between.
+//! Tests the answers to requests on every format, without a kernel in between.
 
 use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_mount::{
@@ -43,7 +43,7 @@ fn error<T>(number: i32) -> Result<T, Errno> {
     Err(Errno(number))
 }
 
-/// Unmounts a volume, whose check finds nothing.
+/// Unmounts a volume and verifies that its check finds nothing.
 fn ends_clean(system: &dyn FileSystem, device: &dyn Device, format: &str) {
     system.unmount().unwrap();
     let (found, _) = platter_formats::recognise(device).unwrap().unwrap();
@@ -77,14 +77,14 @@ fn owners_and_permissions_stay_where_the_format_has_room_for_them() {
         assert_eq!((below.gid, below.mode), (5, 0o2755));
         system.unmount().unwrap();
 
-        // Another mount sees the same.
+        // A second mount shows the same owners and permissions.
         let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
         let (again, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
         let other = again.lookup(Node::ROOT, b"other").unwrap();
         assert_eq!((other.mode, other.uid, other.gid), (0o711, 7, 1000), "{format}");
         let block = again.lookup(Node::ROOT, b"block").unwrap();
         assert_eq!((block.kind, block.special, block.device), (Kind::File, Some(Special::Block), 0x801));
-        // What Windows' subsystem for Linux and Linux's own driver read.
+        // These attributes are what the Windows Subsystem for Linux and Linux's own driver read.
         assert_eq!(system.extended_attribute(Node(other.node), "$LXUID").unwrap(), [7, 0, 0, 0]);
         assert_eq!(system.extended_attribute(Node(block.node), "$LXDEV").unwrap(), [8, 0, 0, 0, 1, 0, 0, 0]);
         assert_eq!(system.reparse_point(Node(block.node)).unwrap().unwrap().tag, 0x8000_0026);
@@ -112,7 +112,7 @@ fn without_room_for_owners_only_writing_can_be_taken_away() {
         assert_eq!(change(None, Some(0o755)), Ok(0o755));
         assert_eq!(served.write(node, 0, b"x", false), Ok(()));
         assert_eq!(change(None, Some(0o555)), Ok(0o555));
-        // It is the directory that must be writable for this.
+        // A read-only file can be removed: only its directory must be writable.
         served.unlink(Node::ROOT, b"file").unwrap();
         for (mode, name) in [(libc::S_IFIFO, "fifo"), (libc::S_IFCHR, "device")] {
             let made = served.make_node(Node::ROOT, name.as_bytes(), by(0, mode));
@@ -139,7 +139,7 @@ fn errors_are_those_of_posix() {
         assert_eq!(find(b"no\xFFname"), error(libc::ENOENT));
         assert_eq!(find(long.as_bytes()), error(libc::ENAMETOOLONG));
         assert_eq!(served.make_node(Node::ROOT, long.as_bytes(), new).map(|_| ()), error(libc::ENAMETOOLONG));
-        // Bytes that are no text are a name too.
+        // Bytes that are not UTF-8 are a valid name too.
         let odd = served.make_node(Node::ROOT, b"no\xFFname", new).unwrap();
         assert_eq!(served.lookup(Node::ROOT, b"no\xFFname").unwrap().node, odd.node);
         assert_eq!(served.make_node(Node::ROOT, b"file", new).map(|_| ()), error(libc::EEXIST));
@@ -320,7 +320,7 @@ fn after_the_device_fails_nothing_is_written_and_the_log_says_why() {
         assert_eq!(served.write(node, 0, b"x", false), error(libc::EROFS), "{format}");
         let new = by(0, libc::S_IFREG | 0o644);
         assert_eq!(served.make_node(Node::ROOT, b"new", new).map(|_| ()), error(libc::EROFS));
-        // Nobody may believe that it is durable.
+        // No sync may report success after the failed write.
         assert_eq!(served.sync(node, SyncScope::Data), error(libc::EIO));
         assert_eq!(served.sync(Node::ROOT, SyncScope::All), error(libc::EIO));
         assert!(served.stat(node).is_ok(), "what can be read is read");
@@ -349,7 +349,7 @@ fn names_are_found_as_they_are_written_and_their_case_can_be_changed() {
             })
             .unwrap();
         assert_eq!(names, [b"case"], "{format}");
-        // Windows would not tell them apart.
+        // A second name that differs in case alone is refused, since Windows could not tell the two apart.
         let second = served.make_node(Node::ROOT, b"CASE", by(0, libc::S_IFREG | 0o644));
         assert_eq!(second.map(|_| ()), error(libc::EEXIST), "{format}");
         let mut options = Options::of(0, 0, 0o022);
@@ -381,7 +381,7 @@ fn a_file_has_the_same_number_whenever_it_is_looked_at() {
             made
         });
         assert_eq!(numbers[2000], directory);
-        // More files than are remembered that nobody uses.
+        // There are more files than the volume remembers when no program uses them.
         for (name, number) in names.iter().zip(&*numbers) {
             let found = served.lookup(Node(directory), name.as_bytes()).unwrap().node;
             assert_eq!(found, *number, "{name}, round {round}");
@@ -402,7 +402,7 @@ fn a_file_has_the_same_number_whenever_it_is_looked_at() {
     }
 }
 
-/// Programs that make backups compare it with what they saw last.
+/// Every change of a file sets its change time, which backup programs compare with that of the last backup.
 #[test]
 fn all_that_changes_a_file_sets_its_change_time() {
     type Change = fn(&Served, Node);
@@ -439,7 +439,7 @@ fn all_that_changes_a_file_sets_its_change_time() {
         for (what, change) in changes {
             let pause = || std::thread::sleep(std::time::Duration::from_millis(2));
             pause();
-            // What is written and not recorded neither hides the change nor takes its place later.
+            // A write whose time is not on the volume yet neither hides the change nor replaces its time later.
             served.write(node, 0, b"x", false).unwrap();
             let before = served.stat(node).unwrap();
             assert_eq!(before.changed, before.modified, "{format}: {what}");
@@ -481,7 +481,7 @@ fn two_entries_change_places() {
         assert_eq!(exchange(Node::ROOT, first, below, "none"), error(libc::ENOENT), "{format}");
         assert_eq!(exchange(Node::ROOT, "directory", below, "two"), error(libc::EINVAL), "{format}");
         assert_eq!(exchange(below, "two", Node::ROOT, "directory"), error(libc::EINVAL), "{format}");
-        // Files, with one name and with several; a file and a directory; names in one directory.
+        // Exchanged are files with one and with several names, a file and a directory, and two names in one directory.
         exchange(Node::ROOT, first, below, "two").unwrap();
         exchange(Node::ROOT, "again", directory, "below").unwrap();
         file(&served, "three");
@@ -572,7 +572,7 @@ fn times_of_reading_are_kept_as_relatime_has_it() {
         let was = read(&served, unread).accessed;
         let change = StatChange { accessed: Some(set), ..StatChange::default() };
         assert_eq!(served.set_stat(unread, &change).unwrap().accessed, set, "{format}: after {was:?}");
-        // More than a day old.
+        // The access time that was set is more than a day old, so a read changes it.
         let new = read(&served, unread);
         assert!(new.accessed > was && new.changed > was, "{format}");
         let kept = (again.accessed, again.changed, new.accessed, new.changed);
@@ -597,7 +597,7 @@ fn times_of_reading_are_kept_as_relatime_has_it() {
         assert!(read(&served, node).accessed > again.accessed, "{format}: strictatime");
         system.unmount().unwrap();
     }
-    // A volume that a crash leaves in doubt is not written to for being read.
+    // exFAT does not recover by itself after a crash, so a read changes no access time there.
     let served = served("exfat");
     let stat = file(&served, "file");
     assert_eq!(read(&served, Node(stat.node)).accessed, stat.accessed);
@@ -609,7 +609,7 @@ fn files_can_have_all_the_room_that_is_said_to_be_theirs() {
         let served = served(format);
         let node = Node(file(&served, "file").node);
         let room = served.volume_stat().unwrap();
-        // What leads to so many clusters takes some as well.
+        // The metadata of so large a file takes clusters as well.
         let bytes = room.available * room.cluster - (1 << 20);
         match format {
             "fat32" | "exfat" => {
