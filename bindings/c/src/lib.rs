@@ -1,7 +1,9 @@
-//! The library for C. `platter.h` says what each function does; a test compares the two.
+//! The C interface of Platter. `platter.h` says what each function does; a test compares its declarations with the
+//! functions here.
 //!
-//! The only `unsafe` here is what a C interface cannot do without: pointers that the caller vouches for. Everything behind
-//! them is the safe library. A panic, which would be a defect, ends as `-EIO` and not in the caller's stack.
+//! `unsafe` is used only where a C interface needs it: for pointers whose validity the caller guarantees. All else is
+//! in the safe library. A panic, which would be a defect, is caught and returned as `-EIO`; it does not unwind into the
+//! caller.
 
 mod call;
 
@@ -16,34 +18,34 @@ pub struct Volume(Inner);
 /// An open file or stream.
 pub struct File(platter::File);
 
-/// A listing under way, with the name that it handed out last.
+/// A listing under way, and the name of the last entry, to which the `name` of that [`Entry`] points.
 pub struct Directory(ReadDir, CString);
 
-/// What is known about a file or directory.
+/// The attributes of a file or directory.
 #[repr(C)]
 #[derive(Default)]
 pub struct Stat {
-    /// Bytes of content.
+    /// The size of the content in bytes.
     pub size: u64,
-    /// Bytes taken on the volume.
+    /// The number of bytes that are allocated on the volume.
     pub allocated: u64,
-    /// When it was created.
+    /// When the file was created, in seconds since 1970; 0 if the format does not store this.
     pub created: i64,
-    /// When its content last changed.
+    /// When the content last changed, in seconds since 1970.
     pub modified: i64,
-    /// When its content was last read.
+    /// When the content was last read, in seconds since 1970; 0 if the format does not store this.
     pub accessed: i64,
-    /// Nanoseconds of `created`.
+    /// Nanoseconds in addition to `created`.
     pub created_ns: u32,
-    /// Nanoseconds of `modified`.
+    /// Nanoseconds in addition to `modified`.
     pub modified_ns: u32,
-    /// Nanoseconds of `accessed`.
+    /// Nanoseconds in addition to `accessed`.
     pub accessed_ns: u32,
-    /// `PLATTER_FILE` and so on.
+    /// `PLATTER_FILE`, `PLATTER_DIRECTORY` or `PLATTER_SYMLINK`.
     pub kind: u32,
-    /// How many names lead to it.
+    /// The number of names.
     pub links: u32,
-    /// DOS flags.
+    /// The DOS attribute flags.
     pub flags: u32,
 }
 
@@ -78,18 +80,18 @@ impl From<&platter::Attributes> for Stat {
 /// An entry of a directory.
 #[repr(C)]
 pub struct Entry {
-    /// Its name, as long as nothing else is asked of the directory.
+    /// The name, which is valid until the next call with the same listing.
     pub name: *const c_char,
-    /// What it leads to.
+    /// The attributes of the file or directory.
     pub stat: Stat,
 }
 
-/// `PLATTER_CREATE`, `PLATTER_TRUNCATE` and `PLATTER_EXCLUSIVE`.
+/// The values of `PLATTER_CREATE`, `PLATTER_TRUNCATE` and `PLATTER_EXCLUSIVE`.
 const CREATE: c_int = 1;
 const TRUNCATE: c_int = 2;
 const EXCLUSIVE: c_int = 4;
 
-/// The text of the last failure of this thread.
+/// Returns the message of the last call that failed in this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn platter_error() -> *const c_char {
     call::last_error()
@@ -106,7 +108,7 @@ pub unsafe extern "C" fn platter_open(
     volume: *mut *mut Volume,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for both.
+        // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (source, place) = unsafe { (text(source)?, given(volume)?) };
         let opened = if writable == 0 { platter::open(source)? } else { platter::open_rw(source)? };
         *place = Box::into_raw(Box::new(Volume(opened)));
@@ -114,7 +116,7 @@ pub unsafe extern "C" fn platter_open(
     })
 }
 
-/// Closes a volume and gives the handle up.
+/// Closes a volume and frees its handle.
 ///
 /// # Safety
 /// `volume` is NULL or came from [`platter_open`] and is not used again.
@@ -124,27 +126,27 @@ pub unsafe extern "C" fn platter_close(volume: *mut Volume) -> c_int {
         if volume.is_null() {
             return Ok(0);
         }
-        // SAFETY: it is a box that `platter_open` took apart, and the caller does not use it again.
+        // SAFETY: the pointer came from `Box::into_raw` in `platter_open`, and the caller does not use it again.
         let volume = unsafe { Box::from_raw(volume) };
         volume.0.close()?;
         Ok(0)
     })
 }
 
-/// Makes the whole volume durable.
+/// Makes all changes of a volume durable.
 ///
 /// # Safety
 /// `volume` is NULL or came from [`platter_open`] and is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_sync(volume: *mut Volume) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees that the pointer is NULL or valid.
         unsafe { here(volume)? }.0.sync()?;
         Ok(0)
     })
 }
 
-/// What is known about what a path leads to.
+/// Gets the attributes of the entry that a path leads to.
 ///
 /// # Safety
 /// `volume` is NULL or open, `path` NULL or a string, `stat` NULL or a place for one.
@@ -155,7 +157,7 @@ pub unsafe extern "C" fn platter_stat_path(
     stat: *mut Stat,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for all three.
+        // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
         let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(stat)?) };
         *place = Stat::from(&volume.0.metadata(path)?);
         Ok(0)
@@ -169,7 +171,7 @@ pub unsafe extern "C" fn platter_stat_path(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_mkdir(volume: *mut Volume, path: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for both.
+        // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (volume, path) = unsafe { (here(volume)?, text(path)?) };
         volume.0.create_dir(path)?;
         Ok(0)
@@ -183,7 +185,7 @@ pub unsafe extern "C" fn platter_mkdir(volume: *mut Volume, path: *const c_char)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_remove(volume: *mut Volume, path: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for both.
+        // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (volume, path) = unsafe { (here(volume)?, text(path)?) };
         volume.0.remove_file(path)?;
         Ok(0)
@@ -197,7 +199,7 @@ pub unsafe extern "C" fn platter_remove(volume: *mut Volume, path: *const c_char
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_rmdir(volume: *mut Volume, path: *const c_char) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for both.
+        // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (volume, path) = unsafe { (here(volume)?, text(path)?) };
         volume.0.remove_dir(path)?;
         Ok(0)
@@ -215,14 +217,14 @@ pub unsafe extern "C" fn platter_rename(
     to: *const c_char,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for all three.
+        // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
         let (volume, from, to) = unsafe { (here(volume)?, text(from)?, text(to)?) };
         volume.0.rename(from, to)?;
         Ok(0)
     })
 }
 
-/// Begins a listing.
+/// Begins to list a directory.
 ///
 /// # Safety
 /// `volume` is NULL or open, `path` NULL or a string, `directory` NULL or a place for a pointer.
@@ -233,7 +235,7 @@ pub unsafe extern "C" fn platter_open_directory(
     directory: *mut *mut Directory,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for all three.
+        // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
         let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(directory)?) };
         let listing = volume.0.read_dir(path)?;
         *place = Box::into_raw(Box::new(Directory(listing, CString::default())));
@@ -241,17 +243,18 @@ pub unsafe extern "C" fn platter_open_directory(
     })
 }
 
-/// The next entry of a listing.
+/// Gets the next entry of a listing.
 ///
 /// # Safety
 /// `directory` is NULL or open and used by this thread alone, `entry` NULL or a place for one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_read_directory(directory: *mut Directory, entry: *mut Entry) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for both; nobody else has the listing meanwhile.
+        // SAFETY: the caller guarantees that each of the two pointers is NULL or valid, and that no other thread uses
+        // the listing.
         let (Directory(listing, name), place) = unsafe { (given(directory)?, given(entry)?) };
         let Some(next) = listing.next().transpose()? else { return Ok(0) };
-        // A name with a zero in it, which no format allows, ends there.
+        // A name that contains a zero, which no format allows, is cut off there.
         let bytes = next.name().to_bytes();
         let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
         *name = CString::new(&bytes[..end]).unwrap_or_default();
@@ -260,7 +263,7 @@ pub unsafe extern "C" fn platter_read_directory(directory: *mut Directory, entry
     })
 }
 
-/// Ends a listing.
+/// Ends a listing and frees its handle.
 ///
 /// # Safety
 /// `directory` is NULL or came from [`platter_open_directory`] and is not used again.
@@ -268,7 +271,8 @@ pub unsafe extern "C" fn platter_read_directory(directory: *mut Directory, entry
 pub unsafe extern "C" fn platter_close_directory(directory: *mut Directory) {
     answer(|| {
         if !directory.is_null() {
-            // SAFETY: it is a box that `platter_open_directory` took apart, and the caller does not use it again.
+            // SAFETY: the pointer came from `Box::into_raw` in `platter_open_directory`, and the caller does not use it
+            // again.
             drop(unsafe { Box::from_raw(directory) });
         }
         Ok(0)
@@ -288,9 +292,9 @@ pub unsafe extern "C" fn platter_open_file(
     file: *mut *mut File,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for all of them.
+        // SAFETY: the caller guarantees that each of the three pointers is NULL or valid.
         let (volume, path, place) = unsafe { (here(volume)?, text(path)?, given(file)?) };
-        // SAFETY: the caller vouches for it, and it is not NULL.
+        // SAFETY: `stream` is not NULL, and the caller guarantees that it is a string.
         let stream = if stream.is_null() { None } else { Some(unsafe { text(stream)? }) };
         let (creates, empties) = (how & CREATE != 0, how & TRUNCATE != 0);
         if how & !(CREATE | TRUNCATE | EXCLUSIVE) != 0 || (how & EXCLUSIVE != 0 && !creates) {
@@ -325,7 +329,7 @@ fn bytes_of(path: &std::path::Path) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
 }
 
-/// Reads.
+/// Reads bytes of a file or stream.
 ///
 /// # Safety
 /// `file` is NULL or open, `buffer` has room for `length` bytes.
@@ -338,7 +342,7 @@ pub unsafe extern "C" fn platter_read(
 ) -> i64 {
     let mut got = 0;
     let code = answer(|| {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees that the pointer is NULL or valid.
         let file = unsafe { here(file)? };
         if length == 0 {
             return Ok(0);
@@ -346,10 +350,10 @@ pub unsafe extern "C" fn platter_read(
         if buffer.is_null() || length > isize::MAX as usize {
             return Err(Failure::invalid("the buffer"));
         }
-        // What the caller gives may never have been written, which a slice must have been.
-        // SAFETY: the caller vouches for so many bytes, which nobody else uses during the call.
+        // The caller's buffer may be uninitialised, which a slice must not be, so it is filled with zeroes first.
+        // SAFETY: the caller guarantees that `buffer` has `length` bytes, which nobody else uses during the call.
         unsafe { buffer.write_bytes(0, length) };
-        // SAFETY: the same bytes, which are zeroes now.
+        // SAFETY: these are the same `length` bytes, which are initialised now.
         let buffer = unsafe { std::slice::from_raw_parts_mut(buffer.cast::<u8>(), length) };
         got = file.0.read_at(offset, buffer)? as i64;
         Ok(0)
@@ -357,7 +361,7 @@ pub unsafe extern "C" fn platter_read(
     if code < 0 { i64::from(code) } else { got }
 }
 
-/// Writes.
+/// Writes bytes to a file or stream.
 ///
 /// # Safety
 /// `file` is NULL or open, `data` has `length` bytes.
@@ -369,7 +373,7 @@ pub unsafe extern "C" fn platter_write(
     length: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees that the pointer is NULL or valid.
         let file = unsafe { here(file)? };
         if length == 0 {
             return Ok(0);
@@ -377,40 +381,40 @@ pub unsafe extern "C" fn platter_write(
         if data.is_null() || length > isize::MAX as usize {
             return Err(Failure::invalid("the data"));
         }
-        // SAFETY: the caller vouches for so many bytes, which nobody changes during the call.
+        // SAFETY: the caller guarantees that `data` has `length` bytes, which nobody changes during the call.
         let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
         file.0.write_at(offset, data)?;
         Ok(0)
     })
 }
 
-/// Cuts a file off, or makes it longer.
+/// Sets the size of a file or stream.
 ///
 /// # Safety
 /// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_truncate(file: *mut File, size: u64) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees that the pointer is NULL or valid.
         unsafe { here(file)? }.0.set_len(size)?;
         Ok(0)
     })
 }
 
-/// Makes a file durable.
+/// Makes a file or stream durable.
 ///
 /// # Safety
 /// `file` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_sync_file(file: *mut File) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the caller guarantees that the pointer is NULL or valid.
         unsafe { here(file)? }.0.sync_all()?;
         Ok(0)
     })
 }
 
-/// Closes a file.
+/// Closes a file or stream and frees its handle.
 ///
 /// # Safety
 /// `file` is NULL or came from [`platter_open_file`] and is not used again.
@@ -418,7 +422,8 @@ pub unsafe extern "C" fn platter_sync_file(file: *mut File) -> c_int {
 pub unsafe extern "C" fn platter_close_file(file: *mut File) {
     answer(|| {
         if !file.is_null() {
-            // SAFETY: it is a box that `platter_open_file` took apart, and the caller does not use it again.
+            // SAFETY: the pointer came from `Box::into_raw` in `platter_open_file`, and the caller does not use it
+            // again.
             drop(unsafe { Box::from_raw(file) });
         }
         Ok(0)
@@ -432,7 +437,7 @@ pub unsafe extern "C" fn platter_close_file(file: *mut File) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_mkfs(source: *const c_char, format: *const c_char, size: u64) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for both.
+        // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (source, format) = unsafe { (text(source)?, text(format)?) };
         let options = MakeOptions { size: (size > 0).then_some(size), ..MakeOptions::default() };
         platter::mkfs(source, &String::from_utf8_lossy(bytes_of(format)), &options, &Silent)?;
@@ -447,7 +452,7 @@ pub unsafe extern "C" fn platter_mkfs(source: *const c_char, format: *const c_ch
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn platter_check(source: *const c_char, repair: c_int, found: *mut u64) -> c_int {
     answer(|| {
-        // SAFETY: the caller vouches for both.
+        // SAFETY: the caller guarantees that each of the two pointers is NULL or valid.
         let (source, place) = unsafe { (text(source)?, given(found)?) };
         let options = CheckOptions { repair: repair != 0, ..CheckOptions::default() };
         let report = platter::check(source, &options, &Silent)?.report;

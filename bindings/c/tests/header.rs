@@ -1,4 +1,5 @@
-//! The header says what is there, and a C program that uses all of it does what it should.
+//! Tests that `platter.h` declares what the library has, and that a C program that uses all functions gets the expected
+//! results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(here(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A type of Rust as C writes it.
+/// Returns the C type for a Rust type.
 fn c_type(rust: &str) -> String {
     let rust = rust.trim();
     if let Some(inner) = rust.strip_prefix("*const ") {
@@ -42,7 +43,7 @@ fn pointer(to: &str) -> String {
     if to.ends_with('*') { format!("{to}*") } else { format!("{to} *") }
 }
 
-/// A declaration: a type and a name.
+/// Returns the C declaration of a name with the given Rust type.
 fn declaration(rust: &str, name: &str) -> String {
     let kind = c_type(rust);
     if kind.ends_with('*') { format!("{kind}{name}") } else { format!("{kind} {name}") }
@@ -52,7 +53,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What the header has to say, from the functions and structures of the library.
+/// Returns the declarations that the header must contain, derived from the functions and structures of the library.
 fn expected() -> Vec<String> {
     let source = read("src/lib.rs");
     let mut all = Vec::new();
@@ -107,7 +108,7 @@ fn a_program_in_c_uses_all_of_it() {
     };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     run(Command::new(cargo).args(["build", "--lib", "--quiet"]).current_dir(env!("CARGO_MANIFEST_DIR")));
-    // This test is in `TARGET/debug/deps`.
+    // This test program is in `TARGET/debug/deps`, and the library in `TARGET/debug`.
     let test = std::env::current_exe().expect("a path");
     let library = test.ancestors().nth(2).expect("a directory").join("libplatter_c.a");
     let place = std::env::temp_dir().join(format!("platter-c-{}", std::process::id()));

@@ -1,4 +1,4 @@
-/* Makes a volume, writes, lists, reads, and checks it. Its only argument is where the image may be. */
+/* Makes a volume, writes, lists and reads files on it, and checks it. The only argument is the path of the image to make. */
 #include "platter.h"
 
 #include <errno.h>

@@ -4,9 +4,9 @@
 class Error(OSError):
     """A refusal or a failure. `errno` is what a POSIX caller gets, `kind` says more."""
 
-    #: What kind of failure it is, for example "NoSpace" or "Protected".
+    #: The kind of failure, for example "NoSpace" or "Protected".
     kind = "Io"
-    #: What it is about: a path on a volume, or a source.
+    #: The path on a volume, or the source, that the failure is about.
     about = ""
 
 
@@ -35,11 +35,11 @@ class DamageError(Error):
 
     #: The structure's name in the format's own terms, `None` if the damage has no one place.
     structure = None
-    #: Where it stands, in bytes from the start of the volume.
+    #: The offset of the structure, in bytes from the start of the volume.
     position = None
-    #: What should stand there.
+    #: The expected value.
     expected = None
-    #: What does.
+    #: The value that was found.
     found = None
 
 

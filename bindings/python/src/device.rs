@@ -7,8 +7,8 @@ use pyo3::types::PyBytes;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Reads, and writes if it was told that it may, through `seek`, `read` and `write` of an object. Two calls never meet:
-/// the object has one position.
+/// A device that reads, and writes if `writable` is set, with the methods `seek`, `read` and `write` of a Python
+/// object. The object has one file position, so only one call at a time uses it.
 pub struct ObjectDevice {
     object: Mutex<Py<PyAny>>,
     name: String,
@@ -16,14 +16,14 @@ pub struct ObjectDevice {
     writable: bool,
 }
 
-/// The sectors that a file object is taken to have. What is behind the last whole one is not seen.
+/// The size of a sector of a file object, in bytes. Bytes after its last whole sector are not part of the device.
 const SECTOR: u64 = 512;
 
 impl ObjectDevice {
-    /// A device on this object, as long as that is now.
+    /// Returns a device on an object. The length of the device stays that of the object now.
     ///
     /// # Errors
-    /// What the object raises.
+    /// The exceptions that the object raises.
     pub fn new(object: &Bound<'_, PyAny>, writable: bool) -> PyResult<ObjectDevice> {
         let length: u64 = object
             .call_method1("seek", (0, 2))?
@@ -38,7 +38,7 @@ impl ObjectDevice {
         })
     }
 
-    /// Calls the object, with what it raises as a failure of the device.
+    /// Calls the object. An exception becomes a failure of the device.
     fn call<T>(
         &self,
         operation: Operation,
@@ -46,7 +46,8 @@ impl ObjectDevice {
         length: usize,
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Result<T> {
-        // The interpreter first: whoever has the object waits for it.
+        // The lock of the interpreter is taken before that of the object: a thread that has locked the object needs the
+        // interpreter to go on.
         Python::attach(|python| {
             let object = self.object.lock_py_attached(python).unwrap_or_else(PoisonError::into_inner);
             call(object.bind(python)).map_err(|error| {
@@ -112,7 +113,8 @@ impl Device for ObjectDevice {
         })
     }
 
-    /// As far as Python can say: the object's `flush`, and `fsync` of its file if it has one.
+    /// Calls the object's `flush`, and `fsync` for its file descriptor if it has one: Python has no other means to make
+    /// data durable.
     fn flush(&self) -> Result<()> {
         check_transfer(self, Operation::Flush, 0, 0)?;
         if !self.writable {

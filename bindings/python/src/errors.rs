@@ -1,8 +1,8 @@
-//! Errors of the library as exceptions.
+//! Errors of the library as Python exceptions.
 
 use pyo3::prelude::*;
 
-/// The exception for an error: `platter._errors.make` chooses its class.
+/// Returns the exception for an error: `platter._errors.make` chooses its class.
 pub fn raised(error: &platter::Error) -> PyErr {
     Python::attach(|python| {
         let damage =
@@ -14,17 +14,18 @@ pub fn raised(error: &platter::Error) -> PyErr {
     })
 }
 
-/// Calls the library without holding the interpreter.
+/// Calls the library while this thread does not hold the lock of the Python interpreter.
 pub fn freely<T: Send>(python: Python<'_>, call: impl FnOnce() -> platter::Result<T> + Send) -> PyResult<T> {
     python.detach(call).map_err(|error| raised(&error))
 }
 
-/// What is dropped without holding the interpreter: a thread that works on the volume, and has what dropping waits for, may
-/// wait for the interpreter, to ask a device that is a file object.
+/// A value that is dropped while this thread does not hold the lock of the Python interpreter. Dropping a volume waits
+/// for the threads that work on it, and these may wait for the interpreter, to call a device that is a Python file
+/// object.
 pub struct Apart<T: Send>(Option<T>);
 
 impl<T: Send> Apart<T> {
-    /// Keeps this apart.
+    /// Wraps a value.
     pub fn new(inside: T) -> Apart<T> {
         Apart(Some(inside))
     }

@@ -1,4 +1,5 @@
-//! The library for Python. What Python programs see is in `platter/__init__.pyi`; here are the classes without manners.
+//! The Python interface of Platter. What Python programs see is declared in `platter/__init__.pyi`; the Python modules
+//! beside that file extend some of the classes here.
 
 mod device;
 mod errors;

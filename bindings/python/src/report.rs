@@ -5,7 +5,7 @@ use platter::{CheckOptions, FormatOptions, MakeOptions, RecoverOptions, Severity
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// One thing that is not as the format says.
+/// A place where a volume differs from what its format requires.
 #[pyclass(frozen, get_all, module = "platter")]
 #[derive(Clone)]
 pub struct Finding {
@@ -13,11 +13,11 @@ pub struct Finding {
     code: &'static str,
     /// "notice", "inconsistent" or "data-loss".
     severity: &'static str,
-    /// The path it concerns, where there is one.
+    /// The path of the file or directory that is concerned, if there is one.
     path: Option<String>,
-    /// A sentence that names structure, place, expected and found.
+    /// A sentence that names the structure, its place, and the expected and found values.
     message: String,
-    /// Whether it was put right.
+    /// Whether the finding was repaired.
     repaired: bool,
 }
 
@@ -49,21 +49,21 @@ impl Finding {
 /// The outcome of a check.
 #[pyclass(frozen, get_all, module = "platter")]
 pub struct CheckReport {
-    /// What the volume was recognised as.
+    /// The format that the volume was recognised as.
     format: String,
-    /// What was found, at most 10,000 of it.
+    /// The findings, at most 10,000 of them.
     findings: Vec<Finding>,
-    /// How many were found.
+    /// The number of findings, including those that are not in `findings`.
     found: u64,
-    /// How many were repaired.
+    /// The number of findings that were repaired.
     repaired: u64,
-    /// Whether nothing but notices was found.
+    /// Whether there are no findings other than notices.
     clean: bool,
-    /// Files seen.
+    /// The number of files.
     files: u64,
-    /// Directories seen.
+    /// The number of directories.
     directories: u64,
-    /// The file that takes the repair back, if anything was overwritten.
+    /// The file from which the repair can be undone, if the repair overwrote anything.
     undo: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl CheckReport {
     }
 }
 
-/// Checks a volume, which must not be open, and repairs it if that is asked for.
+/// Checks a volume, which must not be open, and repairs it if `repair` is set.
 #[pyfunction]
 #[pyo3(signature = (source, *, repair = false, data = false, format = None))]
 pub fn check(
@@ -100,7 +100,7 @@ pub fn check(
     })
 }
 
-/// Makes a volume. An image file is made if it is not there and a size is given.
+/// Makes a volume. If `size` is given and the image file does not exist, it is created.
 #[pyfunction]
 #[pyo3(signature = (source, format, *, size = None, label = None, cluster = None, integrity = None, force = false))]
 #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
@@ -119,20 +119,20 @@ pub fn mkfs(
     freely(python, || platter::mkfs(source, format, &options, &Silent).map(drop))
 }
 
-/// What was copied out of a damaged volume.
+/// The outcome of copying files out of a damaged volume.
 #[pyclass(frozen, get_all, module = "platter")]
 pub struct Recovered {
-    /// Files found, with those deleted.
+    /// The number of files found, including deleted ones.
     files: u64,
-    /// Directories found.
+    /// The number of directories found.
     directories: u64,
-    /// Files found that had been deleted.
+    /// The number of deleted files found.
     deleted: u64,
-    /// Files and directories whose metadata is damaged.
+    /// The number of files and directories whose metadata is damaged.
     damaged: u64,
-    /// Bytes copied.
+    /// The number of bytes copied.
     bytes: u64,
-    /// What could not be copied, or not whole: its path, and why.
+    /// Each file or directory that was not copied, or not completely: its path, and the reason.
     lost: Vec<(String, String)>,
 }
 
@@ -152,7 +152,8 @@ fn lost(trouble: platter::Trouble) -> (String, String) {
     }
 }
 
-/// Copies what is left of a volume to a directory that is empty or does not exist. Nothing is written to the source.
+/// Copies the files that can still be read from a volume to a directory that is empty or does not exist. Nothing is
+/// written to the source.
 #[pyfunction]
 #[pyo3(signature = (source, directory, *, format = None))]
 pub fn recover(

@@ -1,34 +1,34 @@
-//! What is known of files and volumes, as objects.
+//! Python objects for the properties of files and volumes.
 
 use platter::{Attributes, Kind, Timestamp};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
-/// Nanoseconds since 1970, of which Python takes any number.
+/// Returns a time in nanoseconds since 1970. A Python integer has no limit, so all times are exact.
 fn nanoseconds(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
 }
 
-/// What is known about a file or directory besides its content.
+/// The attributes of a file or directory.
 #[pyclass(frozen, get_all, subclass, module = "platter")]
 pub struct Stat {
     /// "file", "directory" or "symlink".
     kind: &'static str,
-    /// Bytes of content.
+    /// The size of the content in bytes.
     size: u64,
-    /// Bytes taken on the volume.
+    /// The number of bytes that are allocated on the volume.
     allocated: u64,
-    /// How many names lead to it.
+    /// The number of names.
     links: u32,
-    /// DOS flags: 1 read-only, 2 hidden, 4 system, 32 archive.
+    /// The DOS attribute flags: 1 read-only, 2 hidden, 4 system, 32 archive.
     flags: u32,
-    /// When it was created, in nanoseconds since 1970; `None` if the format does not keep that.
+    /// When the file was created, in nanoseconds since 1970; `None` if the format does not store this.
     created_ns: Option<i128>,
-    /// When its content last changed.
+    /// When the content last changed, in nanoseconds since 1970.
     modified_ns: i128,
-    /// When its content was last read.
+    /// When the content was last read, in nanoseconds since 1970; `None` if the format does not store this.
     accessed_ns: Option<i128>,
-    /// When its attributes last changed.
+    /// When the attributes last changed, in nanoseconds since 1970; `None` if the format does not store this.
     changed_ns: Option<i128>,
 }
 
@@ -62,14 +62,14 @@ impl Stat {
 /// One entry of a directory.
 #[pyclass(frozen, get_all, extends = Stat, module = "platter")]
 pub struct Entry {
-    /// Its name.
+    /// The name.
     name: String,
-    /// The path of the directory that was listed, with the name behind it.
+    /// The path: that of the directory that was listed, followed by the name.
     path: String,
 }
 
 impl Entry {
-    /// The object for an entry.
+    /// Returns the Python object for an entry.
     pub fn new(python: Python<'_>, entry: &platter::DirEntry) -> PyResult<Py<Entry>> {
         let parts = PyClassInitializer::from(Stat::from(entry.metadata())).add_subclass(Entry {
             name: text(&entry.name().to_bytes()),
@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-/// A name as text. What has no text (a surrogate without its half) is shown by a sign that stands for it.
+/// Returns a name as text. Parts without a text, such as a surrogate without its other half, are replaced with U+FFFD.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -95,9 +95,9 @@ fn text(bytes: &[u8]) -> String {
 /// A named stream of a file or directory.
 #[pyclass(frozen, get_all, module = "platter")]
 pub struct Stream {
-    /// Its name, without the colon.
+    /// The name, without the colon.
     pub name: String,
-    /// Bytes of content.
+    /// The size of the content in bytes.
     pub size: u64,
 }
 
@@ -108,24 +108,24 @@ impl Stream {
     }
 }
 
-/// What a volume says of itself.
+/// The properties of a volume.
 #[pyclass(frozen, get_all, module = "platter")]
 pub struct Info {
-    /// The format's name with its version.
+    /// The name of the format, with its version.
     pub format: String,
     /// The label; empty if there is none.
     pub label: String,
-    /// Serial number or identifier.
+    /// The serial number or identifier.
     pub identifier: String,
-    /// Bytes per cluster.
+    /// The size of a cluster in bytes.
     pub cluster: u64,
-    /// Clusters there are.
+    /// The number of clusters.
     pub clusters: u64,
-    /// Clusters that are free.
+    /// The number of free clusters.
     pub free_clusters: u64,
-    /// Whether it was not cleanly unmounted.
+    /// Whether the volume was not cleanly unmounted.
     pub dirty: bool,
-    /// Further facts in the format's terms.
+    /// Further properties, in the terms of the format.
     pub details: BTreeMap<&'static str, String>,
 }
 

@@ -1,4 +1,4 @@
-//! An open volume, and files of it.
+//! An open volume and its open files.
 
 use crate::device::ObjectDevice;
 use crate::errors::{Apart, freely, raised};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// An open volume; nothing after it was closed.
+/// A volume, which is `None` once it was closed.
 #[pyclass(subclass, frozen, module = "platter._platter")]
 pub struct Volume(Apart<RwLock<Option<platter::Volume>>>);
 
@@ -21,7 +21,7 @@ impl Volume {
         volume.clone().ok_or_else(|| PyValueError::new_err("I/O operation on closed volume"))
     }
 
-    /// Calls the library without holding the interpreter.
+    /// Calls the library while this thread does not hold the lock of the Python interpreter.
     fn call<T: Send>(
         &self,
         python: Python<'_>,
@@ -50,7 +50,7 @@ impl Volume {
         Ok(Volume(Apart::new(RwLock::new(Some(volume)))))
     }
 
-    /// What the volume says of itself.
+    /// Returns the properties of the volume.
     fn info(&self, python: Python<'_>) -> PyResult<Info> {
         self.call(python, |volume| {
             let (info, space) = (volume.info()?, volume.space()?);
@@ -67,43 +67,43 @@ impl Volume {
         })
     }
 
-    /// Changes the label. An empty one removes it.
+    /// Changes the label. An empty label removes it.
     fn set_label(&self, python: Python<'_>, label: &str) -> PyResult<()> {
         self.call(python, |volume| volume.set_label(label))
     }
 
-    /// The entries of a directory. Of one that is damaged in part, none are handed out and the damage is raised.
+    /// Returns the entries of a directory. If some of them are damaged, none is returned, and the damage is raised.
     #[pyo3(signature = (path = PathBuf::new()))]
     fn scandir(&self, python: Python<'_>, path: PathBuf) -> PyResult<Vec<Py<Entry>>> {
         let all = self.call(python, |volume| volume.read_dir(&path)?.collect::<platter::Result<Vec<_>>>())?;
         all.iter().map(|entry| Entry::new(python, entry)).collect()
     }
 
-    /// The names in a directory.
+    /// Returns the names in a directory.
     #[pyo3(signature = (path = PathBuf::new()))]
     fn listdir(&self, python: Python<'_>, path: PathBuf) -> PyResult<Vec<String>> {
         let all = self.call(python, |volume| volume.read_dir(&path)?.collect::<platter::Result<Vec<_>>>())?;
         Ok(all.iter().map(|entry| String::from_utf8_lossy(&entry.name().to_bytes()).into_owned()).collect())
     }
 
-    /// Everything below a directory, each before what is in it. A directory that cannot be read raises its error; the
-    /// walk can be taken up behind it.
+    /// Returns an iterator over all entries below a directory, each directory before its own entries. A directory that
+    /// cannot be read raises its error, and the iteration can then go on after it.
     #[pyo3(signature = (path = PathBuf::new()))]
     fn walk(&self, python: Python<'_>, path: PathBuf) -> PyResult<Walk> {
         Ok(Walk(Apart::new(Mutex::new(self.call(python, |volume| volume.walk(&path))?))))
     }
 
-    /// Kind, size and times of what a path leads to.
+    /// Returns kind, size and times of the entry that a path leads to.
     fn stat(&self, python: Python<'_>, path: PathBuf) -> PyResult<Stat> {
         self.call(python, |volume| Ok(Stat::from(&volume.metadata(&path)?)))
     }
 
-    /// Whether something is there.
+    /// Whether a path leads to an entry.
     fn exists(&self, python: Python<'_>, path: PathBuf) -> PyResult<bool> {
         self.call(python, |volume| volume.exists(&path))
     }
 
-    /// Changes times, which are nanoseconds since 1970.
+    /// Changes times, in nanoseconds since 1970; `None` leaves a time as it is.
     #[pyo3(signature = (path, *, modified_ns = None, accessed_ns = None, created_ns = None))]
     fn utime(
         &self,
@@ -126,17 +126,17 @@ impl Volume {
         self.call(python, |volume| volume.set_metadata(&path, &change).map(drop))
     }
 
-    /// The whole content of a file.
+    /// Returns the whole content of a file.
     fn read<'py>(&self, python: Python<'py>, path: PathBuf) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(python, &self.call(python, |volume| volume.read(&path))?))
     }
 
-    /// Makes a file of this content, in place of what it had.
+    /// Replaces the content of a file, which is created if it does not exist.
     fn write(&self, python: Python<'_>, path: PathBuf, data: Vec<u8>) -> PyResult<()> {
         self.call(python, |volume| volume.write(&path, &data))
     }
 
-    /// A file or a named stream: `how` is the first letter of a mode.
+    /// Opens a file, or a named stream if `stream` is given. `how` is the first letter of a mode of Python's `open`.
     fn _handle(
         &self,
         python: Python<'_>,
@@ -173,7 +173,7 @@ impl Volume {
         self.call(python, |volume| volume.create_dir(&path))
     }
 
-    /// Makes a directory, and those above it that are not there.
+    /// Makes a directory and all missing directories above it.
     fn makedirs(&self, python: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.call(python, |volume| volume.create_dir_all(&path))
     }
@@ -193,7 +193,7 @@ impl Volume {
         self.call(python, |volume| volume.remove_dir_all(&path))
     }
 
-    /// Moves an entry, in place of what has the new name.
+    /// Moves an entry. An existing entry with the new name is replaced.
     fn rename(&self, python: Python<'_>, source: PathBuf, target: PathBuf) -> PyResult<()> {
         self.call(python, |volume| volume.rename(&source, &target))
     }
@@ -203,17 +203,17 @@ impl Volume {
         self.call(python, |volume| volume.hard_link(&source, &target))
     }
 
-    /// Makes a symbolic link, of which the target is not looked at.
+    /// Makes a symbolic link. The target need not exist.
     fn symlink(&self, python: Python<'_>, target: &str, path: PathBuf) -> PyResult<()> {
         self.call(python, |volume| volume.symlink(target, &path))
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
     fn readlink(&self, python: Python<'_>, path: PathBuf) -> PyResult<String> {
         self.call(python, |volume| volume.read_link(&path))
     }
 
-    /// The named streams of a file or directory.
+    /// Returns the named streams of a file or directory.
     fn streams(&self, python: Python<'_>, path: PathBuf) -> PyResult<Vec<Stream>> {
         let all = self.call(python, |volume| volume.streams(&path))?;
         Ok(all.into_iter().map(|one| Stream { name: one.name.to_string(), size: one.size }).collect())
@@ -224,7 +224,7 @@ impl Volume {
         self.call(python, |volume| volume.remove_stream(&path, stream))
     }
 
-    /// The extended attributes of a file or directory, with their values.
+    /// Returns the extended attributes of a file or directory, with their values.
     fn extended_attributes<'py>(
         &self,
         python: Python<'py>,
@@ -238,7 +238,7 @@ impl Volume {
         Ok(all.into_iter().map(|(value, name)| (name, PyBytes::new(python, &value))).collect())
     }
 
-    /// Sets an extended attribute, or removes it (`None`).
+    /// Sets an extended attribute; `None` removes it.
     fn set_extended_attribute(
         &self,
         python: Python<'_>,
@@ -249,12 +249,12 @@ impl Volume {
         self.call(python, |volume| volume.set_extended_attribute(&path, name, value.as_deref()))
     }
 
-    /// Returns when the volume survives a power cut as it is now.
+    /// Makes all changes of the volume durable: after this returns, they survive a power cut.
     fn sync(&self, python: Python<'_>) -> PyResult<()> {
         self.call(python, platter::Volume::sync)
     }
 
-    /// Makes everything durable and marks the volume clean. A second time does nothing.
+    /// Makes all changes durable and marks the volume as clean. Closing a volume again does nothing.
     fn close(&self, python: Python<'_>) -> PyResult<()> {
         let volume = self.0.write().unwrap_or_else(PoisonError::into_inner).take();
         match volume {
@@ -264,16 +264,17 @@ impl Volume {
     }
 }
 
-/// An open file: `platter.File` is on top of it.
+/// An open file, on which the Python class `platter.File` is built.
 #[pyclass(frozen, module = "platter._platter")]
 pub struct Handle(Apart<platter::File>);
 
 #[pymethods]
 impl Handle {
-    /// At most `length` bytes from `offset`; fewer only at the end of the file.
+    /// Returns the bytes from `offset` on: `length` of them, or fewer at the end of the file and if `length` is more
+    /// than 16 MiB.
     fn read_at<'py>(&self, python: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
         let data = freely(python, || {
-            // Memory for what is there, whatever was asked for.
+            // The buffer is no larger than the part of the file from `offset` on, however large `length` is.
             let there = self.0.size()?.saturating_sub(offset);
             let mut data = vec![0; usize::try_from(there).unwrap_or(usize::MAX).min(length).min(MOST)];
             let got = self.0.read_at(offset, &mut data)?;
@@ -288,26 +289,27 @@ impl Handle {
         freely(python, || self.0.write_at(offset, data))
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     fn size(&self, python: Python<'_>) -> PyResult<u64> {
         freely(python, || self.0.size())
     }
 
-    /// Cuts the file off, or makes it longer with zeroes.
+    /// Sets the size; bytes that are added are zeroes.
     fn set_len(&self, python: Python<'_>, size: u64) -> PyResult<()> {
         freely(python, || self.0.set_len(size))
     }
 
-    /// Returns when the file survives a power cut as it is now.
+    /// Makes the file durable: after this returns, the file survives a power cut in its present state.
     fn sync(&self, python: Python<'_>) -> PyResult<()> {
         freely(python, || self.0.sync_all())
     }
 }
 
-/// The most that one read takes memory for, since the size of a file on a damaged volume may be anything.
+/// The most bytes that one read returns. The size of a file on a damaged volume may be any number, so it must not
+/// decide alone how much memory is allocated.
 const MOST: usize = 16 << 20;
 
-/// Everything below a directory.
+/// An iterator over all entries below a directory.
 #[pyclass(frozen, module = "platter._platter")]
 pub struct Walk(Apart<Mutex<platter::Walk>>);
 

@@ -20,7 +20,7 @@ def test_every_file_is_what_the_command_reads(packed, tmp_path):
         unpack = "gzip" if packed.suffix == ".gz" else "xz"
         subprocess.run([unpack, "-dc", packed], stdout=file, check=True)
     if packed.name.startswith("former-"):
-        # Made by a version that wrote what is damage by now.
+        # An earlier version of Platter made this image, and wrote structures that the check now reports as damage.
         platter.check(image, repair=True)
     files = 0
     with platter.open(image) as volume:

@@ -2,10 +2,10 @@
 
 use crate::{Buffer, Device, Result};
 
-/// Reads from any offset on a device, whatever its sectors.
+/// Reads bytes at any offset of a device, however large its sectors are.
 ///
 /// # Errors
-/// What the device gives.
+/// The errors of the device.
 pub fn read_any(device: &dyn Device, offset: u64, bytes: &mut [u8]) -> Result<()> {
     let (start, end) = sectors_around(device, offset, bytes.len());
     if (start, end) == (offset, offset + bytes.len() as u64) {
@@ -17,11 +17,11 @@ pub fn read_any(device: &dyn Device, offset: u64, bytes: &mut [u8]) -> Result<()
     Ok(())
 }
 
-/// Writes to any offset on a device. The other bytes of the first and the last sector stay as they are: nobody else may
-/// write to these two sectors meanwhile.
+/// Writes bytes at any offset of a device. The other bytes of the first and the last sector stay as they are: nobody
+/// else may write to these two sectors meanwhile.
 ///
 /// # Errors
-/// What the device gives.
+/// The errors of the device.
 pub fn write_any(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
     let (start, end) = sectors_around(device, offset, bytes.len());
     if (start, end) == (offset, offset + bytes.len() as u64) {
@@ -33,7 +33,7 @@ pub fn write_any(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
     device.write_at(start, &whole)
 }
 
-/// Where the sectors begin and end that a range of bytes lies in.
+/// Returns the offset at which the first sector of a byte range begins, and the offset at which its last sector ends.
 fn sectors_around(device: &dyn Device, offset: u64, length: usize) -> (u64, u64) {
     let sector = u64::from(device.sectors().logical);
     (offset / sector * sector, (offset + length as u64).next_multiple_of(sector))

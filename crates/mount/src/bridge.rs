@@ -2,8 +2,8 @@
 //!
 //! Opening and closing are not tracked here: the kernel does not forget a node while a program has it open, and checks
 //! permissions itself. So the first request to open or to flush is answered in a way that makes the kernel send no more
-//! of them. Content, listings and attributes stay in the kernel's cache, since nothing but the kernel's own requests
-//! changes them.
+//! of them (with `strictatime` requests to open still come). Content, listings and attributes stay in the kernel's
+//! cache, since nothing but the kernel's own requests changes them.
 
 use crate::attributes::StatChange;
 use crate::data::RangeChange;

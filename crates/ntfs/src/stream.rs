@@ -19,7 +19,8 @@ pub struct Stream {
     state: RwLock<StreamState, FILE>,
     /// Plans under way, and claims that keep plans from a range.
     ranges: RangeLock,
-    /// How often clusters were exchanged while writes were planned, which then have to write again.
+    /// The number of exchanges of clusters so far (see `volume/settle.rs`). A plan of a write compares it when it
+    /// finishes, and writes again what was exchanged since the write was planned.
     pub exchanges: AtomicU64,
     /// Whether the file's read-only attribute is set.
     pub read_only: AtomicBool,
@@ -27,14 +28,14 @@ pub struct Stream {
     pub is_link: AtomicBool,
     /// When the stream was last written, in units of 100 ns since 1601; 0 if no such time waits to be recorded.
     pub written: AtomicU64,
-    /// Whether its node leads to this stream. A node that is forgotten and found again has the same number and may have
+    /// Whether the node leads to this stream. A node that is forgotten and found again has the same number and may have
     /// another stream; a plan that was kept from before still has the old one.
     pub is_listed: AtomicBool,
-    /// Whether its node is on the list of nodes that the next commit records, or was just taken off that list to be
-    /// recorded. Changed with the list locked.
+    /// Whether the node is on the list of nodes that the next commit records, or was just taken off that list to be
+    /// recorded. It is changed with the list locked.
     pub is_touched: AtomicBool,
-    /// Notes when the stream last got other sizes or clusters, so that writes in place need a sync until a commit
-    /// covers that.
+    /// Notes when the stream last got another size, valid length or other clusters: from then on writes in place need a
+    /// sync, until a commit has recorded the change.
     pub resized: Noted,
 }
 
@@ -65,7 +66,7 @@ pub struct StreamState {
     pub flags: u16,
     /// The base-2 logarithm of the number of clusters in a compression unit.
     pub unit: u8,
-    /// Whether clusters were taken ahead of the content.
+    /// Whether more clusters were allocated than the content needs, for writes to come.
     pub is_ahead: bool,
     /// Clusters that the stream has lost, and that plans under way still read or write. On disk they are free.
     pub left: Vec<Run>,
@@ -75,7 +76,7 @@ pub struct StreamState {
 }
 
 impl StreamState {
-    /// The state of an attribute.
+    /// Returns the state of a stream that is stored in this attribute; without an attribute, that of an empty stream.
     pub fn of(attr: Option<&Attr>) -> StreamState {
         let (place, size, valid, unit) = match attr.map(|attr| &attr.body) {
             None => (StreamPlace::Resident(Vec::new()), 0, 0, 0),
@@ -103,7 +104,7 @@ impl StreamState {
         }
     }
 
-    /// A copy, for a change that may fail.
+    /// Returns a copy, for a change that takes effect only if all of it succeeds.
     pub fn copy(&self) -> StreamState {
         let (place, done, left) = (self.place.clone(), self.done.clone(), self.left.clone());
         StreamState { place, done, left, exchanged: self.exchanged.clone(), ..*self }
@@ -116,12 +117,12 @@ impl StreamState {
         parts.filter(|part| part.start < part.end).collect()
     }
 
-    /// Whether it is compressed.
+    /// Whether the stream is compressed.
     pub fn is_compressed(&self) -> bool {
         self.flags & attribute_flags::COMPRESSION_MASK != 0
     }
 
-    /// Fails if its content can be neither read nor written: it is encrypted.
+    /// Fails if the content can be neither read nor written, because it is encrypted.
     pub fn check_plain(&self) -> Result<()> {
         if self.flags & attribute_flags::ENCRYPTED != 0 {
             return Err(Error::Unreadable("it is encrypted (EFS)"));

@@ -38,8 +38,8 @@ fn overwriting_never_runs_out_of_space() {
     }
 }
 
-/// Where clusters are overwritten in place, bytes of any number cost one write of the device, and the sync after them a
-/// flush: nothing has to be committed, however large the cluster is.
+/// Overwriting bytes in place costs one to three writes of the device, and the sync after it one flush: nothing has to
+/// be committed, however many bytes are written and however large the cluster is.
 #[test]
 fn a_few_bytes_are_overwritten_in_place() {
     for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
@@ -59,7 +59,8 @@ fn a_few_bytes_are_overwritten_in_place() {
             system.write(node, offset, &bytes).unwrap();
             system.sync(node, SyncScope::Data).unwrap();
             let seen = recorder.traffic().since(&before);
-            // What begins and ends inside clusters is written in up to three pieces, else in one.
+            // A write over several clusters that begins or ends inside a cluster is done in up to three pieces, any
+            // other in one.
             let is_whole = (offset | length as u64).is_multiple_of(volume.cluster);
             let is_inside = offset / volume.cluster == (offset + length as u64 - 1) / volume.cluster;
             let pieces = if is_whole || is_inside { 1 } else { 3 };
@@ -76,7 +77,7 @@ fn a_few_bytes_are_overwritten_in_place() {
     }
 }
 
-/// However large the cluster, of a small file without integrity no more sectors are written than it has.
+/// Without integrity, a write to a small file writes no more sectors than the file has, however large the cluster is.
 #[test]
 fn the_rest_of_a_cluster_is_not_written() {
     for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
@@ -90,8 +91,8 @@ fn the_rest_of_a_cluster_is_not_written() {
     }
 }
 
-/// A few bytes at the end of a file, synced, cost a write of the data, an entry of the log of syncs and a flush after
-/// each, and no commit. They are there when the volume is opened after a power cut.
+/// Appending a few bytes to a file and syncing them costs a write of the data, a write of an entry of the log of syncs,
+/// a flush after each of the two, and no commit. The bytes are there when the volume is opened after a power cut.
 #[test]
 fn a_few_bytes_are_appended_without_a_commit() {
     for volume in VOLUMES {
@@ -99,7 +100,8 @@ fn a_few_bytes_are_appended_without_a_commit() {
         let recorder = Arc::new(Recorder::new(device.clone()));
         let system = open(recorder.clone());
         let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
-        // What the record holds takes no clusters, and the log is made with the first sync that could use it.
+        // These two synced writes move the content from the record to clusters, and make the log. The rounds below
+        // would cost more if they had to do this.
         let mut expected = content(1, 10_000);
         for at in [0, 5_000] {
             system.write(node, at, &expected[at as usize..][..5_000]).unwrap();
@@ -187,7 +189,7 @@ fn synced_overwriting_leaves_a_clean_volume() {
             system.write(node, at * volume.cluster, &content(at, 0)).unwrap();
         }
         system.sync_all().unwrap();
-        // The first sync of content alone makes the log.
+        // The first sync after which only file content is new makes the log.
         system.write(node, 0, &content(0, 0)).unwrap();
         system.sync_all().unwrap();
         let free = system.space().unwrap().free;

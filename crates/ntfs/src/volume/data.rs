@@ -29,7 +29,7 @@ const SLOWLY: u64 = 5;
 const PASS: usize = 2;
 
 impl NtfsVolume {
-    /// The stream of a node, made if need be.
+    /// Returns the stream of a node, which is made if the node has none in memory.
     pub(super) fn stream_in(&self, core: &mut Core, node: u64) -> Result<Arc<Stream>> {
         let entity = core.nodes.get(node)?;
         if let Some(stream) = &entity.stream {
@@ -63,7 +63,7 @@ impl NtfsVolume {
         }
     }
 
-    /// The stream of a node; fails for a directory or symbolic link, which has no content.
+    /// Returns the stream of a node. Fails for a directory or symbolic link, which has no content.
     pub(super) fn data_of(&self, node: Node) -> Result<Arc<Stream>> {
         let known = self.streams.read().get(&node.0).cloned();
         let stream = match known {

@@ -124,7 +124,7 @@ impl NtfsVolume {
 }
 
 impl Core {
-    /// Gives up clusters that are taken in memory and free on disk.
+    /// Gives back clusters that are marked as used in memory only: on disk they are free.
     fn give_back(&mut self, runs: &[Run]) {
         let given: Result<()> = self.transact(|core| {
             core.give_runs(runs, Held::Data, false);

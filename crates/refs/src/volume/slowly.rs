@@ -54,11 +54,11 @@ impl Volume {
         }
         let mut core = self.grow()?;
         let mut state = stream.write();
-        // An entry of the log of syncs can hold all that changes here, if no zeroes are written before `offset`.
+        // An entry of the log of syncs can describe this whole write, if no zeroes are written before `offset`.
         let is_adjacent = offset <= state.size || state.size.is_multiple_of(u64::from(self.geometry.cluster));
         let mut rows = (is_adjacent && tells_of(&core, stream, &state)).then(Vec::new);
         if rows.is_none() {
-            // The stream is marked before the first change, which counts even if a later one fails.
+            // The stream is marked before the first change, since that change stays even if a later one fails.
             self.mark_moved(&mut core, stream);
         }
         let size = state.size.max(end);
@@ -88,7 +88,7 @@ impl Volume {
         give_back(&mut core, &mut taken);
         if let Err(error) = written {
             state.note_ahead(u64::from(self.geometry.cluster));
-            // What was changed before it failed counts.
+            // The changes that were made before the failure stay, so the next commit must store the stream.
             self.mark_moved(&mut core, stream);
             return Err(error);
         }
@@ -124,7 +124,7 @@ impl Volume {
     }
 
     /// Writes bytes to existing clusters, and to those in `taken`, which take the place of holes and of clusters that
-    /// must not be overwritten. For `rows` see [`Volume::put_cluster`].
+    /// must not be overwritten. `rows` is as in [`Volume::put_cluster`].
     fn write_clusters(
         &self,
         core: &mut Core,
@@ -295,9 +295,9 @@ impl Volume {
         self.put_cluster(core, state, (at, new), inside, bytes, &mut None)
     }
 
-    /// Puts bytes into a cluster as [`Volume::rewrite_cluster`] does. Its run is loaded, and `new` was taken for it if
-    /// it is a hole or must not be overwritten. A row that is put on record is added to `rows` if an entry of the log of
-    /// syncs is to hold it, or else left to the next commit.
+    /// Puts bytes into a cluster as [`Volume::rewrite_cluster`] does. The caller has loaded the run of the cluster and,
+    /// if the cluster is a hole or must not be overwritten, has taken `new` to replace it. The row of a new cluster is
+    /// added to `rows`, for an entry of the log of syncs; if `rows` is `None`, the next commit stores the row.
     fn put_cluster(
         &self,
         core: &mut Core,
@@ -352,7 +352,8 @@ impl Volume {
         let sector = self.device.sectors().logical as usize;
         match (new, found) {
             (Some(run), _) => {
-                // A checksum is of the whole cluster. Without one, what is past the end of the file is never read.
+                // A checksum covers the whole cluster, so the whole cluster is written. Without a checksum, the sectors
+                // past the end of the file are left out, since they are never read.
                 let used = kept.max(inside + bytes.len()).next_multiple_of(sector);
                 let length = if state.integrity { size } else { used };
                 self.device.write_at(self.device_offset(core.cluster(&run))?, &buffer[..length])?;
