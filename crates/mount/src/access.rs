@@ -17,8 +17,8 @@ use std::time::SystemTime;
 
 /// How long an access time is new enough for `relatime`, in seconds, if the file does not change.
 const DAY: i64 = 24 * 60 * 60;
-/// The number of parts, each with a lock of its own, so that threads that read different files seldom wait for each
-/// other.
+/// The number of parts of [`Accesses`], each with a lock of its own, so that threads that read different files seldom
+/// wait for each other.
 const PARTS: usize = 16;
 
 /// The access times of a file that the kernel has in its cache.
@@ -70,7 +70,7 @@ impl Accesses {
         self.parts[node.0 as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns attributes with the access time that waits in memory, if there is one for the node.
+    /// Returns `attributes` with the access time that waits in memory for the node, if there is one.
     pub fn seen(&self, node: Node, attributes: Attributes) -> Attributes {
         if self.rule == AccessTimes::Never {
             return attributes;

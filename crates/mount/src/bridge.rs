@@ -448,8 +448,8 @@ impl Filesystem for Bridge {
         let done = self.served.list(node(number), offset, true, |entry| {
             let (handed_out, stat) = match entry.stat {
                 Some(stat) => (entry.number, attr(&stat)),
-                // Number 0 says that the entry is not handed out. The kernel then uses only the number and type in the
-                // attributes.
+                // Number 0 says that the lookup count of the entry was not raised. The kernel then uses only the number
+                // and type in the attributes.
                 None => (0, attr(&Stat::placeholder(entry.number, entry.kind))),
             };
             let name = OsStr::from_bytes(&entry.name);

@@ -153,8 +153,8 @@ impl Served {
     }
 }
 
-/// Returns the answer to a seek that no extent matches: the end of the file counts as a hole, and no data is left
-/// (`ENXIO`).
+/// Returns the result of a seek for which no extent was found: the end of the file, which counts as a hole, or `ENXIO`
+/// if data was sought.
 fn end_or_nothing(size: u64, hole: bool) -> Answer<u64> {
     if hole { Ok(size) } else { Err(Errno(libc::ENXIO)) }
 }

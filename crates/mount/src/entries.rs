@@ -24,8 +24,7 @@ pub struct New {
 }
 
 impl Served {
-    /// Looks up a name in a directory. This hands out the node to the kernel once more; [`Served::forget`] takes
-    /// hand-outs back.
+    /// Looks up a name in a directory. This adds 1 to the node's lookup count, which [`Served::forget`] lowers.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
         let name = self.sought(name)?;
         let node = self.told(match self.options.ignores_case {
@@ -35,7 +34,8 @@ impl Served {
         self.handed_out(node)
     }
 
-    /// Returns the attributes of a node that was just handed out. If they cannot be read, the hand-out is taken back.
+    /// Returns the attributes of a node whose lookup count was just raised. If they cannot be read, the count is
+    /// lowered again.
     pub(crate) fn handed_out(&self, node: Node) -> Answer<Stat> {
         match self.told(self.system.attributes(node)) {
             Ok(attributes) => {
@@ -53,7 +53,7 @@ impl Served {
         }
     }
 
-    /// Takes back `count` hand-outs of a node, which the kernel drops from its cache.
+    /// Lowers the lookup count of a node by `count`, as FUSE_FORGET asks when the kernel drops the node from its cache.
     pub fn forget(&self, node: Node, count: u64) {
         self.known.left(node, count);
         self.owners.forget(node);

@@ -2,5 +2,5 @@
 
 pub use platter_vfs::Errno;
 
-/// What an operation returns to the program that asked for it.
+/// The result of an operation, as the program that asked for it gets it.
 pub type Answer<T> = Result<T, Errno>;

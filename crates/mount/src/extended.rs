@@ -6,12 +6,12 @@
 //! | name | value |
 //! |---|---|
 //! | `system.ntfs_attrib` | the attribute flags, 4 bytes |
-//! | `system.ntfs_times` | creation, modification, access and change, 8 bytes each, 100 ns since 1601 |
-//! | `system.ntfs_crtime` | creation, 8 bytes |
+//! | `system.ntfs_times` | times of creation, modification, access and change, 8 bytes each, in 100 ns since 1601 |
+//! | `system.ntfs_crtime` | time of creation, 8 bytes, in 100 ns since 1601 |
 //! | `system.ntfs_acl` | the security descriptor |
-//! | `system.ntfs_reparse_data` | tag, length of the data, 2 unused bytes, data |
-//! | `system.refs_integrity` | whether data is checksummed, of a directory what is made in it: the text `on` or `off` |
-//! | `system.platter_access` | whether who serves the volume may write to it: the text `rw` or `ro`; it cannot be set |
+//! | `system.ntfs_reparse_data` | reparse tag (4 bytes), length of the data (2 bytes), 2 unused bytes, data |
+//! | `system.refs_integrity` | whether the data of a file, or of new files in a directory, has checksums: `on` or `off` |
+//! | `system.platter_access` | whether the mount may write to the volume: `rw` or `ro`; it cannot be set |
 //!
 //! Numbers are little-endian. The names in `system.` are not listed, so that copying all attributes of a file does not
 //! copy them.

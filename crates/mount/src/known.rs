@@ -1,9 +1,9 @@
 //! The files that the kernel has in its cache, and which of them it is asked to forget.
 //!
 //! This process keeps data for each file that the kernel has in its cache, and the kernel drops a file only when it
-//! needs the memory for itself. So if the kernel has more than some [`MOST`] files, it is asked to forget those that
-//! were handed out first, and forgets those that no program uses. Kernels before Linux 6.18 do not understand such a
-//! request; on them the number of files has no limit.
+//! needs the memory for itself. So if the kernel has more than some [`MOST`] files, it is asked to forget those that it
+//! has had longest, and forgets those that no program uses. Kernels before Linux 6.18 do not understand such a request;
+//! on them the number of files has no limit.
 
 use platter_vfs::Node;
 use std::collections::{HashMap, VecDeque};
@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError};
 /// The number of files that the kernel may have in its cache before it is asked to forget some. Whoever works in a tree
 /// of fewer files has all of them in the cache.
 const MOST: usize = 1 << 15;
-/// The number of parts, each with a lock of its own, so that threads that look up different files seldom wait for each
-/// other.
+/// The number of parts of [`KnownNodes`], each with a lock of its own, so that threads that look up different files
+/// seldom wait for each other.
 const PARTS: usize = 16;
 /// The number of files that the kernel is asked to forget at a time.
 const BATCH: usize = 256;
@@ -29,8 +29,7 @@ pub struct KnownNodes {
 
 #[derive(Default)]
 struct Part {
-    /// For each node number: how many hand-outs of the node the kernel has not given back, and the value of `clock` at
-    /// the first of them.
+    /// For each node number: the lookup count of the node, and the value of `clock` when the count was last 0.
     known: HashMap<u64, (u64, u64)>,
     /// All nodes in the order in which the kernel is to be asked to forget them, each with its value of `clock`. Nodes
     /// that the kernel has forgotten may still be among them.
@@ -41,8 +40,8 @@ struct Part {
 }
 
 impl KnownNodes {
-    /// Counts a hand-out of a node. Returns nodes that the kernel is to be asked to forget, if there are enough of them
-    /// for a request.
+    /// Adds 1 to the lookup count of a node. Returns nodes that the kernel is to be asked to forget, if there are
+    /// enough of them for a request.
     pub fn came(&self, node: Node) -> Option<Vec<u64>> {
         if node == Node::ROOT || self.is_off.load(Ordering::Relaxed) {
             return None;
@@ -50,7 +49,7 @@ impl KnownNodes {
         self.part(node, |part| part.came(node.0))
     }
 
-    /// Counts `count` hand-outs of a node that the kernel has given back.
+    /// Lowers the lookup count of a node by `count`.
     pub fn left(&self, node: Node, count: u64) {
         self.part(node, |part| part.left(node.0, count));
     }
@@ -84,8 +83,8 @@ impl Part {
         if self.known.len() <= MOST / PARTS {
             return None;
         }
-        // Two nodes are chosen for each new hand-out, since the kernel keeps those that are in use. A chosen node goes
-        // to the end of the order, so that the kernel is asked again later.
+        // Two nodes are chosen for each lookup, since the kernel keeps those that are in use. A chosen node goes to the
+        // end of the order, so that the kernel is asked again later.
         let mut named = 0;
         while named < 2 {
             let Some((node, since)) = self.order.pop_front() else { break };
@@ -152,7 +151,7 @@ mod tests {
             all.left(Node(7), 2);
         }
         assert!(queued(&all) <= 2 * MOST, "{}", queued(&all));
-        // A node that was handed out twice stays known when one hand-out is given back.
+        // A node with a lookup count of 2 stays known when the count is lowered by 1.
         all.came(Node(9));
         all.came(Node(9));
         all.left(Node(9), 1);

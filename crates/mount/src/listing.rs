@@ -29,8 +29,8 @@ const UNKNOWN: u64 = u64::MAX;
 
 impl Served {
     /// Passes the entries of a directory to `take`, from the position `from` on, which is 0 or a value of
-    /// [`Listed::next`], until `take` returns `false` because it has no room for the entry. If `looked_up` is set, each
-    /// entry is handed out as by a lookup, except one for which there is no room.
+    /// [`Listed::next`], until `take` returns `false` because it has no room for the entry. If `looked_up` is set, this
+    /// adds 1 to the lookup count of each entry, except of one for which there is no room.
     pub fn list(
         &self,
         directory: Node,

@@ -10,8 +10,8 @@ pub enum Streams {
     Attributes,
 }
 
-/// When a read changes the access time of a file, in the words of mount(8). On a format that does not recover by itself
-/// after a crash, no read does.
+/// When a read changes the access time of a file, in the words of mount(8). No read does on a format that cannot store
+/// access times, or does not recover by itself after a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
     /// Never: `noatime`.

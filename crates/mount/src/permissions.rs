@@ -80,8 +80,8 @@ impl Served {
     }
 
     /// Clears set-user-id and set-group-id of a file that another user writes to, as POSIX requires. `group` is the
-    /// caller's group if the kernel leaves it to the server to compare it with the file's group: for a caller of
-    /// another group, set-group-id is cleared even where it only stands for mandatory locking.
+    /// caller's group if the kernel has not compared it with the file's group: for a caller of another group,
+    /// set-group-id is cleared even where it only stands for mandatory locking.
     pub(crate) fn drop_privileges(&self, node: Node, group: Option<u32>) -> Answer<()> {
         if !self.owners.has_modes {
             return Ok(());
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn device_numbers_are_packed_as_the_kernel_does() {
-        // makedev(8, 1) and one with a large minor number.
+        // 0x801 is `makedev(8, 1)`. The loop includes numbers with a large minor number.
         assert_eq!(packed((8, 1)), 0x801);
         for device in [(0, 0), (8, 1), (259, 0x12345), (0xFFF, 0xFFFFF)] {
             assert_eq!(unpacked(packed(device)), device);

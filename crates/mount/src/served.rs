@@ -77,7 +77,7 @@ impl Served {
         let _ = self.prune.set(prune);
     }
 
-    /// Counts a hand-out of a node to the kernel. If the kernel has too many nodes in its cache by now, it is asked to
+    /// Adds 1 to the lookup count of a node. If the kernel has too many nodes in its cache by now, it is asked to
     /// forget some.
     pub(crate) fn came(&self, node: Node) {
         if let (Some(named), Some(prune)) = (self.known.came(node), self.prune.get()) {

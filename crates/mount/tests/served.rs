@@ -381,7 +381,7 @@ fn a_file_has_the_same_number_whenever_it_is_looked_at() {
             made
         });
         assert_eq!(numbers[2000], directory);
-        // There are more files than the volume remembers when no program uses them.
+        // There are more files than unused nodes that the volume keeps in memory.
         for (name, number) in names.iter().zip(&*numbers) {
             let found = served.lookup(Node(directory), name.as_bytes()).unwrap().node;
             assert_eq!(found, *number, "{name}, round {round}");

@@ -189,17 +189,17 @@ impl Stream {
         }
     }
 
-    /// The state, to be read.
+    /// Locks the state for reading.
     pub fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
         self.state.read()
     }
 
-    /// The state, to be changed.
+    /// Locks the state for a change.
     pub fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
         self.state.write()
     }
 
-    /// [`RangeLock::enter`].
+    /// Lets a plan into a range of the stream: see [`RangeLock::enter`].
     pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
         self.ranges.enter(range, access, within)
     }
@@ -219,7 +219,7 @@ impl Stream {
         self.ranges.wait_free();
     }
 
-    /// [`RangeLock::claim`].
+    /// Claims a range of the stream: see [`RangeLock::claim`].
     pub fn claim(&self, range: impl Fn(&StreamState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
         self.ranges.claim(&self.state, range, waits_for)
     }
@@ -229,7 +229,7 @@ impl Stream {
         self.written.store(now, Ordering::Release);
     }
 
-    /// Takes the time of the last write, so that it is recorded once; 0 if there is none to record.
+    /// Returns the time of the last write and clears it, so that it is recorded once; 0 if there is none to record.
     pub fn take_stamp(&self) -> u64 {
         self.written.swap(0, Ordering::SeqCst)
     }

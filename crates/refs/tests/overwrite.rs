@@ -1,4 +1,5 @@
-//! Overwriting files with integrity with far more data than the volume has room for.
+//! Tests of overwriting and appending: how many writes of the device they cost, that they leak no space, and that
+//! scattered files are defragmented.
 
 mod common;
 
@@ -128,8 +129,8 @@ fn a_few_bytes_are_appended_without_a_commit() {
     }
 }
 
-/// A file that was overwritten at random on a nearly full volume is put together again while nobody uses it: its
-/// content stays, no space leaks, and in the end it lies in few parts.
+/// A file that was overwritten at random on a nearly full volume is defragmented while nobody uses it: its content
+/// stays, no space leaks, and in the end it has few extents.
 #[test]
 fn scattered_files_are_put_together() {
     let volume = VOLUMES[1];

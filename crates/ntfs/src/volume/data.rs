@@ -1,4 +1,4 @@
-//! Data: the two halves of reading and writing.
+//! Reading and writing content, each in two halves: planning and finishing. A write is of one of three kinds:
 //!
 //! * In place: over allocated clusters, up to the valid length. Takes the stream's lock only.
 //! * Appending: past the valid length, over clusters that are allocated or taken now. The length moves when the data is
@@ -274,8 +274,8 @@ impl NtfsVolume {
                     plan.sync = SyncNeed::After;
                 }
                 self.fill_segments(runs, offset, offset..end, data.len(), plan)?;
-                // Asked with the state locked: `close` forbids changes before it looks for plans under this lock. So
-                // either this write is refused, or `close` waits for it.
+                // The health is looked at with the state locked: `close` forbids changes before it looks for plans
+                // under this lock. So either this write is refused, or `close` waits for it.
                 self.health.writable()?;
                 plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
                 return Ok(());
