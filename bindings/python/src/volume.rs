@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// A volume, which is `None` once it was closed.
+/// A volume; the option is `None` once the volume was closed.
 #[pyclass(subclass, frozen, module = "platter._platter")]
 pub struct Volume(Apart<RwLock<Option<platter::Volume>>>);
 

@@ -39,8 +39,9 @@ impl Served {
     pub(crate) fn handed_out(&self, node: Node) -> Answer<Stat> {
         match self.told(self.system.attributes(node)) {
             Ok(attributes) => {
-                // The kernel is never asked to forget a file with several names: programs find out by its number that
-                // these names lead to the same file, and the number may be another one when the file is looked up anew.
+                // A file with several names is not counted, so that the kernel is not asked to forget it: programs find
+                // out by its number that its names lead to the same file, and the number may be another one when the
+                // file is looked up anew.
                 if attributes.links <= 1 {
                     self.came(node);
                 }

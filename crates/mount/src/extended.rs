@@ -10,7 +10,7 @@
 //! | `system.ntfs_crtime` | time of creation, 8 bytes, in 100 ns since 1601 |
 //! | `system.ntfs_acl` | the security descriptor |
 //! | `system.ntfs_reparse_data` | reparse tag (4 bytes), length of the data (2 bytes), 2 unused bytes, data |
-//! | `system.refs_integrity` | whether the data of a file, or of new files in a directory, has checksums: `on` or `off` |
+//! | `system.refs_integrity` | whether data of a file, or of new files in a directory, has checksums: `on` or `off` |
 //! | `system.platter_access` | whether the mount may write to the volume: `rw` or `ro`; it cannot be set |
 //!
 //! Numbers are little-endian. The names in `system.` are not listed, so that copying all attributes of a file does not

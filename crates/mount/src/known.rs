@@ -19,7 +19,7 @@ const PARTS: usize = 16;
 /// The number of files that the kernel is asked to forget at a time.
 const BATCH: usize = 256;
 
-/// The files that the kernel has in its cache.
+/// The files that the kernel has in its cache and may be asked to forget.
 #[derive(Default)]
 pub struct KnownNodes {
     parts: [Mutex<Part>; PARTS],
