@@ -54,6 +54,11 @@ impl KnownNodes {
         self.part(node, |part| part.left(node.0, count));
     }
 
+    /// Takes a node out, since its file has several names by now: the kernel is not asked to forget it any more.
+    pub fn take_out(&self, node: Node) {
+        self.part(node, |part| part.known.remove(&node.0));
+    }
+
     /// Stops collecting nodes, since the kernel does not support requests to forget them.
     pub fn turn_off(&self) {
         self.is_off.store(true, Ordering::Relaxed);
@@ -140,6 +145,17 @@ mod tests {
         let known = look_up(&all, 1 << 20, |node| node < used);
         assert!(known <= MOST + 2 * PARTS * BATCH, "{known}");
         assert!((2..used).all(|node| all.part(Node(node), |part| part.known.contains_key(&node))));
+    }
+
+    #[test]
+    fn the_kernel_is_not_asked_to_forget_what_was_taken_out() {
+        let all = KnownNodes::default();
+        assert_eq!(all.came(Node(2)), None);
+        all.take_out(Node(2));
+        let mut named = (3..1 << 20).filter_map(|file| all.came(Node(file))).flatten();
+        assert!(named.all(|node| node != 2));
+        // The kernel gives back the count that it has for it all the same.
+        all.left(Node(2), 1);
     }
 
     #[test]
