@@ -2,6 +2,7 @@
 
 use super::bytes::{put, u16_at, u32_at};
 use platter_vfs::{Error, Result};
+use std::borrow::Cow;
 
 /// One extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,18 @@ pub struct ExtendedAttribute {
 }
 
 impl ExtendedAttribute {
+    /// Returns the name as it is shown. Bytes that are not UTF-8 become U+FFFD.
+    pub fn shown_name(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.name)
+    }
+
+    /// Returns the index of the attribute with this name, or else of the first that is shown with it: whatever is listed
+    /// can be read and removed, even if its name is not UTF-8.
+    pub fn find(all: &[ExtendedAttribute], name: &str) -> Option<usize> {
+        let exact = all.iter().position(|one| one.name == name.as_bytes());
+        exact.or_else(|| all.iter().position(|one| one.shown_name() == name))
+    }
+
     /// Flag: a program that does not know the attribute must not touch the file.
     pub const NEEDED: u8 = 0x80;
     /// The most bytes of `$EA`: Windows gives all extended attributes of a file together 64 KiB
@@ -127,6 +140,15 @@ mod tests {
         let error = ExtendedAttribute::read_into(&mut found, &bytes, 0).unwrap_err();
         assert!(error.to_string().contains("nothing behind the last attribute"), "{error}");
         assert_eq!(found, two());
+    }
+
+    #[test]
+    fn a_name_is_found_as_it_is_shown() {
+        let mut all = two();
+        all[1].name[0] = 0xCF;
+        assert_eq!(ExtendedAttribute::find(&all, "NAME"), Some(0));
+        assert_eq!(ExtendedAttribute::find(&all, &all[1].shown_name()), Some(1));
+        assert_eq!(ExtendedAttribute::find(&all, "OTHER"), None);
     }
 
     #[test]

@@ -29,8 +29,9 @@ mod streams;
 use crate::core::{Core, DETACHED};
 use crate::file::{Attr, Body, File};
 use crate::layout::{
-    BootSector, FileName, FileTime, Kind as Type, Run, StandardInformation, VolumeInformation, file_flags,
-    namespace, record_flags, record_number, reparse_from_bytes, timestamp_to_file_time,
+    BootSector, ExtendedAttribute, FileName, FileTime, Kind as Type, Run, StandardInformation,
+    VolumeInformation, file_flags, namespace, record_flags, record_number, reparse_from_bytes,
+    timestamp_to_file_time,
 };
 use crate::log::Log;
 use crate::open::{self, Opened};
@@ -506,12 +507,13 @@ impl FileSystem for NtfsVolume {
 
     fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
         let names = self.extended_of(&mut self.core(), node)?;
-        Ok(names.into_iter().map(|one| String::from_utf8_lossy(&one.name).into_owned()).collect())
+        Ok(names.iter().map(|one| one.shown_name().into_owned()).collect())
     }
 
     fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
-        let all = self.extended_of(&mut self.core(), node)?;
-        all.into_iter().find(|one| one.name == name.as_bytes()).map(|one| one.value).ok_or(Error::NotFound)
+        let mut all = self.extended_of(&mut self.core(), node)?;
+        let known = ExtendedAttribute::find(&all, name).ok_or(Error::NotFound)?;
+        Ok(all.swap_remove(known).value)
     }
 
     fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {

@@ -217,7 +217,7 @@ impl NtfsVolume {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
         }
         let mut all = self.extended_of(&mut core, node)?;
-        let known = all.iter().position(|one| one.name == name.as_bytes());
+        let known = ExtendedAttribute::find(&all, name);
         match (value, known) {
             (Some(value), _) if value.len() as u64 > ExtendedAttribute::LONGEST => return Err(too_many()),
             (Some(value), Some(known)) => all[known].value = value.into(),
