@@ -30,8 +30,10 @@ pub fn is_inside(dir: u32, cluster: u32, above: impl Fn(u32) -> (u32, u32)) -> b
     }
 }
 
-/// Whether a directory is, or lies in, one that a repair has found without an entry and put into the root directory as
-/// `FSCKnnnn.DIR`. What looked like a lost directory may be a copy of one: what the others have is theirs.
+/// Whether a directory is, or lies below, one that a repair found without an entry and put into the root directory as
+/// `FSCKnnnn.DIR`. Such a directory may be only a copy of another one's clusters, so if an entry in it names the same
+/// cluster as an entry elsewhere, the other entry is kept. `of` returns the number of a directory's parent, and the
+/// directory's name.
 pub fn is_found<'n>(mut dir: u32, of: impl Fn(u32) -> (u32, &'n Name)) -> bool {
     let mut above = dir;
     while dir != 0 {

@@ -1,13 +1,15 @@
-//! The allocator of this process.
+//! Settings of the allocator of this process.
 
-/// Has all threads share one pool of memory from now on, where the allocator is that of glibc: for a process that keeps much for
-/// long, and whose threads hand it on to each other. Pools of their own, of which it makes eight for each processor, are each
-/// as large as it ever was, and what one thread has given back to its own the others cannot use.
+/// Makes all threads share one pool of memory (arena) from now on, if the allocator is that of glibc. This is for
+/// processes that keep much memory for long, and whose threads free what other threads allocated. By default, glibc
+/// makes up to eight pools for each processor; each stays as large as it ever was, and memory that was freed to one
+/// pool cannot be used by threads of another.
 ///
 /// Source: mallopt(3), `M_ARENA_MAX`.
 pub fn share_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it sets a number that the allocator looks at when a thread asks for the first time, under a lock of its own.
+    // SAFETY: the call only sets a number, which the allocator reads, under its own lock, when a thread allocates
+    // memory for the first time.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }

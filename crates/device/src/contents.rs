@@ -35,18 +35,19 @@ pub fn contents(device: &dyn Device) -> Result<Option<String>> {
     })
 }
 
-/// Whether the first sector of a volume with a copy like this was damaged in a few places: of the bytes that are not zero in
-/// the copy two thirds or more are there. What was written over a volume has few of them, as have zeroes.
+/// Whether `sector`, the first one of a volume, differs from its `copy` by damage in a few places only: the bytes that
+/// differ are at most a third as many as the bytes of the copy that are not zero. A sector that was overwritten with
+/// other content or with zeroes differs in more bytes.
 pub fn is_damaged_like(sector: &[u8], copy: &[u8]) -> bool {
     let differ = sector.iter().zip(copy).filter(|(one, two)| one != two).count();
     differ * 3 <= copy.iter().filter(|byte| **byte != 0).count()
 }
 
-/// Whether the copy of a volume's first sector is left of what the device held before: its first bytes are not like the
-/// copy, and are known as something else.
+/// Whether a copy of a volume's first sector remains from an earlier content of the device: the first bytes of the
+/// device do not resemble the copy ([`is_damaged_like`]), and [`contents`] recognises the present content.
 ///
 /// # Errors
-/// What reading the device gives.
+/// The errors of reading the device.
 pub fn is_left_over(device: &dyn Device, copy: &[u8]) -> Result<bool> {
     let first = read_bytes(device, 0, (copy.len() as u64).min(device.len()))?;
     Ok(!is_damaged_like(&first, copy) && contents(device)?.is_some())

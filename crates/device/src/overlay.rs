@@ -14,7 +14,7 @@ use std::time::Duration;
 /// reads the same from every copy.
 pub struct OverlayDevice {
     below: Arc<dyn Device>,
-    /// By number of the logical sector.
+    /// The written sectors, by the number of the logical sector.
     written: RwLock<BTreeMap<u64, Box<[u8]>>>,
 }
 
@@ -24,7 +24,7 @@ impl OverlayDevice {
         OverlayDevice::with_written(below, BTreeMap::new())
     }
 
-    /// The same, with these logical sectors written already.
+    /// An overlay over `below` in which these logical sectors, by their numbers, are already written.
     pub(crate) fn with_written(below: Arc<dyn Device>, written: BTreeMap<u64, Box<[u8]>>) -> OverlayDevice {
         OverlayDevice { below, written: RwLock::new(written) }
     }

@@ -1,13 +1,15 @@
-//! Pools of memory that the allocator of this process has. Alone in its process: what others allocate would be counted.
+//! Tests how many pools of memory the allocator of this process has. The test is alone in this file, and so in its
+//! process, because threads of other tests would add pools.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-/// How many pools there are.
+/// Returns the number of pools of memory that the allocator has.
 fn pools() -> usize {
     let (mut text, mut length) = (std::ptr::null_mut(), 0);
-    // SAFETY: the stream is closed before what it has written is read, which is freed after that.
+    // SAFETY: `malloc_info` writes to an open stream. Closing the stream makes `text` and `length` valid, and the text
+    // is freed only after it was copied.
     let told = unsafe {
         let stream = libc::open_memstream(&mut text, &mut length);
         assert!(!stream.is_null());

@@ -13,10 +13,11 @@ use platter_device::{Device, is_damaged_like};
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
 
-/// The boot sector of a device, if it is exFAT's; the backup where damage took what says so from the main one.
+/// Returns the boot sector of a device that holds exFAT: the main one, or the backup if the fields by which the main
+/// one is recognised are damaged.
 ///
 /// # Errors
-/// [`Error::NotThisFormat`] if it is not exFAT's, and the errors of the device.
+/// [`Error::NotThisFormat`] if the device does not hold exFAT, and the errors of the device.
 pub fn read_boot(device: &dyn Device) -> Result<BootSector> {
     let Some(bytes) = first_sector(device)? else {
         let reason = "the device is smaller than a boot sector".into();
@@ -24,26 +25,28 @@ pub fn read_boot(device: &dyn Device) -> Result<BootSector> {
     };
     let boot = BootSector::from_bytes(&bytes);
     let Err(error) = boot.claims() else { return Ok(boot) };
-    // A backup alone does not say what is here now: it may be left of what was here before.
+    // A backup alone does not prove that the device holds exFAT, since it may remain from an earlier volume. So the
+    // first sector must resemble the backup, and the main boot region must not have the right checksum.
     let backup = backup(device, &sizes(&boot))
         .filter(|(backup, ..)| is_damaged_like(&bytes, &backup.to_bytes()))
         .filter(|(_, geometry, _)| !is_whole(device, geometry.sector as usize));
     backup.map(|(backup, ..)| backup).ok_or(error)
 }
 
-/// Sizes that sectors can have, first that which a boot sector states.
+/// Returns the possible sizes of a sector in bytes, beginning with the one that the boot sector states.
 fn sizes(boot: &BootSector) -> Vec<usize> {
     let mut sizes = vec![512, 1024, 2048, 4096];
     sizes.sort_by_key(|&size: &usize| usize::from(size.trailing_zeros() != u32::from(boot.sector_shift)));
     sizes
 }
 
-/// Whether the main boot region has its checksum, if sectors are of this size.
+/// Whether the main boot region has the right checksum if sectors are of this size.
 fn is_whole(device: &dyn Device, sector: usize) -> bool {
     read_region(device, 0, sector).is_ok_and(|(_, verified)| verified.is_ok())
 }
 
-/// The backup of the boot region, if there is one for sectors of one of these sizes.
+/// Returns the backup of the boot region, with its boot sector and geometry, if there is a valid backup for one of
+/// these sector sizes.
 fn backup(device: &dyn Device, sizes: &[usize]) -> Option<(BootSector, Geometry, Vec<u8>)> {
     sizes.iter().find_map(|&sector| {
         let at = (BootRegion::SECTORS * sector) as u64;
@@ -114,7 +117,8 @@ fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSect
         Ok((geometry, (region, Ok(())))) => return Ok((main, geometry, region)),
         Ok((geometry, (region, Err(error)))) => (error, Some((geometry, region))),
         Err(error) => {
-            // What has its checksum is meant so: the backup may be of an older volume.
+            // A main boot region with the right checksum was written with these values, so its error is returned: the
+            // backup may be of an older volume.
             if sizes.iter().any(|&sector| is_whole(device, sector)) {
                 return Err(error);
             }

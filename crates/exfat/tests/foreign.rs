@@ -269,7 +269,8 @@ fn what_must_not_be_written_to_is_only_read() {
     assert!(matches!(open(&revision.image).1, Err(Error::NotThisFormat { .. })));
 }
 
-/// The name of the format, or the mark at the end of the sector: the backup is read by, and a repair puts it back.
+/// A volume whose main boot sector has lost the name of the format, or the mark at the end of the sector, is read by
+/// the backup, and a repair restores the main boot sector.
 #[test]
 fn a_boot_sector_without_its_name_is_read_by_the_backup() {
     let sound = volume();
@@ -277,7 +278,7 @@ fn a_boot_sector_without_its_name_is_read_by_the_backup() {
         |image| image[5] ^= 0x20,
         |image| image[3..11].fill(0),
         |image| image[510..512].fill(0),
-        // The size of sectors too, by which the backup is looked for.
+        // Here the sector size, from which the place of the backup follows, is damaged too.
         |image| (image[3], image[108]) = (b'e', 12),
     ];
     for (number, damage) in damages.into_iter().enumerate() {
@@ -292,7 +293,7 @@ fn a_boot_sector_without_its_name_is_read_by_the_backup() {
         assert!(check(&device).is_clean());
         assert!(open(&device.to_image()).1.unwrap().create(Node::ROOT, &"new".into(), Kind::File).is_ok());
     }
-    // A backup that is left under something else says nothing.
+    // A backup that remains under other content does not make the device an exFAT volume.
     let mut other = sound.image.clone();
     other[..512].fill(0);
     let is_exfat =

@@ -1,4 +1,4 @@
-//! The boot sector that reading goes by: the first, or, on FAT32, its copy where the first is damaged.
+//! Chooses the boot sector by which a volume is read: the first sector or, on FAT32, its copy if the first is damaged.
 
 use crate::layout::BootSector;
 use crate::starts::Boot;
@@ -6,27 +6,28 @@ use platter_clusters::{Disk, first_sector};
 use platter_device::{Device, is_damaged_like};
 use platter_vfs::{Error, Result};
 
-/// The boot sector at this offset.
+/// Reads the boot sector at this offset of the device in bytes.
 pub fn read(disk: &Disk, offset: u64) -> Result<BootSector> {
     let mut bytes = [0; BootSector::SIZE];
     disk.read(offset, &mut bytes)?;
     Ok(BootSector::from_bytes(&bytes))
 }
 
-/// A boot sector to go by.
+/// The boot sector by which a volume is read.
 pub struct Chosen {
     pub boot: Boot,
-    /// Device offset of the sector.
+    /// The offset of the sector on the device in bytes.
     pub offset: u64,
-    /// What is wrong with the first one, if this is another.
+    /// What is wrong with the first sector of the device, if the copy was chosen.
     pub doubt: Option<Error>,
 }
 
-/// The boot sector to go by. The copy is gone by where all that it points to is there, and the first sector is its own but
-/// for a few bytes: one that was left of another volume has nothing of it in the first sector.
+/// Returns the boot sector by which a volume is read. The copy is chosen if the first sector is damaged, all structures
+/// are where the copy places them, and the first sector differs from the copy in a few bytes only: a copy that remains
+/// from an older volume does not resemble the first sector.
 ///
 /// # Errors
-/// What is wrong with the first one, if the copy does not help, and the device's.
+/// The fault of the first sector, if the copy cannot replace it, and the errors of the device.
 pub fn choose(device: &dyn Device) -> Result<Chosen> {
     let Some(bytes) = first_sector(device)? else {
         let reason = "the device is smaller than a boot sector".into();
@@ -58,7 +59,8 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
     Ok(Chosen { boot, offset: 0, doubt: None })
 }
 
-/// The copy of a FAT32 boot sector, looked for where formatters put it: in sector 6, for every size of sector.
+/// Searches for the copy of a FAT32 boot sector where formatters put it, in sector 6, for every possible sector size.
+/// Returns the offset of the copy on the device in bytes, and the copy.
 pub fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
     for size in [512, 1024, 2048, 4096] {
         let offset = 6 * size;

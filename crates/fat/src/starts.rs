@@ -56,7 +56,7 @@ impl Boot {
         (found.iter().filter(|is_there| **is_there).count() as u32, found.len() as u32)
     }
 
-    /// Whether all that it points to is where it says.
+    /// Whether all structures are found where the boot sector places them.
     pub fn fits(&self, disk: &Disk) -> bool {
         let (found, of) = self.fit(disk);
         found == of

@@ -425,7 +425,7 @@ fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
                     .open(Arc::new(device), OpenOptions { read_only: true, ..OpenOptions::default() });
                 match opened {
                     Err(_) => {}
-                    // By the copy, which only FAT32 has.
+                    // The volume was opened by the copy of the boot sector, which only FAT32 has.
                     Ok(system) => {
                         assert!(kind == FatKind::Fat32, "{what}: opened as if nothing were wrong");
                         assert!(system.lookup(Node::ROOT, &Name::from("second")).is_ok(), "{what}");
@@ -451,7 +451,7 @@ fn one_flipped_bit_that_moves_fats_or_clusters_costs_nothing() {
     }
 }
 
-/// FAT32 has a copy of the boot sector: a volume of which only the first is damaged is read by it, and repaired from it.
+/// A FAT32 volume whose boot sector is damaged, but not the copy of it, is read by the copy and repaired from the copy.
 #[test]
 fn a_damaged_boot_sector_of_fat32_has_a_copy() {
     let sound = populated(FatKind::Fat32);
@@ -459,7 +459,7 @@ fn a_damaged_boot_sector_of_fat32_has_a_copy() {
         |image| image[510..512].fill(0),
         |image| image[0] ^= 1,
         |image| image[11..13].fill(0xFF),
-        // Larger clusters, which may be true by themselves.
+        // A larger cluster size, which is valid in itself.
         |image| image[13] = 2,
     ];
     let is_fat = |image: &[u8]| {
@@ -481,13 +481,13 @@ fn a_damaged_boot_sector_of_fat32_has_a_copy() {
         assert!(report.findings.iter().any(|finding| finding.code == "boot-sector"), "{number}");
         assert!(device.to_image() == sound, "{number}: {}", told(&report));
     }
-    // A copy that is left under something else says nothing of what is there now.
+    // A copy that remains under other content does not make the device a FAT volume.
     let mut other = sound.clone();
     other[..512].fill(0);
     assert!(!is_fat(&other));
     other[..4].copy_from_slice(b"PK\x03\x04");
     assert!(!is_fat(&other));
-    // Nor does one of a volume whose FATs are not there any more.
+    // Nor does the copy of a volume whose FATs were overwritten.
     let mut other = sound.clone();
     other[510] = 0;
     other[32 * 512..200 * 512].fill(0x77);
@@ -511,8 +511,8 @@ fn what_fsck_fat_objects_to_is_found_and_repaired() {
     assert_eq!(device.to_image()[at + 12] & 0x20, 0);
 }
 
-/// Short names with small letters, as some cameras write them: they are read as they stand, told as a notice, and a repair
-/// gives them capitals that are shown as they were.
+/// Short names with small letters, as some cameras write them, are read as they are and reported as a notice. A repair
+/// puts capitals in their place, with case bits that show the name as before where there are such bits.
 #[test]
 fn small_letters_in_a_short_name_are_no_damage() {
     let mut volume = base(FatKind::Fat16);
@@ -530,7 +530,7 @@ fn small_letters_in_a_short_name_are_no_damage() {
             Fat::ANY.open(device, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
         let second = system.lookup(Node::ROOT, &Name::from("second")).unwrap();
         let mut entries = Vec::new();
-        // One call: an error behind the entries is damage that was seen.
+        // One call reads all entries, so it also returns an error if any of them is damaged.
         system.read_directory(second, Cursor::START, 1000, &mut entries).unwrap();
         assert!(system.lookup(second, &Name::from("SHORT3.TXT")).is_ok());
         let names = entries.iter().map(|entry| entry.name.to_string());
@@ -549,12 +549,13 @@ fn small_letters_in_a_short_name_are_no_damage() {
         contents.into_iter().map(|(path, content)| (path.to_uppercase(), content)).collect::<BTreeMap<_, _>>()
     };
     assert!(capitals(before) == capitals(after.contents()), "{}", told(&report));
-    // There are no bits for the third.
+    // No case bits show the third name as before.
     let expected = ["short1.TXT", "short2.txt", "SHORT3.TXT"].map(String::from);
     assert_eq!(listed(&after.image), BTreeSet::from(expected));
 }
 
-/// Two files that differ in nothing but small letters: on no system can both be reached.
+/// If the short names of two files differ only in the case of letters, no system can reach both files: this is
+/// reported, and a repair loses neither file.
 #[test]
 fn two_short_names_that_are_one_but_for_small_letters_are_told_apart() {
     let mut volume = base(FatKind::Fat16);

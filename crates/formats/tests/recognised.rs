@@ -1,11 +1,12 @@
-//! What a device is taken for: what was written last, not what copies of the first structures are left of.
+//! Tests that a device is recognised by what was written to it last, and not by copies of first structures (such as
+//! boot sectors) that remain from an earlier volume.
 
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
 use platter_formats::{by_name, recognise};
 use platter_vfs::{FormatOptions, Silent};
 use std::sync::Arc;
 
-/// Names, with what they are recognised as.
+/// Names of formats, each with the beginning of what its volumes are recognised as.
 const FORMATS: [(&str, &str); 5] =
     [("fat16", "FAT16"), ("fat32", "FAT32"), ("exfat", "exFAT"), ("ntfs", "NTFS 3.1"), ("refs", "ReFS")];
 const LENGTH: u64 = 320 << 20;
@@ -36,7 +37,7 @@ fn a_volume_made_over_another_is_taken_for_what_it_is() {
     }
 }
 
-/// Whole copies of first structures are left under all of these.
+/// In every case only the beginning of a volume is overwritten, and the copies of its first structures stay intact.
 #[test]
 fn what_is_written_over_the_beginning_of_a_volume_is_not_taken_for_it() {
     let heads: [(usize, &[u8]); 5] = [
@@ -52,7 +53,7 @@ fn what_is_written_over_the_beginning_of_a_volume_is_not_taken_for_it() {
         assert!(taken_for(&*device).unwrap().starts_with(known), "{name}");
         for (at, mark) in heads {
             let device = OverlayDevice::new(device.clone());
-            // No more than the mark and the sectors before it.
+            // Only the sectors up to the end of the mark are overwritten.
             let mut head = vec![0; (at + mark.len()).next_multiple_of(512)];
             head[at..at + mark.len()].copy_from_slice(mark);
             device.write_at(0, &head).unwrap();
@@ -62,7 +63,8 @@ fn what_is_written_over_the_beginning_of_a_volume_is_not_taken_for_it() {
     }
 }
 
-/// The last sector of a disk is that of its last partition.
+/// If the last partition ends where the disk ends, the last sector of the disk is that of the partition, in which NTFS
+/// and ReFS keep a copy of their first sector.
 #[test]
 fn a_disk_is_not_taken_for_its_last_partition() {
     for (name, _) in &FORMATS {
@@ -77,7 +79,7 @@ fn a_disk_is_not_taken_for_its_last_partition() {
         table[0x1BE + 12..0x1BE + 16].copy_from_slice(&((LENGTH / 512) as u32).to_le_bytes());
         table[510..].copy_from_slice(&[0x55, 0xAA]);
         disk.write_at(start, &volume).unwrap();
-        // With its partition table, and without.
+        // First without a partition table, then with one.
         assert_eq!(taken_for(&disk), None, "{name}");
         disk.write_at(0, &table).unwrap();
         assert_eq!(taken_for(&disk), None, "{name}");

@@ -121,7 +121,8 @@ fn what_is_no_report_is_refused() {
     assert!(Key::parse("label.").is_err() && Key::parse("colour").unwrap_err().contains("device.model"));
 }
 
-/// A fleet of 10,000 reports takes seconds of the processor, and memory that does not depend on the size of each report.
+/// Summarising a fleet of 10,000 reports takes seconds of processor time, and memory that does not depend on the size
+/// of each report.
 #[test]
 #[ignore = "a campaign: gigabytes of reports"]
 fn ten_thousand_reports_take_seconds_and_little_memory() {
@@ -139,7 +140,8 @@ fn ten_thousand_reports_take_seconds_and_little_memory() {
         bytes += text.len();
         std::fs::write(here.path().join(number.to_string()), text).unwrap();
     }
-    // What else the machine does takes no processor time from this.
+    // Processor time in seconds and the most memory in KiB. Unlike elapsed time, processor time does not depend on what
+    // else the machine does.
     let used = || {
         let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
         let time = usage.user_time() + usage.system_time();

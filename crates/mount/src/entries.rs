@@ -229,7 +229,7 @@ impl Served {
         self.told(self.system.link(node, directory, &name))
             .map_err(|error| error.or_if_unsupported(Errno::NOT_PERMITTED))?;
         let node = self.told(self.system.lookup(directory, &name))?;
-        // It may have been counted while it had one name.
+        // The node may have been counted while the file had one name.
         self.known.take_out(node);
         self.handed_out(node)
     }

@@ -54,7 +54,7 @@ impl KnownNodes {
         self.part(node, |part| part.left(node.0, count));
     }
 
-    /// Takes a node out, since its file has several names by now: the kernel is not asked to forget it any more.
+    /// Removes a node whose file has got a second name, so that the kernel is not asked to forget the node.
     pub fn take_out(&self, node: Node) {
         self.part(node, |part| part.known.remove(&node.0));
     }
@@ -154,7 +154,7 @@ mod tests {
         all.take_out(Node(2));
         let mut named = (3..1 << 20).filter_map(|file| all.came(Node(file))).flatten();
         assert!(named.all(|node| node != 2));
-        // The kernel gives back the count that it has for it all the same.
+        // When the kernel drops the node, it lowers the lookup count of the removed node all the same.
         all.left(Node(2), 1);
     }
 

@@ -1,4 +1,4 @@
-//! From mounting to unmounting.
+//! A mount, from mounting to unmounting, and the mounts of this machine that Platter serves.
 
 use crate::bridge::Bridge;
 use crate::options::{AccessTimes, Options};
@@ -23,39 +23,42 @@ use std::time::Duration;
 /// The type that a mount has in `/proc/mounts` behind `fuse.`.
 const SUBTYPE: &str = "platter";
 
-/// The offset with which the kernel is told that a file's attributes changed and its content did not.
+/// The offset that tells the kernel that its cached attributes of a file are out of date, but its cached content is
+/// not.
 ///
-/// Source: `struct fuse_notify_inval_inode_out` of Linux, whose content counts from an offset of 0 on.
+/// Source: `struct fuse_notify_inval_inode_out` of Linux, which concerns content only if the offset is 0 or more.
 const ATTRIBUTES_ALONE: i64 = -1;
 
-/// Lists of nodes to be forgotten that wait for the thread that hands them to the kernel.
+/// The most lists of nodes that can wait for the thread that asks the kernel to forget the nodes.
 const PRUNES: usize = 64;
 
-/// What nobody syncs is made durable after so long, as disks' own file systems do.
+/// The interval at which changes that no program syncs are made durable, as file systems in the kernel do.
 const SYNC_EVERY: Duration = Duration::from_secs(5);
 
 /// A volume at a mount point.
 pub struct Mounted {
     session: Session<Bridge>,
-    /// The connection with the kernel.
+    /// The connection to the kernel: an open `/dev/fuse`.
     device: OwnedFd,
     served: Arc<Served>,
     at: PathBuf,
-    /// Ends when no request will come any more.
+    /// A channel that closes when no more requests will come. Nothing is sent through it.
     ended: Receiver<()>,
 }
 
 impl Mounted {
-    /// Mounts a volume at a directory. Who is not root needs `fusermount3`. From now on all threads of this process share one pool
-    /// of memory ([`platter_device::share_memory`]).
+    /// Mounts a volume at a directory. Users other than root need `fusermount3` for this. From now on all threads of
+    /// this process share one pool of memory ([`platter_device::share_memory`]).
     ///
     /// # Errors
-    /// What the kernel or `fusermount3` says.
+    /// The errors of the kernel or of `fusermount3`.
     pub fn new(served: Arc<Served>, at: &Path) -> io::Result<Mounted> {
-        // What is kept of a file comes with one request and goes with another, on any thread.
+        // Memory for a file that the kernel has in its cache is allocated by one request and freed by another, which
+        // any thread may answer.
         platter_device::share_memory();
         let options = &served.options;
-        // Who is not root hands the name on in a list of options with commas, in which backslashes protect them.
+        // For users other than root, `fusermount3` gets the source in a list of options that commas separate; there a
+        // backslash has to precede each comma and backslash of the source.
         let source = match rustix::process::geteuid().is_root() {
             true => options.source.clone(),
             false => options.source.replace('\\', "\\\\").replace(',', "\\,"),
@@ -68,7 +71,8 @@ impl Mounted {
             if options.read_only { MountOption::RO } else { MountOption::RW },
         ];
         config.mount_options.extend(options.kernel.iter().filter_map(|option| kernel_option(option)));
-        // For whoever looks at the table of mounts: the kernel leaves times of reading to who serves.
+        // This option is only shown in the table of mounts: the kernel leaves access times to the process that serves
+        // the mount.
         if options.access_times == AccessTimes::Never {
             config.mount_options.push(MountOption::NoAtime);
         }
@@ -79,20 +83,22 @@ impl Mounted {
         let session = Session::new(Bridge::new(served.clone(), end), at, &config)?;
         let kernel = session.notifier();
         served.on_notice(Box::new(move |node| {
-            // It does not ask for permissions after a write that took them away. A file it does not know is none it asks of.
+            // After a write that clears set-user-id, the kernel does not ask for the permissions again by itself. The
+            // call fails if the file is not in the kernel's cache; then nothing is out of date.
             let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
         }));
         let device = session.as_fd().try_clone_to_owned()?;
-        // A thread of its own: forgetting a file may take the kernel as long as other requests take us.
+        // A thread of its own asks the kernel to forget files, since the kernel may have to wait for other requests
+        // before it can forget a file.
         let (give, given) = sync_channel(PRUNES);
-        // What it has no time for is named again in its turn.
+        // If too many lists wait already, this one is lost; its nodes are chosen again later.
         served.on_prune(Box::new(move |named| drop(give.try_send(named))));
         let connection = device.try_clone()?;
         let kept = Arc::downgrade(&served);
         thread::Builder::new().name("prune".into()).spawn(move || {
             while let Ok(named) = given.recv() {
                 if prune(&connection, &named).is_err() {
-                    // It is a kernel that does not know of it, or the mount has ended.
+                    // Either the kernel does not support these messages, or the mount has ended.
                     kept.upgrade().inspect(|served| served.known.turn_off());
                     return;
                 }
@@ -101,21 +107,23 @@ impl Mounted {
         Ok(Mounted { session, device, served, at: at.to_path_buf(), ended })
     }
 
-    /// Answers requests until it is unmounted by whomever; then makes everything durable and closes the volume.
+    /// Answers requests until this process or another one unmounts the volume; then makes all changes durable and
+    /// closes the volume. If the threads that answer requests cannot be started, unmounts and closes the volume at
+    /// once.
     ///
     /// # Errors
-    /// What closing the volume gives, after which not everything may be durable; what the system says when no thread can be
-    /// started.
+    /// The errors of closing the volume. After an error some changes may not be durable.
     pub fn run(self) -> Result<()> {
         let Mounted { session, device, served, at, ended } = self;
-        // Never dropped: it would unmount what is at the directory by then, which is not this mount but one below it, or the
-        // next one there.
+        // The session is never dropped, since this would unmount whatever is at the directory by then. This mount may
+        // be gone already, and the one at the directory may be a mount below it or a later one.
         let session = session.spawn().map(ManuallyDrop::new);
         match &session {
             Ok(_) => {
-                // The end of all requests is that of who answers them, who has the other half.
+                // The bridge owns the sender of this channel, and is dropped after the last request.
                 while ended.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    // `mount -o remount,ro` is between others and the kernel, which goes on to pass reads on.
+                    // After `mount -o remount,ro`, of which the kernel sends no request, reads still come, but must not
+                    // change access times.
                     let is_read_only = matches!(mount_point(&at), Ok(Some(mount)) if mount.is_read_only);
                     served.accesses.pause(is_read_only);
                     served.sync_changes();
@@ -132,15 +140,17 @@ impl Mounted {
     }
 }
 
-/// Takes a mount away whose requests nobody answers any more, if it is still there: programs would meet a dead directory. Returns
-/// whether it was.
+/// Unmounts a mount after its requests have ended, if it is still there: otherwise every access to its directory would
+/// fail. Returns whether the mount was still there.
 fn take_away(connection: &OwnedFd, at: &Path, source: &str) -> io::Result<bool> {
     let is_ours = |mount: &MountPoint| mount.source.as_bytes() == source.as_bytes();
     if !mount_point(at)?.as_ref().is_some_and(is_ours) {
         return Ok(false);
     }
-    // The next mount of the volume at this place has the same look, and its own process, which answers. One whose connection
-    // stands is not asked: nobody would answer.
+    // A later mount of the same volume at this directory looks the same in the table of mounts, but must stay. Its
+    // process answers statfs(2), whereas a mount with a cut connection gives `ENOTCONN`. If the connection of this
+    // mount is not cut, statfs(2) is not called: the kernel would pass it on to this process, which answers no requests
+    // any more.
     let mut asked = [PollFd::new(connection, PollFlags::IN)];
     poll(&mut asked, Some(&Timespec::default()))?;
     let is_cut = asked[0].revents().contains(PollFlags::ERR);
@@ -150,10 +160,10 @@ fn take_away(connection: &OwnedFd, at: &Path, source: &str) -> io::Result<bool> 
     unmount(at, true).map(|()| true)
 }
 
-/// Has the kernel forget nodes that no program uses.
+/// Asks the kernel to forget those of the nodes that no program uses.
 ///
-/// Source: `fuse_out_header` and `fuse_notify_prune_out` of Linux 6.18, `include/uapi/linux/fuse.h`: a message that answers no request
-/// has its kind in the place of an error.
+/// Source: `fuse_out_header` and `fuse_notify_prune_out` of Linux 6.18, `include/uapi/linux/fuse.h`: a message that
+/// answers no request has its kind in the field for the error.
 fn prune(device: &OwnedFd, nodes: &[u64]) -> io::Result<()> {
     const PRUNE: u32 = 9;
     let length = 16 + 16 + 8 * nodes.len();
@@ -183,11 +193,12 @@ fn kernel_option(option: &str) -> Option<MountOption> {
     })
 }
 
-/// Changes what the kernel does with a mount: whether anything may be changed, and what [`Options::kernel`] says. The other
-/// options are those of who serves it, and stay. Who is not root may not.
+/// Changes the options that the kernel itself applies to a mount: whether it is read-only, `noatime`, and those of
+/// [`Options::kernel`]. The other options belong to the process that serves the mount, and stay. Only root may do this.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] where files are open for writing, and what the system says.
+/// [`io::ErrorKind::ResourceBusy`] if the mount is to be read-only but files are open for writing, and the other errors
+/// of the system.
 pub fn remount(at: &Path, options: &Options) -> io::Result<()> {
     let says = |option: &str| options.kernel.iter().any(|known| known == option);
     let flags = [
@@ -203,15 +214,16 @@ pub fn remount(at: &Path, options: &Options) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(at, set, "")?)
 }
 
-/// Takes a mount away. `lazily`: its name is gone at once, and it ends when the last program has closed its files.
+/// Unmounts the volume at a directory. If `lazily` is set, the mount is detached from the directory at once, and ends
+/// when the last program has closed its files.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] while programs use it, and what the system says.
+/// [`io::ErrorKind::ResourceBusy`] if programs use the mount, and the other errors of the system or `fusermount3`.
 pub fn unmount(at: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(at, flags) {
         Err(Errno::PERM) => {
-            // Who is not root unmounts with the program that is allowed to.
+            // Users other than root unmount with `fusermount3`, which runs as root.
             let mut command = Command::new("fusermount3");
             command.arg("-u").args(lazily.then_some("-z")).arg("--").arg(at);
             let output = command.stdin(Stdio::null()).output()?;
@@ -229,30 +241,30 @@ pub fn unmount(at: &Path, lazily: bool) -> io::Result<()> {
     }
 }
 
-/// A mount of this program.
+/// A mount that Platter serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountPoint {
-    /// Where.
+    /// The directory at which the volume is mounted.
     pub at: PathBuf,
-    /// What: [`Options::source`](crate::Options::source).
+    /// The source of the mount: [`Options::source`](crate::Options::source).
     pub source: OsString,
-    /// Whether the kernel lets nothing be changed on it.
+    /// Whether the kernel refuses all changes on the mount.
     pub is_read_only: bool,
 }
 
-/// The mount of this program at a directory, if there is one.
+/// Returns the mount at a directory, if there is one and Platter serves it.
 ///
 /// # Errors
-/// What reading the table of mounts gives.
+/// The errors of reading the table of mounts.
 pub fn mount_point(at: &Path) -> io::Result<Option<MountPoint>> {
-    // The last one at a place covers those before it.
+    // The last mount at a directory hides the earlier ones there.
     Ok(all(&std::fs::read(TABLE)?).into_iter().rfind(|(mount, _)| mount.at == at).and_then(ours))
 }
 
-/// All mounts of this program.
+/// Returns all mounts that Platter serves.
 ///
 /// # Errors
-/// What reading the table of mounts gives.
+/// The errors of reading the table of mounts.
 pub fn mount_points() -> io::Result<Vec<MountPoint>> {
     Ok(all(&std::fs::read(TABLE)?).into_iter().filter_map(ours).collect())
 }
@@ -263,7 +275,7 @@ fn ours((mount, kind): (MountPoint, Vec<u8>)) -> Option<MountPoint> {
     (kind == format!("fuse.{SUBTYPE}").as_bytes()).then_some(mount)
 }
 
-/// All mounts, each with its type.
+/// Returns all mounts in a table of mounts, of any file system, each with the type of its file system.
 ///
 /// Source: proc_pid_mountinfo(5).
 fn all(table: &[u8]) -> Vec<(MountPoint, Vec<u8>)> {
@@ -280,7 +292,7 @@ fn all(table: &[u8]) -> Vec<(MountPoint, Vec<u8>)> {
     mounts.collect()
 }
 
-/// A field without the octal numbers that stand for blanks and the like.
+/// Returns a field with each octal escape, such as `\040` for a space, replaced by the byte that it stands for.
 fn plain(field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

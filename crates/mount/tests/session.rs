@@ -1,4 +1,4 @@
-//! Mounts that this process serves itself. Needs root, `/dev/fuse` and umount(8).
+//! Tests mounts that the test process serves itself. Needs root, `/dev/fuse` and umount(8).
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_mount::{Mounted, Options, Served};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A new volume at a directory, served by a thread.
+/// A new volume that is mounted at a directory and served by threads of this process.
 struct Mount {
     device: Arc<MemoryDevice>,
     format: &'static str,
@@ -36,7 +36,7 @@ impl Mount {
         Mount { device, format, at, log, server }
     }
 
-    /// Waits until nothing is served any more. What was written is on the device, which is whole.
+    /// Waits until the mount has ended without an error, and verifies that a check of the device finds nothing.
     fn ended(&mut self) {
         self.server.take().unwrap().join().unwrap().unwrap();
         let (format, _) = platter_formats::recognise(&*self.device).unwrap().unwrap();
@@ -63,7 +63,7 @@ fn a_mount_whose_requests_end_before_it_is_unmounted_is_taken_away() {
         let mut mount = Mount::new("cut", format);
         fs::write(mount.at.join("file"), "content").unwrap();
         let held = File::open(mount.at.join("file")).unwrap();
-        // It ends all requests, and then finds that the mount is in use.
+        // `umount -f` ends all requests, and then fails because the mount is in use.
         assert!(!umount(&mount.at, &["-f"]), "{format}: it is in use");
         mount.ended();
         assert_eq!(fs::read_dir(&mount.at).unwrap().count(), 0, "{format}: the directory below");
@@ -88,7 +88,7 @@ fn one_mount_of_several_at_a_place_is_taken_away_alone() {
     assert!(below.log.lock().unwrap().is_empty(), "{:?}", below.log);
 }
 
-/// Another volume, of the same look in the table of mounts.
+/// Returns another volume, whose mount looks the same in the table of mounts as the one below.
 fn served_above() -> Arc<Served> {
     let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
     platter_formats::by_name("exfat").unwrap().make(&*device, &FormatOptions::default(), &Silent).unwrap();
@@ -97,7 +97,8 @@ fn served_above() -> Arc<Served> {
     Arc::new(Served::new(system, options, Arc::new(|_: &str| {})))
 }
 
-/// Pools of memory besides the first that this process's allocator has: regions of 64 MiB, of which the first part is in use.
+/// Returns how many pools of memory the allocator of this process has besides its first one. Each of these pools is a
+/// region of 64 MiB of which the first part is in use.
 fn pools() -> usize {
     const POOL: u64 = 64 << 20;
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -118,8 +119,8 @@ fn pools() -> usize {
     regions.windows(2).filter(is_pool).count()
 }
 
-/// What was given back to one of several pools could not be used by the others, and a tree of many files would take as much as
-/// all of them ever held.
+/// All threads of a process that serves a mount share one pool of memory. With several pools, memory that was freed to
+/// one could not be used by the others, and a tree of many files would take as much memory as all pools ever held.
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn threads_that_serve_share_their_memory() {
@@ -134,7 +135,8 @@ fn threads_that_serve_share_their_memory() {
             });
         }
     });
-    // Each of 8 threads that serve, and of 8 that write, would have one; those of the tests may have got theirs before.
+    // If pools were not shared, each of the 8 or more threads that serve, and each of the 8 that write, would have one.
+    // Threads of the test harness may have got pools before the first volume was mounted.
     assert!(pools() <= 4, "{} pools", pools());
     let began = Instant::now();
     while !umount(&mount.at, &[]) {

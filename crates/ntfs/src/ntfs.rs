@@ -30,7 +30,8 @@ impl Format for Ntfs {
             let Ok(boot) = BootSector::from_bytes(&bytes) else { continue };
             let cut_off = boot.cut_off(device.len()).filter(|_| place == 0);
             let geometry = boot.geometry(cut_off.unwrap_or(device.len()));
-            // One that stands elsewhere than behind its volume is of a partition, or of what was here before.
+            // The copy of a boot sector belongs to a volume on this whole device only if it comes right after the
+            // volume's last sector. Any other copy is that of a partition, or remains from an earlier volume.
             let is_copy = || geometry.as_ref().is_ok_and(|geometry| geometry.length == place);
             if place != 0 && (!is_copy() || is_left_over(device, &bytes)?) {
                 continue;

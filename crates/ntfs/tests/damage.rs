@@ -236,12 +236,12 @@ fn an_entry_that_leads_to_another_file_is_not_read_as_its_own() {
     assert_eq!((read("one").unwrap(), read("two").unwrap()), (b"one".to_vec(), b"two".to_vec()));
 }
 
-/// Whether a place of an image is in a record of `$MFT`, and not in the log's image of one.
+/// Whether an offset in an image of the device is in a record of `$MFT`, and not in a copy of a record in the log.
 fn is_in_record(image: &[u8], at: usize) -> bool {
     image[at / 1024 * 1024..].starts_with(b"FILE")
 }
 
-/// `$EA_INFORMATION` says how long the extended attributes are. What it says wrong is found, and put right.
+/// `$EA_INFORMATION` states the lengths of the extended attributes. A wrong value is found and repaired.
 #[test]
 fn what_is_said_of_extended_attributes_is_compared_with_them() {
     let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
@@ -252,14 +252,14 @@ fn what_is_said_of_extended_attributes_is_compared_with_them() {
     system.unmount().unwrap();
     let sound = memory.to_image();
     assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
-    // 5 + 12 + 13 bytes packed, none needed, 36 as they stand.
+    // 30 bytes when packed (5 + 12 + 13), no attribute that is needed, and 36 bytes as `$EA` stores the attribute.
     let value = [30, 0, 0, 0, 36, 0, 0, 0];
     let places: Vec<usize> = (0..sound.len() - 24)
         .step_by(8)
         .filter(|&at| sound[at] == 0xD0 && sound[at + 24..].starts_with(&value) && is_in_record(&sound, at))
         .collect();
     let [at] = places[..] else { panic!("{places:?}") };
-    // Each of its three numbers.
+    // One bit is flipped in each of the three numbers, and in both halves of the last one.
     for (at, bit) in [(at + 24, 1), (at + 26, 1), (at + 28, 4), (at + 30, 1)] {
         let mut image = sound.clone();
         image[at] ^= bit;
@@ -275,7 +275,8 @@ fn what_is_said_of_extended_attributes_is_compared_with_them() {
     }
 }
 
-/// A name whose directory has another sequence number, also 0, which leads to every use of a record.
+/// The check repairs a name that states a wrong sequence number of its directory, even if the number is 0, which
+/// matches every use of a record.
 #[test]
 fn a_name_has_the_sequence_number_of_its_directory() {
     let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
@@ -292,7 +293,7 @@ fn a_name_has_the_sequence_number_of_its_directory() {
         .filter(|&at| sound[at..].starts_with(&key[..8]) && sound[at + 0x42..].starts_with(&key[0x42..]))
         .filter(|&at| is_in_record(&sound, at))
         .collect();
-    // In the record of the file, and in that of the directory.
+    // The name is in the record of the file, and in the index in the record of the directory.
     assert_eq!(names.len(), 2);
     for sequence in [0, 9] {
         for &name in &names {

@@ -1,4 +1,4 @@
-//! What is kept of files that nobody holds any more.
+//! Tests how many files are kept in memory after their callers have forgotten them.
 
 use crate::volume::MOST_CHANGED;
 use crate::{Refs, RefsVolume};
@@ -8,8 +8,9 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-/// Files that are made, and then changed, by who forgets each at once and makes nothing durable, are stored and forgotten
-/// before they are many: their rows take too few pages for that to be told by pages, and changes none before the commit.
+/// If a caller makes or changes many files, forgets each at once and never syncs, the files are stored and dropped from
+/// memory before there are too many. A limit on changed pages would not be enough: the rows of new files take few
+/// pages, and changes of attributes take none before the commit.
 #[test]
 fn of_files_that_were_forgotten_few_wait_to_be_stored() {
     const MANY: usize = 3 * MOST_CHANGED;
@@ -18,7 +19,7 @@ fn of_files_that_were_forgotten_few_wait_to_be_stored() {
     let volume = RefsVolume::open(device, OpenOptions::default()).unwrap();
     let directory = volume.create(Node::ROOT, &"many".into(), Kind::Directory).unwrap();
     let name = |number: usize| Name::from(&*format!("{number}"));
-    // The two directories, and one that was looked at last.
+    // Besides: the two directories, and the file that was made or looked up last.
     let most = MOST_CHANGED + 3;
     let mut seen = 0;
     for number in 0..MANY {

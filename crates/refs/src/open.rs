@@ -30,7 +30,8 @@ impl Notes {
     }
 }
 
-/// Where the first partition of a disk begins at the earliest: behind one track of 63 sectors, as DOS did it.
+/// The lowest offset in bytes at which the first partition of a disk begins: after one track of 63 sectors, where DOS
+/// placed it.
 const LEAST_START: u64 = 63 * 512;
 
 /// Reads the boot record, or its copy in the last sector.
@@ -56,7 +57,8 @@ pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord>
     for end in BootRecord::ends(device.len(), sector as u64) {
         let copy =
             end.checked_sub(sector as u64).map(|place| at(place).and_then(|record| fits(record, device)));
-        // One that ends a partition of this device ends further on than its volume is long.
+        // A copy that belongs to a volume in a partition of this device ends at an offset that exceeds the volume's
+        // length by at least the offset of the partition.
         if let Some(Ok(record)) = copy
             && end.saturating_sub(record.sectors * u64::from(record.sector)) < LEAST_START
         {

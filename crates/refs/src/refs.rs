@@ -36,7 +36,7 @@ impl Format for Refs {
         }
         device.read_at(0, &mut sector)?;
         if !BootRecord::is_refs(&sector) {
-            // A volume whose boot record is gone is still one, by its copy.
+            // A volume whose boot record is destroyed is recognised by the copy of the boot record.
             let Ok(boot) = open::boot_record(device, &mut Notes::default()) else { return Ok(None) };
             let is_left = is_left_over(device, &boot.to_bytes())?;
             let format = format!("ReFS {}", boot.version);

@@ -126,26 +126,27 @@ impl ShortName {
         *self == ShortName::DOT || *self == ShortName::DOT_DOT
     }
 
-    /// Whether every byte may stand in a short name and spaces only pad at the ends. Spaces inside and small letters,
-    /// which some systems write, are allowed.
+    /// Whether the first byte is allowed in a short name, and every other byte is allowed or a space. Small letters,
+    /// and spaces that are followed by other characters, are accepted, since some systems write them.
     pub fn is_valid(&self) -> bool {
         let [first, rest @ ..] = self.to_upper().0;
         let first = if first == 0x05 { 0xE5 } else { first };
         allowed(first) && rest.iter().all(|&byte| allowed(byte) || byte == b' ')
     }
 
-    /// Whether it has small letters, which are for capitals alone to stand in (fatgen103): some cameras and players write
-    /// them all the same, Linux and mtools show such names as they are, and Windows does not find them.
+    /// Whether the name has small letters. Only capitals are allowed in a short name (fatgen103), but some cameras and
+    /// players write small letters. Linux and mtools show such names as they are, and Windows does not find them.
     pub fn has_small_letters(&self) -> bool {
         self.0.iter().any(u8::is_ascii_lowercase)
     }
 
-    /// The same name with capitals for small letters.
+    /// Returns the name with capitals in place of small letters.
     pub fn to_upper(self) -> ShortName {
         ShortName(self.0.map(|byte| byte.to_ascii_uppercase()))
     }
 
-    /// The case bits with which a name of capitals alone is shown as this one is with `nt`; `nt` if none do.
+    /// Returns `nt` with the case bits with which the name in capitals is shown as this name is shown now; returns `nt`
+    /// unchanged if no case bits do this.
     pub fn case_bits_of_capitals(&self, nt: u8) -> u8 {
         const BITS: u8 = NtCase::LOWER_BASE | NtCase::LOWER_EXTENSION;
         let (shown, capitals) = (self.to_name(nt), self.to_upper());
@@ -421,7 +422,7 @@ mod tests {
             (b"dsc001  jpg", 0, b"DSC001  JPG", 0x18),
             (b"dsc001  JPG", 0, b"DSC001  JPG", 0x08),
             (b"DSC001  jpg", 0x08, b"DSC001  JPG", 0x18),
-            // No bits show this one.
+            // No case bits show a name that mixes small letters and capitals.
             (b"Dsc001  jpg", 0, b"DSC001  JPG", 0),
         ] {
             let small = ShortName(*small);
@@ -430,7 +431,7 @@ mod tests {
         }
         assert!(!ShortName(*b"DSC001  JPG").has_small_letters());
         assert!(!ShortName(*b"a*b        ").is_valid());
-        // What was Windows' own bit for an encrypted file stays.
+        // Bit 0, with which Windows marked an encrypted file, stays set.
         assert_eq!(ShortName(*b"abc        ").case_bits_of_capitals(0x01), 0x09);
     }
 

@@ -9,7 +9,8 @@ const KNOWN_NT: u8 = NtCase::LOWER_BASE | NtCase::LOWER_EXTENSION | 0x03;
 /// first cluster, size) have values that no system writes. An entry with a valid name is kept in any case, because it
 /// may be a user's file. Dates and times do not count: a device whose clock was never set writes any values.
 pub fn is_garbage(geometry: &Geometry, short: &ShortEntry) -> bool {
-    // Text that stands where a directory was is not told from a name by small letters alone.
+    // A valid name with small letters is suspect too, since text that was written over a directory may pass for such
+    // names. Small letters do not count among the two other fields.
     let is_odd = !short.name.is_valid() || short.name.has_small_letters();
     let others = oddities(geometry, short) - u32::from(!short.name.is_valid());
     is_odd && others >= 2

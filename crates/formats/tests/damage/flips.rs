@@ -13,14 +13,14 @@ use std::sync::Arc;
 /// The most bytes of memory that a check and reading all files may take.
 const MEMORY: u64 = 250 << 20;
 
-/// One flip, and sometimes 20.
+/// Flips one bit in 80 of 100 cases, and 20 bits in the others.
 pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let mut random = Random::new(seed);
     let count = if random.chance(80) { 1 } else { 20 };
     flipped(volume, count, random, seed, tally)
 }
 
-/// Twenty flips at once.
+/// Flips 20 bits at once.
 pub fn twenty(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     flipped(volume, 20, Random::new(seed), seed, tally)
 }
@@ -74,8 +74,8 @@ fn flipped(volume: &Volume, count: u32, mut random: Random, seed: u64, tally: &m
                     && is_clean
                     && ["content", "kind or target"].iter().any(|what| differences.contains(what))
             }
-            // What is in a record of NTFS has none: content of small files, targets of links, times. What leads to the rest
-            // is there twice.
+            // NTFS has no checksums of what only a record holds, such as content of small files, targets of links and
+            // times. The structures that lead to all other content are there twice, so that a check can compare them.
             _ => !damage.is_data && is_clean && !volume.is_all_in_records(&tree),
         };
         if has_means {
@@ -119,7 +119,7 @@ fn repair(
         }
     };
     if repaired.kept() == 0 {
-        // It is what it was, and was checked and read before.
+        // The repair wrote nothing, so the volume is as it was when it was checked and read.
         failures.extend((!is_clean && left(&report).is_none()).then(|| {
             format!("what a check found is neither repaired nor said to be left:\n{}", told(&report))
         }));
@@ -174,7 +174,8 @@ pub fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckRepor
     }
 }
 
-/// What a second check finds besides.
+/// Returns a failure if `again`, a check after the repair `report`, finds damage that the repair has not reported as
+/// left.
 fn new_findings(report: &CheckReport, again: &CheckReport) -> Failures {
     let told_before: Vec<_> = remaining(report).collect();
     let is_new = |finding: &&Finding| !told_before.contains(finding);

@@ -80,7 +80,7 @@ impl Places {
         sector + at as u64
     }
 
-    /// Flips so many bits, mostly of what is not content.
+    /// Flips `count` bits: in 12 of 100 cases all of them in the content of files, otherwise all in metadata.
     pub fn flip(&self, device: &OverlayDevice, count: u32, random: &mut Random) -> Damage {
         let is_data = random.chance(12);
         let mut told = Vec::new();

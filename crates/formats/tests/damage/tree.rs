@@ -17,9 +17,10 @@ pub struct Content {
     pub size: u64,
     pub sum: u64,
     pub modified: Timestamp,
-    /// Its content is in a record of metadata.
+    /// Whether the content is in a record of metadata and not in clusters.
     pub is_resident: bool,
-    /// A sum over where on the device its pieces begin, written or not.
+    /// A checksum over the offsets, in the file and on the device, at which the pieces of the content begin. Allocated
+    /// pieces that were not written yet count as well.
     pub places: u64,
 }
 
@@ -232,7 +233,7 @@ fn read(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> platter
     Ok(Content { size: attributes.size, sum: all, modified: attributes.modified, is_resident, places })
 }
 
-/// A sum over all bytes so far, in which each counts with its place (FNV-1a, in words of eight bytes).
+/// Continues the checksum `before` with more bytes. It depends on their order (FNV-1a, in words of eight bytes).
 fn sum(before: u64, bytes: &[u8]) -> u64 {
     let step = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
     let (words, rest) = bytes.as_chunks::<8>();

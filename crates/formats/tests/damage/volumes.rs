@@ -53,9 +53,10 @@ impl Volume {
         self.name == "refs+integrity"
     }
 
-    /// Whether all that is read otherwise is what only a record of metadata has: content, or the target of a link, in the
-    /// record itself; times; how much of the clusters is content, and how much of that was written; names of streams and
-    /// extended attributes. Content is no such thing where other clusters are read.
+    /// Whether the tree of a damaged copy differs from that of this volume only in facts that NTFS stores once, in a
+    /// metadata record, so that no check can compare them: content and targets of links that are in the record itself;
+    /// times; the size and the valid data length of content in clusters; names of streams and extended attributes.
+    /// Content that is read from other clusters is not such a fact.
     pub fn is_all_in_records(&self, tree: &Tree) -> bool {
         self.truth.otherwise(tree).iter().all(|(path, both)| match both {
             (Some(Seen::File(one)), Some(Seen::File(two))) => {

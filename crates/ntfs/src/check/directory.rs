@@ -125,7 +125,8 @@ fn lead_back(
     let number = Reference(entry.head()).number();
     let file = check.files.get(&number).filter(|file| file.sequence == Reference(entry.head()).sequence())?;
     let is_it = |name: &KnownName| name.units == key.name && name.space == key.namespace;
-    // A sequence number of 0 leads to every use of a record, and is not what the entry says.
+    // A parent with the sequence number 0 matches every use of the directory's record, but the entry states the right
+    // number, so such a parent counts as wrong.
     let is_astray = |parent: Reference| {
         !check.directory(parent) || parent.number() == directory.number() && parent != directory
     };

@@ -5,7 +5,8 @@ use super::{Check, Severity};
 use crate::layout::{Attribute, AttributeContent, ExtendedAttribute, Kind};
 use platter_vfs::{Error, Result};
 
-/// Looks at a file's extended attributes, and at what is said of them beside. A repair keeps those before the damage.
+/// Checks a file's extended attributes, and `$EA_INFORMATION`, which states their lengths. A repair keeps the
+/// attributes before the damage.
 pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let own = key(Kind::EA, "");
     let Some(place) = file.find(&own).first().copied() else {
@@ -55,14 +56,16 @@ pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     Ok(())
 }
 
-/// Compares `$EA_INFORMATION` with the attributes: how long they are packed and as they stand, and how many nobody may go
-/// without ([MS-FSCC] 2.4.12 is the middle one). Who asks for their length, or whether there are any, is told from this.
+/// Compares `$EA_INFORMATION` with the attributes. It states their length when packed, their length as `$EA` stores
+/// them ([MS-FSCC] 2.4.12), and how many have the flag [`ExtendedAttribute::NEEDED`]. Programs that ask for the length
+/// of the attributes, or whether there are any, get their answer from `$EA_INFORMATION`. `size` is the length of `$EA`.
 fn compare(check: &mut Check<'_>, file: &mut Assembled, attributes: &[ExtendedAttribute], size: u64) {
     let own = key(Kind::EA_INFORMATION, "");
     let is_there = !file.find(&own).is_empty();
     let found = file.value(Kind::EA_INFORMATION).map(<[u8]>::to_vec);
     let information = ExtendedAttribute::information(attributes);
-    // Who does not fill the last one up to four bytes counts them as they stand.
+    // A system that does not pad the last attribute to a multiple of four bytes states the length of `$EA` without this
+    // padding.
     let as_it_stands = [&information[..4], &(size as u32).to_le_bytes()].concat();
     let is_right = found.as_ref().is_some_and(|found| *found == information || *found == as_it_stands);
     if is_right || attributes.is_empty() && !is_there {

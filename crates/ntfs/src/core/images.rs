@@ -120,7 +120,7 @@ impl Core {
         self.insert_image(key, Image { bytes, cost: 0 });
     }
 
-    /// Puts an image in the place of the one there was, which is returned.
+    /// Sets the image of a key. Returns the image that the key had before.
     pub(super) fn insert_image(&mut self, key: Key, image: Image) -> Option<Image> {
         self.image_bytes += image.bytes.len();
         let old = self.images.insert(key, image);
@@ -128,14 +128,15 @@ impl Core {
         old
     }
 
-    /// Takes an image away.
+    /// Removes the image of a key, and returns it.
     pub(super) fn remove_image(&mut self, key: Key) -> Option<Image> {
         let old = self.images.remove(&key);
         self.count_off(old.as_ref());
         old
     }
 
-    /// An image is gone. It may have become longer since it came, which the next full count sees.
+    /// Subtracts the length of a removed image from `image_bytes`. If the image grew after it was added, too much is
+    /// subtracted, which the next call of [`Core::keep_images`] corrects.
     fn count_off(&mut self, gone: Option<&Image>) {
         let bytes = gone.map_or(0, |image| image.bytes.len());
         self.image_bytes = self.image_bytes.saturating_sub(bytes);
@@ -146,7 +147,7 @@ impl Core {
         self.rounds += 1;
         let rounds = self.rounds;
         if self.image_bytes > MOST_IMAGES {
-            // Half of them, another half each time.
+            // About half of the images are dropped, chosen by a bit of their number: by another bit in each round.
             self.keep_images(|key, image| image.is_dirty() || key.number() >> (rounds % 4) & 1 == 0);
             if self.image_bytes > MOST_IMAGES {
                 self.keep_images(|_, image| image.is_dirty());
@@ -164,7 +165,7 @@ impl Core {
         }
     }
 
-    /// Lets go of all images but these, and counts what is left.
+    /// Drops all images for which `is_kept` returns false, and sums up the lengths of those that are left.
     pub(super) fn keep_images(&mut self, is_kept: impl Fn(&Key, &Image) -> bool) {
         let mut left = 0;
         self.images.retain(|key, image| {
@@ -175,7 +176,7 @@ impl Core {
         self.image_bytes = left;
     }
 
-    /// How many files are known, and how many bytes of images there are.
+    /// Returns how many files are in memory, and the length of all images in bytes.
     #[cfg(test)]
     pub fn kept(&self) -> (usize, usize) {
         (self.files.len(), self.images.values().map(|image| image.bytes.len()).sum())

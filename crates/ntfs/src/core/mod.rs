@@ -40,10 +40,10 @@ use std::sync::Arc;
 pub const PAGE: u64 = 4096;
 /// Numbers from here on are those of files in memory that nothing on disk leads to.
 pub const DETACHED: u64 = 1 << 47;
-/// Bytes of images that are kept before those that did not change are let go: an index block is as large as four records, or
-/// as 64 of them.
+/// The most bytes of images in memory before unchanged ones are dropped. The limit is not a number of images, since an
+/// index block can be as large as 4 records, or as 64.
 const MOST_IMAGES: usize = 48 << 20;
-/// Files that are kept likewise.
+/// The most files in memory before some that can be read again are dropped.
 const MOST_FILES: usize = 24 << 10;
 /// Most bytes that are read at once where records are read one after the other.
 const READ_AHEAD: u64 = 32 << 10;
@@ -134,7 +134,7 @@ pub struct Core {
     /// Whether changes are accepted.
     pub health: Arc<Health>,
     images: HashMap<Key, Image, Numbers>,
-    /// Bytes of them, but for what some became longer since they came.
+    /// The length of all images in bytes. Bytes by which an image grew after it was added may be missing.
     image_bytes: usize,
     /// The keys of images that changed since the last commit. Some may be there twice, or their images be gone again.
     dirty: Vec<Key>,
@@ -275,7 +275,7 @@ impl Core {
                 Undo::RecordBit(number, value) => self.put_record_bit(number, value),
                 Undo::Records(count) => {
                     self.records.shrink(count);
-                    // Of records that are no more, nothing may be left that a commit would store.
+                    // Nothing may be left of the removed records that a commit would store.
                     self.keep_images(|key, _| !matches!(key, Key::Record(number) if *number >= count));
                     self.stale.retain(|number| *number < count);
                     self.kept_for_mft.retain(|number| *number < count);

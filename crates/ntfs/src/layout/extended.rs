@@ -21,8 +21,8 @@ impl ExtendedAttribute {
         String::from_utf8_lossy(&self.name)
     }
 
-    /// Returns the index of the attribute with this name, or else of the first that is shown with it: whatever is listed
-    /// can be read and removed, even if its name is not UTF-8.
+    /// Returns the index of the attribute with this name, or else of the first one that is shown with this name, so
+    /// that every listed attribute can be read and removed, even if its name is not UTF-8.
     pub fn find(all: &[ExtendedAttribute], name: &str) -> Option<usize> {
         let exact = all.iter().position(|one| one.name == name.as_bytes());
         exact.or_else(|| all.iter().position(|one| one.shown_name() == name))

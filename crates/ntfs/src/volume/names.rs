@@ -82,7 +82,7 @@ impl NtfsVolume {
     /// Returns the node that a name leads to, and hands it out. The name is compared without case, or `exact`ly.
     pub(super) fn find(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
         let mut core = self.core();
-        // Whoever only looks names up brings images and files in, and no commit lets go of them.
+        // Lookups add images and files to memory. If a caller makes no changes, no commit drops them.
         core.make_room();
         let directory = self.directory(&mut core, directory)?;
         let found = self.shown(&mut core, directory, name)?;

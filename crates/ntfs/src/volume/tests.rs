@@ -49,8 +49,8 @@ fn small_files_are_made_and_removed_with_little_work() {
     assert!(images < 1.25 && writes < 0.05 && bytes < 1_900.0, "removed: {images}, {writes}, {bytes}");
 }
 
-/// However many files are made, and then looked up by names that somebody knows, what is kept of them is bounded by bytes:
-/// here each record is as large as an index block.
+/// However many files are made, or looked up by known names without a listing, the images that are kept of them are
+/// limited in bytes: here each record is as large as an index block.
 #[test]
 fn what_is_kept_of_many_files_is_bounded_by_bytes() {
     const MANY: u64 = 16_000;
@@ -60,7 +60,8 @@ fn what_is_kept_of_many_files_is_bounded_by_bytes() {
         let core = volume.core();
         assert_eq!(core.geometry.record, 4096, "{MANY} records are more than may be kept");
         let (_, bytes) = core.kept();
-        // What is not committed cannot be let go of, and what one operation brings stays until the next one.
+        // Images of changes that are not committed cannot be dropped, so they are not counted. Images that an operation
+        // has added stay until the next one; rounding down to MiB leaves room for these.
         let waiting = core.dirty_count() * 4096;
         bytes.saturating_sub(waiting) >> 20
     };

@@ -31,7 +31,7 @@ impl Changed {
         self.nodes.contains_key(&node)
     }
 
-    /// How many nodes are noted.
+    /// Returns how many nodes are to be stored.
     pub fn count(&self) -> usize {
         self.nodes.len()
     }

@@ -25,7 +25,7 @@ impl Core {
         self.entities.get_mut(&node).ok_or(Error::NotFound)
     }
 
-    /// How many nodes are to be stored.
+    /// Returns how many nodes the next commit has to store.
     pub fn changed_count(&self) -> usize {
         self.changed.count()
     }

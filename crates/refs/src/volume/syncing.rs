@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 /// In the first note of a plan: the plan is a sync.
 const SYNC: u64 = 6;
 
-/// Bytes of pages that wait for a commit, at most about.
+/// The most bytes of changed pages that wait for a commit before one is made.
 const MOST_WAITING: usize = 32 << 20;
-/// Nodes that wait for one, with one or two kilobytes each.
+/// The most changed nodes that wait for a commit before one is made. Each node takes one or two kilobytes of memory.
 pub(crate) const MOST_CHANGED: usize = 1 << 13;
 
 /// The longest time that a caller waits for another caller's planned sync.
@@ -229,8 +229,9 @@ impl Volume {
         touched.len()
     }
 
-    /// Before the next change, commits if more pages wait than the reserve can take, or so many nodes that memory would be full
-    /// of them: who was forgotten stays until what changed of it is stored.
+    /// Called before a change: commits if more changed pages wait for a commit than the reserve has room for, or so
+    /// many changed nodes that they take too much memory. A node that its callers have forgotten stays in memory until
+    /// its changes are stored.
     pub(super) fn relieve(&self) -> Result<()> {
         let (pages, nodes) = {
             let core = self.core();

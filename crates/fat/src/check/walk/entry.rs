@@ -154,7 +154,8 @@ impl Walk<'_, '_> {
         names.shown.insert(of_alias);
     }
 
-    /// Sees to a short name with small letters: the one to go on with.
+    /// Reports a short name with small letters. Returns the short name that the entry has from now on: a repair changes
+    /// it.
     fn small_letters(
         &mut self,
         place: Option<(u32, Option<&Name>)>,
