@@ -1,4 +1,4 @@
-//! ReFS 3.4 to 3.14: volumes are opened, read, checked, scrubbed and recovered; those of 3.4 and 3.14 are also made and
+//! ReFS 3.4 to 3.15: volumes are opened, read, checked, scrubbed and recovered; those of 3.4 and 3.14 are also made and
 //! written, with integrity streams.
 //!
 //! ReFS is a tree of trees in which no metadata page is ever overwritten. A boot record leads to a superblock, that to
@@ -8,8 +8,8 @@
 //! are never overwritten either, and have a checksum for each cluster.
 //!
 //! The entry is [`Refs`], which makes, opens, checks, scrubs and recovers volumes; an open one is a [`RefsVolume`].
-//! What is implemented and what is not yet, the format with its sources, and how a volume is written stand in
-//! `docs/refs.md`.
+//! `docs/refs.md` describes what is implemented, what is not yet, and how a volume is written; `docs/refs-format.md`
+//! describes the format, with its sources.
 //! # The modules, in reading order
 //!
 //! *What stands on disk*
