@@ -21,17 +21,14 @@ struct Mount {
 
 impl Mount {
     fn new(test: &str, format: &'static str) -> Mount {
-        let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
-        let made = platter_formats::by_name(format).unwrap();
-        made.make(&*device, &FormatOptions::default(), &Silent).unwrap();
         let at = std::env::temp_dir().join(format!("platter-{test}-{format}-{}", std::process::id()));
         fs::create_dir(&at).unwrap();
-        let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = log.clone();
-        let options = Options { source: format!("{test}-{format}"), ..Options::of(0, 0, 0o022) };
-        let log_line = Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_string()));
-        let mounted = Mounted::new(Arc::new(Served::new(system, options, log_line)), &at).unwrap();
+        let (device, served) = served(format, format!("{test}-{format}"), move |line| {
+            lines.lock().unwrap().push(line.to_string());
+        });
+        let mounted = Mounted::new(served, &at).unwrap();
         let server = Some(thread::spawn(move || mounted.run()));
         Mount { device, format, at, log, server }
     }
@@ -43,6 +40,20 @@ impl Mount {
         let report = format.check(&*self.device, Default::default(), &Silent).unwrap();
         assert!(report.is_clean(), "{}: {:?}", self.format, report.findings);
     }
+}
+
+/// Returns a new volume, ready to be mounted from `source`, and its device.
+fn served(
+    format: &str,
+    source: String,
+    log: impl Fn(&str) + Send + Sync + 'static,
+) -> (Arc<MemoryDevice>, Arc<Served>) {
+    let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+    let made = platter_formats::by_name(format).unwrap();
+    made.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+    let options = Options { source, ..Options::of(0, 0, 0o022) };
+    (device, Arc::new(Served::new(system, options, Arc::new(log))))
 }
 
 impl Drop for Mount {
@@ -77,7 +88,9 @@ fn a_mount_whose_requests_end_before_it_is_unmounted_is_taken_away() {
 fn one_mount_of_several_at_a_place_is_taken_away_alone() {
     let mut below = Mount::new("stacked", "ntfs");
     fs::write(below.at.join("below"), "x").unwrap();
-    let above = Mounted::new(served_above(), &below.at).unwrap();
+    // It looks the same in the table of mounts as the one below.
+    let (_, above) = served("exfat", "stacked-ntfs".into(), |_| {});
+    let above = Mounted::new(above, &below.at).unwrap();
     let above = thread::spawn(move || above.run());
     assert_eq!(fs::read_dir(&below.at).unwrap().count(), 0);
     assert!(umount(&below.at, &[]));
@@ -86,15 +99,6 @@ fn one_mount_of_several_at_a_place_is_taken_away_alone() {
     assert!(umount(&below.at, &[]));
     below.ended();
     assert!(below.log.lock().unwrap().is_empty(), "{:?}", below.log);
-}
-
-/// Returns another volume, whose mount looks the same in the table of mounts as the one below.
-fn served_above() -> Arc<Served> {
-    let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
-    platter_formats::by_name("exfat").unwrap().make(&*device, &FormatOptions::default(), &Silent).unwrap();
-    let system = platter_formats::open(device, OpenOptions::default()).unwrap();
-    let options = Options { source: "stacked-ntfs".into(), ..Options::of(0, 0, 0o022) };
-    Arc::new(Served::new(system, options, Arc::new(|_: &str| {})))
 }
 
 /// Returns how many pools of memory the allocator of this process has besides its first one. Each of these pools is a

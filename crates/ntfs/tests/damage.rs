@@ -12,7 +12,9 @@ use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
 use platter_testing::model::Random;
-use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
+use platter_vfs::{
+    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -201,18 +203,26 @@ fn entries_of(image: &[u8], name: &str) -> Vec<usize> {
     (0x52..image.len() - units.len()).step_by(2).filter(is_entry).map(|at| at - 0x52).collect()
 }
 
-/// Reading a name whose entry leads to the record of another file fails, and gives no bytes of that other file.
-#[test]
-fn an_entry_that_leads_to_another_file_is_not_read_as_its_own() {
+/// Returns the device of a new volume, unmounted after `fill` has made files in it.
+fn volume_with(fill: impl FnOnce(&dyn FileSystem)) -> Arc<MemoryDevice> {
     let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
     Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
     let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
-    let directory = system.create(Node::ROOT, &"directory".into(), Kind::Directory).unwrap();
-    for name in ["one", "two"] {
-        let file = system.create(directory, &name.into(), Kind::File).unwrap();
-        system.write(file, 0, name.as_bytes()).unwrap();
-    }
+    fill(&*system);
     system.unmount().unwrap();
+    memory
+}
+
+/// Reading a name whose entry leads to the record of another file fails, and gives no bytes of that other file.
+#[test]
+fn an_entry_that_leads_to_another_file_is_not_read_as_its_own() {
+    let memory = volume_with(|system| {
+        let directory = system.create(Node::ROOT, &"directory".into(), Kind::Directory).unwrap();
+        for name in ["one", "two"] {
+            let file = system.create(directory, &name.into(), Kind::File).unwrap();
+            system.write(file, 0, name.as_bytes()).unwrap();
+        }
+    });
     let mut image = memory.to_image();
     let to = entries_of(&image, "two")[0];
     let reference: [u8; 8] = image[to..to + 8].try_into().unwrap();
@@ -244,12 +254,10 @@ fn is_in_record(image: &[u8], at: usize) -> bool {
 /// `$EA_INFORMATION` states the lengths of the extended attributes. A wrong value is found and repaired.
 #[test]
 fn what_is_said_of_extended_attributes_is_compared_with_them() {
-    let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-    Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
-    let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
-    let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    system.set_extended_attribute(file, "AN.ATTRIBUTE", Some(b"and its value")).unwrap();
-    system.unmount().unwrap();
+    let memory = volume_with(|system| {
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.set_extended_attribute(file, "AN.ATTRIBUTE", Some(b"and its value")).unwrap();
+    });
     let sound = memory.to_image();
     assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
     // 30 bytes when packed (5 + 12 + 13), no attribute that is needed, and 36 bytes as `$EA` stores the attribute.
@@ -279,12 +287,10 @@ fn what_is_said_of_extended_attributes_is_compared_with_them() {
 /// matches every use of a record.
 #[test]
 fn a_name_has_the_sequence_number_of_its_directory() {
-    let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-    Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
-    let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
-    let directory = system.create(Node::ROOT, &"directory".into(), Kind::Directory).unwrap();
-    system.create(directory, &"one".into(), Kind::File).unwrap();
-    system.unmount().unwrap();
+    let memory = volume_with(|system| {
+        let directory = system.create(Node::ROOT, &"directory".into(), Kind::Directory).unwrap();
+        system.create(directory, &"one".into(), Kind::File).unwrap();
+    });
     let sound = memory.to_image();
     let entry = entries_of(&sound, "one")[0];
     let key = &sound[entry + 0x10..entry + 0x10 + 0x48];

@@ -4,7 +4,8 @@
 mod common;
 
 use common::{VOLUMES, check_clean, content, open};
-use platter_device::Recorder;
+use platter_device::{Device, Recorder};
+use platter_refs::RefsVolume;
 use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Name, Node, SyncScope};
 use std::sync::Arc;
@@ -39,14 +40,20 @@ fn overwriting_never_runs_out_of_space() {
     }
 }
 
+/// Opens a volume on a device whose transfers are counted, and makes a file in it.
+fn recorded(device: Arc<dyn Device>) -> (Arc<Recorder>, RefsVolume, Node) {
+    let recorder = Arc::new(Recorder::new(device));
+    let system = open(recorder.clone());
+    let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+    (recorder, system, node)
+}
+
 /// Overwriting bytes in place costs one to three writes of the device, and the sync after it one flush: nothing has to
 /// be committed, however many bytes are written and however large the cluster is.
 #[test]
 fn a_few_bytes_are_overwritten_in_place() {
     for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
-        let recorder = Arc::new(Recorder::new(volume.make()));
-        let system = open(recorder.clone());
-        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+        let (recorder, system, node) = recorded(volume.make());
         let mut expected = content(1, 1 << 20);
         system.write(node, 0, &expected).unwrap();
         system.sync_all().unwrap();
@@ -82,9 +89,7 @@ fn a_few_bytes_are_overwritten_in_place() {
 #[test]
 fn the_rest_of_a_cluster_is_not_written() {
     for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
-        let recorder = Arc::new(Recorder::new(volume.make()));
-        let system = open(recorder.clone());
-        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+        let (recorder, system, node) = recorded(volume.make());
         let before = recorder.traffic();
         system.write(node, 0, &content(1, 5_000)).unwrap();
         let written = recorder.traffic().since(&before).write.bytes;
@@ -98,9 +103,7 @@ fn the_rest_of_a_cluster_is_not_written() {
 fn a_few_bytes_are_appended_without_a_commit() {
     for volume in VOLUMES {
         let device = volume.make();
-        let recorder = Arc::new(Recorder::new(device.clone()));
-        let system = open(recorder.clone());
-        let node = system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+        let (recorder, system, node) = recorded(device.clone());
         // These two synced writes move the content from the record to clusters, and make the log. The rounds below
         // would cost more if they had to do this.
         let mut expected = content(1, 10_000);

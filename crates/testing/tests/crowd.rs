@@ -3,7 +3,7 @@
 //! The campaign (`cargo xtask campaign threads`) runs 64 threads for ten minutes on each format, on a loop device and
 //! on a mirror of two: it needs root and the programs `losetup` and `truncate`. `PLATTER_SECONDS` sets another time,
 //! and `PLATTER_CROWD` the places: `loop`, `mirror` and `memory`, separated by commas. `PLATTER_VOLUME` is one of the
-//! kinds alone, by its name in [`KINDS`].
+//! kinds alone, as in [`KINDS`].
 
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors};
 use platter_formats::by_name;
@@ -14,23 +14,17 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The name of each kind of volume, its format, and whether integrity is turned on and off meanwhile.
-const KINDS: [(&str, &str, bool); 6] = [
-    ("fat32", "fat32", false),
-    ("exfat", "exfat", false),
-    ("ntfs", "ntfs", false),
-    ("refs", "refs", false),
-    ("refs+integrity", "refs+integrity", false),
-    ("refs toggled", "refs", true),
-];
+/// The kinds of volume: a format, and "toggled" if integrity is turned on and off meanwhile.
+const KINDS: [&str; 6] = ["fat32", "exfat", "ntfs", "refs", "refs+integrity", "refs toggled"];
 
 const SIZE: u64 = 1 << 30;
 
-fn run((kind, format, toggles): (&str, &str, bool), crowd: &Crowd, device: &Arc<dyn Device>) {
-    let format = by_name(format).expect("registered");
+fn run(kind: &str, crowd: &Crowd, device: &Arc<dyn Device>) {
+    let toggled = kind.strip_suffix(" toggled");
+    let format = by_name(toggled.unwrap_or(kind)).expect("registered");
     let options = FormatOptions { serial: Some(1), ..FormatOptions::default() };
     format.make(&**device, &options, &Silent).unwrap();
-    let crowd = Crowd { toggles, ..crowd.clone() };
+    let crowd = Crowd { toggles: toggled.is_some(), ..crowd.clone() };
     match gather(&crowd, format, device) {
         Ok(done) => eprintln!("{kind}: {done} operations of {} threads", crowd.threads),
         Err(wrong) => panic!("{kind}, {crowd:?}: {wrong}"),
@@ -101,11 +95,11 @@ fn every_thread_finds_what_it_wrote_for_ten_minutes() {
     };
     let only = std::env::var("PLATTER_VOLUME").ok();
     let kinds: Vec<_> =
-        KINDS.into_iter().filter(|kind| only.as_deref().is_none_or(|only| only == kind.0)).collect();
+        KINDS.into_iter().filter(|kind| only.as_deref().is_none_or(|only| only == *kind)).collect();
     assert!(!kinds.is_empty(), "{only:?} is none of {KINDS:?}");
     for kind in kinds {
         for place in places.split(',') {
-            eprintln!("{} on {place}, seed {}", kind.0, crowd.seed);
+            eprintln!("{kind} on {place}, seed {}", crowd.seed);
             match place {
                 "memory" => {
                     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(SIZE, Sectors::SMALL));
