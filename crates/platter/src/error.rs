@@ -1,5 +1,6 @@
 //! The errors of this library, in one type for all layers.
 
+use platter_device::IN_USE;
 use platter_vfs::{Damage, Errno, Error as SystemError};
 use std::fmt;
 use std::io;
@@ -133,6 +134,19 @@ impl Error {
         match &self.cause {
             Cause::System(SystemError::Damaged(damage)) => Some(damage),
             _ => None,
+        }
+    }
+
+    /// Whether a process or the kernel has the device, and nothing tells for what.
+    pub(crate) fn is_taken_by_somebody(&self) -> bool {
+        use platter_device::Error as Device;
+        match &self.cause {
+            Cause::System(SystemError::Device(Device::Locked { .. })) => true,
+            Cause::System(SystemError::Device(Device::Protected { reason, .. })) => reason == IN_USE,
+            Cause::System(SystemError::Device(Device::Io { source, .. })) => {
+                source.kind() == io::ErrorKind::ResourceBusy
+            }
+            _ => false,
         }
     }
 

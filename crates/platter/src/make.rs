@@ -2,7 +2,7 @@
 
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::Listener;
-use crate::opening::{Access, found_mirror, is_block, joined, open_file, wait_until_closed};
+use crate::opening::{Access, found_mirror, is_block, joined, open_file, patiently};
 use crate::source::Source;
 use platter_device::{
     Caching, Device, Error as DeviceError, Fault, Faults, FileDevice, FileOptions, Operation, OverlayDevice,
@@ -97,7 +97,6 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).about(shown(path)),
     };
-    wait_until_closed(path);
     let wrong = |kind, why| Err(Error::refused(kind, shown(path), why));
     match (options.size, metadata) {
         (None, None) => wrong(ErrorKind::NotFound, "does not exist; to make it, give its size"),
@@ -110,7 +109,7 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
             "a partition has the size it has; a size can be given to images",
         ),
         (Some(_), Some(_)) if !options.force => {
-            refuse_in_use(path)?;
+            patiently(|| Ok(refuse_in_use(path)?))?;
             // The content is checked before the size changes, because it may be at the end.
             let options = FileOptions { read_only: true, ..FileOptions::default() };
             Ok(refuse_contents(&FileDevice::open(path, options)?)?)
@@ -126,7 +125,7 @@ fn part(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) ->
         None => open_file(path, Access::Write { force: options.force }, Caching::default())?,
         Some(size) => {
             let options = FileOptions { exclusive: true, ..FileOptions::default() };
-            made.device(path, size, options)?
+            patiently(|| made.device(path, size, options))?
         }
     };
     let Some(number) = source.partition else { return Ok(device) };

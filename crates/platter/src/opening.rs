@@ -4,7 +4,7 @@ use crate::error::{Error, Result, shown};
 use crate::event::{Event, Listener};
 use crate::source::Source;
 use platter_device::{
-    Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, IN_USE, Mirror, MirrorCopy,
+    Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, Mirror, MirrorCopy,
     MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition,
 };
 use std::fs;
@@ -90,14 +90,19 @@ pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn De
 /// # Errors
 /// As [`open_device`].
 pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {
+    if access.claims() {
+        patiently(|| open_once(path, access, caching))
+    } else {
+        open_once(path, access, caching)
+    }
+}
+
+fn open_once(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {
     let (read_only, force) = match access {
         Access::Read => (true, true),
         Access::ReadAlone => (true, false),
         Access::Write { force } => (false, force),
     };
-    if access.claims() {
-        wait_until_closed(path);
-    }
     if !force {
         refuse_in_use(path)?;
     }
@@ -119,21 +124,19 @@ pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dy
     Ok(Arc::new(FileDevice::open(path, options)?))
 }
 
-/// Waits, up to 2 seconds, for a process that served a mount and is still closing the volume: umount(8) returns
-/// before that process has ended.
-pub fn wait_until_closed(path: &Path) {
+/// Opens a device with `open`, again and again for up to 2 seconds while a process has it that no mount and no other
+/// use can be seen of. umount(8) returns before the process that served the mount has closed the volume; and a program
+/// that looks whether a device is claimed, as `platter umount` and udev do, claims it itself for that moment.
+pub(crate) fn patiently<T>(mut open: impl FnMut() -> Result<T>) -> Result<T> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let start = Instant::now();
-    while is_claimed_alone(path) && start.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Whether a process has locked an image file or block device, and no other sign of use (such as a mount) is found.
-fn is_claimed_alone(path: &Path) -> bool {
-    match refuse_in_use(path) {
-        Ok(()) => platter_device::is_claimed(path),
-        Err(error) => matches!(error, DeviceError::Protected { reason, .. } if reason == IN_USE),
+    loop {
+        match open() {
+            Err(error) if error.is_taken_by_somebody() && start.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            outcome => return outcome,
+        }
     }
 }
 

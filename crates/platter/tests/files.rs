@@ -480,6 +480,29 @@ fn two_processes_do_not_write_to_one_image() {
 }
 
 #[test]
+fn a_look_at_whether_an_image_is_claimed_keeps_nobody_from_opening_it() {
+    let place = Place::new("look");
+    place.works("mkfs fat32 v.img --size 40M");
+    let path = place.path("v.img");
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !ended.load(std::sync::atomic::Ordering::SeqCst) {
+                    platter_device::is_claimed(&path);
+                }
+            });
+        }
+        let opened = (0..1_000).try_for_each(|_| {
+            let access = platter::Access::Write { force: false };
+            platter::open_file(&path, access, platter_device::Caching::default()).map(drop)
+        });
+        ended.store(true, std::sync::atomic::Ordering::SeqCst);
+        opened.unwrap();
+    });
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error_message() {
     let place = Place::new("pipe");
     place.works("mkfs fat32 v.img --size 40M");
