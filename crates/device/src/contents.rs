@@ -3,7 +3,7 @@
 //! The answer serves to avoid overwriting something by mistake; a recognised content may still be damaged.
 
 use crate::marks::{HEAD, TAIL, marks, read_bytes};
-use crate::{Device, PartitionTable, Result, Scheme};
+use crate::{Device, Error, PartitionTable, Result, Scheme};
 
 /// Returns what the first and last bytes of the device are recognised as, for example "an ext4 file system"; `None` if
 /// nothing is recognised.
@@ -44,13 +44,20 @@ pub fn is_damaged_like(sector: &[u8], copy: &[u8]) -> bool {
 }
 
 /// Whether a copy of a volume's first sector remains from an earlier content of the device: the first bytes of the
-/// device do not resemble the copy ([`is_damaged_like`]), and [`contents`] recognises the present content.
+/// device do not resemble the copy ([`is_damaged_like`]), and [`contents`] recognises the present content, or cannot tell
+/// because a part of the device cannot be read.
 ///
 /// # Errors
 /// The errors of reading the device.
 pub fn is_left_over(device: &dyn Device, copy: &[u8]) -> Result<bool> {
     let first = read_bytes(device, 0, (copy.len() as u64).min(device.len()))?;
-    Ok(!is_damaged_like(&first, copy) && contents(device)?.is_some())
+    if is_damaged_like(&first, copy) {
+        return Ok(false);
+    }
+    match contents(device) {
+        Err(Error::Io { .. }) => Ok(true),
+        known => Ok(known?.is_some()),
+    }
 }
 
 #[cfg(test)]

@@ -70,6 +70,7 @@
 
 mod allocator;
 mod any;
+mod blank_first;
 mod buffer;
 mod contents;
 mod descriptor;
@@ -102,6 +103,7 @@ mod uring;
 
 pub use allocator::share_memory;
 pub use any::{read_any, write_any};
+pub use blank_first::BlankFirstSector;
 pub use buffer::Buffer;
 pub use contents::{contents, is_damaged_like, is_left_over};
 pub use error::{Error, Operation, Result};

@@ -83,6 +83,21 @@ impl UndoDevice {
         ((start - block) as usize..(end - block) as usize, (start - offset) as usize..(end - offset) as usize)
     }
 
+    /// Reads a block sector by sector. Sectors in the range `inside` that cannot be read are zeroes; any other such
+    /// sector is an error.
+    fn read_beside(&self, number: u64, block: &mut [u8], inside: &Range<usize>) -> Result<()> {
+        let sector = self.sectors().logical as usize;
+        for (at, bytes) in (0..).step_by(sector).zip(block.chunks_exact_mut(sector)) {
+            let read = self.below.read_at(number * self.block + at as u64, bytes);
+            if !inside.contains(&at) {
+                read?;
+            } else if read.is_err() {
+                bytes.fill(0);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the blocks in memory to the device below. Their old content is durable before the first byte is
     /// overwritten.
     fn write_out(&self, changes: &mut Changes) -> Result<()> {
@@ -122,8 +137,12 @@ impl Device for UndoDevice {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
         // The device below is read under the lock, because blocks in memory could be written to it meanwhile.
         let changes = self.changes.lock();
-        self.below.read_at(offset, buffer)?;
-        for (&number, new) in changes.kept.range(self.blocks(offset, buffer.len() as u64)) {
+        let blocks = self.blocks(offset, buffer.len() as u64);
+        let read = self.below.read_at(offset, buffer);
+        if changes.kept.range(blocks.clone()).count() as u64 != blocks.end - blocks.start {
+            read?;
+        }
+        for (&number, new) in changes.kept.range(blocks) {
             let (inside, at) = self.overlap(number, offset, buffer.len());
             buffer[at].copy_from_slice(&new[inside]);
         }
@@ -142,9 +161,9 @@ impl Device for UndoDevice {
                     let mut old = vec![0; log.header().size_of(number)];
                     let read = self.below.read_at(number * self.block, &mut old);
                     // A block that cannot be read may still be overwritten as a whole; then there is no old content to
-                    // restore.
+                    // restore. If it is overwritten in part, that part may be what cannot be read: zeroes stand for it.
                     if inside.len() < old.len() {
-                        read?;
+                        read.or_else(|_| self.read_beside(number, &mut old, &inside))?;
                         log.add_old(number, Some(&old))?;
                     } else {
                         log.add_old(number, read.is_ok().then_some(&old[..]))?;

@@ -67,7 +67,11 @@ pub fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
         if offset + size > disk.device().len() {
             break;
         }
-        let sector = read(disk, offset)?;
+        let sector = match read(disk, offset) {
+            // A copy that cannot be read is none.
+            Err(Error::Device(platter_device::Error::Io { .. })) => continue,
+            read => read?,
+        };
         if let Ok(geometry) = sector.geometry(disk.device().len())
             && u64::from(geometry.bytes_per_sector) == size
             && geometry.backup_sector == Some(6)

@@ -55,6 +55,11 @@ impl Format for Ntfs {
         Ok(Arc::new(NtfsVolume::open(device, options)?))
     }
 
+    fn has_copy(&self, device: &dyn Device) -> bool {
+        // The copy of a volume in a partition of this device says a length far from this one.
+        crate::open::boot(device).is_ok_and(|(_, geometry)| device.len() - geometry.length <= 4096)
+    }
+
     fn check(
         &self,
         device: &dyn Device,

@@ -29,6 +29,8 @@ pub enum Event<'e> {
     Unlike(&'e platter_device::Error),
     /// The device ends before the volume on it does, and is only read; the text is the reason.
     CutOff(&'e str),
+    /// The first sector of the device or partition cannot be read, and is taken for zeroes.
+    BlankFirstSector(&'e platter_device::Error),
     /// A repair failed, and this file holds the bytes that it had overwritten until then.
     UndoKept(&'e Path),
 }
@@ -50,6 +52,12 @@ impl fmt::Display for Event<'_> {
             ),
             Event::Unlike(error) => error.fmt(f),
             Event::CutOff(why) => write!(f, "{why}; what lies there cannot be read"),
+            Event::BlankFirstSector(error) => {
+                write!(
+                    f,
+                    "{error}; the first sector is taken for zeroes, and what is there is found by copies"
+                )
+            }
             Event::UndoKept(path) => {
                 write!(f, "what was overwritten until then is in {}", path.display())
             }

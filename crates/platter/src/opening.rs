@@ -4,8 +4,8 @@ use crate::error::{Error, Result, shown};
 use crate::event::{Event, Listener};
 use crate::source::Source;
 use platter_device::{
-    Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, Mirror, MirrorCopy,
-    MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition,
+    BlankFirstSector, Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, Mirror,
+    MirrorCopy, MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition,
 };
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -150,9 +150,22 @@ pub fn part_of(
     options: &DeviceOptions,
 ) -> Result<Arc<dyn Device>> {
     let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
-    let part = select_partition(device, partition, &known)?;
+    let part = select_partition(with_first_sector(device, options), partition, &known)?;
+    let part = with_first_sector(part, options);
     look_at_copies(&*part, options)?;
     Ok(part)
+}
+
+/// Returns the device, with zeroes in place of its first sector if that cannot be read: what has a copy of it can then
+/// be found by the copy.
+fn with_first_sector(device: Arc<dyn Device>, options: &DeviceOptions) -> Arc<dyn Device> {
+    match BlankFirstSector::fault(&*device) {
+        None => device,
+        Some(error) => {
+            options.listener.tell(&Event::BlankFirstSector(&error));
+            Arc::new(BlankFirstSector::new(device))
+        }
+    }
 }
 
 /// Refuses to write to a mirror whose copies hold different volumes. For reading, the listener is told.

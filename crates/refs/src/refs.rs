@@ -55,6 +55,10 @@ impl Format for Refs {
         Ok(Arc::new(RefsVolume::open(device, options)?))
     }
 
+    fn has_copy(&self, device: &dyn Device) -> bool {
+        open::boot_record(device, &mut Notes::default()).is_ok()
+    }
+
     fn check(
         &self,
         device: &dyn Device,

@@ -37,7 +37,13 @@ fn read(disk: &Disk, first: u64, size: usize) -> Result<std::result::Result<Boot
         let reason = format!("the device has {length} bytes");
         return Ok(Err(Fault::Fields(Error::NotThisFormat { format: "exFAT", reason })));
     }
-    disk.read(first, &mut region)?;
+    match disk.read(first, &mut region) {
+        // A region that cannot be read is one that is damaged: it is put back from the other.
+        Err(error @ Error::Device(platter_device::Error::Io { .. })) => {
+            return Ok(Err(Fault::Fields(error)));
+        }
+        read => read?,
+    }
     let sector =
         BootSector::from_bytes(region[..BootSector::SIZE].try_into().expect("a boot sector's length"));
     let geometry = match sector.geometry(length) {
