@@ -247,12 +247,13 @@ impl RefsVolume {
         let mut core = self.change()?;
         let upper = core.upper.clone();
         core.load_streams(node.0, false)?;
-        let entity = core.entity_mut(node.0)?;
-        // The file's record takes over the time of the last write before the stream is removed. Callers that still hold
-        // the stream go on seeing the times that the file has now.
-        entity.absorb_written();
         let is_it = |named: &Named| named.snapshot.is_some() == is_snapshot && named.is_called(name, &upper);
-        let position = entity.named.iter().position(is_it).ok_or(Error::NotFound)?;
+        let position = core.entity(node.0)?.named.iter().position(is_it).ok_or(Error::NotFound)?;
+        // The node is a file from here on, as a stream has no streams. The file's record takes over the time of the last
+        // write before the stream is removed. Callers that still hold the stream go on seeing the times that the file
+        // has now.
+        let entity = core.entity_mut(node.0)?;
+        entity.absorb_written();
         let named = entity.named.remove(position);
         if core.entity(named.node).is_ok() {
             core.rename_id(named.node, Id::Nameless(named.node));
