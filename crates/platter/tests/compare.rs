@@ -57,6 +57,12 @@ fn a_report_tells_volumes_with_integrity_from_those_without() {
         .map(|target| target["title"].as_str().unwrap())
         .collect();
     assert_eq!(titles, ["ReFS 3.14, 4 KiB clusters", "ReFS 3.14, 4 KiB clusters, integrity on"]);
+
+    let shown = |path: &str| succeeded(&platter(&here, &["report", path]));
+    assert_eq!(shown("platter-report"), shown("platter-report/report.json"));
+    let above = platter(&here, &["report", "."]);
+    let said = String::from_utf8_lossy(&above.stderr);
+    assert!(!above.status.success() && said.contains("--group-by"), "{said}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ use std::thread;
 /// several reports of one machine count as their median. A file that is no report is skipped and counted.
 #[derive(Args)]
 pub struct Arguments {
-    /// One saved report.json, or two to compare: before and after; any number, and directories of them, with --group-by
+    /// One saved report.json or the directory that has it, or two to compare: before and after; any number, and
+    /// directories of them, with --group-by
     #[arg(required_unless_present = "published")]
     reports: Vec<PathBuf>,
 

@@ -439,8 +439,15 @@ pub fn exit_code(document: &Document) -> u8 {
     }
 }
 
-/// Reads a saved report.
+/// Reads a saved report: a file, or `report.json` in the directory that `--out` named.
 pub fn load(path: &Path) -> Result<Document, Failure> {
+    let inside = path.join("report.json");
+    if path.is_dir() && !inside.is_file() {
+        let why =
+            "is a directory without a report.json; with --group-by all reports below it are put together";
+        return Err(Failure::new(path.display(), why));
+    }
+    let path = if path.is_dir() { &inside } else { path };
     let text = std::fs::read_to_string(path).about(path.display())?;
     Document::from_json(&text).map_err(|error| Failure::new(path.display(), error))
 }
