@@ -35,7 +35,8 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
     };
     let disk = Disk::new(device);
     let sector = BootSector::from_bytes(&bytes);
-    let first = match sector.geometry(device.len()).map(|geometry| Boot { geometry, sector }) {
+    let first = match sector.geometry(device.len()).map(|geometry| Boot { geometry, sector: sector.clone() })
+    {
         Ok(boot) if boot.fits(&disk) => return Ok(Chosen { boot, offset: 0, doubt: None }),
         first => first,
     };
@@ -45,6 +46,9 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
         let boot = Boot { sector, geometry };
         boot.fits(&disk).then_some((offset, boot))
     });
+    if let (Err(_), None, Some(boot)) = (&first, &copy, unmarked(&disk, &sector)) {
+        return Ok(Chosen { boot, offset: 0, doubt: first.err() });
+    }
     let boot = match (first, copy) {
         (Ok(first), Some((_, copy))) if first.geometry == copy.geometry => first,
         (first, Some((offset, boot))) => {
@@ -57,6 +61,16 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
         return Err(boot.damage(&right));
     }
     Ok(Chosen { boot, offset: 0, doubt: None })
+}
+
+/// Returns the boot sector of a FAT12 or FAT16 volume with its jump and its signature, if nothing but these is missing:
+/// all structures are where the sector places them. Early systems wrote no signature, and some that are no PCs write
+/// another jump; neither has a copy that a damaged mark could be put back from.
+pub fn unmarked(disk: &Disk, sector: &BootSector) -> Option<Boot> {
+    let sector = sector.marked();
+    let geometry = sector.geometry(disk.device().len()).ok().filter(|_| sector.fat32.is_none())?;
+    let boot = Boot { sector, geometry };
+    boot.fits(disk).then_some(boot)
 }
 
 /// Searches for the copy of a FAT32 boot sector where formatters put it, in sector 6, for every possible sector size.

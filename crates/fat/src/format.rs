@@ -272,7 +272,7 @@ fn boot_sector(measures: &Measures, label: Option<Label>, serial: u32) -> BootSe
     let sectors_per_track =
         [63, 32, 16, 8, 4, 2].into_iter().find(|&count| measures.total.is_multiple_of(count));
     BootSector {
-        jump: [0xEB, if fat32 { 0x58 } else { 0x3C }, 0x90],
+        jump: if fat32 { [0xEB, 0x58, 0x90] } else { BootSector::JUMP },
         // fatgen103 recommends this name, as some drivers look for it.
         oem_name: *b"MSWIN4.1",
         bytes_per_sector: measures.bytes_per_sector as u16,

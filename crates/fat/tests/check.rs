@@ -494,6 +494,40 @@ fn a_damaged_boot_sector_of_fat32_has_a_copy() {
     assert!(!is_fat(&other));
 }
 
+/// FAT12 and FAT16 have no copy of the boot sector, but what marks it can be told without one.
+#[test]
+fn a_boot_sector_without_its_marks_is_read_where_all_else_is_right() {
+    for kind in [FatKind::Fat12, FatKind::Fat16] {
+        let sound = populated(kind);
+        let damages: [fn(&mut [u8]); 3] = [
+            |image| image[510..512].fill(0),
+            |image| image[511] ^= 8,
+            |image| image[..2].copy_from_slice(&[0x60, 0x38]),
+        ];
+        for (number, damage) in damages.into_iter().enumerate() {
+            let mut image = sound.clone();
+            damage(&mut image);
+            let what = format!("{kind:?} {number}");
+            let device = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+            assert!(Fat::ANY.recognise(&*device).unwrap().is_some(), "{what}");
+            let system = Fat::ANY.open(device.clone(), OpenOptions::default()).unwrap();
+            let second = system.lookup(Node::ROOT, &Name::from("second")).unwrap();
+            assert!(system.lookup(second, &Name::from("SHORT7.TXT")).is_ok(), "{what}");
+            let error = system.create(Node::ROOT, &Name::from("new"), Kind::File).unwrap_err();
+            assert!(matches!(error, Error::ReadOnly(_)), "{what}: {error}");
+            system.unmount().unwrap();
+            assert!(device.to_image() == image, "{what}");
+            let report = check(&device, true);
+            assert!(report.findings.iter().any(|finding| finding.code == "boot-mark"), "{what}");
+            assert!(device.to_image() == sound, "{what}: {}", told(&report));
+            // With FATs that are no FATs nothing says that this is a volume.
+            image[512..1024].fill(0x77);
+            let device = MemoryDevice::from_image(&image, Sectors::SMALL);
+            assert!(Fat::ANY.recognise(&device).unwrap().is_none(), "{what}");
+        }
+    }
+}
+
 /// Two further faults that fsck.fat reports: a wrong extended signature, and a case bit in a dot entry.
 #[test]
 fn what_fsck_fat_objects_to_is_found_and_repaired() {

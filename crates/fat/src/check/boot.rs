@@ -1,7 +1,7 @@
 //! The boot sector, its copy, and the information sector.
 
 use super::table::Table;
-use crate::backup::{read, search};
+use crate::backup::{read, search, unmarked};
 use crate::layout::{BootSector, Geometry, InfoSector, VolumeState, clean_bits};
 use crate::starts::Boot;
 use platter_clusters::Disk;
@@ -26,7 +26,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
     let mut finding = |code, message: String| {
         report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: repair });
     };
-    let mut first = sector.geometry(length).map(|geometry| Boot { sector, geometry });
+    let mut first = sector.geometry(length).map(|geometry| Boot { sector: sector.clone(), geometry });
     if let Ok(boot) = &mut first
         && let Some(right) = boot.before_a_flip(disk)
     {
@@ -50,7 +50,16 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         Some(Boot { sector: sector.clone(), geometry })
     });
     match (first, good_copy) {
-        (Err(error), None) => Err(error),
+        (Err(error), None) => match unmarked(disk, &sector) {
+            Some(boot) => {
+                finding("boot-mark", format!("{error}; everything else is as the boot sector says"));
+                if repair {
+                    disk.write(0, &boot.sector.to_bytes())?;
+                }
+                Ok(boot)
+            }
+            None => Err(error),
+        },
         (Err(error), Some(copy)) => {
             finding("boot-sector", format!("{error}; its copy is good"));
             if repair {

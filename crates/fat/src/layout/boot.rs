@@ -102,6 +102,8 @@ impl VolumeState {
 impl BootSector {
     /// The size of the structure in bytes.
     pub const SIZE: usize = 512;
+    /// The jump of FAT12 and FAT16 over their parameter block.
+    pub const JUMP: [u8; 3] = [0xEB, 0x3C, 0x90];
     /// The value of `signature` in every boot sector.
     pub const SIGNATURE: [u8; 2] = [0x55, 0xAA];
     /// The value of `extended_signature` if serial, label and type are present.
@@ -214,6 +216,17 @@ impl BootSector {
             Some(fat32) => fat32.fat_sectors,
             None => u32::from(self.fat_sectors_16),
         }
+    }
+
+    /// Whether the sector begins with a jump.
+    pub fn has_jump(&self) -> bool {
+        matches!(self.jump, [0xEB, _, 0x90] | [0xE9, _, _])
+    }
+
+    /// The sector with the jump and the signature that every boot sector should have.
+    pub fn marked(&self) -> BootSector {
+        let jump = if self.has_jump() { self.jump } else { BootSector::JUMP };
+        BootSector { jump, signature: BootSector::SIGNATURE, ..self.clone() }
     }
 
     /// Whether serial number, label and type are present.

@@ -135,7 +135,7 @@ impl BootSector {
             let found = u16::from_be_bytes(self.signature);
             return Err(not_fat(format!("bytes 510 and 511 are {found:04X}, not 55AA")));
         }
-        if !matches!(self.jump, [0xEB, _, 0x90] | [0xE9, _, _]) {
+        if !self.has_jump() {
             let [a, b, c] = self.jump;
             return Err(not_fat(format!("it starts with {a:02X} {b:02X} {c:02X}, which is no boot jump")));
         }
