@@ -677,6 +677,7 @@ impl History {
         let set = self.look();
         let standings = set.standings().to_vec();
         self.tell(format!("scrub, {standings:?}"));
+        let before = self.writes();
         let Ok(mirror) = set.open(true) else { return };
         let (parts, knows) = self.judge_parts(&standings);
         let must_be_right = self.must_be_right(&parts);
@@ -684,9 +685,12 @@ impl History {
         if must_be_right {
             let report = report.unwrap_or_else(|error| panic!("scrub: {error}"));
             assert_eq!(report.lost, 0, "{:?}", report.damaged);
+            let after = self.writes();
             for part in parts {
-                (self.copies[part].is_rotten, self.copies[part].is_suspect) = (false, false);
-                self.copies[part].knows = knows.clone();
+                let copy = &mut self.copies[part];
+                // Where nothing was repaired, no record says that there was a scrub.
+                (copy.is_rotten, copy.is_suspect) = (false, copy.is_suspect && after[part] == before[part]);
+                copy.knows = knows.clone();
             }
         }
     }
@@ -755,6 +759,11 @@ fn histories_that_ended_badly_end_well() {
         ("refs+integrity", 86_641_738),
         ("refs+integrity", 86_641_920),
         ("refs+integrity", 86_641_957),
+        ("refs+integrity", 11_260_117),
+        ("refs+integrity", 11_260_534),
+        ("refs+integrity", 11_260_929),
+        ("refs+integrity", 11_261_102),
+        ("refs+integrity", 11_261_863),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

@@ -76,8 +76,8 @@ pub(super) struct History {
     pub state: CopyState,
     /// The regions that the session wrote to, while the state is open.
     pub intent: Intent,
-    /// The [stamp](super::record::MirrorRecord::stamp) of the copy when it was closed; a different stamp now means that
-    /// it was changed since.
+    /// The [stamp](super::record::MirrorRecord::stamp) of the copy when it was closed, after [`History::DAMAGED`] if it
+    /// took part although it was damaged. A different stamp now means that it was changed since.
     pub stamp: String,
 }
 
@@ -88,8 +88,8 @@ fn unique() -> u64 {
 }
 
 impl History {
-    /// The stamp of a copy that took part although it was damaged: until it is rebuilt or found equal to a good copy,
-    /// it does not count as good.
+    /// The first word of the stamp of a copy that took part although it was damaged: until it is rebuilt or found equal
+    /// to a good copy, it does not count as good.
     pub const DAMAGED: &str = "damaged";
 
     /// The most events that are kept. A copy that is further behind is not recognised as older, and counts as diverged.
@@ -111,6 +111,30 @@ impl History {
             history.events.push(event);
             let surplus = history.events.len().saturating_sub(History::KEPT);
             history.events.drain(..surplus);
+        }
+    }
+
+    /// Whether the copy took part although it was damaged.
+    pub fn is_damaged(&self) -> bool {
+        self.stamp.split(' ').next() == Some(History::DAMAGED)
+    }
+
+    /// Notes the stamp of the copy, which is being closed.
+    pub fn set_stamp(&mut self, stamp: String) {
+        self.stamp = if self.is_damaged() { format!("{} {stamp}", History::DAMAGED) } else { stamp };
+    }
+
+    /// Whether the copy was written to outside of the mirror since it was closed, now that it has this stamp.
+    pub fn is_written_since(&self, stamp: &str) -> bool {
+        let closed = match self.is_damaged() {
+            // Records of earlier versions have no stamp after the word.
+            true => self.stamp.strip_prefix(History::DAMAGED).and_then(|rest| rest.strip_prefix(' ')),
+            false => Some(self.stamp.as_str()),
+        };
+        match self.state {
+            CopyState::Alone => true,
+            CopyState::Open => false,
+            CopyState::Closed => closed.is_some_and(|closed| closed != stamp),
         }
     }
 

@@ -92,9 +92,7 @@ impl Session {
 /// next opening.
 pub(super) fn close(history: &mut History, record: &dyn MirrorRecord) {
     let Ok(stamp) = record.stamp() else { return };
-    if history.stamp != History::DAMAGED {
-        history.stamp = stamp;
-    }
+    history.set_stamp(stamp);
     (history.state, history.intent) = (CopyState::Closed, Intent::default());
     let _ = record.save(&history.to_bytes());
 }

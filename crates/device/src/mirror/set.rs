@@ -187,7 +187,7 @@ impl MirrorSet {
         let behind = |copy: usize| recorded.iter().any(|&other| history(copy).is_behind(history(other)));
         let (old, newest): (Vec<usize>, Vec<usize>) = recorded.iter().partition(|&&copy| behind(copy));
         for copy in old {
-            standings[copy] = if changed[copy] && !self.was_damaged(copy) {
+            standings[copy] = if self.is_written_since(copy) {
                 diverged("it was written to by itself, and the others without it")
             } else {
                 Standing::LeftOut("it is older than the others".to_string())
@@ -212,17 +212,19 @@ impl MirrorSet {
             let is_open = history_state(&self.histories[copy]) == Some(CopyState::Open);
             // If the supposedly good copy was itself changed since the mirror was closed, it proves nothing about the
             // mirror's content.
-            let is_proven = !changed[good] || self.was_damaged(good);
-            standings[copy] = if self.was_damaged(copy) && is_open && is_proven {
+            let is_proven = !self.is_written_since(good);
+            // A damaged copy that was written to since may hold what no other has, and counts as any other one then.
+            let was_damaged = self.was_damaged(copy) && !self.is_written_since(copy);
+            standings[copy] = if was_damaged && is_open && is_proven {
                 // The cut-off session makes the two differ where it wrote, so comparing them would decide nothing.
                 Standing::Damaged
             } else if !is_alone && are_alike(&**one, &**two, 0..history(good).length) {
                 Standing::Current
             } else if is_alone {
                 diverged("it was written to by itself")
-            } else if self.was_damaged(copy) && !is_proven {
+            } else if was_damaged && !is_proven {
                 Standing::LeftOut("it is damaged, and another was written to without it".to_string())
-            } else if self.was_damaged(copy) || is_proven && self.judge.is_damage(one, two) {
+            } else if was_damaged || is_proven && self.judge.is_damage(one, two) {
                 Standing::Damaged
             } else {
                 diverged("it was changed since the mirror was closed, by no mirror")
@@ -238,15 +240,18 @@ impl MirrorSet {
 
     /// Whether a copy was written to since a mirror closed it, or took part although it was damaged.
     fn is_changed(&self, copy: usize) -> bool {
+        self.is_written_since(copy) || self.was_damaged(copy)
+    }
+
+    /// Whether a copy was written to since a mirror closed it.
+    fn is_written_since(&self, copy: usize) -> bool {
         let Some(history) = &self.histories[copy] else { return false };
-        let stamp = self.copies[copy].record.stamp().unwrap_or_default();
-        let is_closed = history.state == CopyState::Closed;
-        history.state == CopyState::Alone || is_closed && history.stamp != stamp || self.was_damaged(copy)
+        history.is_written_since(&self.copies[copy].record.stamp().unwrap_or_default())
     }
 
     /// Whether a copy took part although it was damaged.
     fn was_damaged(&self, copy: usize) -> bool {
-        self.histories[copy].as_ref().is_some_and(|history| history.stamp == History::DAMAGED)
+        self.histories[copy].as_ref().is_some_and(History::is_damaged)
     }
 
     /// Compares the copies if none has a record: copies that differ are not known to be of one set.
