@@ -425,6 +425,11 @@ impl History {
         let after = self.writes();
         for (number, copy) in self.copies.iter_mut().enumerate() {
             if parts.contains(&number) {
+                // What only a copy had whose volume did not open for damage is given up when the copy takes part.
+                if standings[number] == Standing::Damaged && copy.is_rotten && after[number] != before[number]
+                {
+                    copy.knows.clone_from(&knows);
+                }
                 copy.knows.extend(&synced);
                 // Until something is written, no record says that there was a session.
                 copy.is_suspect = was_cut || copy.is_suspect && after[number] == before[number];
@@ -764,6 +769,8 @@ fn histories_that_ended_badly_end_well() {
         ("refs+integrity", 11_260_929),
         ("refs+integrity", 11_261_102),
         ("refs+integrity", 11_261_863),
+        ("refs+integrity", 11_270_340),
+        ("refs+integrity", 11_280_705),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();
