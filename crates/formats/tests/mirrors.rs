@@ -605,7 +605,7 @@ impl History {
                     at = copy.disk.next_data(at + piece);
                 }
                 let is_noted = copy.record.load().unwrap().is_some();
-                (copy.there, copy.is_void, copy.is_suspect) = (There::Yes, is_noted, true);
+                (copy.there, copy.is_void, copy.is_suspect) = (There::Yes, copy.is_void || is_noted, true);
                 // Without a record, only its content shows that half of the copy is empty.
                 copy.is_rotten |= !is_noted;
             }
@@ -771,6 +771,7 @@ fn histories_that_ended_badly_end_well() {
         ("refs+integrity", 11_261_863),
         ("refs+integrity", 11_270_340),
         ("refs+integrity", 11_280_705),
+        ("fat32", 11_301_700),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();
