@@ -286,6 +286,7 @@ fn what_is_mounted_is_refused() {
         "cp m disk.img:/ --force",
         "mount disk.img n",
         "mount disk.img n --foreground",
+        "mount disk.img m",
     ] {
         let line = place.fails(line);
         assert!(line.contains("is mounted at") && line.contains("platter umount"), "{line}");
@@ -514,6 +515,22 @@ fn umount_ends_also_where_the_volume_is_mounted_again_at_once() {
         });
         assert!(umount.status.success(), "round {round}: {umount:?}");
     }
+    mount.end();
+}
+
+#[test]
+fn a_mount_waits_while_the_volume_is_being_unmounted_from_the_same_directory() {
+    let mount = Mount::new("waiting", "ntfs");
+    fs::write(mount.at("file"), "x").unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // The new mount finds the old one meanwhile.
+            thread::sleep(Duration::from_millis(300));
+            mount.place.works("umount m");
+        });
+        mount.mount("");
+    });
+    assert_eq!(fs::read(mount.at("file")).unwrap(), b"x");
     mount.end();
 }
 

@@ -13,6 +13,8 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Mount a volume at a directory, for any program
 ///
@@ -126,10 +128,11 @@ impl Arguments {
             Some(file) => Logger::file(file)?,
             None => Logger::standard_error(),
         };
-        let system = self.open(&mut options)?;
         if options.source.is_empty() {
             options.source = source(&self.image)?;
         }
+        wait_for_unmount(&at, &options.source)?;
+        let system = self.open(&mut options)?;
         let name = options.source.clone();
         let reads = options.read_only;
         let logger = log.clone();
@@ -198,6 +201,19 @@ impl Arguments {
         let access = if options.read_only { Access::ReadAlone } else { Access::Write { force: false } };
         open_part(&self.image, self.partition, access)
     }
+}
+
+/// Waits while a volume is mounted at the directory already, for up to 2 seconds: it may be being unmounted.
+/// `platter umount` makes everything durable before it unmounts, and the mount can be seen until then.
+fn wait_for_unmount(at: &Path, source: &str) -> Result<(), Failure> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let start = Instant::now();
+    while platter_mount::mount_point(at).about(shown(at))?.is_some_and(|mount| mount.source == source)
+        && start.elapsed() < PATIENCE
+    {
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// Returns the source of the mount for `/proc/mounts`: absolute paths, so that other programs find out what is in
