@@ -250,6 +250,8 @@ pub struct MountPoint {
     pub source: OsString,
     /// Whether the kernel refuses all changes on the mount.
     pub is_read_only: bool,
+    /// The number of the mounted file system, as `MAJOR:MINOR`, which all mounts of it share.
+    pub device: String,
 }
 
 /// Returns the mount at a directory, if there is one and Platter serves it.
@@ -269,6 +271,17 @@ pub fn mount_points() -> io::Result<Vec<MountPoint>> {
     Ok(all(&std::fs::read(TABLE)?).into_iter().filter_map(ours).collect())
 }
 
+/// Whether the file system of a mount that was unmounted here is mounted in the mount namespace of another process, as
+/// far as this user may see them: then the serving process goes on.
+pub fn is_mounted_elsewhere(mount: &MountPoint) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return false };
+    processes.flatten().any(|process| {
+        // This fails for what is no process, and for processes of others.
+        let Ok(table) = std::fs::read(process.path().join("mountinfo")) else { return false };
+        all(&table).into_iter().filter_map(ours).any(|other| other.device == mount.device)
+    })
+}
+
 const TABLE: &str = "/proc/self/mountinfo";
 
 fn ours((mount, kind): (MountPoint, Vec<u8>)) -> Option<MountPoint> {
@@ -282,12 +295,13 @@ fn all(table: &[u8]) -> Vec<(MountPoint, Vec<u8>)> {
     let lines = table.split(|byte| *byte == b'\n');
     let mounts = lines.filter_map(|line| {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let device = String::from_utf8_lossy(fields.get(2)?).into_owned();
         let at = OsString::from_vec(plain(fields.get(4)?)).into();
         let behind = fields.iter().position(|field| *field == b"-")?;
         let kind = fields.get(behind + 1)?.to_vec();
         let source = OsString::from_vec(plain(fields.get(behind + 2)?));
         let is_read_only = fields.get(behind + 3)?.split(|byte| *byte == b',').any(|option| option == b"ro");
-        Some((MountPoint { at, source, is_read_only }, kind))
+        Some((MountPoint { at, source, is_read_only, device }, kind))
     });
     mounts.collect()
 }
@@ -319,11 +333,12 @@ mod tests {
             2 1 0:50 / /mnt/a\\040b rw,nosuid shared:1 - fuse.platter /img/disk\\0401.img ro,user_id=0\n\
             3 1 0:51 / /mnt/c rw - fuse.sshfs host rw\n4 1 0:52 / /mnt/c/d rw - fuse.platter x rw\n";
         let mounts: Vec<MountPoint> = all(table).into_iter().filter_map(ours).collect();
-        let expected = [("/mnt/a b", "/img/disk 1.img", true), ("/mnt/c/d", "x", false)];
-        let expected = expected.map(|(at, source, is_read_only)| MountPoint {
+        let expected = [("/mnt/a b", "/img/disk 1.img", true, "0:50"), ("/mnt/c/d", "x", false, "0:52")];
+        let expected = expected.map(|(at, source, is_read_only, device)| MountPoint {
             at: at.into(),
             source: source.into(),
             is_read_only,
+            device: device.into(),
         });
         assert_eq!(mounts, expected);
         assert_eq!(all(table).len(), 4);

@@ -313,6 +313,17 @@ fn what_is_mounted_is_refused() {
 }
 
 #[test]
+fn umount_ends_although_another_namespace_has_the_volume_mounted() {
+    let mount = Mount::new("namespace", "refs");
+    let line = ["20", "unshare", "-m", env!("CARGO_BIN_EXE_platter"), "umount", "m"];
+    let output = mount.place.command("timeout", &line).output().expect("timeout is needed for this test");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("namespaces of their own"), "{output:?}");
+    fs::write(mount.at("still"), "here").unwrap();
+    mount.end();
+}
+
+#[test]
 fn a_mount_in_use_is_not_taken_away() {
     let mount = Mount::new("busy", "exfat");
     let file = File::create(mount.at("file")).unwrap();
@@ -727,6 +738,19 @@ fn a_mirror_goes_on_without_a_copy_that_fails_and_the_log_says_so() {
     }
     assert_eq!(large.len(), 40 << 20);
     place.ends(0, "umount m");
+}
+
+#[test]
+fn a_mirror_is_mounted_without_a_copy_that_is_missing() {
+    let place = Place::new("mount-missing");
+    fs::create_dir(place.path("m")).unwrap();
+    place.works("mkfs ntfs mirror:1.img,2.img --size 64M");
+    fs::rename(place.path("2.img"), place.path("away.img")).unwrap();
+    let (_, said) = place.ends(0, "mount mirror:1.img,2.img m");
+    assert!(said.contains("2.img: this copy of the mirror is left out: it is missing"), "{said}");
+    fs::write(place.path("m/file"), "content").unwrap();
+    place.ends(0, "umount m");
+    assert_eq!(place.ends(0, "cat mirror:1.img,2.img:/file").0, "content");
 }
 
 #[test]

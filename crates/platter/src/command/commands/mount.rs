@@ -225,7 +225,9 @@ fn source(image: &Path) -> Result<String, Failure> {
         if !name.is_empty() {
             name.push(b',');
         }
-        name.extend(fs::canonicalize(path).about(shown(path))?.into_os_string().into_vec());
+        // A copy of a mirror may be missing.
+        let path = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).about(shown(path))?;
+        name.extend(path.into_os_string().into_vec());
     }
     let name = String::from_utf8_lossy(&name).into_owned();
     Ok(if parsed.is_mirror { format!("{}{name}", Source::MIRROR) } else { name })

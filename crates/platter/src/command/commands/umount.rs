@@ -5,6 +5,7 @@ use crate::command::mounting::users;
 use clap::Args;
 use platter::Source;
 use platter_device::is_claimed;
+use platter_mount::MountPoint;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -58,14 +59,16 @@ impl Arguments {
             synced => synced.about(shown(&at))?,
         }
         if !self.lazy {
-            wait(&mount.source)?;
+            wait(&mount)?;
         }
         Ok(0)
     }
 }
 
-/// Waits until the process that served a mount has closed its devices.
-fn wait(source: &OsStr) -> Result<(), Failure> {
+/// Waits until the process that served a mount has closed its devices. It does not while the volume is mounted in
+/// another mount namespace too.
+fn wait(mount: &MountPoint) -> Result<(), Failure> {
+    let source = &mount.source;
     let start = Instant::now();
     let mut told = false;
     for path in Source::whole(source)?.paths {
@@ -75,6 +78,13 @@ fn wait(source: &OsStr) -> Result<(), Failure> {
         while !is_mounted(source)? && is_claimed(&path) {
             if start.elapsed() > PATIENCE && !told {
                 told = true;
+                if platter_mount::is_mounted_elsewhere(mount) {
+                    let at = shown(&mount.at);
+                    tell(format_args!(
+                        "platter: {at}: other processes have it mounted in namespaces of their own"
+                    ));
+                    return Ok(());
+                }
                 tell(format_args!("platter: waiting until {} is written and closed", shown(&path)));
             }
             thread::sleep(Duration::from_millis(10));
