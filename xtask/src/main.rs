@@ -212,7 +212,7 @@ fn fuzz(seconds: &str) -> Outcome {
         .collect();
     names.sort();
     for name in names {
-        // Only this crate has unsafe code, so only there the address sanitizer can find something.
+        // Only the crate `device` has unsafe code, so only there the address sanitizer can find something.
         let sanitizer = if name == "device" { "address" } else { "none" };
         let build = ["+nightly", "fuzz", "run", "--sanitizer", sanitizer, &name];
         run("cargo", &[&build[..], &["--", &limit, "-timeout=10", "-rss_limit_mb=1024"]].concat(), &[])?;

@@ -46,16 +46,19 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
         let boot = Boot { sector, geometry };
         boot.fits(&disk).then_some((offset, boot))
     });
-    if let (Err(_), None, Some(boot)) = (&first, &copy, unmarked(&disk, &sector)) {
-        return Ok(Chosen { boot, offset: 0, doubt: first.err() });
-    }
     let boot = match (first, copy) {
         (Ok(first), Some((_, copy))) if first.geometry == copy.geometry => first,
         (first, Some((offset, boot))) => {
             let doubt = first.map_or_else(|error| error, |first| first.damage(&boot));
             return Ok(Chosen { boot, offset, doubt: Some(doubt) });
         }
-        (first, None) => first?,
+        (Ok(first), None) => first,
+        (Err(error), None) => {
+            return match unmarked(&disk, &sector) {
+                Some(boot) => Ok(Chosen { boot, offset: 0, doubt: Some(error) }),
+                None => Err(error),
+            };
+        }
     };
     if let Some(right) = boot.before_a_flip(&disk) {
         return Err(boot.damage(&right));

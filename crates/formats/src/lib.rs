@@ -115,12 +115,14 @@ pub fn whole(device: Arc<dyn Device>, recognised: &Recognised) -> Result<Arc<dyn
 /// # Errors
 /// The errors of reading the device.
 pub fn unknown(device: &dyn Device) -> Result<Error> {
-    let known = match contents(device) {
-        Err(error @ platter_device::Error::Io { .. }) => Err(error),
-        known => Ok(known?),
+    let (known, none) = match contents(device) {
+        Err(error @ platter_device::Error::Io { .. }) => {
+            (None, format!("no file system can be recognised on the device ({error})"))
+        }
+        known => (known?, "no file system is recognised on the device".to_string()),
     };
     let reason = match known {
-        Ok(Some(known)) => {
+        Some(known) => {
             // A device that begins like a volume of a known format has a damaged one, and the error then names the
             // fault too.
             let is_meant = |format: &&&dyn Format| known.to_lowercase().contains(format.name());
@@ -128,20 +130,14 @@ pub fn unknown(device: &dyn Device) -> Result<Error> {
             let fault = fault.map_or_else(String::new, |error| format!(", which is damaged: {error}"));
             format!("the device holds {known}{fault}")
         }
-        known => {
-            let none = match known {
-                Err(error) => format!("no file system can be recognised on the device ({error})"),
-                Ok(_) => "no file system is recognised on the device".to_string(),
-            };
-            match registry().iter().find(|format| format.has_copy(device)) {
-                None => none,
-                Some(format) => format!(
-                    "{none}, but there is a copy of the boot sector of one: `platter check --as {name}` tells more and with \
-                     --repair puts it back, and `platter recover --as {name}` copies out what is left",
-                    name = format.name()
-                ),
-            }
-        }
+        None => match registry().iter().find(|format| format.has_copy(device)) {
+            None => none,
+            Some(format) => format!(
+                "{none}, but there is a copy of the boot sector of one: `platter check --as {name}` tells more and with \
+                 --repair puts it back, and `platter recover --as {name}` copies out what is left",
+                name = format.name()
+            ),
+        },
     };
     Ok(Error::NotThisFormat { format: "Platter", reason })
 }

@@ -90,11 +90,7 @@ pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn De
 /// # Errors
 /// As [`open_device`].
 pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {
-    if access.claims() {
-        patiently(|| open_once(path, access, caching))
-    } else {
-        open_once(path, access, caching)
-    }
+    patiently(|| open_once(path, access, caching))
 }
 
 fn open_once(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {

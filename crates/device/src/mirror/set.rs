@@ -175,7 +175,9 @@ impl MirrorSet {
         let recorded: Vec<usize> =
             self.current().into_iter().filter(|&copy| self.histories[copy].is_some()).collect();
         let history = |copy: usize| self.histories[copy].as_ref().expect("only recorded ones");
-        let changed: Vec<bool> = (0..self.copies.len()).map(|copy| self.is_changed(copy)).collect();
+        // Of a block device this reads the first and the last MiB.
+        let written: Vec<bool> = (0..self.copies.len()).map(|copy| self.is_written_since(copy)).collect();
+        let is_changed = |copy: usize| written[copy] || self.was_damaged(copy);
         let mut standings = self.standings.clone();
         if recorded.iter().any(|&copy| history(copy).set != history(recorded[0]).set) {
             for copy in self.current() {
@@ -187,7 +189,7 @@ impl MirrorSet {
         let behind = |copy: usize| recorded.iter().any(|&other| history(copy).is_behind(history(other)));
         let (old, newest): (Vec<usize>, Vec<usize>) = recorded.iter().partition(|&&copy| behind(copy));
         for copy in old {
-            standings[copy] = if self.is_written_since(copy) {
+            standings[copy] = if written[copy] {
                 diverged("it was written to by itself, and the others without it")
             } else {
                 Standing::LeftOut("it is older than the others".to_string())
@@ -201,10 +203,10 @@ impl MirrorSet {
             return;
         }
         // A copy that was not changed since it was closed is right, and copies that differ from it are not.
-        let good = newest.iter().copied().find(|&copy| !changed[copy]).or(newest.first().copied());
+        let good = newest.iter().copied().find(|&copy| !is_changed(copy)).or(newest.first().copied());
         let unknown = self.current().into_iter().filter(|&copy| self.histories[copy].is_none());
         let suspects: Vec<usize> =
-            newest.iter().copied().filter(|&copy| changed[copy]).chain(unknown).collect();
+            newest.iter().copied().filter(|&copy| is_changed(copy)).chain(unknown).collect();
         for copy in suspects {
             let Some(good) = good.filter(|&good| good != copy) else { continue };
             let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { continue };
@@ -212,9 +214,9 @@ impl MirrorSet {
             let is_open = history_state(&self.histories[copy]) == Some(CopyState::Open);
             // If the supposedly good copy was itself changed since the mirror was closed, it proves nothing about the
             // mirror's content.
-            let is_proven = !self.is_written_since(good);
+            let is_proven = !written[good];
             // A damaged copy that was written to since may hold what no other has, and counts as any other one then.
-            let was_damaged = self.was_damaged(copy) && !self.is_written_since(copy);
+            let was_damaged = self.was_damaged(copy) && !written[copy];
             standings[copy] = if was_damaged && is_open && is_proven {
                 // The cut-off session makes the two differ where it wrote, so comparing them would decide nothing.
                 Standing::Damaged
@@ -230,7 +232,7 @@ impl MirrorSet {
                 diverged("it was changed since the mirror was closed, by no mirror")
             };
             // Neither copy is proven to be the good one.
-            if changed[good] && matches!(standings[copy], Standing::Diverged(_)) {
+            if is_changed(good) && matches!(standings[copy], Standing::Diverged(_)) {
                 standings[good] = diverged("it was changed since the mirror was closed, by no mirror");
             }
         }
