@@ -1,14 +1,22 @@
 //! A device whose first sector cannot be read.
 
 use crate::{Device, Error, Queue, Result, Sectors};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The size of the physical sectors of most disks, in bytes.
+const PHYSICAL: usize = 4096;
 
 /// A device of which the first sector reads as zeroes while it cannot be read.
 ///
 /// File systems keep a copy of their first sector, or of what it holds. A sector that cannot be read is then no more
 /// than one that was overwritten, and is put back from the copy in the same way: a disk replaces a bad sector when it
 /// is written to. Everything else is passed on to the device below, so an error of any other sector stays an error.
+///
+/// Disks that name sectors of 512 bytes often have physical sectors of 4 KiB, lose all of one at once, and replace it
+/// only when it is written to as a whole. So if nothing else of the first 4 KiB can be read either, a write to the
+/// first sector writes zeroes to the rest of them.
 pub struct BlankFirstSector {
     below: Arc<dyn Device>,
 }
@@ -23,6 +31,23 @@ impl BlankFirstSector {
         }
         let read = device.read_at(0, &mut vec![0; sector as usize]);
         read.err().filter(|error| matches!(error, Error::Io { .. }))
+    }
+
+    /// Returns `data`, which is to be written from the start of the device on, followed by zeroes up to [`PHYSICAL`] if
+    /// nothing from the end of `data` up to there can be read.
+    fn with_lost_sectors<'d>(&self, data: &'d [u8]) -> Cow<'d, [u8]> {
+        let sector = self.sectors().logical as usize;
+        let is_lost =
+            |at: usize| matches!(self.below.read_at(at as u64, &mut vec![0; sector]), Err(Error::Io { .. }));
+        if data.len() >= PHYSICAL
+            || self.end() < PHYSICAL as u64
+            || !(0..PHYSICAL).step_by(sector).filter(|at| *at == 0 || *at >= data.len()).all(is_lost)
+        {
+            return Cow::Borrowed(data);
+        }
+        let mut all = vec![0; PHYSICAL];
+        all[..data.len()].copy_from_slice(data);
+        Cow::Owned(all)
     }
 
     /// The device `below`, with zeroes in place of a first sector that cannot be read.
@@ -81,7 +106,10 @@ impl Device for BlankFirstSector {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        self.below.write_at(offset, data)
+        match offset {
+            0 => self.below.write_at(0, &self.with_lost_sectors(data)),
+            _ => self.below.write_at(offset, data),
+        }
     }
 
     fn read_batch(&self, reads: &mut [(u64, &mut [u8])]) -> Result<()> {
@@ -92,7 +120,10 @@ impl Device for BlankFirstSector {
     }
 
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
-        self.below.write_batch(writes)
+        match writes.iter().all(|(offset, _)| *offset != 0) {
+            true => self.below.write_batch(writes),
+            false => writes.iter().try_for_each(|(offset, data)| self.write_at(*offset, data)),
+        }
     }
 
     fn copies(&self) -> usize {

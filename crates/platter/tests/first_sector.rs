@@ -138,9 +138,6 @@ fn a_repair_puts_the_sector_back_and_undo_takes_it_out_again() {
     let place = std::env::temp_dir().join(format!("platter-first-sector-{}", std::process::id()));
     for (format, bytes) in FORMATS {
         let whole = made(format);
-        // Only exFAT writes all of the first 4 KiB. The others would have to write zeroes over sectors that no copy
-        // tells the content of.
-        let bytes = if format == "exfat" { bytes } else { 512 };
         for bytes in [512, bytes] {
             let disk: Arc<dyn Device> = Arc::new(OverlayDevice::new(whole.clone()));
             let undo = Arc::new(UndoDevice::new(unreadable(disk.clone(), bytes), &place, format));
