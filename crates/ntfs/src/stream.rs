@@ -1,7 +1,7 @@
 //! An open file or named stream: everything that reading, and writing in place, needs to find the content.
 
 use crate::file::{Attr, Body};
-use crate::layout::{Run, attribute_flags};
+use crate::layout::{Run, attribute_flags, elsewhere, lacks_content};
 use crate::runlist::{RunList, Runs};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Access, Claim, Error, Noted, Pass, RangeLock, Result};
@@ -66,6 +66,8 @@ pub struct StreamState {
     pub flags: u16,
     /// The base-2 logarithm of the number of clusters in a compression unit.
     pub unit: u8,
+    /// The reason why the content is not in the stream, if it is not: see [`elsewhere`].
+    pub elsewhere: Option<&'static str>,
     /// Whether more clusters were allocated than the content needs, for writes to come.
     pub is_ahead: bool,
     /// Clusters that the stream has lost, and that plans under way still read or write. On disk they are free.
@@ -98,6 +100,7 @@ impl StreamState {
             done,
             flags,
             unit,
+            elsewhere: None,
             is_ahead: false,
             left,
             exchanged,
@@ -122,12 +125,33 @@ impl StreamState {
         self.flags & attribute_flags::COMPRESSION_MASK != 0
     }
 
-    /// Fails if the content can be neither read nor written, because it is encrypted.
+    /// Fails if the content can be neither read nor written, because it is encrypted or not in the stream.
     pub fn check_plain(&self) -> Result<()> {
         if self.flags & attribute_flags::ENCRYPTED != 0 {
             return Err(Error::Unreadable("it is encrypted (EFS)"));
         }
-        Ok(())
+        self.check_here()
+    }
+
+    /// Fails if the content is not in the stream: then the stream's holes are no zeroes of the content, and what is
+    /// written to the stream would be mixed with it.
+    pub fn check_here(&self) -> Result<()> {
+        match self.elsewhere {
+            Some(why) => Err(Error::Unreadable(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes whether the content is elsewhere, for the unnamed stream of a file with this reparse tag, on a volume with
+    /// clusters of `cluster` bytes.
+    pub fn set_tag(&mut self, tag: Option<u32>, cluster: u64) {
+        let is_lacking = match &self.place {
+            StreamPlace::Resident(_) => false,
+            StreamPlace::Runs(runs) => {
+                lacks_content(self.size, self.valid, self.is_compressed(), runs.iter().copied(), cluster)
+            }
+        };
+        self.elsewhere = tag.and_then(elsewhere).filter(|_| is_lacking);
     }
 
     /// The number of clusters from the first to the last, holes included.

@@ -8,6 +8,9 @@ use common::{USUAL, Volume, check_clean, open};
 use filled::filled;
 use judges::{AttributeContent, ImageFile, Mount, ntfsfix, sum};
 use platter_device::{Device, MemoryDevice, Sectors};
+use platter_ntfs::layout::{
+    Attribute, BootSector, Kind as AttributeKind, Record, StandardInformation, fixup,
+};
 use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,6 +216,74 @@ fn what_stands_in_a_record_that_makes_no_sense_is_marked() {
     });
     told.unwrap();
     assert_eq!((found.get("hit"), found.get("beside")), (Some(&true), Some(&false)), "{found:?}");
+}
+
+/// The paths of everything that is recovered, and the report.
+fn paths(device: Arc<dyn Device>) -> (RecoverReport, BTreeSet<String>) {
+    let mut found = BTreeSet::new();
+    let report = platter_ntfs::recover(device, &Silent, &mut |file, _| {
+        found.insert(file.path.iter().map(|name| format!("/{name}")).collect());
+        Ok(())
+    });
+    (report.unwrap(), found)
+}
+
+/// The metadata below `$Extend` is nothing that anybody lost.
+#[test]
+fn metadata_is_not_recovered() {
+    let (report, found) = paths(Arc::new(judges::windows()));
+    let expected = [
+        "/$RECYCLE.BIN",
+        "/$RECYCLE.BIN/S-1-5-21-2341207468-2645333676-3461800803-1001",
+        "/$RECYCLE.BIN/S-1-5-21-2341207468-2645333676-3461800803-1001/desktop.ini",
+        "/System Volume Information",
+        "/System Volume Information/IndexerVolumeGuid",
+        "/System Volume Information/WPSettings.dat",
+        "/test",
+        "/test/1.txt",
+    ];
+    assert_eq!(found, expected.map(String::from).into());
+    assert_eq!((report.deleted, report.files, report.directories), (0, 4, 4));
+}
+
+/// On a volume with large clusters Windows fills `$MFT` with records that were never used, with times and an empty
+/// stream. They are no files. One with content is, though its name is lost.
+#[test]
+fn records_that_were_never_used_are_no_files() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    for name in &names {
+        let file = system.create(Node::ROOT, &(&**name).into(), Kind::File).unwrap();
+        system.forget(file, 1);
+    }
+    names.iter().for_each(|name| system.unlink(Node::ROOT, &(&**name).into()).unwrap());
+    system.unmount().unwrap();
+    let mut image = device.to_image();
+    let geometry = BootSector::from_bytes(&image).unwrap().geometry(image.len() as u64).unwrap();
+    let mut numbers = Vec::new();
+    for number in 24..200 {
+        let at = (geometry.mft * geometry.cluster) as usize + number * 1024;
+        let bytes = &mut image[at..at + 1024];
+        if !bytes.starts_with(b"FILE") {
+            continue;
+        }
+        fixup::remove(bytes, "", 0).unwrap();
+        if !Record::from_bytes(bytes, 0).unwrap().in_use() {
+            let mut unused = Record::new(number as u64);
+            let times = StandardInformation::default().to_bytes();
+            unused.add(Attribute::resident(AttributeKind::STANDARD_INFORMATION, times));
+            let content = if numbers.len() == 50 { vec![7; 9] } else { Vec::new() };
+            unused.add(Attribute::resident(AttributeKind::DATA, content));
+            bytes.copy_from_slice(&unused.to_bytes(1024).unwrap());
+            numbers.push(number);
+        }
+        fixup::apply(bytes);
+    }
+    assert!(numbers.len() >= 100, "{numbers:?}");
+    let (report, found) = paths(Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL)));
+    assert_eq!(found, BTreeSet::from([format!("/file {}", numbers[50])]));
+    assert_eq!((report.files, report.deleted, report.directories), (1, 1, 0));
 }
 
 #[test]

@@ -45,9 +45,20 @@ fn place(check: &Check<'_>, number: u64, kind: Kind) -> Result<Option<(Vec<Run>,
     Ok(file.runs(check.geometry.clusters, &key(kind, "")).map(|(runs, header)| (runs, header.size)))
 }
 
+/// Whether a part of a system file's bitmap lies behind the end of the device.
+fn is_cut_off(check: &Check<'_>, number: u64, kind: Kind) -> bool {
+    check.disk.end().is_some()
+        && check.state(number) == RecordState::Base
+        && Assembled::read(check, number, &mut Vec::new())
+            .is_ok_and(|file| check.is_cut_off(&file, &key(kind, "")))
+}
+
 /// Compares `$Bitmap` with the clusters that were found to be in use.
 pub fn compare(check: &mut Check<'_>) -> Result<()> {
     let clusters = check.geometry.clusters;
+    if is_cut_off(check, known::BITMAP, Kind::DATA) {
+        return Ok(());
+    }
     let (runs, size) = place(check, known::BITMAP, Kind::DATA)?.unwrap_or_default();
     let whole = runs.last().map_or(0, Run::end) * check.geometry.cluster;
     if size.min(whole) < clusters.div_ceil(8) {
@@ -164,6 +175,9 @@ fn record_bits(check: &Check<'_>) -> Result<Vec<u8>> {
 
 /// Compares the bitmap of `$MFT` with the records.
 pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
+    if is_cut_off(check, known::MFT, Kind::BITMAP) {
+        return Ok(());
+    }
     let repairing = check.is_repairing;
     let mut bits = record_bits(check)?;
     let length = bits.len();
@@ -173,7 +187,8 @@ pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
         let is_set = bits.get(byte).is_some_and(|byte| byte >> bit & 1 == 1);
         let in_use = matches!(check.states[number as usize], RecordState::Base | RecordState::Extension);
         // The reserved records may be marked as taken whether they are in use or not.
-        if is_set == in_use || (known::UPCASE..known::FIRST_FREE).contains(&number) && is_set {
+        let is_reserved = (known::UPCASE..known::FIRST_FREE).contains(&number);
+        if is_set == in_use || is_set && (is_reserved || check.is_record_cut_off(number)) {
             continue;
         }
         if in_use {

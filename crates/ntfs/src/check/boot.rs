@@ -6,9 +6,9 @@ use super::{Pending, Severity};
 use crate::layout::{BootSector, Geometry};
 use platter_vfs::{Error, Result};
 
-/// How well a boot sector is confirmed: by the number of records that it leads to, by `$MFT` in its place, by
-/// `$MFTMirr` in its place, and by the copy of the boot sector behind the volume.
-type Rank = ((u64, u64), bool, bool, bool);
+/// How well a boot sector is confirmed: by the number of records that it leads to, by the system files that have as
+/// many clusters as it says, by `$MFT` in its place, by `$MFTMirr` in its place, and by its copy.
+type Rank = ((u64, u64), u8, bool, bool, bool);
 
 /// Finds the boot sector that leads to `$MFT`. Damage in it or in its copy is reported, and repaired if `is_repairing`.
 ///
@@ -37,6 +37,7 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
     // Some fields are zero in every boot sector. A sector where one is not is damaged, and is tried last even if its
     // other fields are usable.
     found.sort_by_key(|(boot, _)| !is_sound(boot));
+    let own_clusters = read(disk, 0, length).ok().map(|(_, geometry)| geometry.clusters);
     let mut best: Option<(usize, Rank, Table)> = None;
     for (index, (_, geometry)) in found.iter().enumerate() {
         let table = match Table::find(disk, geometry) {
@@ -46,8 +47,13 @@ pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> 
                 continue;
             }
         };
-        let has_copy = read(disk, geometry.length, length).is_ok_and(|copy| copy.1 == *geometry);
-        let rank = (table.score, !table.is_from_mirror, table.has_mirror, has_copy);
+        let agreeing = table.agreeing(disk, geometry);
+        // A program that makes a volume larger or smaller may leave the copy of its former boot sector where it was:
+        // ntfsresize does, and writes no copy of the new one. So the copy of a volume of another size says nothing
+        // against a boot sector in its place.
+        let has_copy = own_clusters.is_none_or(|clusters| clusters == geometry.clusters)
+            && read(disk, geometry.length, length).is_ok_and(|copy| copy.1 == *geometry);
+        let rank = (table.score, agreeing, !table.is_from_mirror, table.has_mirror, has_copy);
         if best.as_ref().is_none_or(|best| rank > best.1) {
             best = Some((index, rank, table));
         }

@@ -76,13 +76,24 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     let mut misled = Vec::new();
     let faults = tree::walk(check, &tree, TOLD, &mut |check, entry, place| {
         misled.extend(lead_back(check, own, entry, place));
-        if let Err(fault) = name(check, own, entry, place) {
+        let record = Reference(entry.head()).number();
+        if check.is_record_cut_off(record) {
+            if let Ok(name) = FileName::from_bytes(entry.key(), place)
+                && name.namespace != namespace::DOS
+            {
+                check.find_name_behind_end(number, &name.name, record);
+            }
+        } else if let Err(fault) = name(check, own, entry, place) {
             dead += 1;
             first.get_or_insert(fault);
         }
     });
-    for fault in faults {
-        told(check, "index", fault);
+    // Blocks behind the end of the device are reported with their file. The faults and missing entries that follow from
+    // them are no further damage.
+    if check.is_cut_off(&file, &key(Kind::INDEX_ALLOCATION, "$I30")) {
+        check.rebuild.insert(number);
+    } else {
+        faults.into_iter().for_each(|fault| told(check, "index", fault));
     }
     for (child, name, before) in misled {
         let shown = String::from_utf16_lossy(&name.name);

@@ -14,6 +14,8 @@ const STRUCTURE: u64 = 4096;
 pub struct Disk<'d> {
     device: &'d dyn Device,
     sector: u64,
+    /// Where the bytes begin that read as zeroes although the device does not have them.
+    end: u64,
     /// The changed sectors, by number.
     edits: BTreeMap<u64, Box<[u8]>>,
     /// Ranges that are to be filled with one byte, before the sectors are written.
@@ -38,14 +40,33 @@ pub struct Edits {
 }
 
 impl<'d> Disk<'d> {
+    /// A device without changes. Reading behind the end of a truncated device fails.
     pub fn new(device: &'d dyn Device) -> Disk<'d> {
         Disk {
             device,
             sector: u64::from(device.sectors().logical),
+            end: u64::MAX,
             edits: BTreeMap::new(),
             fills: Vec::new(),
             fresh: BTreeMap::new(),
         }
+    }
+
+    /// The same, for a check: what lies behind the end of a truncated device reads as zeroes. The check reports those
+    /// places ([`Disk::is_behind_end`]).
+    pub fn with_zeroes_behind_end(device: &'d dyn Device) -> Disk<'d> {
+        let end = if device.end() < device.len() { device.end() } else { u64::MAX };
+        Disk { end, ..Disk::new(device) }
+    }
+
+    /// Where the device ends, if it was cut off.
+    pub fn end(&self) -> Option<u64> {
+        (self.end < u64::MAX).then_some(self.end)
+    }
+
+    /// Whether a range reaches behind the end of a truncated device.
+    pub fn is_behind_end(&self, offset: u64, length: u64) -> bool {
+        offset.saturating_add(length) > self.end
     }
 
     /// The device without the changes.
@@ -82,10 +103,10 @@ impl<'d> Disk<'d> {
         let end = offset + buffer.len() as u64;
         let (first, last) = (offset / self.sector, end.div_ceil(self.sector));
         if offset.is_multiple_of(self.sector) && end.is_multiple_of(self.sector) {
-            self.device.read_at(offset, buffer)?;
+            self.read_device(offset, buffer)?;
         } else {
             let mut whole = vec![0; ((last - first) * self.sector) as usize];
-            self.device.read_at(first * self.sector, &mut whole)?;
+            self.read_device(first * self.sector, &mut whole)?;
             let skip = (offset - first * self.sector) as usize;
             buffer.copy_from_slice(&whole[skip..skip + buffer.len()]);
         }
@@ -96,6 +117,16 @@ impl<'d> Disk<'d> {
                 .copy_from_slice(&bytes[(from - start) as usize..(to - start) as usize]);
         }
         Ok(())
+    }
+
+    /// Reads whole sectors without the changes in them.
+    fn read_device(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
+        if !self.is_behind_end(offset, buffer.len() as u64) {
+            return self.device.read_at(offset, buffer);
+        }
+        let (there, behind) = buffer.split_at_mut(self.end.saturating_sub(offset) as usize);
+        behind.fill(0);
+        if there.is_empty() { Ok(()) } else { self.device.read_at(offset, there) }
     }
 
     /// [`Disk::write`] that returns the device's errors.

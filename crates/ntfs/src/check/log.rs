@@ -33,6 +33,9 @@ pub fn replay(
     is_repairing: bool,
 ) -> Result<CheckedLog> {
     let Some(place) = place_of_log(disk, geometry, table) else { return Ok(CheckedLog::default()) };
+    if place.runs.iter().any(|&(start, length)| disk.is_behind_end(start, length)) {
+        return Ok(CheckedLog::default());
+    }
     let mut found = CheckedLog { place: Some(place.clone()), ..CheckedLog::default() };
     let (_, state) = Log::open(device, place.clone())?;
     match state {

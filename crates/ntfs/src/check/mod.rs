@@ -21,6 +21,7 @@ pub(crate) mod clusters;
 mod crossed;
 mod directory;
 pub(crate) mod disk;
+mod ends;
 mod examine;
 mod extended;
 mod file;
@@ -91,8 +92,8 @@ fn rounds(
     is_wanted: bool,
     progress: &dyn Progress,
 ) -> Result<CheckReport> {
-    if options.repair && device.read_only() {
-        return Err(Error::ReadOnly("its device is".into()));
+    if let Some(why) = device.why_read_only().filter(|_| options.repair) {
+        return Err(Error::ReadOnly(why));
     }
     if options.repair {
         asleep::refuse(device, progress)?;
@@ -184,8 +185,9 @@ pub struct Check<'d> {
 
 impl<'d> Check<'d> {
     fn new(device: &'d dyn Device, progress: &'d dyn Progress, is_repairing: bool) -> Result<Check<'d>> {
-        let mut disk = Disk::new(device);
+        let mut disk = Disk::with_zeroes_behind_end(device);
         let mut pending = Vec::new();
+        ends::report(&disk, &mut pending);
         let (mut geometry, mut table) = boot::find(&mut disk, &mut pending, is_repairing)?;
         let log = log::replay(device, &mut disk, &geometry, &table, &mut pending, is_repairing)?;
         if log.is_replayed {

@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::mft;
 use super::record::{read_list, salvage};
 use crate::layout::bytes::u32_at;
-use crate::layout::{AttributeContent, Geometry, Kind, Record, Run, fixup, runs};
+use crate::layout::{AttributeContent, Geometry, Kind, Record, Run, fixup, record_number as known, runs};
 use platter_vfs::{Error, Result};
 
 /// The places of the records.
@@ -110,6 +110,24 @@ impl Table {
         let spread = (0..SAMPLES)
             .map(|sample| (u128::from(sample) * u128::from(self.count) / u128::from(SAMPLES)) as u64);
         few + spread.filter(|&number| is_right(number)).count() as u64
+    }
+
+    /// How many of the two system files that have a place for each cluster have as many as the volume is said to have:
+    /// `$Bitmap`, with a bit for each, in whole 8 bytes, and the stream `$Bad` of `$BadClus`.
+    pub fn agreeing(&self, disk: &Disk, geometry: &Geometry) -> u8 {
+        let size = |number: u64, name: &str| {
+            let mut bytes = vec![0; geometry.record as usize];
+            self.read(disk, geometry, number, &mut bytes).ok()?;
+            fixup::remove(&mut bytes, "file record", 0).ok()?;
+            let (record, _) = salvage(&bytes, 0).ok()?;
+            match &record.find(Kind::DATA, name)?.content {
+                AttributeContent::NonResident(piece) => Some(piece.size),
+                AttributeContent::Resident { .. } => None,
+            }
+        };
+        let has_bits = size(known::BITMAP, "") == Some(geometry.clusters.div_ceil(64) * 8);
+        let has_places = size(known::BAD_CLUSTERS, "$Bad") == Some(geometry.clusters * geometry.cluster);
+        u8::from(has_bits) + u8::from(has_places)
     }
 
     /// The device offset of a record in bytes.

@@ -35,6 +35,9 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
         return Ok(());
     }
     let mut file = Assembled::read(check, known::SECURE, &mut Vec::new())?;
+    if check.is_any_cut_off(&file) {
+        return Ok(());
+    }
     let sds = key(Kind::DATA, "$SDS");
     let Some((runs, header)) = file.runs(check.geometry.clusters, &sds) else {
         // Volumes before 3.0 have no `$SDS`.

@@ -86,6 +86,9 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
     let is_packed = attribute_flags & flags::COMPRESSION_MASK != 0;
     let may_have_holes = is_packed || attribute_flags & flags::SPARSE != 0;
     let name = told(key);
+    if file.number != known::BAD_CLUSTERS {
+        check.find_behind_end(file, &name, &runs);
+    }
     let at = file.at;
     let repairing = check.is_repairing;
     let mut runs = runs;

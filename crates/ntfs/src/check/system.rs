@@ -4,7 +4,7 @@
 use super::file::{Assembled, key, outside};
 use super::names::{File, KnownName, NAMES};
 use super::record::RecordState;
-use super::{Check, Severity, security};
+use super::{Check, Pending, Severity, security};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
@@ -111,6 +111,9 @@ fn content(
     }
     let mut file = Assembled::read(check, number, &mut Vec::new())?;
     let data = key(Kind::DATA, "");
+    if check.is_cut_off(&file, &data) {
+        return Ok(None);
+    }
     let found = file.bytes(check, &data, 1 << 20)?.unwrap_or_default();
     if is_right(&found) {
         return Ok(Some(found));
@@ -353,15 +356,19 @@ fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
 /// The end of a round: checks the copy of the first records and the mark that the volume is to be checked, and prepares
 /// the log.
 pub fn finish(check: &mut Check<'_>) -> Result<()> {
-    mirror(check)?;
-    dirty(check)?;
+    mirror(check, true)?;
+    if dirty(check)? {
+        // The copy has the record of `$Volume` too. It was right before.
+        mirror(check, false)?;
+    }
     if check.is_repairing && check.disk.is_edited() {
         super::journal::stamp(check)?;
     }
     super::log::finish(check)
 }
 
-fn mirror(check: &mut Check<'_>) -> Result<()> {
+/// Compares the copy of the first records with the records. A repair renews the copy, and tells so if `is_told`.
+fn mirror(check: &mut Check<'_>, is_told: bool) -> Result<()> {
     let size = u64::from(check.geometry.record);
     let count = (check.geometry.cluster / size).max(MIRRORED).min(check.table.count);
     let count = if check.geometry.cluster > size * MIRRORED { mirrored(check)?.min(count) } else { count };
@@ -370,6 +377,9 @@ fn mirror(check: &mut Check<'_>) -> Result<()> {
     check.table.read(&check.disk, &check.geometry, 0, &mut own)?;
     let mut copy = own.clone();
     let at = check.geometry.mirror * check.geometry.cluster;
+    if check.disk.is_behind_end(at, copy.len() as u64) {
+        return Ok(());
+    }
     check.disk.read(at, &mut copy)?;
     let unlike =
         own.chunks(size as usize).zip(copy.chunks(size as usize)).position(|(own, copy)| own != copy);
@@ -377,7 +387,7 @@ fn mirror(check: &mut Check<'_>) -> Result<()> {
         let message =
             format!("$MFTMirr at offset {at}: expected record {number} as it is in $MFT, found another");
         // The log has no changes of the copy: whoever replays it renews the copy.
-        if !check.log.is_replayed {
+        if is_told && !check.log.is_replayed {
             check.find("mirror", Severity::Inconsistent, None, message, check.is_repairing);
         }
         if check.is_repairing {
@@ -397,28 +407,29 @@ fn mirrored(check: &Check<'_>) -> Result<u64> {
     Ok((size / u64::from(check.geometry.record)).max(MIRRORED))
 }
 
-/// Removes the mark that the volume is to be checked, once nothing else is left to repair.
-fn dirty(check: &mut Check<'_>) -> Result<()> {
+/// Reports the mark that the volume is to be checked, with which nobody writes to it. A repair removes the mark once
+/// nothing else is left to repair. Returns whether it did.
+fn dirty(check: &mut Check<'_>) -> Result<bool> {
     if check.state(known::VOLUME) != RecordState::Base {
-        return Ok(());
+        return Ok(false);
     }
     let file = Assembled::read(check, known::VOLUME, &mut Vec::new())?;
     let Some(Ok(information)) =
         file.value(Kind::VOLUME_INFORMATION).map(|value| VolumeInformation::from_bytes(value, file.at))
     else {
-        return Ok(());
+        return Ok(false);
     };
     if information.flags & volume_flags::DIRTY == 0 {
-        return Ok(());
+        return Ok(false);
     }
-    let is_last =
-        check.is_repairing && !check.disk.is_edited() && check.pending.iter().all(|found| found.repaired);
-    let message = "$Volume: is marked to be checked".to_owned();
-    check.find("dirty", Severity::Notice, None, message, is_last);
-    if !is_last {
-        return Ok(());
+    let is_right = |found: &Pending| found.repaired || found.severity == Severity::Notice;
+    let is_last = check.is_repairing && !check.disk.is_edited() && check.pending.iter().all(is_right);
+    let message = "$Volume: is marked as to be checked before it is written to".to_owned();
+    check.find("dirty", Severity::Inconsistent, None, message, is_last);
+    if is_last {
+        let value =
+            VolumeInformation { flags: information.flags & !volume_flags::DIRTY, ..information }.to_bytes();
+        check.edit(known::VOLUME, |file| file.put(Attribute::resident(Kind::VOLUME_INFORMATION, value)))?;
     }
-    let value =
-        VolumeInformation { flags: information.flags & !volume_flags::DIRTY, ..information }.to_bytes();
-    check.edit(known::VOLUME, |file| file.put(Attribute::resident(Kind::VOLUME_INFORMATION, value)))
+    Ok(is_last)
 }

@@ -56,6 +56,9 @@ fn compare(
     entries: impl FnOnce(&Check<'_>) -> Result<Vec<Vec<u8>>>,
 ) -> Result<()> {
     let mut file = Assembled::read(check, number, &mut Vec::new())?;
+    if check.is_any_cut_off(&file) {
+        return Ok(());
+    }
     let mut found = BTreeSet::new();
     let mut faults = match directory::open(check, &file, name) {
         Ok(tree) if tree.root.collation == collation::NUMBERS => {

@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use crate::check::clusters::Clusters;
-use crate::layout::{Attribute, AttributeContent, Geometry, Run, attribute_flags, runs};
+use crate::layout::{Attribute, AttributeContent, Geometry, Run, attribute_flags, lacks_content, runs};
 use crate::lznt1;
 use platter_vfs::{Error, RecoveredData, Result};
 
@@ -73,6 +73,12 @@ impl Stream {
     /// Bytes of content.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Whether it is the stream of a file whose content is elsewhere, if the file's reparse tag is one of such files.
+    pub fn lacks_content(&self, cluster: u64) -> bool {
+        let runs = self.runs.iter().copied();
+        self.resident.is_none() && lacks_content(self.size, self.valid, self.unit.is_some(), runs, cluster)
     }
 
     /// Whether any of its clusters is in a set.

@@ -10,17 +10,22 @@ mod source;
 use crate::check::clusters::Clusters;
 use crate::layout::{
     Attribute, AttributeContent, FileName, FileTime, Kind as Type, Record, Reference, StandardInformation,
-    file_flags, namespace, record_flags, record_number as known, reparse_from_bytes,
+    elsewhere, file_flags, namespace, record_flags, record_number as known, reparse_from_bytes,
 };
 use data::{Data, Stream};
 use platter_device::Device;
-use platter_vfs::{Kind, Name, Progress, RecoverReport, Recovered, Result, Timestamp, Visit, reparse};
+use platter_vfs::{
+    Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Reparse, Result, Timestamp, Visit, reparse,
+};
 use source::Source;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// More levels of directories than any volume has.
 const DEEPEST: usize = 1024;
+
+/// More bytes than a reparse point has: 16 KiB of data and a header.
+const MOST_REPARSE: u64 = 32 << 10;
 
 /// Finds what is left on a device, and calls `visit` for each file, stream and directory.
 ///
@@ -52,6 +57,8 @@ struct File {
     sequence: u16,
     is_deleted: bool,
     is_directory: bool,
+    /// Whether any of its streams has content.
+    has_content: bool,
     /// The file's names, each with its directory; the first counts, the others are links.
     names: Vec<(Reference, Box<[u16]>)>,
 }
@@ -93,24 +100,27 @@ impl Files {
                 sequence: record.sequence,
                 is_deleted: !record.in_use(),
                 is_directory: record.flags & record_flags::DIRECTORY != 0,
+                has_content: has_content(&record),
                 names: names(&record),
             };
-            // A file without a name counts if it has data: its names may have been in records that are overwritten by
-            // now.
-            let has_data = record.attributes.iter().any(|attribute| attribute.kind == Type::DATA);
-            if !file.names.is_empty() || has_data || !file.is_deleted && !record.attributes.is_empty() {
+            if !record.attributes.is_empty() {
                 found.files.insert(number, file);
             }
         }
-        // Names may be in the records that extend a file.
+        // Names and streams may be in the records that extend a file.
         for (base, parts) in &found.extensions {
             let Some(file) = found.files.get_mut(base) else { continue };
             for part in parts {
                 if let Some(record) = source.record(*part).filter(|record| file.has(record)) {
                     file.names.extend(names(&record));
+                    file.has_content |= has_content(&record);
                 }
             }
         }
+        // A deleted file without a name counts if it has content: its names may have been in records that are
+        // overwritten by now. Without both the record was never a file's: Windows prepares unused records with times
+        // and an empty stream.
+        found.files.retain(|_, file| !file.is_deleted || file.has_content || !file.names.is_empty());
         Ok(found)
     }
 
@@ -141,10 +151,34 @@ impl Files {
         path
     }
 
+    /// Whether a file is below `$Extend`, where the system keeps metadata such as quotas, the change journal and the
+    /// log of transactions.
+    fn is_metadata(&self, number: u64) -> bool {
+        let mut at = self.files.get(&number);
+        for _ in 0..DEEPEST {
+            match at.and_then(|file| file.names.first()) {
+                Some((above, _)) if above.number() == known::EXTEND => return true,
+                Some((above, _)) if above.number() != known::ROOT => at = self.directory(*above),
+                _ => return false,
+            }
+        }
+        false
+    }
+
     fn depth(&self, number: u64) -> usize {
         let name = self.files.get(&number).and_then(|file| file.names.first());
         name.map_or(1, |(above, name)| self.path(*above, name).len())
     }
+}
+
+/// Whether a record has a stream that is not empty.
+fn has_content(record: &Record) -> bool {
+    record.attributes.iter().filter(|attribute| attribute.kind == Type::DATA).any(
+        |attribute| match &attribute.content {
+            AttributeContent::Resident { value, .. } => !value.is_empty(),
+            AttributeContent::NonResident(piece) => piece.first > 0 || piece.size > 0,
+        },
+    )
 }
 
 /// The names in a record, short ones left out.
@@ -184,6 +218,13 @@ impl Recovery<'_, '_> {
                 attributes.extend(part.attributes);
             }
         }
+        if self.files.is_metadata(number) {
+            // Nobody wants it copied, but its clusters are no deleted file's any more.
+            let streams = streams(&attributes).into_values().filter(|_| !is_deleted);
+            let found = streams.filter_map(|pieces| Stream::open(&pieces, self.source.geometry()).ok());
+            found.for_each(|stream| stream.claim(&mut self.used));
+            return Ok(());
+        }
         let standard = attributes
             .iter()
             .find(|attribute| attribute.kind == Type::STANDARD_INFORMATION)
@@ -199,7 +240,8 @@ impl Recovery<'_, '_> {
             let path = paths.into_iter().next().unwrap_or_default();
             return (self.visit)(&entry(path, Kind::Directory), &mut Data::empty(&self.source));
         }
-        if let Some(target) = link(&attributes) {
+        let point = self.reparse_point(&attributes);
+        if let Some(target) = point.as_ref().and_then(|point| reparse::target(point).ok()) {
             for path in paths {
                 self.count(is_deleted);
                 let link = Recovered { target: Some(target.clone()), ..entry(path, Kind::SymbolicLink) };
@@ -224,6 +266,16 @@ impl Recovery<'_, '_> {
                     continue;
                 }
             };
+            let is_lacking = name.is_empty() && stream.lacks_content(self.source.geometry().cluster);
+            let why = point.as_ref().filter(|_| is_lacking).and_then(|point| elsewhere(point.tag));
+            if let Some(why) = why {
+                // What the stream has of the content, if anything, is no file without the rest.
+                if !is_deleted {
+                    stream.claim(&mut self.used);
+                    paths.iter().for_each(|path| self.lose(path, why));
+                }
+                continue;
+            }
             if is_deleted && stream.is_in(&self.used) {
                 self.report.overwritten += u64::from(name.is_empty());
                 continue;
@@ -242,6 +294,15 @@ impl Recovery<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// The reparse point of a file, if it has one that can be read.
+    fn reparse_point(&self, attributes: &[Attribute]) -> Option<Reparse> {
+        let attribute = attributes.iter().find(|attribute| attribute.kind == Type::REPARSE_POINT)?;
+        let stream = Stream::open(std::slice::from_ref(attribute), self.source.geometry()).ok()?;
+        let mut value = vec![0; stream.size().min(MOST_REPARSE) as usize];
+        Data::new(&self.source, &stream).read(0, &mut value).ok()?;
+        reparse_from_bytes(&value, 0).ok()
     }
 
     fn count(&mut self, is_deleted: bool) {
@@ -270,13 +331,6 @@ fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
         });
     }
     streams
-}
-
-/// The target of a symbolic link.
-fn link(attributes: &[Attribute]) -> Option<String> {
-    let attribute = attributes.iter().find(|attribute| attribute.kind == Type::REPARSE_POINT)?;
-    let point = reparse_from_bytes(attribute.value()?, 0).ok()?;
-    reparse::target(&point).ok()
 }
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, modified: FileTime, accessed: FileTime) -> Recovered {

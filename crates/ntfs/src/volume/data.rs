@@ -45,9 +45,15 @@ impl NtfsVolume {
                 Error::IsADirectory
             });
         }
-        let stream = Stream::new(node, StreamState::of(file.find(Type::DATA, &name)));
+        let mut state = StreamState::of(file.find(Type::DATA, &name));
+        let tag = match name.is_empty() {
+            true => reparse_of(core, &file)?.map(|point| point.tag),
+            false => None,
+        };
+        state.set_tag(tag, self.cluster);
+        let stream = Stream::new(node, state);
         stream.read_only.store(standard(&file)?.flags & file_flags::READ_ONLY != 0, Ordering::SeqCst);
-        stream.is_link.store(name.is_empty() && is_link(core, &file)?, Ordering::SeqCst);
+        stream.is_link.store(tag.is_some_and(platter_vfs::reparse::is_link), Ordering::SeqCst);
         let stream = Arc::new(stream);
         core.nodes.get_mut(node)?.stream = Some(stream.clone());
         stream.is_listed.store(true, Ordering::Relaxed);
@@ -415,6 +421,7 @@ impl NtfsVolume {
     pub(super) fn extents_of(&self, node: Node) -> Result<Vec<Extent>> {
         let stream = self.data_of(node)?;
         let state = stream.read();
+        state.check_here()?;
         let size = state.size;
         let runs = match &state.place {
             StreamPlace::Resident(_) if size == 0 => return Ok(Vec::new()),

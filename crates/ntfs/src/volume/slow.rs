@@ -248,10 +248,11 @@ impl NtfsVolume {
         {
             // Allocated clusters are overwritten without the core's lock, and readers go on.
             let state = stream.read();
+            state.check_plain()?;
             let end = offset + data.len() as u64;
             if matches!(state.place, StreamPlace::Runs(_))
                 && end <= state.valid.min(state.size)
-                && state.flags & (attribute_flags::COMPRESSION_MASK | attribute_flags::ENCRYPTED) == 0
+                && !state.is_compressed()
                 && is_there(state.runs(), offset / self.cluster, end.div_ceil(self.cluster))
             {
                 self.write_bytes(&state, offset, data)?;

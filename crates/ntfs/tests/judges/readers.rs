@@ -4,12 +4,15 @@
 use super::{ImageFile, Mount, run};
 use ntfs::structured_values::NtfsFileNamespace;
 use ntfs::{Ntfs, NtfsFile, NtfsReadSeek};
+use platter_device::{MemoryDevice, Sectors};
+use platter_ntfs::NtfsVolume;
 use platter_testing::model::judge::each_name;
 use platter_testing::model::{Listed, listed_by_linux};
-use platter_vfs::{FileSystem, Kind, Place};
+use platter_vfs::{FileSystem, Kind, Node, OpenOptions, Place};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The paths on a volume: directories, and files with size and SHA-256. System files, and files behind reparse points,
 /// are left out.
@@ -93,6 +96,24 @@ fn listed(script: &str, image: &ImageFile) -> Tree {
 /// The tree as libfsntfs reads it.
 pub fn libfsntfs(image: &ImageFile) -> Tree {
     listed("fsntfs_tree.py", image)
+}
+
+/// A copy of the volume on `image` without the streams whose names libfsntfs may refuse: it does not read an attribute
+/// list with an entry of 312 bytes, which a stream with a name of 143 units has, though ntfs-3g and dissect.ntfs do.
+pub fn without_long_streams(image: &ImageFile) -> ImageFile {
+    let device = Arc::new(MemoryDevice::from_image(&image.bytes(), Sectors::SMALL));
+    let system = NtfsVolume::open(device.clone(), OpenOptions::default()).unwrap();
+    let remove_from = |node| {
+        for stream in system.streams(node).unwrap_or_default() {
+            if stream.name.units().len() > 100 {
+                system.remove_stream(node, &stream.name).unwrap();
+            }
+        }
+    };
+    remove_from(Node::ROOT);
+    each_name(&system, &mut |_, node, _| remove_from(node));
+    system.unmount().unwrap();
+    ImageFile::of(&*device)
 }
 
 /// Paths of files whose last compression unit, of `unit` bytes, may have as many clusters as the end of the content
