@@ -2,7 +2,7 @@
 
 use crate::SLOT;
 use platter_device::Device;
-use platter_vfs::{CheckReport, Finding, Result, Severity};
+use platter_vfs::{CheckReport, Finding, Progress, Result, Severity};
 use std::collections::BTreeMap;
 
 /// Returns the first 512 bytes of a device, where a boot sector is; `None` if the device is smaller than that or than
@@ -17,6 +17,44 @@ pub fn first_sector(device: &dyn Device) -> Result<Option<[u8; 512]>> {
     }
     Disk::new(device).read(0, &mut bytes)?;
     Ok(Some(bytes))
+}
+
+/// The smallest sector in bytes. Every structure of these formats begins at a multiple of it.
+const SMALLEST_SECTOR: usize = 512;
+
+/// Calls `visit` with the offset and the content of each 512 bytes of a device until it returns false. Holes are left
+/// out, and what cannot be read.
+pub fn each_sector(
+    disk: &Disk,
+    progress: &dyn Progress,
+    visit: &mut dyn FnMut(u64, &[u8; SMALLEST_SECTOR]) -> bool,
+) {
+    /// The number of bytes that are read at once.
+    const PIECE: u64 = 1 << 20;
+    let device = disk.device();
+    let mut piece = vec![0; PIECE as usize];
+    let mut at = device.next_data(0) / PIECE * PIECE;
+    while at < device.len() {
+        progress.progress("looking for the layout", at, device.len());
+        let piece = &mut piece[..(device.len() - at).min(PIECE) as usize];
+        let offsets = (at..).step_by(SMALLEST_SECTOR);
+        if disk.read(at, piece).is_err() {
+            for (offset, sector) in offsets.clone().zip(piece.chunks_mut(SMALLEST_SECTOR)) {
+                if disk.read(offset, sector).is_err() {
+                    sector.fill(0);
+                }
+            }
+        }
+        for (offset, sector) in offsets.zip(piece.as_chunks().0) {
+            if !visit(offset, sector) {
+                return;
+            }
+        }
+        at += PIECE;
+        if at < device.len() {
+            at = device.next_data(at) / PIECE * PIECE;
+        }
+    }
 }
 
 /// A device together with changes of directory slots that have not been written.

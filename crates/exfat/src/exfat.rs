@@ -32,8 +32,8 @@ impl Format for Exfat {
         if geometry.heap.offset(geometry.root_cluster) + u64::from(geometry.sector) > device.end() {
             return recognised(None);
         }
-        let mut sector = vec![0; geometry.sector.max(device.sectors().logical) as usize];
-        device.read_at(geometry.heap.offset(geometry.root_cluster), &mut sector)?;
+        let mut sector = vec![0; geometry.sector as usize];
+        Disk::new(device).read(geometry.heap.offset(geometry.root_cluster), &mut sector)?;
         let slots = sector.as_chunks::<SLOT>().0;
         let label = slots.iter().find(|slot| Primary::of(slot) == Primary::Other(kind::LABEL));
         recognised(label.map(|slot| LabelEntry::from_bytes(slot).text()).filter(|label| !label.is_empty()))

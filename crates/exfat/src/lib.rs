@@ -52,6 +52,7 @@ pub mod fuzzing;
 pub mod layout;
 mod open;
 mod recover;
+mod search;
 mod volume;
 
 pub use exfat::Exfat;

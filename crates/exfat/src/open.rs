@@ -8,7 +8,9 @@ use crate::layout::{
     VolumeFlags, is_benign, kind, table_checksum,
 };
 
-use platter_clusters::{Core, FreeSpace, Slots, Storage, TABLE_CACHE, Table, first_sector};
+use platter_clusters::{
+    Core, Disk, FreeSpace, Slots, Storage, TABLE_CACHE, Table, first_sector, in_sectors_of,
+};
 use platter_device::{Device, is_damaged_like};
 use platter_vfs::{Error, Result};
 use std::sync::Arc;
@@ -137,7 +139,8 @@ fn boot_region(device: &dyn Device, doubts: &mut Vec<Error>) -> Result<(BootSect
 /// Reads a boot region, and verifies its checksum.
 fn read_region(device: &dyn Device, at: u64, sector: usize) -> Result<(Vec<u8>, Result<()>)> {
     let mut region = vec![0; BootRegion::SECTORS * sector];
-    device.read_at(at, &mut region)?;
+    // The device's own sectors may be larger.
+    Disk::new(device).read(at, &mut region)?;
     let verified = BootRegion::verify(&region, sector).map_err(|(found, expected)| {
         let place = at + (BootRegion::SUMMED * sector) as u64;
         Error::damaged("boot checksum", place, format!("{expected:08X}"), format!("{found:08X}"))
@@ -165,12 +168,8 @@ fn read_bitmap(
 pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let mut doubts: Vec<Error> = Vec::new();
     let (boot, geometry, mut region) = boot_region(&*device, &mut doubts)?;
-    let sector = geometry.sector as usize;
-    if sector < device.sectors().logical as usize {
-        let reason = "its sectors are smaller than the device's".into();
-        return Err(Error::NotThisFormat { format: "exFAT", reason });
-    }
-    region.truncate(sector);
+    let device = in_sectors_of(device, geometry.sector);
+    region.truncate(geometry.sector as usize);
 
     let heap = geometry.heap;
     let mut table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);

@@ -2,20 +2,27 @@
 
 use crate::check::find_boot;
 use crate::layout::{EntrySet, Geometry, LARGEST_DIRECTORY, Primary, SLOT, set_checksum};
-use platter_clusters::{DirectoryEntry, Disk, Heap, Link, Remains, Remnant, TABLE_CACHE, Table};
+use crate::search::search;
+use platter_clusters::{
+    DirectoryEntry, Disk, Heap, Link, Remains, Remnant, TABLE_CACHE, Table, in_sectors_of,
+};
 use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;
 
-/// Calls `visit` for everything that is left of a volume that has at least one valid boot region.
+/// Calls `visit` for everything that is left of a volume. If no boot region is valid, the layout of the volume is searched
+/// for.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if
-/// there is no valid boot region, and the errors of `visit`.
+/// nothing tells the layout, and the errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
-    let geometry = find_boot(&Disk::new(&*device))?;
+    let disk = Disk::new(&*device);
+    let geometry = find_boot(&disk).or_else(|error| search(&disk, progress).ok_or(error))?;
     let first = geometry.root_cluster;
-    let table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);
+    let table = (geometry.fat_bytes > 0)
+        .then(|| in_sectors_of(device.clone(), geometry.sector))
+        .map(|device| Table::new(device, geometry.clone(), geometry.fat_place(), TABLE_CACHE));
     platter_clusters::recover(
         device,
         ExfatRemains { heap: geometry.heap, table },
@@ -28,7 +35,8 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
 
 struct ExfatRemains {
     heap: Heap,
-    table: Table<Geometry>,
+    /// `None` if no FAT is left.
+    table: Option<Table<Geometry>>,
 }
 
 impl Remains for ExfatRemains {
@@ -37,7 +45,7 @@ impl Remains for ExfatRemains {
     }
 
     fn link(&mut self, cluster: u32) -> Result<Link> {
-        self.table.link(cluster)
+        self.table.as_mut().map_or(Ok(Link::Free), |table| table.link(cluster))
     }
 
     fn entries(&self, slots: &[u8]) -> Vec<Remnant> {

@@ -124,6 +124,54 @@ fn texfat_is_read_by_its_active_fat_and_not_written() {
     assert_eq!(device.to_image(), volume.image);
 }
 
+/// On a volume with two FATs each has a bitmap, and both bitmaps have clusters (7.1).
+#[test]
+fn a_sound_texfat_volume_is_clean() {
+    let mut volume = volume();
+    let geometry = volume.geometry.clone();
+    let (first, bytes) = (geometry.fat_start as usize, geometry.fat_bytes as usize);
+    let root = volume.root_slots();
+    let slot_of_first = *root.iter().find(|&&at| volume.image[at] == kind::BITMAP).unwrap();
+    let entry = BitmapEntry::from_bytes(&volume.slot(slot_of_first));
+    let bitmap = geometry.heap.offset(entry.cluster) as usize;
+    // The second bitmap has cluster 1000, which ends its chain and is taken.
+    let place = geometry.heap.offset(1000) as usize;
+    volume.image[bitmap + 998 / 8] |= 1 << (998 % 8);
+    volume.image.copy_within(bitmap..bitmap + entry.length as usize, place);
+    volume.image[first + 4000..first + 4004].fill(0xFF);
+    volume.image.copy_within(first..first + bytes, first + bytes);
+    let end = *root.iter().find(|&&at| volume.image[at] == 0).unwrap();
+    volume.set_slot(end, BitmapEntry { flags: 1, cluster: 1000, ..entry }.to_bytes());
+    let mut boot = BootSector::from_bytes(volume.image[..512].try_into().unwrap());
+    boot.fat_count = 2;
+    volume.image[..512].copy_from_slice(&boot.to_bytes());
+    BootRegion::seal(&mut volume.image[..12 * 512], 512);
+    volume.image.copy_within(..12 * 512, 12 * 512);
+    let codes = |image: &[u8]| -> Vec<_> {
+        let report = check(&MemoryDevice::from_image(image, Sectors::SMALL));
+        report.findings.iter().map(|finding| finding.code).collect()
+    };
+    assert_eq!(codes(&volume.image), [""; 0]);
+    // Without its entry its cluster is taken by nothing.
+    let mut image = volume.image.clone();
+    image[end..end + SLOT].fill(0);
+    assert_eq!(codes(&image), ["bitmap", "bitmap-taken"]);
+    // Its chain must be whole, and taken in the active bitmap.
+    let mut image = volume.image.clone();
+    image[first + 4000..first + 4004].fill(0);
+    assert_eq!(codes(&image), ["bitmap", "bitmap-taken"]);
+    let mut image = volume.image.clone();
+    image[bitmap + 998 / 8] = 0;
+    assert_eq!(codes(&image), ["bitmap-free"]);
+    // A volume with one FAT has one bitmap.
+    let mut image = volume.image.clone();
+    boot.fat_count = 1;
+    image[..512].copy_from_slice(&boot.to_bytes());
+    BootRegion::seal(&mut image[..12 * 512], 512);
+    image.copy_within(..12 * 512, 12 * 512);
+    assert_eq!(codes(&image), ["misplaced-entry", "bitmap-taken"]);
+}
+
 #[test]
 fn a_volume_s_own_upcase_table_counts() {
     let mut volume = volume();

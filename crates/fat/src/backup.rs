@@ -35,15 +35,13 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
     };
     let disk = Disk::new(device);
     let sector = BootSector::from_bytes(&bytes);
-    let first = match sector.geometry(device.len()).map(|geometry| Boot { geometry, sector: sector.clone() })
-    {
+    let first = match Boot::new(&disk, sector.clone()) {
         Ok(boot) if boot.fits(&disk) => return Ok(Chosen { boot, offset: 0, doubt: None }),
         first => first,
     };
     let is_like = |copy: &BootSector| is_damaged_like(&bytes, &copy.to_bytes());
     let copy = search(&disk)?.filter(|(_, copy)| is_like(copy)).and_then(|(offset, sector)| {
-        let geometry = sector.geometry(device.len()).ok()?;
-        let boot = Boot { sector, geometry };
+        let boot = Boot::new(&disk, sector).ok()?;
         boot.fits(&disk).then_some((offset, boot))
     });
     let boot = match (first, copy) {
@@ -70,10 +68,8 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
 /// all structures are where the sector places them. Early systems wrote no signature, and some that are no PCs write
 /// another jump; neither has a copy that a damaged mark could be put back from.
 pub fn unmarked(disk: &Disk, sector: &BootSector) -> Option<Boot> {
-    let sector = sector.marked();
-    let geometry = sector.geometry(disk.device().len()).ok().filter(|_| sector.fat32.is_none())?;
-    let boot = Boot { sector, geometry };
-    boot.fits(disk).then_some(boot)
+    let boot = Boot::new(disk, sector.marked()).ok()?;
+    (boot.sector.fat32.is_none() && boot.fits(disk)).then_some(boot)
 }
 
 /// Searches for the copy of a FAT32 boot sector where formatters put it, in sector 6, for every possible sector size.

@@ -3,6 +3,7 @@
 use crate::FatVolume;
 use crate::backup::{Chosen, choose};
 use crate::layout::{BootSector, FatKind, Label};
+use crate::starts::Boot;
 use platter_clusters::{Disk, first_sector};
 use platter_device::Device;
 use platter_vfs::{
@@ -38,10 +39,12 @@ impl Format for Fat {
         let Some(bytes) = first_sector(device)? else { return Ok(None) };
         let boot = BootSector::from_bytes(&bytes);
         let cut_off = boot.cut_off(device.len());
-        let (boot, geometry) = match boot.geometry(cut_off.unwrap_or(device.len())) {
-            Ok(geometry) => (boot, geometry),
+        let length = cut_off.unwrap_or(device.len());
+        let (Boot { sector: boot, geometry }, cut_off) = match Boot::within(&Disk::new(device), boot, length)
+        {
+            Ok(boot) => (boot, cut_off),
             Err(_) => match choose(device) {
-                Ok(Chosen { boot, .. }) => (boot.sector, boot.geometry),
+                Ok(Chosen { boot, .. }) => (boot, None),
                 Err(Error::Device(error)) => return Err(error.into()),
                 Err(_) => return Ok(None),
             },
@@ -81,7 +84,7 @@ impl Format for Fat {
 
     fn fault(&self, device: &dyn Device) -> Option<Error> {
         let boot = BootSector::from_bytes(&first_sector(device).ok()??);
-        boot.geometry(device.len()).err().filter(|error| matches!(error, Error::Damaged(_)))
+        Boot::new(&Disk::new(device), boot).err().filter(|error| matches!(error, Error::Damaged(_)))
     }
 
     fn has_copy(&self, device: &dyn Device) -> bool {

@@ -70,6 +70,9 @@ pub fn make(
     };
     let boot = boot_sector(&plan(device, kind, options.cluster)?, label, serial);
     let geometry = boot.geometry(device.len())?;
+    if let Some(error) = geometry.short_fat() {
+        return Err(error);
+    }
     write(device, &boot, &geometry, label, now, options.full, progress)
 }
 

@@ -50,6 +50,7 @@ mod format;
 pub mod fuzzing;
 pub mod layout;
 mod recover;
+mod search;
 mod starts;
 mod volume;
 

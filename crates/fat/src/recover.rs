@@ -4,27 +4,32 @@ use crate::check::find_boot;
 use crate::layout::{
     Geometry, Link, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_garbage, is_sound,
 };
-use platter_clusters::{DirectoryEntry, Disk, Heap, Remains, Remnant, TABLE_CACHE, Table};
+use crate::search::search;
+use platter_clusters::{DirectoryEntry, Disk, Heap, Remains, Remnant, TABLE_CACHE, Table, in_sectors_of};
 use platter_device::Device;
 use platter_vfs::{Progress, RecoverReport, Result, Visit};
 use std::sync::Arc;
 
-/// Calls `visit` for everything that is left of a volume whose boot sector, or the copy of it, is valid.
+/// Calls `visit` for everything that is left of a volume. If neither the boot sector nor its copy is valid, the layout of
+/// the volume is searched for.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if
-/// there is no valid boot sector, and the errors of `visit`.
+/// nothing tells the layout, and the errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
     let disk = Disk::new(&*device);
-    let geometry = find_boot(&disk)?;
+    let geometry = find_boot(&disk).or_else(|error| search(&disk, progress).ok_or(error))?;
     let mut root = vec![0; geometry.root_entries as usize * SLOT];
     if disk.read(geometry.root_offset(), &mut root).is_err() {
         // The directories below the root are then found by their content.
         root.fill(0);
     }
     let first = geometry.root_cluster;
-    let copy = best_table(&disk, &geometry);
-    let table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(copy), TABLE_CACHE);
+    let table = (geometry.fat_count > 0).then(|| {
+        let place = geometry.fat_place(best_table(&disk, &geometry));
+        let device = in_sectors_of(device.clone(), geometry.bytes_per_sector);
+        Table::new(device, geometry.clone(), place, TABLE_CACHE)
+    });
     platter_clusters::recover(device, FatRemains { geometry, table }, &root, first, progress, visit)
 }
 
@@ -41,7 +46,8 @@ fn best_table(disk: &Disk, geometry: &Geometry) -> u32 {
 
 struct FatRemains {
     geometry: Geometry,
-    table: Table<Geometry>,
+    /// `None` if no FAT is left.
+    table: Option<Table<Geometry>>,
 }
 
 impl FatRemains {
@@ -81,7 +87,7 @@ impl Remains for FatRemains {
     }
 
     fn link(&mut self, cluster: u32) -> Result<Link> {
-        self.table.link(cluster)
+        self.table.as_mut().map_or(Ok(Link::Free), |table| table.link(cluster))
     }
 
     fn entries(&self, slots: &[u8]) -> Vec<Remnant> {

@@ -9,7 +9,7 @@ use crate::layout::{
     BootSector, Geometry, InfoSector, Link, SLOT, ShortEntry, ShortName, Slot, get, is_sound,
 };
 use platter_clusters::Disk;
-use platter_vfs::Error;
+use platter_vfs::{Error, Result};
 
 /// How many directories of the root are checked, and in how many bytes of the root they are searched for.
 const MOST_DIRECTORIES: usize = 8;
@@ -24,6 +24,48 @@ pub struct Boot {
 }
 
 impl Boot {
+    /// Returns a boot sector with the layout that it states, for a volume that ends where the device does, or before.
+    ///
+    /// # Errors
+    /// Those of [`BootSector::geometry`], and [`Error::Damaged`] if the FAT is too short for the volume and this looks like
+    /// damage of the boot sector.
+    pub fn new(disk: &Disk, sector: BootSector) -> Result<Boot> {
+        Boot::within(disk, sector, disk.device().len())
+    }
+
+    /// The same for a volume of at most `length` bytes, of which the device may be only the beginning.
+    ///
+    /// # Errors
+    /// Those of [`Boot::new`].
+    pub fn within(disk: &Disk, sector: BootSector, length: u64) -> Result<Boot> {
+        let geometry = sector.geometry(length)?;
+        let boot = Boot { sector, geometry };
+        match boot.geometry.short_fat() {
+            Some(error) if !boot.was_made_short(disk, length) => Err(error),
+            _ => Ok(boot),
+        }
+    }
+
+    /// Whether a volume whose FAT is too short was made so. One wrong bit in the boot sector can make the FAT seem too
+    /// short too, and the clusters or the end of the volume are then elsewhere.
+    fn was_made_short(&self, disk: &Disk, length: u64) -> bool {
+        let geometry = &self.geometry;
+        // A copy that says the same proves it, and one that does not makes it doubtful.
+        if let Some(copy) = geometry.backup_sector.and_then(|sector| {
+            let mut bytes = [0; BootSector::SIZE];
+            disk.read(geometry.sector_offset(sector), &mut bytes).ok()?;
+            BootSector::from_bytes(&bytes).geometry(length).ok()
+        }) {
+            return copy == *geometry;
+        }
+        // Without a copy, a second FAT in its place confirms the length of the FAT. On FAT12 and FAT16 a directory in its
+        // place confirms the length of the root directory, which lies between the FATs and the clusters. A volume that is
+        // longer than its FAT and than the device is more likely to have a wrong length.
+        let is_root_confirmed = geometry.root_sectors == 0 || !self.directories(disk).is_empty();
+        let is_whole = geometry.sector_offset(geometry.total_sectors) <= disk.device().end();
+        geometry.written_fats().len() > 1 && is_root_confirmed && is_whole && self.fits(disk)
+    }
+
     /// Returns the value that FAT entry 0 should have.
     pub fn first_entry(&self) -> u32 {
         self.geometry.kind.end() & !0xFF | u32::from(self.sector.media)
@@ -124,7 +166,7 @@ impl Boot {
         }
         let length = disk.device().len();
         let others = one_bit_away(&self.sector).into_iter().filter_map(|sector| {
-            let geometry = sector.geometry(length).ok()?;
+            let geometry = sector.geometry(length).ok().filter(|geometry| geometry.short_fat().is_none())?;
             let boot = Boot { sector, geometry };
             let fit = boot.fit(disk);
             // With another size of the root directory or of the volume, the FATs are found in the same place; so a

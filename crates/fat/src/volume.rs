@@ -5,12 +5,12 @@ use crate::backup::{Chosen, choose};
 use crate::directory::{FatDirectory, most_clusters};
 use crate::layout::{
     Attributes, BootSector, DosTime, FatKind, Geometry, InfoSector, LARGEST_FILE, Label, Precision,
-    ShortEntry, ShortName, is_sound,
+    ShortEntry, ShortName, VolumeState, is_sound,
 };
 use crate::starts::Boot;
 use platter_clusters::{
     ContentRuns, Core, DirectoryEntry, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
-    Slots, Storage, TABLE_CACHE, Table, Volume, capabilities,
+    Slots, Storage, TABLE_CACHE, Table, Volume, capabilities, in_sectors_of,
 };
 use platter_device::Device;
 use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
@@ -37,9 +37,7 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
     let Chosen { boot: Boot { sector: boot, geometry }, offset, doubt } = choose(&*device)?;
     let geometry = Arc::new(geometry);
     let bytes_per_sector = geometry.bytes_per_sector as usize;
-    if bytes_per_sector < device.sectors().logical as usize {
-        return Err(not_fat("its sectors are smaller than the device's"));
-    }
+    let device = in_sectors_of(device, geometry.bytes_per_sector);
     let mut first = vec![0; bytes_per_sector];
     device.read_at(offset, &mut first)?;
 
@@ -90,10 +88,6 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
         core.health.close(format!("{error}; see check"));
     }
     Ok(core)
-}
-
-fn not_fat(reason: &str) -> Error {
-    Error::NotThisFormat { format: "FAT", reason: reason.into() }
 }
 
 impl DirectoryEntry for ShortEntry {
@@ -202,20 +196,28 @@ impl Family for FatFamily {
             None if boot.is_extended() && boot.label != BootSector::NO_NAME => Label(boot.label).to_string(),
             None => String::new(),
         };
+        let no_error =
+            crate::layout::clean_bits(core.family.geometry.kind).map_or(0, |(_, no_error)| no_error);
+        let has_failed = boot.state.0 & VolumeState::SURFACE_TEST != 0
+            || no_error != 0 && core.family.table.get(1)? & no_error == 0;
         let geometry = &core.family.geometry;
+        let mut details = vec![
+            ("bytes per sector", geometry.bytes_per_sector.to_string()),
+            ("clusters", geometry.clusters.to_string()),
+            ("copies of the FAT", geometry.fat_count.to_string()),
+            ("sectors per FAT", geometry.fat_sectors.to_string()),
+            ("first data sector", geometry.first_data_sector.to_string()),
+        ];
+        if has_failed {
+            details.push(("media", "failures were met".into()));
+        }
         Ok(VolumeInfo {
             format: geometry.kind.name().into(),
             label,
             identifier: format!("{:04X}-{:04X}", boot.serial >> 16, boot.serial & 0xFFFF),
             cluster: u64::from(geometry.cluster_size),
             dirty: core.was_dirty,
-            details: vec![
-                ("bytes per sector", geometry.bytes_per_sector.to_string()),
-                ("clusters", geometry.clusters.to_string()),
-                ("copies of the FAT", geometry.fat_count.to_string()),
-                ("sectors per FAT", geometry.fat_sectors.to_string()),
-                ("first data sector", geometry.first_data_sector.to_string()),
-            ],
+            details,
         })
     }
 

@@ -600,3 +600,76 @@ fn two_short_names_that_are_one_but_for_small_letters_are_told_apart() {
     assert!(report.findings.iter().any(|finding| finding.code == "duplicate-name"), "{}", told(&report));
     assert_eq!(after.contents().len(), volume.contents().len());
 }
+
+/// An entry for the label that is nothing but spaces, as old versions of fatlabel left it, is no label.
+#[test]
+fn a_label_of_spaces_is_none() {
+    let mut image = populated(FatKind::Fat16);
+    let root = Volume::new(image.clone()).geometry.root_offset() as usize;
+    assert_eq!(&image[root..root + 12], b"DAMAGED    \x08");
+    image[root..root + 11].fill(b' ');
+    image[43..54].copy_from_slice(b"NO NAME    ");
+    let device = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+    let label = |device: Arc<MemoryDevice>| {
+        Fat::ANY.open(device, OpenOptions::default()).unwrap().info().unwrap().label
+    };
+    assert_eq!(label(device.clone()), "");
+    let report = check(&device, true);
+    let codes: Vec<_> = report.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["blank-label"], "{}", told(&report));
+    let repaired = device.to_image();
+    assert_eq!((repaired[root], &repaired[43..54]), (0xE5, b"NO NAME    ".as_slice()));
+    assert!(check(&device, false).is_clean() && fsck(&ImageFile::new(&repaired)).clean);
+    assert_eq!(label(device), "");
+    // A label after it is the label.
+    let mut volume = Volume::new(image);
+    let free = volume.slots(0).into_iter().find(|&at| volume.image[at] == 0).unwrap();
+    let mut slot = volume.slot(root);
+    slot[..11].copy_from_slice(b"SECOND     ");
+    volume.set_slot(free, slot);
+    let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+    let report = check(&device, true);
+    let codes: Vec<_> = report.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["blank-label", "label-differs"], "{}", told(&report));
+    assert_eq!(&device.to_image()[43..54], b"SECOND     ");
+}
+
+/// In the root directory the first character E5 is written as 05. mkfs.fat writes E5 in the boot sector.
+#[test]
+fn a_label_whose_first_character_is_e5_is_the_same_in_both_places() {
+    let mut image = populated(FatKind::Fat16);
+    let root = Volume::new(image.clone()).geometry.root_offset() as usize;
+    image[root] = 0x05;
+    for (first, found) in [(0xE5, 0), (0x05, 0), (b'D', 1)] {
+        image[43] = first;
+        let device = MemoryDevice::from_image(&image, Sectors::SMALL);
+        let report = check(&device, false);
+        assert_eq!(report.found, found, "{first:02X}: {}", told(&report));
+    }
+}
+
+/// The marks of I/O errors are in the boot sector and in FAT entry 1. Such a volume was closed all the same.
+#[test]
+fn marks_of_failures_are_told() {
+    type Mark = fn(&mut Volume);
+    let marks: [(FatKind, Mark); 4] = [
+        (FatKind::Fat12, |volume| volume.image[37] |= 2),
+        (FatKind::Fat16, |volume| volume.set_fat(1, 0xBFFF)),
+        (FatKind::Fat32, |volume| volume.set_fat(1, 0x0BFF_FFFF)),
+        (FatKind::Fat32, |volume| volume.image[65] |= 2),
+    ];
+    for (kind, mark) in marks {
+        let mut volume = base(kind);
+        let facts = |image: &[u8]| {
+            let device = Arc::new(MemoryDevice::from_image(image, Sectors::SMALL));
+            let info = Fat::ANY.open(device, OpenOptions::default()).unwrap().info().unwrap();
+            (info.dirty, info.details.into_iter().any(|(name, _)| name == "media"))
+        };
+        assert_eq!(facts(&volume.image), (false, false), "{kind:?}");
+        mark(&mut volume);
+        assert_eq!(facts(&volume.image), (false, true), "{kind:?}");
+        let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
+        assert!(check(&device, true).findings.iter().any(|finding| finding.code == "dirty"), "{kind:?}");
+        assert_eq!(facts(&device.to_image()), (false, false), "{kind:?}");
+    }
+}

@@ -87,6 +87,18 @@ pub fn recognise(device: &dyn Device) -> Result<Option<(&'static dyn Format, Rec
     Ok(None)
 }
 
+/// Returns the formats, without their variants, in the order in which a device that none of them recognises is searched
+/// for their remains. Those of which the device has a copy of the first structures come first. Metadata of ReFS and NTFS
+/// is recognised by itself, that of FAT by how it hangs together, and a file may hold an image of a FAT volume.
+pub fn by_remains(device: &dyn Device) -> Vec<&'static dyn Format> {
+    let is_variant =
+        |name: &str| registry().iter().any(|format| name != format.name() && name.starts_with(format.name()));
+    let mut formats: Vec<&dyn Format> =
+        registry().iter().rev().copied().filter(|format| !is_variant(format.name())).collect();
+    formats.sort_by_key(|format| !format.has_copy(device));
+    formats
+}
+
 /// Opens the volume on a device, whatever its format.
 ///
 /// # Errors
@@ -110,6 +122,13 @@ pub fn whole(device: Arc<dyn Device>, recognised: &Recognised) -> Result<Arc<dyn
     Ok(Arc::new(Partition::reaching(device, 0, length, name)?))
 }
 
+/// Returns what is wrong with a device on which no volume is recognised, if its content, which [`contents`] calls
+/// `known`, is of one of these formats.
+pub fn fault(device: &dyn Device, known: &str) -> Option<Error> {
+    let is_meant = |format: &&&dyn Format| known.to_lowercase().contains(format.name());
+    registry().iter().find(is_meant).and_then(|format| format.fault(device))
+}
+
 /// Returns the error for a device that holds no volume of any of these formats.
 ///
 /// # Errors
@@ -125,9 +144,8 @@ pub fn unknown(device: &dyn Device) -> Result<Error> {
         Some(known) => {
             // A device that begins like a volume of a known format has a damaged one, and the error then names the
             // fault too.
-            let is_meant = |format: &&&dyn Format| known.to_lowercase().contains(format.name());
-            let fault = registry().iter().find(is_meant).and_then(|format| format.fault(device));
-            let fault = fault.map_or_else(String::new, |error| format!(", which is damaged: {error}"));
+            let fault = fault(device, &known)
+                .map_or_else(String::new, |error| format!(", which is damaged: {error}"));
             format!("the device holds {known}{fault}")
         }
         None => match registry().iter().find(|format| format.has_copy(device)) {

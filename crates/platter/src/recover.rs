@@ -102,7 +102,7 @@ fn recover_source(
         (Some(name), _) => vec![known_format(name)?],
         (None, Some((format, _))) => vec![format],
         // No format recognises the device, so each is tried.
-        (None, None) => platter_formats::registry().to_vec(),
+        (None, None) => platter_formats::by_remains(&*device),
     };
     let is_one = formats.len() == 1;
     for format in formats {

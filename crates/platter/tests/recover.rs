@@ -60,13 +60,11 @@ fn an_image_that_was_cut_off_is_read_and_says_what_is_missing() {
         assert!(said.contains("read-only") && said.contains("bytes before the volume"), "{format}: {said}");
         let info = place.works("info v.img");
         assert!(info.contains("bytes before the volume"), "{format}: {info}");
-        if format != "ntfs" {
-            let (found, _) = place.ends(4, "check v.img");
-            assert!(found.contains("/fill: ") && found.contains("behind the end"), "{format}: {found}");
-            assert!(!found.contains("/d/"), "{format}: {found}");
-            let (_, said) = place.ends(8, "check --repair v.img");
-            assert!(said.contains("bytes before the volume"), "{format}: {said}");
-        }
+        let (found, _) = place.ends(4, "check v.img");
+        assert!(found.contains("/fill: ") && found.contains("behind the end"), "{format}: {found}");
+        assert!(!found.contains("/d/"), "{format}: {found}");
+        let (_, said) = place.ends(8, "check --repair v.img");
+        assert!(said.contains("bytes before the volume"), "{format}: {said}");
         assert!(fs::read(place.path("v.img")).unwrap() == cut, "{format}: it was written to");
     }
 }
@@ -88,6 +86,60 @@ fn a_dead_boot_sector_is_told_with_its_copy_and_the_ways_on() {
         assert_eq!(whole(&place, "out/d"), FILES, "{format}");
         place.ends(1, &format!("check --as {name} v.img --repair"));
         assert_eq!(place.works("ls v.img:/d").lines().count(), FILES as usize + 1);
+    }
+}
+
+/// Neither the boot sector nor its copy is left, nor are the first entries of the FAT that is read; and the volume is no
+/// longer found by the start of its partition either.
+#[test]
+fn a_volume_is_found_by_its_structures_where_its_boot_sector_is_lost() {
+    for (format, megabytes) in [("fat12", 8), ("fat16", 32), ("fat32", 64), ("exfat", 32)] {
+        let place = full("layout", format, megabytes);
+        let mut image = fs::read(place.path("v.img")).unwrap();
+        let bytes = |at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
+        let lost = match format {
+            "exfat" => bytes(80) * 512,
+            _ => (bytes(14) & 0xFFFF) * 512 + 16,
+        };
+        image[..lost].fill(0);
+        let before = vec![0; 17 * 512];
+        fs::write(place.path("disk.img"), [before, image].concat()).unwrap();
+        let said = place.fails("ls disk.img");
+        assert!(said.contains("no file system is recognised"), "{format}: {said}");
+        place.ends(0, "recover disk.img out");
+        assert_eq!(whole(&place, "out/d"), FILES, "{format}");
+        let fill = fs::read(place.path("fill")).unwrap();
+        assert!(fs::read(place.path("out/fill")).unwrap() == fill, "{format}");
+    }
+}
+
+/// Of two layouts that are found on a device, that of the volume is taken, not that of an image in one of its files.
+#[test]
+fn an_image_in_a_file_is_not_taken_for_the_volume() {
+    let place = full("nested", "fat16", 32);
+    fs::rename(place.path("v.img"), place.path("inner.img")).unwrap();
+    place.works("mkfs fat32 v.img --size 96M");
+    place.works("mkdir v.img:/one");
+    place.works("cp -r d v.img:/one");
+    place.ends(0, "cp inner.img v.img:/");
+    let mut image = fs::read(place.path("v.img")).unwrap();
+    image[..4096].fill(0);
+    fs::write(place.path("v.img"), image).unwrap();
+    place.ends(0, "recover v.img out");
+    assert_eq!(whole(&place, "out/one/d"), FILES);
+    assert!(fs::read(place.path("out/inner.img")).unwrap() == fs::read(place.path("inner.img")).unwrap());
+}
+
+/// Metadata of other formats, and files, do not pass for the structures of a FAT or exFAT volume.
+#[test]
+fn no_layout_is_found_where_there_is_none() {
+    for format in ["ntfs", "refs"] {
+        let place = full("foreign", "fat16", 32);
+        place.works(&format!("mkfs {format} v.img --size 512M --force"));
+        place.works("cp -r d v.img:/");
+        for name in ["fat", "exfat"] {
+            place.ends(1, &format!("recover --as {name} v.img out"));
+        }
     }
 }
 

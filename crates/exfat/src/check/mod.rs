@@ -26,7 +26,7 @@ mod walk;
 
 use crate::layout::{Geometry, Upcase};
 use clusters::Clusters;
-use platter_clusters::{Disk, Findings};
+use platter_clusters::{Disk, Findings, SmallSectors};
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
 use std::sync::Arc;
@@ -63,7 +63,9 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     let mut boot = boot::find(&disk, &mut report, repair)?;
     let geometry = boot.geometry.clone();
     boot::dirty(&boot, &mut report, repair);
-    let mut clusters = Clusters::new(device, &geometry);
+    // The FAT may begin inside one of the device's sectors, if these are larger than the volume's.
+    let in_sectors = SmallSectors::new(device, device.sectors().logical.min(geometry.sector));
+    let mut clusters = Clusters::new(&in_sectors, &geometry);
     boot::reserved_entries(&disk, &geometry, &mut report, repair)?;
     for number in 1..=ROUNDS {
         let last = number == ROUNDS;

@@ -14,6 +14,8 @@ pub struct System {
     pub bitmap: Option<usize>,
     /// The slot of a bitmap that cannot be used.
     broken_bitmap: Option<usize>,
+    /// The slot of the bitmap that belongs to the FAT that is not active, on a volume with two FATs.
+    other_bitmap: Option<usize>,
     /// The up-case table.
     pub upcase: Option<Arc<Upcase>>,
     upcase_slot: Option<usize>,
@@ -22,7 +24,7 @@ pub struct System {
 impl System {
     /// Whether a slot of the root directory is one of the system entries.
     pub fn has(&self, slot: usize) -> bool {
-        [self.bitmap, self.broken_bitmap, self.upcase_slot].contains(&Some(slot))
+        [self.bitmap, self.broken_bitmap, self.other_bitmap, self.upcase_slot].contains(&Some(slot))
     }
 }
 
@@ -96,6 +98,7 @@ pub fn find(
         report.add(Finding { code, severity, path: None, message, repaired: repair });
     };
     let active = clusters.geometry.active_fat as u8;
+    let other = |what| format!("the allocation bitmap of the FAT that is not active {what}");
     for at in 0..listing.end() {
         let slot = listing.slot(at);
         match Primary::of(&slot) {
@@ -116,6 +119,22 @@ pub fn find(
                 }
                 if system.bitmap.is_none() {
                     system.broken_bitmap = system.broken_bitmap.or(Some(at));
+                }
+            }
+            // A volume with two FATs (TexFAT) has a bitmap for each (7.1). The second one's content is not compared:
+            // it is that of the time when its FAT was the active one.
+            Primary::Other(kind::BITMAP)
+                if clusters.geometry.fat_count == 2
+                    && slot[1] & 1 != active
+                    && system.other_bitmap.is_none() =>
+            {
+                system.other_bitmap = Some(at);
+                let entry = BitmapEntry::from_bytes(&slot);
+                let is_long_enough = entry.length >= clusters.geometry.bitmap_bytes();
+                let runs = place(clusters, entry.cluster, entry.length, false)?.filter(|_| is_long_enough);
+                match runs {
+                    Some(runs) => claim(clusters, &runs),
+                    None => finding("bitmap", other("is not whole")),
                 }
             }
             Primary::Other(kind::UPCASE) if system.upcase.is_none() => {
@@ -146,6 +165,9 @@ pub fn find(
             }
             _ => {}
         }
+    }
+    if clusters.geometry.fat_count == 2 && system.other_bitmap.is_none() {
+        finding("bitmap", other("is missing"));
     }
     Ok(system)
 }

@@ -2,7 +2,7 @@
 
 use super::table::Table;
 use crate::backup::{read, search, unmarked};
-use crate::layout::{BootSector, Geometry, InfoSector, VolumeState, clean_bits};
+use crate::layout::{BootSector, FatKind, Geometry, InfoSector, VolumeState, clean_bits};
 use crate::starts::Boot;
 use platter_clusters::Disk;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
@@ -26,7 +26,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
     let mut finding = |code, message: String| {
         report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: repair });
     };
-    let mut first = sector.geometry(length).map(|geometry| Boot { sector: sector.clone(), geometry });
+    let mut first = Boot::new(disk, sector.clone());
     if let Ok(boot) = &mut first
         && let Some(right) = boot.before_a_flip(disk)
     {
@@ -45,10 +45,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         },
         Err(_) => search(disk)?,
     };
-    let good_copy = copy.as_ref().and_then(|(_, sector)| {
-        let geometry = sector.geometry(length).ok()?;
-        Some(Boot { sector: sector.clone(), geometry })
-    });
+    let good_copy = copy.as_ref().and_then(|(_, sector)| Boot::new(disk, sector.clone()).ok());
     match (first, good_copy) {
         (Err(error), None) => match unmarked(disk, &sector) {
             Some(boot) => {
@@ -95,6 +92,31 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
             }
             Ok(first)
         }
+    }
+}
+
+/// Reports a FAT that has no entries for the last clusters of the volume.
+///
+/// Programs that do not notice this write those entries over what follows the FAT. So a repair makes the volume end with
+/// the last cluster that has an entry, unless it would then be of another kind by the number of its clusters. No cluster
+/// is moved, and those after the end could not be in use.
+pub fn short_fat(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
+    let Boot { sector, geometry } = boot;
+    let Some(error) = geometry.short_fat() else { return };
+    let stated = geometry.clusters_by_sectors();
+    let repaired = repair && FatKind::of(geometry.clusters) == FatKind::of(stated);
+    let message = format!("{error}; the last {} clusters are not used", stated - geometry.clusters);
+    report.add(Finding {
+        code: "short-fat",
+        severity: Severity::Inconsistent,
+        path: None,
+        message,
+        repaired,
+    });
+    if repaired {
+        let sectors_per_cluster = geometry.cluster_size / geometry.bytes_per_sector;
+        geometry.total_sectors = geometry.first_data_sector + geometry.clusters * sectors_per_cluster;
+        sector.shorten(geometry.total_sectors);
     }
 }
 

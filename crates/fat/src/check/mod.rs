@@ -54,9 +54,10 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     let mut report = CheckReport::default();
     disk.report_end(&mut report);
     let mut boot = boot::find(&disk, &mut report, repair)?;
+    let damaged_boot = boot.sector.clone();
+    boot::short_fat(&mut boot, &mut report, repair);
     let geometry = boot.geometry.clone();
     let mut table = choose_table(&mut disk, &geometry, &mut report, repair)?;
-    let damaged_boot = boot.sector.clone();
     boot::extended(&mut boot, &mut report, repair);
     boot::reserved_entries(&mut boot, &mut table, &mut report, repair);
     let dirty = boot::is_dirty(&boot, &table);
@@ -297,7 +298,7 @@ fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<
 /// Makes the label in the boot sector equal to the label in the root directory, which takes precedence.
 fn check_label(boot: &mut BootSector, label: Option<[u8; 11]>, report: &mut CheckReport, repair: bool) {
     let is_none = |label: [u8; 11]| label == BootSector::NO_NAME || Label(label).to_string().is_empty();
-    let is_same = label.map_or_else(|| is_none(boot.label), |label| label == boot.label);
+    let is_same = label.map_or_else(|| is_none(boot.label), |label| Label(label).is_same(&Label(boot.label)));
     if is_same || !boot.is_extended() {
         return;
     }

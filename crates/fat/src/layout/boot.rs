@@ -210,6 +210,14 @@ impl BootSector {
         }
     }
 
+    /// Sets the number of sectors of the volume, which becomes smaller, in the field that has it.
+    pub fn shorten(&mut self, sectors: u32) {
+        match u16::try_from(sectors) {
+            Ok(sectors) if self.total_sectors_16 != 0 => self.total_sectors_16 = sectors,
+            _ => self.total_sectors_32 = sectors,
+        }
+    }
+
     /// Returns the number of sectors of one FAT.
     pub fn fat_sectors(&self) -> u32 {
         match &self.fat32 {

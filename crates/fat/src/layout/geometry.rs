@@ -71,6 +71,11 @@ impl FatKind {
         (entries * u64::from(self.bits())).div_ceil(8)
     }
 
+    /// Returns the number of whole entries in a table of `bytes` bytes.
+    pub fn entries_in(self, bytes: u64) -> u64 {
+        bytes * 8 / u64::from(self.bits())
+    }
+
     /// Returns "FAT12", "FAT16" or "FAT32".
     pub fn name(self) -> &'static str {
         match self {
@@ -106,7 +111,8 @@ pub struct Geometry {
     pub total_sectors: u32,
     /// The first sector of cluster 2.
     pub first_data_sector: u32,
-    /// The number of clusters. The first one has the number 2.
+    /// The number of clusters that the FAT has entries for. The first one has the number 2. The volume may have sectors
+    /// for more clusters ([`Geometry::short_fat`]), which are not used.
     pub clusters: u32,
     /// The number of the only FAT in use, if FAT32's mirroring is off; `None` if all are in use.
     pub active_fat: Option<u32>,
@@ -192,12 +198,10 @@ impl BootSector {
         if clusters > FatKind::MOST_32 {
             return Err(damaged(total_offset, format!("at most {} clusters", FatKind::MOST_32), clusters));
         }
-        let room = u64::from(fat_sectors) * u64::from(bytes_per_sector);
-        let needed = kind.table_bytes(u64::from(clusters) + 2);
-        if room < needed {
-            let expected = format!("a FAT of at least {needed} bytes for {clusters} clusters");
-            return Err(damaged(if self.fat32.is_some() { 36 } else { 22 }, expected, room));
-        }
+        // Some volumes are sold with a FAT that is too short by a few entries. The kind follows from the sectors all the
+        // same, and the clusters without an entry are not used, as in Linux.
+        let entries = kind.entries_in(u64::from(fat_sectors) * u64::from(bytes_per_sector));
+        let clusters = u64::from(clusters).min(entries - 2) as u32;
         let mut geometry = Geometry {
             kind,
             bytes_per_sector,
@@ -250,6 +254,22 @@ fn damaged(offset: u64, expected: impl std::fmt::Display, found: impl std::fmt::
 }
 
 impl Geometry {
+    /// Returns the number of clusters that the volume has sectors for, whether the FAT has entries for them or not.
+    pub fn clusters_by_sectors(&self) -> u32 {
+        (self.total_sectors - self.first_data_sector) / (self.cluster_size / self.bytes_per_sector)
+    }
+
+    /// Returns what is wrong with a FAT that has no entries for the last clusters of the volume; `None` if it has an entry
+    /// for each cluster.
+    pub fn short_fat(&self) -> Option<Error> {
+        let clusters = self.clusters_by_sectors();
+        let needed = self.kind.table_bytes(u64::from(clusters) + 2);
+        let found = u64::from(self.fat_sectors) * u64::from(self.bytes_per_sector);
+        let offset = if self.kind == FatKind::Fat32 { 36 } else { 22 };
+        let expected = || format!("a FAT of at least {needed} bytes for {clusters} clusters");
+        (clusters > self.clusters).then(|| damaged(offset, expected(), found))
+    }
+
     /// Returns the number of the last cluster.
     pub fn last_cluster(&self) -> u32 {
         self.clusters + 1
@@ -395,7 +415,7 @@ mod tests {
     #[test]
     fn each_impossible_field_is_named() {
         type Spoil = fn(&mut BootSector);
-        let cases: [(Spoil, u64); 8] = [
+        let cases: [(Spoil, u64); 7] = [
             (|boot| boot.bytes_per_sector = 513, 11),
             (|boot| boot.sectors_per_cluster = 3, 13),
             (|boot| boot.reserved_sectors = 0, 14),
@@ -403,7 +423,6 @@ mod tests {
             (|boot| boot.root_entries = 17, 17),
             (|boot| boot.total_sectors_16 = 2881, 19),
             (|boot| boot.total_sectors_16 = 33, 19),
-            (|boot| boot.fat_sectors_16 = 8, 22),
         ];
         for (number, (spoil, at)) in cases.into_iter().enumerate() {
             let mut boot = floppy();
@@ -416,5 +435,23 @@ mod tests {
         let mut boot = floppy();
         boot.signature = [0, 0];
         assert!(matches!(boot.geometry(1_474_560), Err(Error::NotThisFormat { .. })));
+    }
+
+    #[test]
+    fn clusters_that_the_fat_has_no_entry_for_do_not_count() {
+        assert!(floppy().geometry(1_474_560).unwrap().short_fat().is_none());
+        let boot = BootSector { fat_sectors_16: 8, ..floppy() };
+        let geometry = boot.geometry(1_474_560).unwrap();
+        // 8 sectors have 2,730 entries of 12 bits, two of which belong to no cluster.
+        assert_eq!((geometry.clusters, geometry.clusters_by_sectors()), (2728, 2849));
+        assert_eq!(geometry.link(2729), Link::Next(2729));
+        assert_eq!(geometry.link(2730), Link::Invalid(2730));
+        assert!(geometry.fat_bytes() <= 8 * 512);
+        let Some(Error::Damaged(damage)) = geometry.short_fat() else { panic!("no fault") };
+        assert_eq!((damage.offset, damage.found.as_str()), (22, "4096"));
+        // The sectors of the volume say what kind it is, not the entries of its FAT: 5,000 clusters are FAT16.
+        let boot = BootSector { total_sectors_16: 5_000, fat_sectors_16: 10, ..floppy() };
+        let geometry = boot.geometry(5_000 * 512).unwrap();
+        assert_eq!((geometry.kind, geometry.clusters), (FatKind::Fat16, 2558));
     }
 }

@@ -259,6 +259,20 @@ impl Label {
     /// The characters that are not allowed in a label, besides control characters.
     const FORBIDDEN: &[u8] = b"\"*+,./:;<=>?[\\]|";
 
+    /// Whether the label is nothing but spaces, which means that there is none. Old versions of fatlabel left such an
+    /// entry when they removed a label.
+    pub fn is_blank(&self) -> bool {
+        self.0 == [b' '; 11]
+    }
+
+    /// Whether two labels are the same. In the boot sector a first character E5 may stand as it is, because no byte there
+    /// marks a deleted entry; in the root directory it is 05.
+    pub fn is_same(&self, other: &Label) -> bool {
+        let [ours, theirs] = [self, other].map(|label| (label.0[0], &label.0[1..]));
+        let first = |byte| if byte == 0xE5 { 0x05 } else { byte };
+        (first(ours.0), ours.1) == (first(theirs.0), theirs.1)
+    }
+
     /// Whether the label is valid. Lower-case letters are, because not all systems convert them to upper case.
     pub fn is_valid(&self) -> bool {
         self.0[0] != b' ' && (0..self.0.len()).all(|at| self.is_valid_at(at))

@@ -111,10 +111,10 @@ impl Volume {
         volume
     }
 
-    /// Whether the boot sector is still valid.
+    /// Whether the boot sector is still valid, with a FAT that is long enough.
     pub fn readable(image: &[u8]) -> bool {
         let boot = BootSector::from_bytes(image[..512].try_into().unwrap());
-        boot.geometry(image.len() as u64).is_ok()
+        boot.geometry(image.len() as u64).is_ok_and(|geometry| geometry.short_fat().is_none())
     }
 
     pub fn fat(&self, cluster: u32) -> u32 {

@@ -77,6 +77,13 @@ impl Walk<'_, '_> {
 
     fn label_entry(&mut self, index: u32, listing: &mut Listing, slots: Range<usize>, short: &ShortEntry) {
         let code = match (index, self.label) {
+            (0, _) if Label(short.name.0).is_blank() => {
+                let message = || "the volume label is nothing but spaces, so there is none".to_owned();
+                if self.find("blank-label", Severity::Inconsistent, Some((0, None)), message) {
+                    listing.delete(self.disk, slots);
+                }
+                return;
+            }
             (0, None) => {
                 let label = Label(short.name.0);
                 self.label = Some(label.0);

@@ -112,7 +112,10 @@ impl Arguments {
     }
 
     fn check(&self) -> Outcome {
-        let source = Source::whole(&self.image)?.with_partition(self.partition);
+        let mut source = Source::parse(&self.image)?;
+        if self.partition.is_some() {
+            source = source.with_partition(self.partition);
+        }
         if self.repair || !self.force {
             refuse_any_mounted(&source)?;
         }
@@ -159,7 +162,9 @@ impl Arguments {
     fn format_if_clean(&self) -> Option<String> {
         let device = open_part(&self.image, self.partition, Access::Read).ok()?;
         let info = platter_formats::open(device, open_options(true)).ok()?.info().ok()?;
-        (!info.dirty).then_some(info.format)
+        // Failures of the medium are recorded apart from whether the volume was closed, and the check reports both.
+        let has_failed = info.details.iter().any(|(name, _)| *name == "media");
+        (!info.dirty && !has_failed).then_some(info.format)
     }
 
     fn report(

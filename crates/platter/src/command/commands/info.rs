@@ -136,7 +136,11 @@ impl Arguments {
 fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
     let name = device.name().to_string();
     let Some((format, recognised)) = platter_formats::recognise(&*device).about(&name)? else {
-        return Ok(contents(&*device)?.map_or(Holds::Unknown, Holds::Other));
+        let Some(known) = contents(&*device)? else { return Ok(Holds::Unknown) };
+        return Ok(match platter_formats::fault(&*device, &known) {
+            Some(error) => Holds::Damaged(format!("{known}: {error}")),
+            None => Holds::Other(known),
+        });
     };
     let whole = platter_formats::whole(device, &recognised);
     let opened = whole.and_then(|whole| format.open(whole, open_options(true)));

@@ -17,9 +17,11 @@ use std::path::PathBuf;
 /// certain that they are intact. Files from metadata that fails its checksum (ReFS), or from partly invalid records
 /// (NTFS), go to `damaged` and are reported: name, size and content may be wrong. FAT and exFAT: follows the
 /// directories that can still be reached, then those recognised by their content, which go to `found`, then chains of
-/// clusters without a name, which go to `chains`; files that share clusters with others go to `overlapping`. Parts of
-/// files that cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. Nothing
-/// is written to the device.
+/// clusters without a name, which go to `chains`; files that share clusters with others go to `overlapping`. If the
+/// boot sector is lost with its copy, the sizes and places of everything are found from directories and FATs, also on
+/// a disk whose partition table is lost. Parts of files that cannot be read are left as zeroes and reported. Named
+/// streams become files named FILE:STREAM. Nothing is written to the device. Without --as, a device on which no file
+/// system is recognised is searched for ReFS, NTFS, exFAT and FAT, in this order.
 ///
 /// Exit codes: 0 all that was found was copied, 1 something could not be.
 #[derive(Args)]
