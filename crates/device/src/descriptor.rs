@@ -15,6 +15,8 @@ pub(crate) struct Descriptor {
     /// Whether the file is a block device.
     pub block: bool,
     pub read_only: bool,
+    /// Whether it is read-only because it takes no writes, though it was to be opened for writing.
+    pub is_protected: bool,
 }
 
 impl Descriptor {

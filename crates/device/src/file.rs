@@ -127,8 +127,10 @@ impl FileDevice {
             (file.metadata().map_err(failed)?.len(), sectors)
         };
         let length = length / u64::from(sectors.logical) * u64::from(sectors.logical);
-        let read_only = options.read_only;
-        let descriptor = Descriptor { name, file, length, sectors, direct, block, read_only };
+        // Linux opens a write-protected device for writing all the same, and only the writes fail.
+        let is_protected = block && !options.read_only && is_write_protected(&file).map_err(failed)?;
+        let read_only = options.read_only || is_protected;
+        let descriptor = Descriptor { name, file, length, sectors, direct, block, read_only, is_protected };
         Ok(FileDevice { descriptor: Arc::new(descriptor), rings: uring::Pool::default() })
     }
 
@@ -190,7 +192,18 @@ fn block_geometry(file: &File) -> io::Result<(u64, Sectors)> {
     Ok((length, Sectors { logical, physical }))
 }
 
+/// Whether a block device takes no writes, as an SD card whose switch is set.
+fn is_write_protected(file: &File) -> io::Result<bool> {
+    let mut is_protected: libc::c_int = 0;
+    // SAFETY: BLKROGET writes one int to the address given, which is that of a live int.
+    match unsafe { libc::ioctl(file.as_raw_fd(), BLKROGET, &raw mut is_protected) } {
+        0 => Ok(is_protected != 0),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 // From <linux/fs.h>; the numbers are part of Linux's ABI.
+const BLKROGET: libc::Ioctl = 0x125E;
 const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
 const BLKDISCARD: libc::Ioctl = 0x1277;
 
@@ -224,6 +237,14 @@ impl Device for FileDevice {
 
     fn read_only(&self) -> bool {
         self.descriptor.read_only
+    }
+
+    fn why_read_only(&self) -> Option<String> {
+        match (self.descriptor.read_only, self.descriptor.is_protected) {
+            (false, _) => None,
+            (true, false) => Some("the device is".into()),
+            (true, true) => Some("the device is write-protected".into()),
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {

@@ -83,17 +83,19 @@ impl Host {
         lines.filter_map(|line| fields(line).next()).filter(|path| !path.is_empty()).map(unescaped).collect()
     }
 
+    /// The path of the file behind a loop device, or behind the one that a partition is on.
+    pub fn file_behind(&self, device: u64) -> Option<PathBuf> {
+        file_behind(&self.disk(device)?)
+    }
+
     /// The loop devices: name, and the path of the file behind each.
     pub fn loops(&self) -> Vec<(String, PathBuf)> {
         let Ok(entries) = fs::read_dir(self.root.join("sys/block")) else { return Vec::new() };
         let mut loops: Vec<(String, PathBuf)> = entries
             .flatten()
             .filter_map(|entry| {
-                let mut file = fs::read(entry.path().join("loop/backing_file")).ok()?;
-                if file.last() == Some(&b'\n') {
-                    file.pop();
-                }
-                Some((entry.file_name().into_string().ok()?, PathBuf::from(OsString::from_vec(file))))
+                let file = file_behind(&entry.path())?;
+                Some((entry.file_name().into_string().ok()?, file))
             })
             .collect();
         loops.sort();
@@ -111,6 +113,13 @@ impl Host {
         let block = self.block(device)?;
         if block.join("partition").exists() { Some(block.parent()?.to_path_buf()) } else { Some(block) }
     }
+}
+
+/// The path of the file behind the loop device with this directory in `/sys`.
+fn file_behind(block: &Path) -> Option<PathBuf> {
+    let mut file = fs::read(block.join("loop/backing_file")).ok()?;
+    file.pop_if(|last| *last == b'\n');
+    Some(PathBuf::from(OsString::from_vec(file)))
 }
 
 /// The device number in a file such as `/sys/block/sda/dev`.

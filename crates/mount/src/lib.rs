@@ -51,7 +51,7 @@ mod stat;
 
 pub use attributes::{StatChange, VolumeStat};
 pub use data::RangeChange;
-pub use doubt::{is_in_doubt, refusal};
+pub use doubt::refusal;
 pub use entries::New;
 pub use errors::{Answer, Errno};
 pub use extended::SetAttribute;

@@ -73,13 +73,17 @@ const NOTHING: &[&str] = &[
     "nofail",
     "defaults",
     "norelatime",
+    "diratime",
     "nodiratime",
+    "iversion",
+    "noiversion",
     "nostrictatime",
     "lazytime",
     "nolazytime",
     "big_writes",
     "permissions",
     "silent",
+    "loud",
 ];
 
 impl Options {

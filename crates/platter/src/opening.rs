@@ -7,6 +7,7 @@ use platter_device::{
     BlankFirstSector, Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, Mirror,
     MirrorCopy, MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition,
 };
+use platter_vfs::{Error as SystemError, FileSystem, is_in_doubt};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -38,6 +39,21 @@ impl Access {
     /// Whether other processes are kept from writing.
     fn claims(self) -> bool {
         !matches!(self, Access::Read)
+    }
+}
+
+/// Why a volume is not written to that was not closed and cannot recover by itself.
+pub const IN_DOUBT: &str = "it was not closed, so clusters of files may be taken for free; check --repair puts that \
+                            right, --force writes to it all the same";
+
+/// Refuses to write to a volume that was not closed and cannot recover by itself, unless the access is forced.
+///
+/// # Errors
+/// [`SystemError::ReadOnly`], and the errors of reading the volume's state.
+pub fn refuse_in_doubt(system: &dyn FileSystem, access: Access) -> std::result::Result<(), SystemError> {
+    match access {
+        Access::Write { force: false } if is_in_doubt(system)? => Err(SystemError::ReadOnly(IN_DOUBT.into())),
+        _ => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::{About, Error, ErrorKind, Result};
 use crate::event::{Event, Listener};
 use crate::file::File;
 use crate::node::{Held, names};
-use crate::opening::{Access, DeviceOptions, open_device};
+use crate::opening::{Access, DeviceOptions, open_device, refuse_in_doubt};
 use crate::shared::Shared;
 use crate::source::Source;
 use platter_device::{Caching, Device};
@@ -98,6 +98,7 @@ impl OpenOptions {
         let writes = self.device.access.writes();
         let how = How { read_only: !writes, ..self.how };
         let system = platter_formats::open(device, how).about(name)?;
+        refuse_in_doubt(&*system, self.device.access).about(name)?;
         let device = system.device();
         if let Some(why) = device.why_read_only().filter(|_| device.end() < device.len()) {
             self.device.listener.tell(&Event::CutOff(&format!("{name}: {why}")));

@@ -117,3 +117,95 @@ fn mkfs_asks_everything_before_it_destroys_anything() {
     assert!(place.fails("mkfs ntfs a.tar").contains("a tar archive"));
     place.works("mkfs ntfs v.img --force");
 }
+
+/// A copy that cannot be made costs nothing of what an earlier one left: on the host, on another volume, and within one.
+#[test]
+fn a_copy_that_fails_leaves_the_file_that_was_there() {
+    let place = Place::new("copy-fails");
+    let old = content(1, 3_000_000);
+    fs::write(place.path("old"), &old).unwrap();
+    fs::write(place.path("large"), content(2, 20_000_000)).unwrap();
+    place.works("mkfs fat32 v.img --size 64M");
+    place.works("cp large v.img:/source");
+    // The end of the source lies behind the end of the image.
+    fs::File::options().write(true).open(place.path("v.img")).unwrap().set_len(12 << 20).unwrap();
+    fs::copy(place.path("old"), place.path("kept")).unwrap();
+    place.ends(1, "cp v.img:/source kept");
+    assert!(fs::read(place.path("kept")).unwrap() == old);
+    for format in ["fat32", "exfat", "ntfs"] {
+        place.works(&format!("mkfs {format} w.img --size 64M --force"));
+        place.works("cp old w.img:/kept");
+        place.ends(1, "cp v.img:/source w.img:/kept");
+        // Nor does one for which there is no room.
+        fs::write(place.path("huge"), content(3, 80_000_000)).unwrap();
+        place.ends(1, "cp huge w.img:/kept");
+        place.works("cp w.img:/kept back");
+        assert!(fs::read(place.path("back")).unwrap() == old, "{format}");
+        assert_eq!(place.works("ls w.img:/").lines().count(), 1, "{format}: something is left over");
+        assert!(place.works("check w.img").contains("no damage"), "{format}");
+    }
+    let left: Vec<_> = fs::read_dir(&place.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("platter-copy")), "{left:?}");
+}
+
+/// What is no file takes the content of one as cp(1) writes it there, and stays what it is.
+#[test]
+fn a_copy_to_a_device_a_fifo_or_standard_output_is_written_into_it() {
+    let place = Place::new("copy-special");
+    fs::write(place.path("f"), content(1, 5000)).unwrap();
+    place.works("mkfs fat32 v.img --size 64M");
+    place.works("cp f v.img:/f");
+    place.tool("sh", &["-ec", "mkfifo -m 644 fifo; ln -s /proc/self/fd/1 out; ln -s /dev/null null"]);
+    let platter = env!("CARGO_BIN_EXE_platter");
+    for script in [
+        "\"$0\" cp v.img:/f null && test -L null && test -c /dev/null",
+        "\"$0\" cp v.img:/f out | cmp - f && test -L out",
+        "cat fifo > got & \"$0\" cp v.img:/f fifo && wait && cmp got f && test \"$(stat -c %a fifo)\" = 644",
+    ] {
+        place.tool("sh", &["-ec", script, platter]);
+    }
+}
+
+/// The names in a relative link of Windows are separated by backslashes.
+#[test]
+fn a_relative_link_of_windows_leads_to_its_target() {
+    let place = Place::new("copy-links");
+    let units: Vec<u8> = "d\\file".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let length = units.len() as u16;
+    let header = [0, length, length, length, 1, 0].map(u16::to_le_bytes).concat();
+    let data = [header, units.clone(), units].concat();
+    let head = [0xA000_000C_u32.to_le_bytes(), (data.len() as u32).to_le_bytes()].concat();
+    fs::write(place.path("point"), [head, data].concat()).unwrap();
+    fs::write(place.path("file"), "text").unwrap();
+    fs::write(place.path("empty"), "").unwrap();
+    for format in ["ntfs", "refs"] {
+        place.works(&format!("mkfs {format} v.img --size 512M --force"));
+        place.works("mkdir v.img:/d");
+        place.works("cp file v.img:/d/file");
+        place.works("cp empty v.img:/link");
+        place.works("attr set v.img:/link reparse point");
+        let _ = fs::remove_dir_all(place.path("out"));
+        place.ends(0, "cp -r v.img:/. out");
+        assert_eq!(fs::read_to_string(place.path("out/link")).unwrap(), "text", "{format}");
+    }
+}
+
+/// Files that nobody may write to on the host have the read-only attribute on FAT and exFAT, which keeps them from being
+/// replaced and removed, unless that is forced.
+#[test]
+fn read_only_files_are_replaced_and_removed_by_force() {
+    let place = Place::new("copy-read-only");
+    fs::create_dir(place.path("d")).unwrap();
+    fs::write(place.path("d/a"), "one").unwrap();
+    place.tool("chmod", &["444", "d/a"]);
+    for format in ["fat16", "exfat"] {
+        place.works(&format!("mkfs {format} v.img --size 64M --force"));
+        place.works("cp -r d v.img:/");
+        place.ends(1, "cp -r d v.img:/");
+        place.ends(1, "rm -r v.img:/d");
+        place.works("cp -r --force d v.img:/");
+        assert_eq!(place.works("ls v.img:/d").lines().count(), 1, "{format}");
+        place.works("rm -r --force v.img:/d");
+        assert_eq!(place.works("ls v.img:/"), "", "{format}");
+    }
+}

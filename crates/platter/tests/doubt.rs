@@ -166,3 +166,24 @@ fn what_is_around_a_damaged_place_is_kept() {
     let (_, said) = place.ends(1, "cp v.img:/f none");
     assert!(said.contains("v.img:/f: ") && !place.path("none").exists(), "{said}");
 }
+
+/// Nothing is written to a volume that was not closed and cannot recover by itself: clusters of files may be recorded as
+/// free. Reading goes on, and `--force` writes all the same.
+#[test]
+fn a_volume_that_was_not_closed_is_not_written_to() {
+    for (format, flags) in [("exfat", 106), ("fat16", 37)] {
+        let place = volume("unclosed", format);
+        change(&place, |image| image[flags] |= if format == "exfat" { 2 } else { 1 });
+        let before = fs::read(place.path("v.img")).unwrap();
+        for line in ["cp d/0 v.img:/new", "mkdir v.img:/new", "rm v.img:/d/0", "mv v.img:/d/0 v.img:/d/x"] {
+            let said = place.fails(line);
+            assert!(said.contains("was not closed") && said.contains("check --repair"), "{format}: {said}");
+        }
+        assert!(platter::open_rw(place.path("v.img")).is_err(), "{format}");
+        assert!(fs::read(place.path("v.img")).unwrap() == before, "{format}: it was written to");
+        is_read_with(&place, "was not closed");
+        place.ends(0, "cp --force d/0 v.img:/forced");
+        place.ends(1, "check --repair v.img");
+        place.works("cp d/0 v.img:/new");
+    }
+}

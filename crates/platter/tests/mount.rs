@@ -312,6 +312,42 @@ fn what_is_mounted_is_refused() {
     mount.end();
 }
 
+/// A loop device over the image of a mounted volume has the same content, but not the lock of the image.
+#[test]
+fn what_is_mounted_is_refused_through_a_loop_device_too() {
+    let mount = Mount::new("behind", "exfat");
+    let place = &mount.place;
+    let device = place.tool("losetup", &["-f", "--show", "disk.img"]).trim().to_owned();
+    fs::write(place.path("f"), "text").unwrap();
+    let cp = place.platter(&format!("cp --force f {device}:/f"));
+    let check = place.platter(&format!("check --repair --force --no-undo {device}"));
+    place.tool("losetup", &["-d", &device]);
+    for (output, code) in [(cp, 1), (check, 8)] {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && said.contains("works on it"), "{said}");
+    }
+    mount.end();
+}
+
+/// Linux opens a device that takes no writes for writing all the same, and loses what is written.
+#[test]
+fn a_write_protected_device_is_mounted_for_reading() {
+    for format in FORMATS {
+        let place = Place::new(&format!("mount-protected-{format}"));
+        fs::create_dir(place.path("m")).unwrap();
+        place.works(&format!("mkfs {format} disk.img --size 512M"));
+        let device = place.tool("losetup", &["-r", "-f", "--show", "disk.img"]).trim().to_owned();
+        let mounted = place.platter(&format!("mount {device} m"));
+        let made = fs::create_dir(place.path("m/new"));
+        let unmounted = place.platter("umount m");
+        place.tool("losetup", &["-d", &device]);
+        let said = String::from_utf8_lossy(&mounted.stderr).into_owned();
+        assert!(mounted.status.success() && said.contains("write-protected"), "{format}: {said}");
+        assert_eq!(made.unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem, "{format}");
+        assert!(unmounted.status.success(), "{format}: {unmounted:?}");
+    }
+}
+
 #[test]
 fn umount_ends_although_another_namespace_has_the_volume_mounted() {
     let mount = Mount::new("namespace", "refs");

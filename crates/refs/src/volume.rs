@@ -123,8 +123,8 @@ impl RefsVolume {
         let version = anchors.geometry.version;
         if options.read_only {
             core.health.close(Health::OPENED_SO);
-        } else if device.read_only() {
-            core.health.close("the device is");
+        } else if let Some(why) = device.why_read_only() {
+            core.health.close(why);
         } else if !version.is_written() {
             core.health.close(format!("version {version} is only read"));
         } else if let Some(what) = core.checkpoint.unknown() {

@@ -57,6 +57,7 @@ pub mod blocking;
 pub mod bytes;
 mod case;
 mod check;
+mod doubt;
 mod error;
 mod format;
 #[cfg(feature = "fuzzing")]
@@ -77,6 +78,7 @@ mod types;
 
 pub use case::{CaseRun, map_by_runs, windows_upper};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
+pub use doubt::is_in_doubt;
 pub use error::{Damage, Errno, Error, NameRule, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
 pub use group_commit::{Commits, GroupCommit, Need, Noted};

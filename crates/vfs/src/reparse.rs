@@ -12,6 +12,9 @@ pub const JUNCTION: u32 = 0xA000_0003;
 /// The tag of symbolic links that the Windows Subsystem for Linux makes where Windows could not follow them.
 pub const LINUX_SYMLINK: u32 = 0xA000_001D;
 
+/// `SYMLINK_FLAG_RELATIVE`: the target is relative to the directory of the link.
+const RELATIVE: u16 = 1;
+
 /// Whether a node with this reparse tag is a symbolic link, which has a target path and no content.
 pub fn is_link(tag: u32) -> bool {
     matches!(tag, SYMLINK | JUNCTION | LINUX_SYMLINK)
@@ -21,13 +24,14 @@ pub fn is_link(tag: u32) -> bool {
 /// the print name, which is shown.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] if the target is empty or longer than 1024 UTF-16 units.
+/// [`Error::InvalidArgument`] if the target is empty or longer than 1024 UTF-16 units, or has a backslash, which Windows
+/// takes for a separator.
 pub fn link_to(target: &str) -> Result<Reparse> {
     let shown: Vec<u16> = target.encode_utf16().collect();
     // The substitute name separates by backslashes; [`target`] turns them back into slashes.
     let followed = shown.iter().map(|&unit| if unit == u16::from(b'/') { u16::from(b'\\') } else { unit });
-    if shown.is_empty() || shown.len() > 1024 {
-        return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units"));
+    if shown.is_empty() || shown.len() > 1024 || target.contains('\\') {
+        return Err(Error::InvalidArgument("a target has 1 to 1024 UTF-16 units and no backslash"));
     }
     let bytes = 2 * shown.len();
     let mut data = vec![0; 12 + 2 * bytes];
@@ -35,14 +39,15 @@ pub fn link_to(target: &str) -> Result<Reparse> {
         put(&mut data, at, number as u16);
     }
     let relative = !target.starts_with('/') && !target.contains(':');
-    put(&mut data, 8, u32::from(relative));
+    put(&mut data, 8, if relative { u32::from(RELATIVE) } else { 0 });
     for (index, unit) in followed.chain(shown.iter().copied()).enumerate() {
         put(&mut data, 12 + 2 * index, unit);
     }
     Ok(Reparse { tag: SYMLINK, data })
 }
 
-/// The target of a symbolic link, junction or mount point: its print name if it has one.
+/// The target of a symbolic link, junction or mount point: its print name if it has one. Windows separates the names in
+/// a relative target by backslashes, which become slashes here; an absolute one leads to a drive and stays as it is.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] for other reparse points; [`Error::Damaged`] if the data contains no target.
@@ -62,5 +67,7 @@ pub fn target(point: &Reparse) -> Result<String> {
         (!units.is_empty()).then(|| String::from_utf16_lossy(&units))
     };
     let shown = part(4).or_else(|| part(0).map(|path| path.trim_start_matches("\\??\\").replace('\\', "/")));
+    let is_relative = *tag == SYMLINK && u16_at(data, 8) & RELATIVE != 0;
+    let shown = shown.map(|path| if is_relative { path.replace('\\', "/") } else { path });
     shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
 }

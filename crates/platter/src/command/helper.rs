@@ -45,7 +45,9 @@ fn mount(given: &[OsString]) -> Vec<OsString> {
         match letters(argument) {
             Some(b"N" | b"t") => drop(given.next()),
             Some(b"r") => translated.extend(["-o".into(), "ro".into()]),
-            Some(flags) if flags.iter().all(|flag| b"sfnvw".contains(flag)) => {}
+            Some(flags) if flags.iter().all(|flag| b"sfnvw".contains(flag)) => {
+                translated.extend(flags.contains(&b'f').then(|| "--fake".into()));
+            }
             _ => translated.push(argument.clone()),
         }
     }
@@ -130,6 +132,7 @@ mod tests {
                 "mount -o dev,suid /dev/sdz1 /mnt -o rw,uid=5",
             ),
             ("mount.platter a.img /mnt -sv -r", "mount -o dev,suid a.img /mnt -o ro"),
+            ("mount.platter a.img /mnt -fv", "mount -o dev,suid a.img /mnt --fake"),
             ("/sbin/umount.fuse.platter /mnt -v -t fuse.platter", "umount /mnt"),
             ("umount.platter /mnt -l", "umount /mnt --lazy"),
             ("mkfs.platter ntfs /dev/sdz1 --label x", "mkfs ntfs /dev/sdz1 --label x"),

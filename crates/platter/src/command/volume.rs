@@ -5,7 +5,7 @@ use crate::command::image::listener;
 use clap::Args;
 use platter::{Access, DeviceOptions, Held, Source, names};
 use platter_device::{Caching, Device};
-use platter_vfs::{Error as VolumeError, FileSystem, Name, OpenOptions};
+use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Name, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -27,7 +27,8 @@ pub struct WriteOptions {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
-    /// Write even if the device is mounted or otherwise in use, unless another process has locked it
+    /// Write even if the device is mounted or otherwise in use, unless another process has locked it, or if the volume
+    /// was not closed; remove and replace files with the read-only attribute
     #[arg(long)]
     pub force: bool,
 }
@@ -82,6 +83,16 @@ pub fn part_of(
     access: Access,
 ) -> Result<Arc<dyn Device>, Failure> {
     Ok(platter::part_of(device, partition, &device_options(access, Caching::default()))?)
+}
+
+/// Removes the read-only attribute of a file or directory, if it has it, so that it can be removed.
+pub fn make_removable(held: &Held) -> platter_vfs::Result<()> {
+    let flags = held.system.attributes(held.node)?.flags;
+    if flags.contains(DosFlags::READ_ONLY) {
+        let flags = Some(DosFlags(flags.0 & DosFlags::SETTABLE.0 & !DosFlags::READ_ONLY.0));
+        held.system.set_attributes(held.node, &Change { flags, ..Change::default() })?;
+    }
+    Ok(())
 }
 
 /// Returns the options to open a volume with. Times that a format keeps as local time are taken for this machine's.
@@ -153,6 +164,7 @@ impl Volumes {
             }
             error => Failure::new(shown(image), error),
         })?;
+        platter::refuse_in_doubt(&*system, access).about(shown(image))?;
         let device = system.device();
         if let Some(why) = device.why_read_only().filter(|_| device.end() < device.len()) {
             tell(format_args!("platter: {}: {why}; what lies there cannot be read", shown(image)));

@@ -23,6 +23,10 @@ use std::path::{Path, PathBuf};
 /// Windows Subsystem for Linux keeps them. A byte of a host's name that is not UTF-8 becomes the character U+DC00
 /// plus the byte on a volume, and the byte again when it is copied back.
 ///
+/// A file that is there already is replaced when its copy is whole, so that a copy that fails costs nothing; if it has
+/// further names, streams or attributes, it keeps these, and its content is overwritten. A device or FIFO on the host
+/// is written to.
+///
 /// A file that cannot be copied is reported, the others are copied, and the exit code is 1. After every thousand
 /// files or 256 MiB, the copies on a volume are made durable. Ctrl-C ends the copy after the current file; the files
 /// copied until then stay, and the exit code is 130. When the command ends, everything on volumes is durable. If a
@@ -99,7 +103,12 @@ impl Arguments {
         }
         let is_image = |path: &Path| volumes.contains(path);
         let total = sources.iter().map(|(source, _)| source.total(self.recursive)).sum();
-        let options = Options { recursive: self.recursive, clone: self.clone, verbose: self.verbose };
+        let options = Options {
+            recursive: self.recursive,
+            clone: self.clone,
+            force: self.volume.force,
+            verbose: self.verbose,
+        };
         let mut copy = Copy::new(options, total, &is_image);
         failures.iter().for_each(|failure| copy.fail(failure));
         for (source, name) in sources {

@@ -4,10 +4,10 @@ use crate::command::failure::{About, Failure, Outcome, shown, tell};
 use crate::command::mounting::{daemon, log::Logger, remount};
 use crate::command::volume::{open_options, open_part};
 use clap::Args;
-use platter::{Access, Source};
+use platter::{Access, IN_DOUBT, Source};
 use platter_device::Device;
-use platter_mount::{Mounted, Options, Served, is_in_doubt, refusal};
-use platter_vfs::{FileSystem, OpenOptions};
+use platter_mount::{Mounted, Options, Served, refusal};
+use platter_vfs::{FileSystem, OpenOptions, is_in_doubt};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -57,6 +57,9 @@ pub struct Arguments {
     /// Write to a volume that was not closed: files that a check would save may be lost
     #[arg(long)]
     force: bool,
+    /// Mount nothing, and only look at the arguments: mount(8) passes this on
+    #[arg(long, hide = true)]
+    fake: bool,
     /// Serve a mount in the background, started by another process of this program
     #[arg(long, hide = true)]
     serve: bool,
@@ -65,6 +68,9 @@ pub struct Arguments {
 impl Arguments {
     pub fn run(mut self) -> Outcome {
         let options = self.take_options()?;
+        if self.fake {
+            return Ok(0);
+        }
         if remount::is_asked(&self.options) {
             return remount::remount(&self.at, &options);
         }
@@ -175,9 +181,7 @@ impl Arguments {
             return Ok(system);
         }
         if is_in_doubt(&*system).about(shown(&self.image))? && !self.force {
-            let why = "it was not closed, so clusters of files may be taken for free; check --repair puts that right, \
-                       --force writes to it all the same";
-            self.tell_reason(why);
+            self.tell_reason(IN_DOUBT);
             options.read_only = true;
             return Ok(system);
         }

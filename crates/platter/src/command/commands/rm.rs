@@ -1,7 +1,7 @@
 //! `platter rm`
 
 use crate::command::failure::{About, Failure, Outcome};
-use crate::command::volume::{VolumePath, Volumes, WriteOptions};
+use crate::command::volume::{VolumePath, Volumes, WriteOptions, make_removable};
 use clap::Args;
 use platter::{Access, DEEPEST, Held};
 use platter_vfs::{Kind, Name};
@@ -31,7 +31,7 @@ impl Arguments {
                     return Err(Failure::new(&path, "the root directory cannot be removed"));
                 };
                 let directory = directory.find(&system)?;
-                remove(&path, &directory, &name, self.recursive)
+                remove(&path, &directory, &name, self.recursive, self.volume.force)
             });
             if let Err(failure) = outcome {
                 failure.print();
@@ -43,9 +43,18 @@ impl Arguments {
     }
 }
 
-fn remove(path: &VolumePath, directory: &Held, name: &Name, recursive: bool) -> Result<(), Failure> {
+fn remove(
+    path: &VolumePath,
+    directory: &Held,
+    name: &Name,
+    recursive: bool,
+    force: bool,
+) -> Result<(), Failure> {
     let system = &directory.system;
     let held = directory.child(name).about(path)?;
+    if force {
+        make_removable(&held).about(path)?;
+    }
     let kind = system.attributes(held.node).about(path)?.kind;
     if kind != Kind::Directory {
         return system.unlink(directory.node, name).about(path);
@@ -60,7 +69,7 @@ fn remove(path: &VolumePath, directory: &Held, name: &Name, recursive: bool) -> 
     let (entries, read) = held.entries();
     read.about(path)?;
     for entry in entries {
-        remove(&path.join(&entry.name), &held, &entry.name, true)?;
+        remove(&path.join(&entry.name), &held, &entry.name, true, force)?;
     }
     system.rmdir(directory.node, name).about(path)
 }

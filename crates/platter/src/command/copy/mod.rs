@@ -30,10 +30,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 pub use target::Target;
-use target::{Made, Writer};
+use target::{Made, Manner, Writer};
 
 /// The number of bytes read and written at a time.
 const PIECE: usize = 1 << 20;
+/// The number of bytes that are read of a source before anything is changed at the target.
+const PROBE: usize = 4096;
 /// After so many files, or so many bytes, the volume that is copied to is made durable.
 const FILES: u64 = 1000;
 const BYTES: u64 = 256 << 20;
@@ -45,6 +47,8 @@ pub struct Options {
     pub recursive: bool,
     /// Whether files of one volume share their clusters instead of being copied.
     pub clone: bool,
+    /// Whether files with the read-only attribute are replaced.
+    pub force: bool,
     /// Whether each file's name is printed, once its copy is durable.
     pub verbose: bool,
 }
@@ -240,21 +244,46 @@ impl<'a> Copy<'a> {
             }
             self.losses.note(Loss::Links, &source);
         }
+        // The name that the copy has until it is whole.
+        let mut first = name.clone();
+        let mut manner = Manner::New;
         let made = match facts.what {
             What::Link => target.link(&source, name)?,
             What::Special(_) => target.special(&facts, name)?,
-            _ => Some(self.file(&source, target, name, &facts, depth == 0)?),
+            _ => {
+                if self.options.force {
+                    target.allow(name)?;
+                }
+                manner = target.manner(name, depth == 0)?;
+                if manner == Manner::Beside {
+                    first = target.free_name();
+                }
+                Some(self.file(&source, target, &first, &facts, manner)?)
+            }
         };
+        if manner == Manner::Stream {
+            return self.copied(target, name, self.done - before);
+        }
         let Some(made) = made else {
             let loss = if facts.what == What::Link { Loss::SymbolicLinks } else { Loss::Special };
             self.losses.note(loss, &source);
             return Ok(());
         };
         self.extras(&source, &made, facts.what);
-        if let Err(failure) = made.finish(&facts, &source, &self.usual, &mut self.losses) {
-            target.remove(name);
-            return Err(failure);
-        }
+        let finished = made.finish(&facts, &source, &self.usual, &mut self.losses);
+        let finished = finished.and_then(|()| match manner {
+            Manner::Beside => target.replace(made, &first, name),
+            _ => Ok(made),
+        });
+        let made = match finished {
+            Ok(made) => made,
+            Err(failure) => {
+                if manner != Manner::Over {
+                    target.remove(&first);
+                }
+                return Err(failure);
+            }
+        };
         if let Some(identity) = facts.identity {
             self.links.entry(identity).or_insert((source, made));
         }
@@ -322,18 +351,31 @@ impl<'a> Copy<'a> {
         target: &Target,
         name: &Name,
         facts: &Facts,
-        follows: bool,
+        manner: Manner,
     ) -> Result<Made, Failure> {
         let reader = source.reader()?;
-        let layout = reader.layout(facts.size).map_err(|why| Failure::new(source, why))?;
-        let writer = target.file(name, facts.size, follows)?;
+        let mut layout = reader.layout(facts.size).map_err(|why| Failure::new(source, why))?;
+        // A source that cannot be read at all must not cost what is at the target.
+        if let Some(start) = layout.data.first().map(|part| part.start) {
+            reader.read(start, &mut self.buffer[..PROBE]).map_err(|why| Failure::new(source, why))?;
+        }
+        if manner == Manner::Stream {
+            layout = Layout { data: vec![0..facts.size], has_holes: false };
+        }
+        let writer = target.file(name, facts.size, manner == Manner::Stream)?;
         let copied = match self.shared(source, &writer, facts.size) {
             Some(shared) => shared,
             None => self.content(source, &reader, &writer, &layout, facts.size),
         };
         if let Err(failure) = copied {
-            // The incomplete file is removed: it would look like a whole one.
-            target.remove(name);
+            match manner {
+                // The incomplete file is removed: it would look like a whole one.
+                Manner::New | Manner::Beside => target.remove(name),
+                Manner::Over => {
+                    self.fail(&Failure::new(target.path(name), format!("holds a part of {source} only")));
+                }
+                Manner::Stream => {}
+            }
             return Err(failure);
         }
         Ok(writer.finish())

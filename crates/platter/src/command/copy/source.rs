@@ -288,7 +288,7 @@ pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
 }
 
 /// Returns `None` for an attribute that the format does not have.
-fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
+pub fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
     match found {
         Err(Error::Unsupported { .. }) => Ok(None),
         found => found.map(Some),

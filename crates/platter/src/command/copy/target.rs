@@ -3,18 +3,18 @@
 use super::extras::{Extras, Stream, StreamContent};
 use super::host::{self, Usual, host_path};
 use super::losses::{Loss, Losses};
-use super::source::{Facts, Source, What, held_layout, permissions};
+use super::source::{Facts, Source, What, held_layout, or_none, permissions};
 use super::times::set_times;
 use crate::command::failure::{About, Failure, shown};
-use crate::command::volume::VolumePath;
+use crate::command::volume::{VolumePath, make_removable};
 use platter::Held;
 use platter_vfs::linux::{LinuxAttributes, make_link, mode};
-use platter_vfs::{Change, DosFlags, Error, Kind, Name, reparse};
-use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use platter_vfs::{Change, DosFlags, Error, Kind, Name, RenameFlags, reparse};
+use rustix::fs::{Access, CWD, FileType, Mode, access, makedev, mknodat};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown, symlink};
@@ -32,6 +32,20 @@ pub enum Target {
 pub enum Made {
     Host(PathBuf),
     Volume(VolumePath, Held),
+}
+
+/// How a file is copied to a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// The name is free.
+    New,
+    /// The copy gets another name at first, and replaces the file there once it is whole: a source that cannot be read,
+    /// or a target that is full, costs nothing.
+    Beside,
+    /// The file there gets the new content, since it has further names, streams or attributes, which it is to keep.
+    Over,
+    /// What is there takes the content, one byte after another, and nothing else: a device, a FIFO or a socket.
+    Stream,
 }
 
 /// The number of bytes copied at a time.
@@ -97,14 +111,84 @@ impl Target {
         }
     }
 
-    /// Returns the file of this name, made if missing and emptied, for `size` bytes. An existing file keeps its
-    /// streams and attributes.
-    pub fn file(&self, name: &Name, size: u64, follows: bool) -> Result<Writer, Failure> {
+    /// Removes the read-only attribute of the file of this name on a volume, so that it can be replaced.
+    pub fn allow(&self, name: &Name) -> Result<(), Failure> {
+        match self {
+            Target::Volume(path, held) => {
+                held.child(name).map_or(Ok(()), |there| make_removable(&there)).about(path.join(name))
+            }
+            Target::Host(_) => Ok(()),
+        }
+    }
+
+    /// Decides how a file is copied to this name. With `follows`, what a symbolic link leads to is meant.
+    pub fn manner(&self, name: &Name, follows: bool) -> Result<Manner, Failure> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
-                if !follows && path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
-                    self.clear(name)?;
+                let Ok(entry) = path.symlink_metadata() else { return Ok(Manner::New) };
+                let is_link = entry.is_symlink();
+                let meant = if follows && is_link { path.metadata().ok() } else { Some(entry) };
+                Ok(match meant {
+                    Some(file)
+                        if file.is_file()
+                            && !is_link
+                            && file.nlink() == 1
+                            && may_make_files_in(directory) =>
+                    {
+                        Manner::Beside
+                    }
+                    // The link leads nowhere yet, and the file is made where it leads.
+                    None => Manner::Over,
+                    Some(there) if there.is_file() || there.is_dir() => Manner::Over,
+                    Some(_) if follows => Manner::Stream,
+                    Some(_) => {
+                        self.clear(name)?;
+                        Manner::New
+                    }
+                })
+            }
+            Target::Volume(path, held) => {
+                let Ok(there) = held.child(name) else { return Ok(Manner::New) };
+                let path = path.join(name);
+                let attributes = there.system.attributes(there.node).about(&path)?;
+                match attributes.kind {
+                    Kind::File if attributes.links < 2 && has_content_only(&there).about(&path)? => {
+                        Ok(Manner::Beside)
+                    }
+                    Kind::File => Ok(Manner::Over),
+                    Kind::Directory => Err(Error::IsADirectory).about(&path),
+                    Kind::SymbolicLink => {
+                        self.clear(name)?;
+                        Ok(Manner::New)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns a name that no entry has yet.
+    pub fn free_name(&self) -> Name {
+        let names = (0u32..).map(|number| format!(".platter-copy-{}-{number}", std::process::id()));
+        let mut names = names.map(|name| Name::from(&*name));
+        let is_free = |name: &Name| match self {
+            Target::Host(directory) => {
+                host_path(directory, name).is_ok_and(|path| path.symlink_metadata().is_err())
+            }
+            Target::Volume(_, held) => held.child(name).is_err(),
+        };
+        names.find(is_free).expect("a directory has fewer entries than there are numbers")
+    }
+
+    /// Returns the file of this name, made if missing and emptied, for `size` bytes. An existing file keeps its
+    /// streams and attributes. With `is_stream` it is what takes one byte after another, such as a FIFO.
+    pub fn file(&self, name: &Name, size: u64, is_stream: bool) -> Result<Writer, Failure> {
+        match self {
+            Target::Host(directory) => {
+                let path = host_path(directory, name)?;
+                if is_stream {
+                    let file = File::options().write(true).open(&path).about(shown(&path))?;
+                    return Ok(Writer::Stream(path, file));
                 }
                 let file = File::create(&path).about(shown(&path))?;
                 Ok(Writer::Host(path, file))
@@ -118,18 +202,29 @@ impl Target {
                     return Err(Error::FileTooLarge { format, limit, wanted: size }).about(&path);
                 }
                 if let Ok(there) = held.child(name) {
-                    match system.attributes(there.node).about(&path)?.kind {
-                        Kind::File => {
-                            empty(&there).about(&path)?;
-                            return Ok(Writer::Volume(path, there));
-                        }
-                        Kind::Directory => return Err(Error::IsADirectory).about(&path),
-                        Kind::SymbolicLink => self.clear(name)?,
-                    }
+                    empty(&there).about(&path)?;
+                    return Ok(Writer::Volume(path, there));
                 }
                 let node = system.create(held.node, name, Kind::File).about(&path)?;
                 Ok(Writer::Volume(path, Held::new(system, node)))
             }
+        }
+    }
+
+    /// Gives `made`, which is in this directory under the name `from`, the name `to`, in place of the file there.
+    pub fn replace(&self, made: Made, from: &Name, to: &Name) -> Result<Made, Failure> {
+        match (self, made) {
+            (Target::Volume(path, held), Made::Volume(_, file)) => {
+                let path = path.join(to);
+                held.system.rename(held.node, from, held.node, to, RenameFlags::Replace).about(&path)?;
+                Ok(Made::Volume(path, file))
+            }
+            (Target::Host(directory), _) => {
+                let path = host_path(directory, to)?;
+                fs::rename(host_path(directory, from)?, &path).about(shown(&path))?;
+                Ok(Made::Host(path))
+            }
+            (_, made) => Ok(made),
         }
     }
 
@@ -285,6 +380,8 @@ impl Target {
                 let _ = host_path(directory, name).map(fs::remove_file);
             }
             Target::Volume(_, held) => {
+                // It may have its source's attributes already, and so be read-only.
+                let _ = self.allow(name);
                 let _ = held.system.unlink(held.node, name);
             }
         }
@@ -303,8 +400,23 @@ fn empty(held: &Held) -> platter_vfs::Result<()> {
     }
 }
 
+fn may_make_files_in(directory: &Path) -> bool {
+    access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+}
+
+/// Whether a file has neither streams nor extended attributes nor snapshots, except what records its owner.
+fn has_content_only(held: &Held) -> platter_vfs::Result<bool> {
+    let (system, node) = (&held.system, held.node);
+    let streams = or_none(system.streams(node))?.unwrap_or_default();
+    let mut names = or_none(system.extended_attributes(node))?.unwrap_or_default().into_iter();
+    let snapshots = or_none(system.snapshots(node))?.unwrap_or_default();
+    Ok(streams.is_empty() && names.all(|name| LinuxAttributes::has(&name)) && snapshots.is_empty())
+}
+
 /// A file that is open for writing.
 pub enum Writer {
+    /// What takes one byte after another.
+    Stream(PathBuf, File),
     Host(PathBuf, File),
     Volume(VolumePath, Held),
 }
@@ -327,6 +439,7 @@ impl Writer {
 
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
         match self {
+            Writer::Stream(path, file) => { &*file }.write_all(data).about(shown(path)),
             Writer::Host(path, file) => file.write_all_at(data, offset).about(shown(path)),
             Writer::Volume(path, held) => held.system.write(held.node, offset, data).about(path),
         }
@@ -336,6 +449,7 @@ impl Writer {
     /// in `data`. Returns whether the file has these holes.
     pub fn shape(&self, data: &[Range<u64>], size: u64) -> Result<bool, Failure> {
         match self {
+            Writer::Stream(..) => Ok(true),
             Writer::Host(path, file) => {
                 if file.metadata().about(shown(path))?.len() < size {
                     file.set_len(size).about(shown(path))?;
@@ -365,7 +479,7 @@ impl Writer {
     /// Ends writing, and returns the file, which gets its attributes next.
     pub fn finish(self) -> Made {
         match self {
-            Writer::Host(path, _) => Made::Host(path),
+            Writer::Stream(path, _) | Writer::Host(path, _) => Made::Host(path),
             Writer::Volume(path, held) => Made::Volume(path, held),
         }
     }
