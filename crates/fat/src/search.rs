@@ -230,7 +230,13 @@ fn pairs(fats: &[(u64, [u8; 8])]) -> impl Iterator<Item = Fats> {
 /// Returns the layout with clusters in this place up to the end of the device, or as many as the FAT has entries for.
 /// The fixed root directory has `root` bytes, or those between the FATs and the clusters. `None` if no volume has such a
 /// layout.
-fn layout(kind: FatKind, fats: Option<Fats>, heap: ClusterPlace, root: Option<u64>, length: u64) -> Option<Geometry> {
+fn layout(
+    kind: FatKind,
+    fats: Option<Fats>,
+    heap: ClusterPlace,
+    root: Option<u64>,
+    length: u64,
+) -> Option<Geometry> {
     let (start, size) = heap;
     let root = match (root, fats) {
         (None, Some((first, copies, fat))) => start.checked_sub(first + copies * fat)?,

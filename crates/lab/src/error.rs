@@ -16,6 +16,9 @@ pub enum Error {
     /// The job or comparison cannot be run as it was asked for.
     #[error("this job cannot be run: {0}")]
     Job(String),
+    /// Every target failed before anything was measured on it.
+    #[error("nothing was measured: {0}")]
+    Unmeasured(String),
     /// The caller asked to stop before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,

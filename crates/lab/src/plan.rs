@@ -7,7 +7,7 @@ use crate::environment::{memory_available, memory_bytes};
 use crate::stand::Stand;
 use crate::target::Target;
 use crate::workload::{Case, MOST_DEPTH, MOST_WORKERS, Workload};
-use crate::{CELL, Comparison, Error, Portion, Result, Share};
+use crate::{Comparison, Error, Portion, Result, Share};
 use platter_device::{Caching, show_size};
 use room::Room;
 use std::collections::HashSet;
@@ -50,6 +50,7 @@ pub(crate) fn check(comparison: &Comparison) -> Result<CheckedComparison> {
         workload.groups().try_for_each(|group| check_outstanding(workload, group))?;
     }
     let names = distinct(comparison.targets.iter().map(Target::name));
+    check_base(comparison.base.as_deref(), &names)?;
     let rooms = room::look(&comparison, &names, caching)?;
     set_spans(&mut comparison, &rooms, &mut warnings)?;
     for workload in &mut comparison.workloads {
@@ -69,6 +70,17 @@ pub(crate) fn check(comparison: &Comparison) -> Result<CheckedComparison> {
             .push(format!("{} was left alone: every target is a directory of the host", rooms.ground.name));
     }
     Ok(CheckedComparison { comparison, names, caching, warnings })
+}
+
+/// Fails if the target that the others are to be compared with is none of the targets.
+pub(crate) fn check_base(base: Option<&str>, names: &[String]) -> Result<()> {
+    match base {
+        Some(base) if !names.iter().any(|name| name == base) => Err(Error::Input {
+            name: "--base".into(),
+            reason: format!("{base:?} is not among {}", names.join(", ")),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The largest span of a comparison's workloads; its targets are made for that size.
@@ -228,8 +240,13 @@ fn set_spans(comparison: &mut Comparison, rooms: &room::Rooms, warnings: &mut Ve
                     workload.span
                 ));
             }
-            // The bytes that are cut off hold no whole block.
-            workload.span -= workload.span % sector;
+            // The bytes that are cut off hold no whole block. Parts of the span stay where they are.
+            let cut = workload.span - workload.span % sector;
+            let parts = workload.cases.iter_mut().filter_map(|case| case.part.as_mut());
+            for part in parts.filter(|part| part.of == workload.span) {
+                (part.end, part.of) = (part.end.min(cut), cut);
+            }
+            workload.span = cut;
         }
         if let Some((target, largest)) = rooms.largest_file()
             && workload.span > largest
@@ -265,11 +282,16 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
                 ));
             }
         }
-        let odd = portions.iter().find(|portion| !u64::from(portion.least).is_multiple_of(CELL as u64));
-        if let (true, Some(Portion { least, .. })) = (verify, odd) {
-            return about(format!("a block of {least} bytes is no multiple of {CELL}, as --verify needs"));
+        if !range.start.is_multiple_of(room.sector) {
+            return about(format!(
+                "it begins at {} bytes, which is no multiple of the {}-byte sector{}",
+                range.start, room.sector, room.hint
+            ));
         }
         let sector = u32::try_from(room.sector).unwrap_or(u32::MAX);
+        if let (true, Some(why)) = (verify, pattern.why_not_verified(range.start, sector)) {
+            return about(format!("{why}, as --verify needs"));
+        }
         let align = portions.iter().map(|portion| u64::from(portion.alignment(sector))).max().unwrap_or(1);
         let part =
             if pattern.own_span { length / u64::from(pattern.workers) / align * align } else { length };

@@ -5,8 +5,9 @@ use crate::{Error, Result};
 use platter_device::{
     Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors, Stripes,
 };
+use std::io::ErrorKind;
 use std::ops::Range;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -405,11 +406,16 @@ fn open_file(path: &Path, length: u64, options: FileOptions, made: &mut Made) ->
 /// that would be overwritten.
 ///
 /// # Errors
-/// [`Error::Input`] for a link to anything else, with its destination; [`Error::Io`] if the path cannot be looked at.
+/// [`Error::Input`] for a link to anything else, with its destination, and for a path below `/dev` that names nothing;
+/// [`Error::Io`] if the path cannot be looked at.
 pub fn device_path(path: &Path) -> Result<Option<PathBuf>> {
     let failed = |source| Error::Io { what: path.display().to_string(), source };
     let metadata = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(_) if is_missing_device(path) => {
+            let name = path.display().to_string();
+            return Err(Error::Input { name, reason: "there is no such device".into() });
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         metadata => metadata.map_err(failed)?,
     };
     if !metadata.is_symlink() {
@@ -429,6 +435,21 @@ pub fn device_path(path: &Path) -> Result<Option<PathBuf>> {
             leads.display()
         ),
     })
+}
+
+/// Whether a path names nothing and lies where the system keeps its devices: a file made there would be one in memory,
+/// and not on the device that was meant. `/dev/shm` is another file system, which is for files.
+pub(crate) fn is_missing_device(path: &Path) -> bool {
+    let is_missing =
+        |error: &std::io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    if !std::fs::symlink_metadata(path).is_err_and(|error| is_missing(&error)) {
+        return false;
+    }
+    let devices = Path::new("/dev");
+    let file_system = |path: &Path| std::fs::metadata(path).map(|data| data.dev());
+    let parent = path.parent().unwrap_or(path);
+    let Ok(real) = std::fs::canonicalize(parent) else { return path.starts_with(devices) };
+    real.starts_with(devices) && file_system(&real).ok() == file_system(devices).ok()
 }
 
 /// Returns the length in bytes of an image that is made for a span: room for a file system's own structures, and enough

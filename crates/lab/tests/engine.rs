@@ -1,8 +1,12 @@
 //! The engine in memory: it issues the I/Os that the job describes, and detects wrong blocks.
 
-use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors};
-use platter_lab::{CELL, Durability, Job, Measured, Pattern, Session, Stop, Subject, Watch, prepare, run};
+use platter_device::{Device, DirectionTraffic, FileDevice, FileOptions, MemoryDevice, Recorder, Sectors};
+use platter_lab::{
+    CELL, Comparison, Durability, Job, Measured, Pattern, Pause, Portion, Rate, Session, Stand, Stop,
+    Subject, Target, Watch, Workload, compare, prepare, run,
+};
 use platter_vfs::{FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +87,14 @@ fn each_durability_reaches_the_device() {
     job.durability = Durability::FsyncEvery(20);
     let (measured, recorder) = on_memory(&job);
     assert_eq!((recorder.traffic().flushes, measured.syncs.count()), (30, 30));
+    // In memory all writes in flight complete at once; each set of them has its sync all the same.
+    for (depth, writes, syncs) in [(8, 1, 600), (32, 1, 600), (32, 5, 120), (32, 100, 6)] {
+        job.pattern.queue_depth = depth;
+        job.durability = Durability::FsyncEvery(writes);
+        let (measured, recorder) = on_memory(&job);
+        let found = (recorder.traffic().flushes, measured.syncs.count(), measured.writes.ios);
+        assert_eq!(found, (syncs, syncs, 600), "every {writes} at a depth of {depth}");
+    }
 }
 
 /// On a volume that writes to new places, the writes in flight share one sync. The first sync is a commit with two
@@ -197,6 +209,8 @@ fn impossible_jobs_are_refused() {
     assert!(refused(|job| job.pattern.workers = 0).contains("at least 1"));
     assert!(refused(|job| job.range = 0..1024).contains("holds no block"));
     assert!(refused(|job| job.range = 0..1 << 30).contains("past the end"));
+    assert!(refused(|job| (job.verify, job.pattern.align) = (true, 512)).contains("multiple of 512 bytes"));
+    assert!(refused(|job| (job.verify, job.range) = (true, 1536..8 << 20)).contains("begin at 1536 bytes"));
 }
 
 #[test]
@@ -260,5 +274,168 @@ fn a_job_within_a_time_and_a_count_ends_at_whichever_comes_first() {
     let short = Duration::from_millis(50);
     job.stop = Stop::Within { count: u64::MAX, time: short };
     let (measured, _) = on_memory(&job);
-    assert!(measured.ios() > 100 && measured.elapsed <= short);
+    assert!(measured.ios() > 100 && measured.elapsed == short);
+}
+
+/// A job that its time ends has taken that time, also if its last I/O completed long before.
+#[test]
+fn a_rate_is_counted_over_the_whole_time() {
+    let mut job = job(0);
+    let time = Duration::from_millis(250);
+    job.pattern.workers = 1;
+    job.pattern.shape.pace.limits[2] = Some(Rate::Ios(10.0));
+    job.stop = Stop::Within { count: 1_000, time };
+    let (measured, _) = on_memory(&job);
+    assert_eq!((measured.elapsed, measured.stalled), (time, 0));
+    // I/Os are due after 0, 100 and 200 ms; a busy machine may miss the last, but none comes before its time.
+    assert!((1..=3).contains(&measured.ios()), "{} I/Os", measured.ios());
+
+    // Interrupted by its observer, it has taken the time until then.
+    struct Impatient;
+    impl Watch for Impatient {
+        fn tick(&self, _elapsed: Duration, _whole: Option<Duration>) {}
+        fn stop(&self) -> bool {
+            true
+        }
+    }
+    let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
+    let subject = Subject::Device { device, free: None };
+    job.pattern.shape.pace.limits[2] = Some(Rate::Ios(0.001));
+    for stop in [Stop::Count(1_000), Stop::Within { count: 1_000, time: Duration::from_secs(3600) }] {
+        let measured = run(&subject, &Job { stop, ..job.clone() }, &Impatient).unwrap();
+        let ran = Duration::from_millis(100)..Duration::from_secs(600);
+        assert!(measured.ios() == 1 && ran.contains(&measured.elapsed), "{:?}", measured.elapsed);
+    }
+}
+
+/// Slices that are shorter than the time between two I/Os have together as many as the rate allows in their time.
+#[test]
+fn a_rate_goes_on_from_slice_to_slice() {
+    let mut job = job(0);
+    job.pattern.workers = 1;
+    job.pattern.shape.pace.limits[2] = Some(Rate::Ios(20.0));
+    let subject =
+        Subject::Device { device: Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL)), free: None };
+    let mut session = Session::new(subject, job).unwrap();
+    let mut ios = 0;
+    for _ in 0..20 {
+        let time = Duration::from_millis(15);
+        ios += session.run(Duration::ZERO, Stop::Slice(time), time, &()).unwrap().ios();
+    }
+    // 0.3 s with one I/O at the beginning and one every 50 ms; a busy machine may miss some, but none is too many.
+    assert!((2..=6).contains(&ios), "{ios} I/Os");
+}
+
+/// A block that was drawn but whose time did not come before the end of a piece is not claimed for ever.
+#[test]
+fn a_verified_job_with_a_rate_keeps_its_blocks() {
+    let mut job = job(0);
+    job.verify = true;
+    job.range = 0..2 * CELL as u64;
+    job.pattern.workers = 1;
+    job.pattern.queue_depth = 1;
+    job.pattern.shape.pace.limits[2] = Some(Rate::Ios(1000.0));
+    let subject =
+        Subject::Device { device: Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL)), free: None };
+    prepare(&subject, &job.range, job.seed, &mut |_, _| {}).unwrap();
+    let mut session = Session::new(subject, job).unwrap();
+    for _ in 0..20 {
+        let time = Duration::from_millis(5);
+        let slice = session.run(Duration::ZERO, Stop::Slice(time), time, &()).unwrap();
+        assert_eq!(slice.corrupted, 0);
+    }
+    let rest = session.run(Duration::ZERO, Stop::Count(10), Duration::from_secs(1), &()).unwrap();
+    assert_eq!(rest.ios(), 10);
+}
+
+/// Reads and writes have block sizes of their own, so the direction that is behind its rate needs an I/O of its own.
+#[test]
+fn each_direction_of_a_mix_keeps_its_rate() {
+    let mut job = job(0);
+    let of = |read_percent, block| Portion {
+        weight: 1,
+        least: block,
+        most: block,
+        align: 0,
+        read_percent,
+        random_percent: 100,
+        burst: 1,
+        delay: Duration::ZERO,
+    };
+    job.pattern.workers = 1;
+    job.pattern.block = 8192;
+    job.pattern.shape.mix = vec![of(100, 4096), of(0, 8192)];
+    job.pattern.shape.pace.limits = [Some(Rate::Ios(900.0)), Some(Rate::Ios(100.0)), None];
+    job.stop = Stop::After(Duration::from_millis(300));
+    let (measured, recorder) = on_memory(&job);
+    // A busy machine may miss some; but there are never more than the rates allow, and reads do not wait for writes.
+    let (reads, writes) = (measured.issued.reads, measured.issued.writes);
+    assert!(reads <= 271 && writes <= 31 && reads > 100, "{reads} reads and {writes} writes");
+    let traffic = recorder.traffic();
+    assert_eq!((traffic.read.bytes, traffic.write.bytes), (reads * 4096, writes * 8192));
+}
+
+/// A sequential mix in fio's way: each direction goes on where it was itself.
+#[test]
+fn reads_and_writes_may_have_positions_of_their_own() {
+    let mut job = job(1_000);
+    job.pattern = Pattern { random_percent: 0, read_percent: 50, workers: 1, queue_depth: 1, ..job.pattern };
+    let in_order = |job: &Job| {
+        let traffic = on_memory(job).1.traffic();
+        let rest = |direction: &DirectionTraffic| direction.count - direction.sequential;
+        (rest(&traffic.read), rest(&traffic.write))
+    };
+    let (reads, writes) = in_order(&job);
+    assert!(reads > 200 && writes > 200, "{reads} {writes}");
+    job.pattern.shape.own_positions = true;
+    assert_eq!(in_order(&job), (1, 1));
+}
+
+/// No more I/Os than come before a pause are issued between two pauses, at any queue depth.
+#[test]
+fn a_burst_is_no_larger_at_a_greater_depth() {
+    let mut job = job(0);
+    job.pattern.workers = 1;
+    job.stop = Stop::After(Duration::from_millis(250));
+    for (queue_depth, drained, after, most) in [(32, true, 1, 3), (4, false, 1, 3), (32, true, 8, 24)] {
+        job.pattern.queue_depth = queue_depth;
+        let time = Duration::from_millis(100);
+        job.pattern.shape.pace.pause = Some(Pause { after, time, busy: Duration::ZERO, drained });
+        let (measured, _) = on_memory(&job);
+        let issued = measured.issued.ios();
+        assert!((1..=most).contains(&issued), "{issued} at a depth of {queue_depth}");
+        assert_eq!(measured.stalled, 0);
+    }
+}
+
+/// Where the system has no more threads, the job ends with a sentence, and the workers that were started end too. The
+/// address space of a process of its own is limited for that: a thread's stack takes 2 MiB of it.
+#[test]
+fn threads_that_the_system_refuses_are_an_error() {
+    const FEW_THREADS: &str = "PLATTER_TEST_FEW_THREADS";
+    if std::env::var_os(FEW_THREADS).is_none() {
+        let name = "threads_that_the_system_refuses_are_an_error";
+        let limited = "ulimit -v 1000000; exec timeout 60 \"$0\" --exact \"$1\" --test-threads=1";
+        let me = std::env::current_exe().unwrap();
+        let mut child = Command::new("sh");
+        let output = child.args(["-c", limited]).arg(me).arg(name).env(FEW_THREADS, "1").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let mut job = job(10_000);
+    job.pattern.workers = 4_000;
+    job.pattern.queue_depth = 1;
+    let subject =
+        Subject::Device { device: Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL)), free: None };
+    let error = run(&subject, &job, &()).err().expect("4,000 stacks take 8 GB").to_string();
+    assert!(error.contains("of 4000 workers were started"), "{error}");
+
+    // A comparison of which nothing was measured has no report.
+    let text = "[many]\nsize=1m\ndirect=1\nfilename=x\nnumjobs=4000\nrw=randread\n";
+    let workload = Workload::from_fio("job", text, None).unwrap();
+    let targets = vec![Target::parse("raw").unwrap()];
+    let comparison = Comparison::new(Stand::Memory(8 << 20), targets, vec![workload]);
+    let error = compare(&comparison, &()).expect_err("no worker issued an I/O").to_string();
+    assert!(error.starts_with("nothing was measured: raw was left out"), "{error}");
+    assert!(error.contains("of 4000 workers were started"), "{error}");
 }

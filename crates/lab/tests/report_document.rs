@@ -215,6 +215,26 @@ fn a_target_with_fewer_slices_stands_alone() {
     }
 }
 
+/// A target of which no I/O counts has no rate, and no ratio is made up for it.
+#[test]
+fn a_target_without_an_io_has_no_rate() {
+    let mut document = sample::quick();
+    for result in document.results.iter_mut().filter(|result| result.target == "fat32") {
+        for run in &mut result.runs {
+            run.iops = 0.0;
+            run.slices.iter_mut().for_each(|slice| slice.iops = 0.0);
+        }
+    }
+    document.conclude();
+    for result in &document.results {
+        let is_still = result.target == "fat32";
+        assert_eq!((result.iops == 0.0, result.mb_per_s == 0.0), (is_still, is_still));
+        assert_eq!(result.against("raw").is_some(), result.target == "dir:/tmp");
+        let why = "nothing was measured: no request completed in the measured time";
+        assert_eq!(result.warnings.iter().any(|warning| warning == why), is_still, "{:?}", result.warnings);
+    }
+}
+
 /// A target that is faster than the device below it is either explained or called implausible.
 #[test]
 fn faster_than_raw_is_explained_or_doubted() {

@@ -2,6 +2,7 @@
 
 use platter_device::{MemoryDevice, Recorder, Sectors};
 use platter_lab::report::Document;
+use platter_lab::report::document::Requested;
 use platter_lab::{
     Comparison, Durability, Job, Pattern, Session, Stand, Stop, Subject, Target, Workload, compare,
 };
@@ -85,10 +86,18 @@ fn sections_that_run_together_have_a_row_and_ratios_each() {
     let of_exfat: Vec<_> = document.results.iter().filter(|row| row.target == "exfat").collect();
     assert!(of_exfat.iter().all(|row| row.estimates.len() == 1 && row.estimates[0].low.is_some()));
     assert!(of_exfat[1].sync_latency_us.is_some() && of_exfat[0].sync_latency_us.is_none());
-    // The traffic of the device is that of both cases together.
+    // Each case has asked for its own I/Os; the traffic of the device belongs to those of both together.
     let (read, written) = (&of_exfat[0].runs[0], &of_exfat[1].runs[0]);
-    assert_eq!(read.requested, written.requested);
-    assert!(read.requested.reads > 0 && read.requested.writes > 0 && read.workers.len() == 2);
+    assert!(read.requested.reads > 0 && written.requested.writes > 0 && read.workers.len() == 2);
+    assert_eq!((read.requested.writes, written.requested.reads), (0, 0));
+    let both = Requested {
+        writes: written.requested.writes,
+        write_bytes: written.requested.write_bytes,
+        ..read.requested
+    };
+    assert_eq!((read.requested_together, written.requested_together), (Some(both), Some(both)));
+    let of_after = &of_exfat[2].runs[0];
+    assert!(of_after.requested.reads > 0 && of_after.requested_together.is_none());
     assert!(
         document.warnings.iter().any(|warning| warning.contains("[reader], [writer] run at the same time"))
     );

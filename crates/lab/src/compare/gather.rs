@@ -41,7 +41,10 @@ struct OpenRound {
     reads: Tally,
     writes: Tally,
     syncs: Latencies,
+    /// The I/Os that this case issued.
     issued: Issued,
+    /// The I/Os that all cases issued which ran at the same time.
+    together: Issued,
     total: Total,
     seen: Seen,
     workers: Vec<(u64, u64, f64)>,
@@ -90,7 +93,7 @@ impl Gathered {
     /// Adds a slice to the current round.
     pub fn add(&mut self, round: u32, pass: u32, slice: Slice) {
         let Slice { started, measured, issued: all, background, traffic, stop } = slice;
-        let OpenRound { run, reads, writes, syncs, issued, total, seen, workers } = &mut self.round;
+        let OpenRound { run, reads, writes, syncs, issued, together, total, seen, workers } = &mut self.round;
         let seconds = (measured.elapsed + background).as_secs_f64().max(1e-9);
         if run.slices.is_empty() {
             run.repeat = round;
@@ -118,7 +121,8 @@ impl Gathered {
         reads.add(&measured.reads);
         writes.add(&measured.writes);
         syncs.add(&measured.syncs);
-        issued.add(&all);
+        issued.add(&measured.issued);
+        together.add(&all);
         let of_slice = Total { cpu: measured.cpu, whole: measured.whole, ios: all.ios() };
         total.add(&of_slice);
         self.cpu.add(&of_slice);
@@ -136,7 +140,7 @@ impl Gathered {
         if self.round.run.slices.is_empty() {
             return None;
         }
-        let OpenRound { mut run, reads, writes, syncs, issued, total, seen, workers } =
+        let OpenRound { mut run, reads, writes, syncs, issued, together, total, seen, workers } =
             std::mem::take(&mut self.round);
         let seconds = run.seconds;
         let mut latencies = reads.latencies.clone();
@@ -164,12 +168,8 @@ impl Gathered {
                 latency_us: if ios == 0 { 0.0 } else { latency / ios as f64 / 1e3 },
             })
             .collect();
-        run.requested = report::Requested {
-            reads: issued.reads,
-            writes: issued.writes,
-            read_bytes: issued.read_bytes,
-            write_bytes: issued.write_bytes,
-        };
+        run.requested = requested(&issued);
+        run.requested_together = (!self.case.beside.is_empty()).then(|| requested(&together));
         run.device = seen.report();
         let rates = (run.iops, run.mb_per_s);
         self.runs.push(run);
@@ -187,6 +187,15 @@ impl Gathered {
             cpu: self.cpu.report(),
             ..CaseResult::default()
         }
+    }
+}
+
+fn requested(issued: &Issued) -> report::Requested {
+    report::Requested {
+        reads: issued.reads,
+        writes: issued.writes,
+        read_bytes: issued.read_bytes,
+        write_bytes: issued.write_bytes,
     }
 }
 

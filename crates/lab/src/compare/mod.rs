@@ -16,7 +16,7 @@ use crate::report::document::{self as report, Document, RAW, Settings, WorkloadS
 use crate::stand::{OpenStand, Region};
 use crate::target::{Ready, Target};
 use crate::workload::{Case, Workload};
-use crate::{Comparison, Error, Issued, Job, Measured, Result, Session, Stop, Watch};
+use crate::{Comparison, Error, Issued, Job, Measured, Pattern, Result, Session, Stop, Watch};
 use gather::{Gathered, report_case};
 use machine::Machine;
 use order::Orders;
@@ -95,11 +95,15 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
             stand.name
         ));
     }
+    if own_regions && comparison.targets.len() > 1 {
+        warnings.extend(comparison.workloads.iter().filter_map(about_pace));
+    }
     let mut course = Course::new(&comparison, &stand, observer, names, span, own_regions, warnings);
     let outcome = if own_regions { course.together() } else { course.in_turns() };
     match outcome {
         Err(error) if course.gathered.is_empty() => return Err(error),
         Ok(()) if course.gathered.is_empty() && observer.stop() => return Err(Error::Interrupted),
+        Ok(()) if course.gathered.is_empty() => return Err(Error::Unmeasured(course.reasons())),
         Err(error) => course.partial.push(error.to_string()),
         Ok(()) => {}
     }
@@ -124,7 +128,9 @@ impl Cut {
         let least = SHORTEST * 4;
         let time = time_of(group);
         // A case that ends at another time than the cases beside it has to run in one piece to its end.
-        let is_cut = |case: &Case| case.count.is_none() && !case.continuous && case.time == time;
+        let is_cut = |case: &Case| {
+            case.count.is_none() && !case.continuous && case.time == time && !is_slow(&case.pattern)
+        };
         if targets < 2 || time < least || !group.iter().all(is_cut) {
             return Cut::Whole;
         }
@@ -153,6 +159,27 @@ impl Cut {
             }
         }
     }
+}
+
+/// Whether the load itself asks for so few I/Os that slices cannot show its rate: with a low rate too few of them fall
+/// into a slice, and with pauses a slice may lie in one or miss them all.
+fn is_slow(pattern: &Pattern) -> bool {
+    let is_low = |rate: f64| rate * LONGEST.as_secs_f64() < LEAST_IOS;
+    pattern.pauses() || pattern.most_iops().is_some_and(is_low)
+}
+
+/// A sentence about the cases that run in one piece on each target because of their pace; `None` if there are none.
+fn about_pace(workload: &Workload) -> Option<String> {
+    let slow = workload.cases.iter().filter(|case| case.count.is_none() && is_slow(&case.pattern));
+    let names: Vec<&str> = slow.map(|case| case.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: {} ran in one piece on one target after the other, since its rate or its pauses leave too few I/Os for \
+             alternating slices: more rounds (--repeat) tell how far chance goes",
+            workload.name,
+            names.join(", ")
+        )
+    })
 }
 
 /// The measured time of cases that run at the same time; zero if all end by count.
@@ -278,8 +305,7 @@ impl<'a> Course<'a> {
         }
         self.write_files(&mut members);
         if members.is_empty() {
-            let reasons: Vec<String> = self.failed.iter().map(|(_, why)| why.clone()).collect();
-            return Err(Error::Job(reasons.join("; ")));
+            return Err(Error::Unmeasured(self.reasons()));
         }
         'all: for round in 1..=rounds(comparison) {
             for workload in comparison.workloads.iter().filter(|workload| round <= workload.repeats) {
@@ -400,6 +426,12 @@ impl<'a> Course<'a> {
                 None
             }
         }
+    }
+
+    /// Why targets were left out, in one sentence.
+    fn reasons(&self) -> String {
+        let reasons: Vec<&str> = self.failed.iter().map(|(_, why)| why.as_str()).collect();
+        reasons.join("; ")
     }
 
     fn end(&mut self, member: Member) -> Result<()> {
@@ -735,6 +767,19 @@ mod tests {
         assert_eq!(slices(60).for_rate(10.0), slices(200));
         assert_eq!(slices(60).for_rate(1e6), slices(60));
         assert_eq!(Cut::of(std::slice::from_ref(&case), 1), Cut::Whole);
+        // A rate of which a slice has only a few I/Os needs one piece, and so does a load that pauses.
+        case.time = Duration::from_secs(12);
+        let paced = |rate: Option<f64>, pause: Option<crate::Pause>| {
+            let mut case = case.clone();
+            case.pattern.workers = 2;
+            case.pattern.shape.pace.limits[2] = rate.map(crate::Rate::Ios);
+            case.pattern.shape.pace.pause = pause;
+            Cut::of(&[case], 3)
+        };
+        let pause =
+            crate::Pause { after: 100, time: Duration::from_millis(1), busy: Duration::ZERO, drained: true };
+        assert_eq!((paced(Some(79.0), None), paced(None, Some(pause))), (Cut::Whole, Cut::Whole));
+        assert_eq!((paced(Some(80.0), None), paced(None, None)), (slices(200), slices(200)));
         // Two cases that run at the same time must have the same length to be cut into slices.
         case.time = Duration::from_secs(2);
         let mut two = [case.clone(), case];

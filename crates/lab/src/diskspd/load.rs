@@ -4,6 +4,7 @@ use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent
 use crate::report::document::Direction;
 use crate::workload::{Case, Part, Share, Workload};
 use crate::{Begin, Durability, Pace, PartLength, Pattern, Pause, Rate, Shape, Spread, SpreadPart};
+use std::path::Path;
 use std::time::Duration;
 
 /// Files begin at a multiple of this many bytes.
@@ -112,7 +113,6 @@ fn case(span: &TimeSpan, target: &Target) -> Result<Case, String> {
         after: target.burst,
         time: Duration::from_millis(target.think.into()),
         busy: Duration::ZERO,
-        at_issue: false,
         drained: false,
     });
     let (workers, depth) = match (span.threads, span.requests) {
@@ -229,13 +229,27 @@ fn length(target: &Target) -> Result<Option<u64>, String> {
     if target.size > 0 {
         return Ok(Some(target.size));
     }
-    let is_device = path.starts_with('#') || (path.len() == 2 && path.ends_with(':'));
     match std::fs::metadata(path) {
         Ok(data) if data.is_file() && data.len() > 0 => Ok(Some(data.len())),
         _ if target.max > 0 => Ok(Some(target.max)),
-        Ok(data) if !data.is_dir() && !data.is_file() => Ok(None),
-        _ if is_device => Ok(None),
+        _ if is_device(path) => Ok(None),
         _ => Err(format!("{path} is not there, or empty; -c gives the size to make it with")),
+    }
+}
+
+/// Whether a path names a device, in the way of Windows (`#1`, `D:`) or of this system, instead of a file.
+fn is_device(path: &str) -> bool {
+    path.starts_with('#')
+        || (path.len() == 2 && path.ends_with(':'))
+        || std::fs::metadata(path).is_ok_and(|data| !data.is_dir() && !data.is_file())
+        || crate::stand::is_missing_device(Path::new(path))
+}
+
+impl Profile {
+    /// The first target that is a device. A file beside it, which would take the place of a target that is a file, would
+    /// not be on that device.
+    pub fn device(&self) -> Option<&str> {
+        self.paths().find(|path| is_device(path))
     }
 }
 

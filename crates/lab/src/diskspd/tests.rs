@@ -212,6 +212,15 @@ fn the_table_of_the_documentation_is_complete() {
 }
 
 #[test]
+fn a_device_is_told_from_a_file() {
+    let device = |paths: &str| profile(&format!("-c1M {paths}")).unwrap().device().map(str::to_owned);
+    for name in ["#1", "D:", "/dev/null", "/dev/no-such-disk"] {
+        assert_eq!(device(&format!("x.dat {name}")).as_deref(), Some(name));
+    }
+    assert_eq!(device("x.dat D:\\x.dat /tmp /no/such/file"), None);
+}
+
+#[test]
 fn options_make_the_load_that_they_describe() {
     let of = |options: &str| workload(&format!("-c64M {options} file")).cases.remove(0);
     let shape = |options: &str| of(options).pattern.shape;

@@ -12,7 +12,6 @@ use std::path::Path;
 type Parsed<T> = Result<T, String>;
 
 /// Limits that no real profile reaches.
-const MOST_BYTES: u64 = 16 << 20;
 const MOST_ELEMENTS: usize = 100_000;
 const DEEPEST: usize = 16;
 
@@ -135,11 +134,8 @@ impl Profile {
     /// # Errors
     /// A sentence with the element.
     pub(super) fn from_file(path: &Path, paths: &[String]) -> Parsed<Profile> {
-        use std::io::Read;
         let about = |error: &dyn Display| format!("{}: {error}", path.display());
-        let mut text = String::new();
-        let file = std::fs::File::open(path).map_err(|error| about(&error))?;
-        file.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| about(&error))?;
+        let text = crate::workload::read_text(path).map_err(|error| about(&error))?;
         Profile::from_xml(&text, paths).map_err(|error| about(&error))
     }
 

@@ -178,7 +178,8 @@ impl Issued {
 
 /// The measurements of one run of a job, without the ramp-up unless a field says otherwise.
 pub struct Measured {
-    /// The measured time: from the end of the ramp-up to the end of the run or the last I/O that counts.
+    /// The measured time: from the end of the ramp-up to the end of a run that ended by its time, or to the last I/O of
+    /// one that ended by its count.
     pub elapsed: Duration,
     /// The time from the first I/O of the ramp-up until every I/O has completed.
     pub whole: Duration,
@@ -197,7 +198,7 @@ pub struct Measured {
     pub interval: Duration,
     /// The timeline, interval by interval.
     pub timeline: Vec<Interval>,
-    /// The number of whole intervals in which no I/O completed.
+    /// The number of whole intervals in which no I/O completed, without those of pauses that the load asked for.
     pub stalled: u64,
     /// CPU time of the process in the `whole` time.
     pub cpu: CpuTime,
@@ -286,7 +287,13 @@ pub(crate) fn gather(
         let Outcome { reads, writes, timeline, .. } = outcome;
         all.workers.push(WorkerTally { reads, writes, timeline });
     }
-    if let Stop::After(time) = job.stop {
+    let ended_by_time = match job.stop {
+        Stop::After(time) => Some(time),
+        // What was issued before the time was over and did not complete in it does not count, so the count is missed.
+        Stop::Within { count, time } => (all.ios() < count).then_some(time),
+        Stop::Slice(_) | Stop::Count(_) => None,
+    };
+    if let Some(time) = ended_by_time {
         all.elapsed = time;
         // The last interval is left out if it was measured only in part, as it would look like a drop.
         let whole = (time.as_nanos() / job.interval.as_nanos().max(1)) as usize;
@@ -299,6 +306,27 @@ pub(crate) fn gather(
         // A slice lasts at least `time`, also if its last I/O completed earlier.
         all.elapsed = all.elapsed.max(time);
     }
-    all.stalled = all.timeline.iter().filter(|interval| interval.ios == 0).count() as u64;
+    all.stalled = stalled(&all.timeline, job.interval, job.pattern.longest_idle());
     all
+}
+
+/// The number of intervals without an I/O. Where the load itself asks that nothing is issued for up to `idle`, intervals
+/// that lie in so long a gap do not count.
+fn stalled(timeline: &[Interval], interval: Duration, idle: Duration) -> u64 {
+    let gaps = timeline.split(|interval| interval.ios > 0).map(|gap| gap.len() as u32);
+    gaps.filter(|&gap| interval.saturating_mul(gap) > idle).map(u64::from).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_was_asked_for_is_no_stall() {
+        let ios = [1, 0, 0, 1, 0, 0, 0, 1, 0];
+        let timeline = ios.map(|ios| Interval { ios, ..Interval::default() });
+        let tenths = |tenths: u64| Duration::from_millis(100 * tenths);
+        let stalled = |idle| stalled(&timeline, tenths(1), idle);
+        assert_eq!([0, 1, 2, 3].map(|idle| stalled(tenths(idle))), [6, 5, 3, 0]);
+    }
 }

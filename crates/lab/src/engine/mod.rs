@@ -6,6 +6,7 @@
 
 mod cells;
 mod cpu;
+mod gate;
 mod measure;
 mod pace;
 mod pattern;
@@ -24,7 +25,7 @@ use crate::{Error, Result, Subject};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Barrier, OnceLock};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// When a write must have become durable. The same for every subject of a comparison.
@@ -140,8 +141,8 @@ pub struct Session {
 struct Course {
     job: Job,
     layout: walk::Layout,
-    /// The position in the range of each worker of the job.
-    walks: Vec<walk::Walk>,
+    /// What each worker of the job takes with it from piece to piece.
+    workers: Vec<worker::Carried>,
 }
 
 impl Session {
@@ -169,8 +170,8 @@ impl Session {
         let ledger = jobs.iter().any(|job| job.verify).then(|| cells::Ledger::new(&range));
         let course = |job: Job| {
             let layout = walk::Layout::new(&job, sector)?;
-            let walk = |worker: u32| walk::Walk::new(&job, &layout, worker as usize);
-            Ok(Course { walks: (0..job.pattern.workers).map(walk).collect(), layout, job })
+            let worker = |index: u32| worker::Carried::new(&job, &layout, index);
+            Ok(Course { workers: (0..job.pattern.workers).map(worker).collect(), layout, job })
         };
         Ok(Session { subject, jobs: jobs.into_iter().map(course).collect::<Result<_>>()?, ledger, pieces: 0 })
     }
@@ -194,8 +195,8 @@ impl Session {
     /// that of the whole process, and so of all jobs together.
     ///
     /// # Errors
-    /// The first I/O error of any worker. Blocks that do not hold what was written there are not an error of the run:
-    /// they are in [`Measured::corruptions`].
+    /// The first I/O error of any worker, or that the system had no thread for a worker. Blocks that do not hold what was
+    /// written there are not an error of the run: they are in [`Measured::corruptions`].
     pub fn run_all(
         &mut self,
         ramp_up: Duration,
@@ -210,38 +211,37 @@ impl Session {
         let (subject, ledger, piece) = (&*subject, ledger.as_ref(), *pieces);
         *pieces += 1;
         let workers = jobs.iter().map(|course| course.job.pattern.workers as usize).sum::<usize>();
-        let barrier = Barrier::new(workers + 1);
-        let begin = OnceLock::new();
+        let gate = gate::Gate::default();
         let halt = AtomicBool::new(false);
         let (report, reports) = channel();
         std::thread::scope(|scope| {
             let mut all = Vec::new();
+            let mut started = 0;
             for (number, course) in jobs.iter_mut().enumerate() {
-                let Course { job, layout, walks } = course;
+                let Course { job, layout, workers: of_job } = course;
                 let (job, layout) = (&*job, &*layout);
                 all.push(job);
-                for (index, walk) in walks.iter_mut().enumerate() {
-                    let (barrier, begin, halt, report) = (&barrier, &begin, &halt, report.clone());
-                    scope.spawn(move || {
+                for (index, carried) in of_job.iter_mut().enumerate() {
+                    let (gate, halt, report) = (&gate, &halt, report.clone());
+                    let work = move || {
+                        let arrival = gate.arrival();
                         let ledger = ledger.filter(|_| job.verify);
-                        let task = worker::Task { subject, job, layout, ledger, index, walk, piece, halt };
-                        let outcome = worker::run(task, || {
-                            barrier.wait();
-                            let begin = *begin.get().expect("set before the barrier opens");
-                            worker::Clock::new(begin, job)
-                        });
+                        let task = worker::Task { subject, job, layout, ledger, index, carried, piece, halt };
+                        let begin = || arrival.wait().map(|begin| worker::Clock::new(begin, job));
+                        let outcome = worker::run(task, begin);
                         // The send cannot fail: the coordinator receives until every worker has reported.
                         let _ = report.send((number, index, outcome));
-                    });
+                    };
+                    if let Err(source) = Builder::new().spawn_scoped(scope, work) {
+                        gate.give_up();
+                        let what = format!("{started} of {workers} workers were started, then none any more");
+                        return Err(Error::Io { what, source });
+                    }
+                    started += 1;
                 }
             }
             drop(report);
-            coordinate(subject, &all, watch, &halt, &reports, || {
-                let now = Instant::now();
-                begin.set(now).expect("set once");
-                barrier.wait();
-                now
-            })
+            coordinate(subject, &all, watch, &halt, &reports, || gate.open(workers))
         })
     }
 }
@@ -306,9 +306,15 @@ fn coordinate(
     let processors = cpu::since(&cpu::processors(), &processors_before);
     let measured = jobs.iter().zip(outcomes).map(|(job, outcomes)| {
         let mut job = (*job).clone();
-        if let (true, Stop::After(time)) = (halt.load(Relaxed), job.stop) {
-            // The observer ended the run before its time.
-            job.stop = Stop::After(time.min(measuring.elapsed()));
+        if halt.load(Relaxed) {
+            // The observer ended the run, before its time or before its count.
+            let ran = measuring.elapsed();
+            job.stop = match job.stop {
+                Stop::After(time) => Stop::After(time.min(ran)),
+                Stop::Within { count, time } => Stop::Within { count, time: time.min(ran) },
+                Stop::Count(count) => Stop::Within { count, time: ran },
+                slice @ Stop::Slice(_) => slice,
+            };
         }
         measure::gather(&job, outcomes.into_iter().flatten(), &free, cpu, &processors, whole)
     });

@@ -1,21 +1,23 @@
 //! When the next I/O may be issued.
 
 use super::pattern::{Pace, Rate};
-use super::walk::Step;
 use fastrand::Rng;
 use std::time::{Duration, Instant};
 
-/// Keeps one worker to its pace in one piece of a job.
+/// Keeps one worker to its pace, over all pieces of its job together: the time between two pieces does not pass for it.
 pub(crate) struct Pacer {
     pace: Pace,
+    /// When the first piece began, moved on by the time between the pieces since.
     start: Instant,
+    /// When the last piece ended.
+    ended: Instant,
     /// Seconds since the start that the I/Os issued so far take at the limited rates, for each of the limits: reads,
     /// writes, both.
     taken: [f64; 3],
     rng: Rng,
-    /// The number of I/Os since the last pause.
+    /// The number of I/Os that were issued since the last pause.
     counted: u32,
-    /// Whether no I/O is issued until all I/Os in flight have completed.
+    /// Whether no I/O is issued until all I/Os in flight have completed, because a pause comes then.
     draining: bool,
     /// No I/O is issued before this time.
     until: Option<Instant>,
@@ -36,13 +38,28 @@ pub(crate) enum Go {
 }
 
 impl Pacer {
-    pub fn new(pace: Pace, start: Instant, seed: u64) -> Pacer {
+    pub fn new(pace: Pace, seed: u64) -> Pacer {
         let rng = Rng::with_seed(seed);
-        Pacer { pace, start, taken: [0.0; 3], rng, counted: 0, draining: false, until: None }
+        let now = Instant::now();
+        Pacer { pace, start: now, ended: now, taken: [0.0; 3], rng, counted: 0, draining: false, until: None }
     }
 
-    /// Returns whether, when and in which direction the I/O may be issued.
-    pub fn ask(&mut self, step: &Step, now: Instant, in_flight: usize) -> Go {
+    /// Begins a piece of the job. A rate and a pause go on where the piece before it ended, so that many short pieces
+    /// have together as many I/Os as a long one.
+    pub fn begin(&mut self, now: Instant) {
+        let between = now.saturating_duration_since(self.ended);
+        self.start += between;
+        self.until = self.until.map(|until| until + between);
+    }
+
+    /// Ends a piece of the job.
+    pub fn end(&mut self, now: Instant) {
+        self.ended = now;
+    }
+
+    /// Returns whether and when an I/O that was drawn as a read or write may be issued. In a load of reads and writes
+    /// (`is_mix`) the answer may be that it is the other direction's turn: if only that one is not ahead of its rate.
+    pub fn ask(&mut self, read: bool, is_mix: bool, now: Instant, in_flight: usize) -> Go {
         if self.draining {
             if in_flight > 0 {
                 return Go::WhenIdle;
@@ -55,16 +72,13 @@ impl Pacer {
             return Go::At(until);
         }
         self.until = None;
-        let due = self.due(step.read);
+        let due = self.due(read);
         if due <= now {
-            return Go::Now { read: step.read };
+            return Go::Now { read };
         }
-        // Where both directions have a rate, an I/O of either direction takes the direction that is further behind its
-        // rate.
-        let both = self.pace.limits[0].is_some() && self.pace.limits[1].is_some();
-        let other = if step.mixed && both { self.due(!step.read) } else { due };
+        let other = if is_mix { self.due(!read) } else { due };
         match other <= now {
-            true => Go::Now { read: !step.read },
+            true => Go::Now { read: !read },
             false => Go::At(due.min(other)),
         }
     }
@@ -81,12 +95,7 @@ impl Pacer {
             let times = if self.pace.poisson { -(1.0 - self.rng.f64()).ln() } else { 1.0 };
             self.taken[index] += seconds * times;
         }
-        self.count(true, now);
-    }
-
-    /// Counts an I/O that completed, towards the next pause.
-    pub fn completed(&mut self, now: Instant) {
-        self.count(false, now);
+        self.count(now);
     }
 
     /// No I/O is issued for this long from `now`.
@@ -101,8 +110,8 @@ impl Pacer {
         self.start + Duration::try_from_secs_f64(seconds).unwrap_or(FOREVER).min(FOREVER)
     }
 
-    fn count(&mut self, at_issue: bool, now: Instant) {
-        let Some(pause) = self.pace.pause.filter(|pause| pause.at_issue == at_issue) else { return };
+    fn count(&mut self, now: Instant) {
+        let Some(pause) = self.pace.pause else { return };
         self.counted += 1;
         if self.counted >= pause.after.max(1) {
             self.counted = 0;
@@ -116,9 +125,11 @@ impl Pacer {
     fn pause(&mut self, now: Instant) {
         let Some(pause) = self.pace.pause else { return };
         self.until = Some(now + pause.time);
-        let busy = now + pause.busy.min(pause.time);
-        while Instant::now() < busy {
-            std::hint::spin_loop();
+        if !pause.busy.is_zero() {
+            let busy = now + pause.busy.min(pause.time);
+            while Instant::now() < busy {
+                std::hint::spin_loop();
+            }
         }
     }
 }
@@ -131,21 +142,28 @@ mod tests {
     use super::*;
     use crate::engine::pattern::Pause;
 
-    fn step(read: bool) -> Step {
-        Step { read, offset: 0, length: 4096, mixed: true, delay: Duration::ZERO }
-    }
-
     /// Returns the directions of the I/Os that are issued within so many milliseconds; `next` gives the direction asked
     /// for.
     fn run(pace: Pace, milliseconds: u64, mut next: impl FnMut() -> bool) -> Vec<bool> {
+        let mut pacer = Pacer::new(pace, 1);
         let start = Instant::now();
-        let mut pacer = Pacer::new(pace, start, 1);
+        pacer.begin(start);
+        piece(&mut pacer, start, milliseconds, &mut next)
+    }
+
+    /// Asks a pacer every millisecond, from `start` on, and returns the directions of the I/Os.
+    fn piece(
+        pacer: &mut Pacer,
+        start: Instant,
+        milliseconds: u64,
+        next: &mut dyn FnMut() -> bool,
+    ) -> Vec<bool> {
+        let is_mix = pacer.pace.limits[..2].iter().all(Option::is_some);
         let mut went = Vec::new();
         for at in 0..milliseconds {
             let now = start + Duration::from_millis(at);
-            while let Go::Now { read } = pacer.ask(&step(next()), now, 0) {
+            while let Go::Now { read } = pacer.ask(next(), is_mix, now, 0) {
                 pacer.issued(read, 4096, now);
-                pacer.completed(now);
                 went.push(read);
             }
         }
@@ -177,21 +195,53 @@ mod tests {
         assert_eq!((reads, went.len() - reads), (300, 100));
     }
 
+    /// A direction without a limit is not held up by one that has to wait.
+    #[test]
+    fn a_limit_of_reads_does_not_hold_up_writes() {
+        let mut pacer = Pacer::new(Pace { limits: [Some(Rate::Ios(1.0)), None, None], ..Pace::default() }, 1);
+        let now = Instant::now();
+        pacer.begin(now);
+        pacer.issued(true, 4096, now);
+        assert_eq!(pacer.ask(true, true, now, 0), Go::Now { read: false });
+        assert_eq!(pacer.ask(true, false, now, 0), Go::At(now + Duration::from_secs(1)));
+    }
+
+    /// The pieces of a job are far apart, and each is shorter than the time between two I/Os.
+    #[test]
+    fn a_pace_goes_on_from_piece_to_piece() {
+        let pause =
+            Pause { after: 1, time: Duration::from_millis(150), busy: Duration::ZERO, drained: false };
+        for (pace, expected) in [
+            (Pace { limits: [None, None, Some(Rate::Ios(4.0))], ..Pace::default() }, 8),
+            (Pace { pause: Some(pause), ..Pace::default() }, 14),
+        ] {
+            let mut pacer = Pacer::new(pace, 1);
+            let mut went = 0;
+            for number in 0..20 {
+                let start = Instant::now() + Duration::from_secs(7 * number);
+                pacer.begin(start);
+                went += piece(&mut pacer, start, 100, &mut || true).len();
+                pacer.end(start + Duration::from_millis(100));
+            }
+            assert_eq!(went, expected);
+        }
+    }
+
     #[test]
     fn pauses_come_after_so_many() {
-        let pause = Pause {
-            after: 4,
-            time: Duration::from_millis(100),
-            busy: Duration::ZERO,
-            at_issue: false,
-            drained: false,
-        };
+        let pause =
+            Pause { after: 4, time: Duration::from_millis(100), busy: Duration::ZERO, drained: false };
         assert_eq!(run(Pace { pause: Some(pause), ..Pace::default() }, 1000, || true).len(), 40);
+        // However many I/Os may be in flight, no more are issued than come before the pause.
         let pause = Some(Pause { drained: true, ..pause });
-        let mut pacer = Pacer::new(Pace { pause, ..Pace::default() }, Instant::now(), 1);
+        let mut pacer = Pacer::new(Pace { pause, ..Pace::default() }, 1);
         let now = Instant::now();
-        (0..4).for_each(|_| pacer.completed(now));
-        assert_eq!(pacer.ask(&step(true), now, 1), Go::WhenIdle);
-        assert_eq!(pacer.ask(&step(true), now, 0), Go::At(now + Duration::from_millis(100)));
+        pacer.begin(now);
+        for in_flight in 0..4 {
+            assert_eq!(pacer.ask(true, false, now, in_flight), Go::Now { read: true });
+            pacer.issued(true, 4096, now);
+        }
+        assert_eq!(pacer.ask(true, false, now, 1), Go::WhenIdle);
+        assert_eq!(pacer.ask(true, false, now, 0), Go::At(now + Duration::from_millis(100)));
     }
 }

@@ -1,5 +1,6 @@
 //! Which I/Os a load consists of, and at what rate they are issued.
 
+use super::cells::CELL;
 use super::places::Spread;
 use std::time::Duration;
 
@@ -39,6 +40,9 @@ pub struct Shape {
     pub run: u32,
     /// Whether the direction is drawn at random places only, and kept for the sequential I/Os that follow.
     pub steady_runs: bool,
+    /// Whether reads and writes each go on from a position of their own, as in fio: a sequential read follows the last
+    /// read, and a sequential write the last write. Otherwise both follow the I/O before them, as in DiskSpd and Iometer.
+    pub own_positions: bool,
     /// Bytes from the beginning of one sequential I/O to that of the next, backwards if negative; 0 means the block
     /// size.
     pub stride: i64,
@@ -122,9 +126,85 @@ impl Pattern {
         portions.iter().map(|portion| drawn(portion) * portion.mean()).sum::<f64>() / all.max(1e-9)
     }
 
+    /// Why the blocks of the pattern cannot be verified in a range that begins at `start`, on a device with sectors of
+    /// `sector` bytes; `None` if they can. A block can be verified if it consists of whole cells of [`CELL`] bytes, as
+    /// each cell has a header and a checksum of its own.
+    pub(crate) fn why_not_verified(&self, start: u64, sector: u32) -> Option<String> {
+        let is_whole = |bytes: u64| bytes.is_multiple_of(CELL as u64);
+        let portions = self.portions();
+        if let Some(odd) = portions.iter().find(|portion| !is_whole(portion.least.into())) {
+            return Some(format!("a block of {} bytes is no multiple of {CELL}", odd.least));
+        }
+        if !is_whole(start) {
+            return Some(format!("its blocks begin at {start} bytes, which is no multiple of {CELL}"));
+        }
+        let stride = self.shape.stride;
+        let aligns = || portions.iter().map(|portion| portion.alignment(sector));
+        // A single sequential worker puts whole blocks one after the other, whatever the alignment of its blocks is.
+        let is_in_a_row = self.workers == 1
+            && self.shape.files <= 1
+            && stride == 0
+            && portions.iter().all(|portion| portion.random_percent == 0);
+        if let Some(align) = aligns().find(|align| !is_whole((*align).into()) && !is_in_a_row) {
+            return Some(format!(
+                "its blocks may begin at every multiple of {align} bytes, not only at multiples of {CELL}"
+            ));
+        }
+        (!is_whole(stride.unsigned_abs())).then(|| {
+            format!("its blocks begin {stride} bytes after one another, which is no multiple of {CELL}")
+        })
+    }
+
     /// Whether the pattern has no writes.
     pub fn only_reads(&self) -> bool {
         self.portions().iter().all(|portion| portion.read_percent == 100)
+    }
+
+    /// Whether the pattern has both reads and writes.
+    pub fn is_mix(&self) -> bool {
+        !self.only_reads() && self.portions().iter().any(|portion| portion.read_percent > 0)
+    }
+
+    /// The greatest number of I/Os per second that the limits of the rate allow all workers together; `None` if there
+    /// is no limit. Pauses are not counted.
+    pub(crate) fn most_iops(&self) -> Option<f64> {
+        let per_second = |limit: Rate| match limit {
+            Rate::Ios(rate) => rate,
+            Rate::Bytes(rate) => rate / self.mean_block().max(1.0),
+        };
+        let [reads, writes, both] = self.shape.pace.limits.map(|limit| limit.map(per_second));
+        let by_direction = match (self.is_mix(), self.only_reads()) {
+            (true, _) => reads.zip(writes).map(|(reads, writes)| reads + writes),
+            (false, true) => reads,
+            (false, false) => writes,
+        };
+        let each = by_direction.into_iter().chain(both).min_by(f64::total_cmp)?;
+        Some(each * f64::from(self.workers))
+    }
+
+    /// Whether the load pauses between I/Os, besides keeping to a rate.
+    pub(crate) fn pauses(&self) -> bool {
+        self.shape.pace.pause.is_some() || self.portions().iter().any(|portion| !portion.delay.is_zero())
+    }
+
+    /// The longest time for which the load itself asks that a worker issues nothing: a device that does all it is asked
+    /// for may be idle for that long.
+    pub(crate) fn longest_idle(&self) -> Duration {
+        /// Of the times between the events of a Poisson process, one in half a billion is longer than this many times
+        /// their mean.
+        const LONGEST_BY_CHANCE: f64 = 20.0;
+        let pace = &self.shape.pace;
+        let largest = f64::from(self.block);
+        let by_rate = pace.limits.iter().flatten().map(|limit| match limit {
+            Rate::Ios(rate) => 1.0 / rate,
+            Rate::Bytes(rate) => largest / rate,
+        });
+        let times = if pace.poisson { LONGEST_BY_CHANCE } else { 1.0 };
+        let by_rate = by_rate.fold(0.0, f64::max) * times;
+        let pause = pace.pause.map(|pause| pause.time);
+        let delays = self.portions().into_iter().map(|portion| portion.delay);
+        let paused = pause.into_iter().chain(delays).max().unwrap_or_default();
+        paused.max(Duration::try_from_secs_f64(by_rate).unwrap_or(Duration::MAX))
     }
 }
 
@@ -174,7 +254,8 @@ pub enum Rate {
     Bytes(f64),
 }
 
-/// A pause of a worker after every `after` of its I/Os.
+/// A pause of a worker after every `after` of its I/Os. No more than these are issued between two pauses, whatever the
+/// queue depth is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     /// The number of I/Os between two pauses.
@@ -183,8 +264,6 @@ pub struct Pause {
     pub time: Duration,
     /// The part of the pause in which the worker keeps the processor busy.
     pub busy: Duration,
-    /// Whether I/Os are counted towards the next pause when they are issued, instead of when they complete.
-    pub at_issue: bool,
     /// Whether the pause begins only when no I/O of the worker is in flight any more.
     pub drained: bool,
 }

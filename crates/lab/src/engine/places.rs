@@ -33,8 +33,9 @@ pub enum Spread {
         /// From 0 to 1.
         at: f64,
     },
-    /// Consecutive parts of the span, each with its share of the I/Os. The span behind the last part receives the
-    /// remaining share.
+    /// Consecutive parts of the span, each with its share of the I/Os; a part has at least one place. The span behind the
+    /// last part receives the remaining share. Parts that lie behind the end of the span are left out, and the others
+    /// share the I/Os in proportion.
     Parts(Vec<SpreadPart>),
 }
 
@@ -178,12 +179,13 @@ impl Places {
     }
 }
 
-/// Returns the parts that contain at least one place and have a share of I/Os, each with its cumulated share in
-/// percent, its first place and the place after its last; one part for the whole span where there are none.
+/// Returns the parts that have a share of I/Os, each with its cumulated share in percent, its first place and the place
+/// after its last; one part for the whole span where there are none.
 fn parts_of(parts: &[SpreadPart], count: u64, unit: u64) -> Vec<(f64, u64, u64)> {
-    let mut ends = Vec::new();
-    let (mut start, mut share) = (0.0, 0.0);
-    let behind = SpreadPart { percent: f64::INFINITY, length: PartLength::Rest };
+    let mut found: Vec<(f64, u64, u64)> = Vec::new();
+    let (mut start, mut all) = (0.0, 0.0);
+    let stated: f64 = parts.iter().map(|part| part.percent).sum();
+    let behind = SpreadPart { percent: 100.0 - stated, length: PartLength::Rest };
     for part in parts.iter().chain([&behind]) {
         let length = match part.length {
             PartLength::Percent(percent) => count as f64 * percent / 100.0,
@@ -191,18 +193,23 @@ fn parts_of(parts: &[SpreadPart], count: u64, unit: u64) -> Vec<(f64, u64, u64)>
             PartLength::Rest => count as f64,
         };
         let end = (start + length).min(count as f64);
-        let (first, last) = (start.round() as u64, (end.round() as u64).min(count));
-        start = end;
-        let until = (share + part.percent).min(100.0);
-        if last > first && until > share + 1e-9 {
-            share = until;
-            ends.push((until, first, last));
+        // The margins allow for the rounding of lengths and shares that come to the whole together.
+        if part.percent > 1e-9 && start < count as f64 - 1e-6 {
+            let taken = found.last().map_or(0, |&(.., last)| last);
+            // A part that is smaller than a place has one place: the share of a hot spot must not be lost.
+            let first = (start.round() as u64).max(taken).min(count - 1);
+            let last = (end.round() as u64).clamp(first + 1, count);
+            all += part.percent;
+            found.push((all, first, last));
         }
+        start = end;
     }
-    if ends.is_empty() {
-        ends.push((100.0, 0, count));
+    if found.is_empty() {
+        return vec![(100.0, 0, count)];
     }
-    ends
+    // The shares of parts that lie behind the end go to the others in proportion.
+    found.iter_mut().for_each(|(until, ..)| *until *= 100.0 / all);
+    found
 }
 
 /// Draws ranks from 0 with weights of `1 / (rank + 1)^theta`, by rejection-inversion: W. Hörmann and G. Derflinger,
@@ -385,6 +392,32 @@ mod tests {
         assert!((share(50, 100) - 0.1).abs() < 0.01);
         let bytes = SpreadPart { percent: 100.0, length: PartLength::Bytes(8192) };
         assert!(super::tests::counts(&Spread::Parts(vec![bytes]), 100)[2..].iter().all(|&count| count == 0));
+    }
+
+    #[test]
+    fn a_small_part_has_one_place_and_parts_behind_the_end_none() {
+        let percent = |percent, length| SpreadPart { percent, length: PartLength::Percent(length) };
+        let bytes = |percent, length| SpreadPart { percent, length: PartLength::Bytes(length) };
+        let share = |parts: &[SpreadPart], from: usize, to: usize| {
+            let counts = counts(&Spread::Parts(parts.to_vec()), 100);
+            counts[from..to].iter().sum::<u64>() as f64 / 200_000.0
+        };
+        for (parts, from, to, expected) in [
+            // A hot part of less than half a place, at the beginning and at the end.
+            (vec![percent(90.0, 0.01), percent(10.0, 99.99)], 0, 1, 0.9),
+            (vec![percent(10.0, 99.99), percent(90.0, 0.01)], 99, 100, 0.9 + 0.001),
+            (vec![bytes(90.0, 512), bytes(10.0, 40 * 4096)], 0, 1, 0.9),
+            // Two small parts beside each other have a place each.
+            (vec![bytes(40.0, 512), bytes(60.0, 512)], 1, 2, 0.6),
+            // What lies behind the end leaves its share to the others.
+            (vec![bytes(10.0, 50 * 4096), bytes(10.0, 50 * 4096), bytes(80.0, 1 << 30)], 0, 50, 0.5),
+            (vec![percent(10.0, 50.0), percent(10.0, 50.0)], 0, 50, 0.5),
+            // A part that is cut by the end keeps its share.
+            (vec![bytes(20.0, 50 * 4096), bytes(80.0, 1 << 30)], 0, 50, 0.2),
+        ] {
+            let found = share(&parts, from, to);
+            assert!((found - expected).abs() < 0.01, "{parts:?}: {found}");
+        }
     }
 
     #[test]

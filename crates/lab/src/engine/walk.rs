@@ -18,6 +18,8 @@ pub(crate) struct Layout {
     /// Spans and files are multiples of this many bytes.
     align: u64,
     kinds: Vec<Kind>,
+    /// Whether there are reads and writes.
+    pub is_mix: bool,
     /// The number of sequential I/Os that all workers took from the shared position ([`Begin::Shared`]).
     shared: AtomicU64,
 }
@@ -42,6 +44,9 @@ impl Layout {
             return Job::refuse("workers and queue depth must be at least 1");
         }
         shape.spread.check()?;
+        if let (true, Some(why)) = (job.verify, job.pattern.why_not_verified(job.range.start, sector)) {
+            return Job::refuse(format!("{why}, as verification needs"));
+        }
         let portions = job.pattern.portions();
         for portion in &portions {
             check(portion, &job.pattern, sector)?;
@@ -60,6 +65,7 @@ impl Layout {
             files: u64::from(shape.files.max(1)),
             align,
             kinds: Vec::new(),
+            is_mix: job.pattern.is_mix(),
             shared: AtomicU64::new(0),
         };
         let length = layout.file_length();
@@ -126,8 +132,6 @@ pub(crate) struct Step {
     pub read: bool,
     pub offset: u64,
     pub length: u32,
-    /// Whether the I/O may as well have the other direction, because its kind has reads and writes.
-    pub mixed: bool,
     /// No I/O is issued for this long before this one.
     pub delay: Duration,
 }
@@ -136,8 +140,10 @@ pub(crate) struct Step {
 pub(crate) struct Walk {
     start: u64,
     file_length: u64,
-    /// For each file, the place of its next sequential I/O, from the file's beginning.
-    next: Vec<u64>,
+    /// For each file, the place of its next sequential I/O, from the file's beginning: of the next read and the next
+    /// write if each has a position of its own, otherwise the first holds for both.
+    next: Vec<[u64; 2]>,
+    own_positions: bool,
     file: usize,
     next_file: NextFile,
     begin: Begin,
@@ -188,7 +194,8 @@ impl Walk {
         Walk {
             start: span.start,
             file_length,
-            next: vec![first; layout.files as usize],
+            next: vec![[first; 2]; layout.files as usize],
+            own_positions: shape.own_positions,
             file: layout.files as usize - 1,
             next_file: shape.next_file,
             begin: shape.begin,
@@ -211,28 +218,18 @@ impl Walk {
         self.rng = Rng::with_seed(self.seed ^ piece << 48);
     }
 
-    /// The next I/O.
-    pub fn step(&mut self, layout: &Layout) -> Step {
-        let mut delay = Duration::ZERO;
-        if let [only] = &layout.kinds[..] {
-            if !only.portion.delay.is_zero() {
-                if self.burst_left == 0 {
-                    (delay, self.burst_left) = (only.portion.delay, only.portion.burst.max(1));
-                }
-                self.burst_left -= 1;
-            }
-        } else {
-            if self.burst_left == 0 {
-                let drawn = self.rng.u32(..layout.kinds.last().expect("it has kinds").until);
-                self.kind = layout.kinds.partition_point(|kind| kind.until <= drawn);
-                let portion = &layout.kinds[self.kind].portion;
-                (delay, self.burst_left) = (portion.delay, portion.burst.max(1));
-            }
-            self.burst_left -= 1;
-        }
-        let kind = &layout.kinds[self.kind];
+    /// The next I/O; if `wanted` is given, the next read (`true`) or write of a load that has both.
+    pub fn step(&mut self, layout: &Layout, wanted: Option<bool>) -> Step {
+        let (kind, delay) = match wanted {
+            None => self.next_kind(layout),
+            Some(read) => (self.kind_of(layout, read), Duration::ZERO),
+        };
+        let kind = &layout.kinds[kind];
         let portion = &kind.portion;
-        let mut read = portion.read_percent == 100 || self.rng.u8(..100) < portion.read_percent;
+        let mut read = match wanted {
+            None => portion.read_percent == 100 || self.rng.u8(..100) < portion.read_percent,
+            Some(read) => read,
+        };
         let mut random = portion.random_percent == 100
             || (portion.random_percent > 0 && self.rng.u8(..100) < portion.random_percent);
         if random && self.run > 1 {
@@ -252,9 +249,10 @@ impl Walk {
             sizes => portion.least * self.rng.u32(1..=sizes),
         };
         self.choose_file(random);
+        let position = usize::from(self.own_positions && !read);
         let place = match random {
             true => self.random_place(kind),
-            false => self.next_place(layout, kind, length),
+            false => self.next_place(layout, kind, length, position),
         };
         let after = match (self.stride, place) {
             (0, place) => place + u64::from(length),
@@ -262,10 +260,50 @@ impl Walk {
             // Below the beginning, the place becomes invalid here and [`Walk::next_place`] continues at the end.
             (stride, place) => place.checked_sub(stride.unsigned_abs()).unwrap_or(u64::MAX),
         };
-        self.next[self.file] = after;
-        let mixed = portion.read_percent > 0 && portion.read_percent < 100;
+        self.next[self.file][position] = after;
         let offset = self.start + self.file as u64 * self.file_length + place;
-        Step { read, offset, length, mixed, delay }
+        Step { read, offset, length, delay }
+    }
+
+    /// Draws the kind of the next I/O, or goes on with a burst of one kind. Returns its number and the time before it
+    /// in which nothing is issued.
+    fn next_kind(&mut self, layout: &Layout) -> (usize, Duration) {
+        let mut delay = Duration::ZERO;
+        if let [only] = &layout.kinds[..] {
+            if !only.portion.delay.is_zero() {
+                if self.burst_left == 0 {
+                    (delay, self.burst_left) = (only.portion.delay, only.portion.burst.max(1));
+                }
+                self.burst_left -= 1;
+            }
+        } else {
+            if self.burst_left == 0 {
+                let drawn = self.rng.u32(..layout.kinds.last().expect("it has kinds").until);
+                self.kind = layout.kinds.partition_point(|kind| kind.until <= drawn);
+                let portion = &layout.kinds[self.kind].portion;
+                (delay, self.burst_left) = (portion.delay, portion.burst.max(1));
+            }
+            self.burst_left -= 1;
+        }
+        (self.kind, delay)
+    }
+
+    /// Draws the kind of a read or of a write, in proportion to how many of those each kind has.
+    fn kind_of(&mut self, layout: &Layout, read: bool) -> usize {
+        let share = |kind: &Kind| {
+            let Portion { weight, read_percent, .. } = kind.portion;
+            u64::from(weight) * u64::from(if read { read_percent } else { 100 - read_percent })
+        };
+        let all: u64 = layout.kinds.iter().map(share).sum();
+        let mut drawn = self.rng.u64(..all.max(1));
+        let found = layout.kinds.iter().position(|kind| match drawn.checked_sub(share(kind)) {
+            Some(rest) => {
+                drawn = rest;
+                false
+            }
+            None => true,
+        });
+        found.unwrap_or(self.kind)
     }
 
     fn choose_file(&mut self, random: bool) {
@@ -298,7 +336,7 @@ impl Walk {
         place * kind.align
     }
 
-    fn next_place(&mut self, layout: &Layout, kind: &Kind, length: u32) -> u64 {
+    fn next_place(&mut self, layout: &Layout, kind: &Kind, length: u32, position: usize) -> u64 {
         let align = kind.align;
         if self.begin == Begin::Shared {
             let step = match self.stride {
@@ -308,12 +346,12 @@ impl Walk {
             let steps = (self.file_length - u64::from(kind.portion.most)) / step + 1;
             return layout.shared.fetch_add(1, Relaxed) % steps * step;
         }
-        let next = self.next[self.file].checked_next_multiple_of(align).unwrap_or(u64::MAX);
+        let next = self.next[self.file][position].checked_next_multiple_of(align).unwrap_or(u64::MAX);
         if next <= self.file_length - u64::from(length) {
             return next;
         }
         if self.next_file == NextFile::Sequential && self.next.len() > 1 {
-            self.next[self.file] = 0;
+            self.next[self.file][position] = 0;
             self.file = (self.file + 1) % self.next.len();
         }
         match self.stride {

@@ -27,6 +27,9 @@ impl Pattern {
         if shape.run > 1 {
             parts.push(format!("{} in a row from each place", shape.run));
         }
+        if shape.own_positions {
+            parts.push("reads and writes each in their own order".into());
+        }
         if shape.stride != 0 {
             parts.push(format!("{} bytes from one to the next", shape.stride));
         }

@@ -74,10 +74,7 @@ struct Worker<'a> {
     job: &'a Job,
     ledger: Option<&'a Ledger>,
     layout: &'a Layout,
-    walk: &'a mut Walk,
-    pacer: Pacer,
-    /// The next I/O, if it was drawn but could not be issued yet.
-    held: Option<Step>,
+    carried: &'a mut Carried,
     /// When the next I/O may be issued, if it has to wait for a time.
     due: Option<Instant>,
     queue: Box<dyn Queue + 'a>,
@@ -101,6 +98,31 @@ struct Worker<'a> {
     outcome: Outcome,
 }
 
+/// What a worker takes with it from one piece of a job to the next.
+pub(crate) struct Carried {
+    walk: Walk,
+    pacer: Pacer,
+    /// The next read and the next write, if one was drawn that could not be issued yet. In a verified job its cells are
+    /// claimed.
+    held: [Option<Step>; 2],
+}
+
+impl Carried {
+    /// For the worker of this number, before the first piece of the job.
+    pub fn new(job: &Job, layout: &Layout, index: u32) -> Carried {
+        Carried {
+            walk: Walk::new(job, layout, index as usize),
+            pacer: Pacer::new(job.pattern.shape.pace, job.seed ^ u64::from(index)),
+            held: [None; 2],
+        }
+    }
+
+    /// Keeps an I/O that cannot be issued yet.
+    fn hold(&mut self, step: Step) {
+        self.held[usize::from(!step.read)] = Some(step);
+    }
+}
+
 /// The arguments of one worker.
 pub(crate) struct Task<'a> {
     pub subject: &'a Subject,
@@ -109,21 +131,22 @@ pub(crate) struct Task<'a> {
     pub ledger: Option<&'a Ledger>,
     /// The worker's number.
     pub index: usize,
-    pub walk: &'a mut Walk,
+    pub carried: &'a mut Carried,
     /// The number of the piece of the job.
     pub piece: u64,
     /// Set by the coordinator when the worker is to end.
     pub halt: &'a AtomicBool,
 }
 
-/// Runs one worker; `wait` returns when all workers are ready.
-pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outcome> {
-    let Task { subject, job, layout, ledger, index, walk, piece, halt } = task;
+/// Runs one worker; `wait` returns when all workers are ready, or `None` if the run was given up.
+pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Option<Clock>) -> Result<Outcome> {
+    let Task { subject, job, layout, ledger, index, carried, piece, halt } = task;
     let prepared = set_up(subject, job, index);
-    walk.begin_piece(piece);
-    // Every worker passes the barrier, also one that failed to set up: the others wait there for it.
-    let clock = wait();
+    // Every worker waits here, also one that failed to set up: the others wait for it.
+    let Some(clock) = wait() else { return Err(Error::Interrupted) };
     let (queue, slots) = prepared?;
+    carried.walk.begin_piece(piece);
+    carried.pacer.begin(clock.start);
     let workers = u64::from(job.pattern.workers);
     let left = match job.stop {
         Stop::After(_) | Stop::Slice(_) => u64::MAX,
@@ -137,9 +160,7 @@ pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outcom
         job,
         ledger,
         layout,
-        walk,
-        pacer: Pacer::new(job.pattern.shape.pace, clock.start, job.seed ^ index as u64),
-        held: None,
+        carried,
         due: None,
         queue,
         slots,
@@ -162,11 +183,6 @@ pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Clock) -> Result<Outcom
 
 fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn Queue + 'a>, Vec<Slot>)> {
     let depth = job.pattern.queue_depth as usize;
-    if job.verify
-        && !job.pattern.portions().iter().all(|portion| (portion.least as usize).is_multiple_of(CELL))
-    {
-        return Job::refuse(format!("verified blocks are multiples of {CELL} bytes"));
-    }
     let syncs = matches!((subject, job.durability), (Subject::File { .. }, Durability::WriteThrough));
     let queue = subject.queue(depth + usize::from(syncs))?;
     let mut rng = fastrand::Rng::with_seed(job.seed ^ !(index as u64));
@@ -218,6 +234,9 @@ fn touch(buffer: &[u8]) -> u64 {
 impl Worker<'_> {
     fn run(mut self) -> Result<Outcome> {
         let outcome = self.drive();
+        // No I/O is issued after the end, so that no time after it passes for the pace either.
+        let now = Instant::now();
+        self.carried.pacer.end(self.clock.end.map_or(now, |end| end.min(now)));
         // Also after an error, every plan must be finished, so that the file system can release its range.
         let drained = self.drain();
         outcome.and(drained)?;
@@ -249,13 +268,15 @@ impl Worker<'_> {
                 outcome = outcome.and_then(|()| Ok(self.queue.kick()?));
                 // Also after a failure every plan is finished, so that the file system can release its range.
                 outcome = outcome.and(self.complete(completion));
+                // Also before the next completion, so that no sync stands for more writes than it was asked for.
+                outcome = outcome.and_then(|()| self.sync_after_writes());
                 if outcome.is_ok() {
                     outcome = self.issue_next().map(drop);
                 }
             }
             outcome?;
             self.end_beside()?;
-            self.sync_where_asked()?;
+            self.sync_waiting()?;
         }
     }
 
@@ -304,7 +325,7 @@ impl Worker<'_> {
             return Ok(false);
         }
         self.free.pop();
-        self.pacer.issued(step.read, step.length, issued);
+        self.carried.pacer.issued(step.read, step.length, issued);
         let all = &mut self.outcome.issued;
         let (ios, bytes) = match step.read {
             true => (&mut all.reads, &mut all.read_bytes),
@@ -320,35 +341,40 @@ impl Worker<'_> {
 
     /// Returns the next I/O if it may be issued now; otherwise keeps it for later.
     fn next_step(&mut self, now: Instant) -> Option<Step> {
-        let mut step = match self.held.take() {
+        let held = self.carried.held.iter_mut().find_map(Option::take);
+        let step = match held {
             Some(step) => step,
-            None => {
-                let step = self.draw()?;
-                if !step.delay.is_zero() {
-                    self.pacer.delay(step.delay, now);
-                }
-                step
-            }
+            None => self.draw(None, now)?,
         };
-        match self.pacer.ask(&step, now, self.queue.in_flight()) {
+        let is_mix = self.layout.is_mix;
+        match self.carried.pacer.ask(step.read, is_mix, now, self.queue.in_flight()) {
+            Go::Now { read } if read == step.read => return Some(step),
             Go::Now { read } => {
-                step.read = read;
-                return Some(step);
+                self.carried.hold(step);
+                let other = self.carried.held[usize::from(!read)].take();
+                return other.or_else(|| self.draw(Some(read), now));
             }
             Go::At(due) => self.due = Some(due),
             Go::WhenIdle => {}
         }
-        self.held = Some(step);
+        self.carried.hold(step);
         None
     }
 
-    /// Draws the next I/O. With verification, draws until the block has no I/O in flight; `None` if no such block was
-    /// found.
-    fn draw(&mut self) -> Option<Step> {
-        let Some(ledger) = self.ledger else { return Some(self.walk.step(self.layout)) };
-        // With more I/Os in flight than blocks, no block can be claimed until an I/O completes.
-        let mut steps = (0..64).map(|_| self.walk.step(self.layout));
-        steps.find(|step| ledger.claim(step.offset, step.length as usize))
+    /// Draws the next I/O, in the direction that is wanted if one is. With verification, draws until the block has no
+    /// I/O in flight; `None` if no such block was found.
+    fn draw(&mut self, wanted: Option<bool>, now: Instant) -> Option<Step> {
+        let Carried { walk, pacer, .. } = &mut *self.carried;
+        let mut steps = std::iter::repeat_with(|| walk.step(self.layout, wanted));
+        let step = match self.ledger {
+            None => steps.next(),
+            // With more I/Os in flight than blocks, no block can be claimed until an I/O completes.
+            Some(ledger) => steps.take(64).find(|step| ledger.claim(step.offset, step.length as usize)),
+        }?;
+        if !step.delay.is_zero() {
+            pacer.delay(step.delay, now);
+        }
+        Some(step)
     }
 
     /// Issues one I/O; returns `false` if it has to wait until an I/O in flight completes, because another caller has
@@ -389,7 +415,7 @@ impl Worker<'_> {
                     // The caller that has claimed the range may be waiting for this worker's I/Os in flight, so they
                     // are not held up.
                     slot.buffer = Some(buffer);
-                    self.held = Some(step);
+                    self.carried.hold(step);
                     return Ok(false);
                 }
                 planned?;
@@ -447,7 +473,6 @@ impl Worker<'_> {
         };
         let now = Instant::now();
         let (read, offset) = (slot.read, slot.offset);
-        self.pacer.completed(now);
         if let Some(ledger) = self.ledger {
             if read && done.is_ok() {
                 let mut found = Vec::new();
@@ -525,16 +550,26 @@ impl Worker<'_> {
         Ok(ended?)
     }
 
-    /// Syncs if the durability asks for it now, or if completed writes wait for a sync. In the latter case writes in
-    /// flight that will need a sync are awaited first: one sync for all costs little more than one for the first, and a
-    /// second sync is saved. A waiting write keeps its slot, so the worker soon has no further writes in flight.
-    fn sync_where_asked(&mut self) -> Result<()> {
-        let due =
-            matches!(self.job.durability, Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1));
-        let is_too_early = self.coming > 0 || !matches!(self.beside, Beside::None);
-        if !due && (self.waiting.is_empty() || is_too_early) {
-            return Ok(());
+    /// Syncs if as many writes have completed since the last sync as the durability asks for.
+    fn sync_after_writes(&mut self) -> Result<()> {
+        match self.job.durability {
+            Durability::FsyncEvery(writes) if self.unsynced >= writes.max(1) => self.sync(),
+            _ => Ok(()),
         }
+    }
+
+    /// Syncs if completed writes wait for a sync. Writes in flight that will need a sync are awaited first: one sync for
+    /// all costs little more than one for the first, and a second sync is saved. A waiting write keeps its slot, so the
+    /// worker soon has no further writes in flight.
+    fn sync_waiting(&mut self) -> Result<()> {
+        let is_too_early = self.coming > 0 || !matches!(self.beside, Beside::None);
+        match self.waiting.is_empty() || is_too_early {
+            true => Ok(()),
+            false => self.sync(),
+        }
+    }
+
+    fn sync(&mut self) -> Result<()> {
         self.queue.kick()?;
         let before = Instant::now();
         self.subject.sync()?;

@@ -5,8 +5,10 @@ use super::database::{Database, key_of};
 use super::store::Tallies;
 use crate::{CpuTime, Error, Latencies, Result};
 use fastrand::Rng;
+use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Shares of the operations in percent; the others are seeks.
@@ -75,10 +77,12 @@ pub fn run(
     // Versions grow, so that the version of each record shows when it was written.
     let versions = AtomicU64::new(2);
     let mut done = Done::default();
+    // A thread that the system refuses ends the run, and with it the threads that were started before.
+    let refused = |source| fail(Error::Io { what: "the system has no thread for the load".into(), source });
     std::thread::scope(|scope| {
         for database in databases {
             let (is_over, fail) = (&is_over, &fail);
-            scope.spawn(move || {
+            let checkpoints = Builder::new().spawn_scoped(scope, move || {
                 while !is_over.load(Ordering::Relaxed) {
                     match database.checkpoint() {
                         Ok(()) => std::thread::sleep(Duration::from_millis(2)),
@@ -86,7 +90,7 @@ pub fn run(
                     }
                 }
             });
-            scope.spawn(move || {
+            let maintenance = Builder::new().spawn_scoped(scope, move || {
                 let mut next = 1;
                 while !is_over.load(Ordering::Relaxed) {
                     match database.maintain(next) {
@@ -95,9 +99,10 @@ pub fn run(
                     }
                 }
             });
+            [checkpoints, maintenance].into_iter().filter_map(io::Result::err).for_each(refused);
         }
         let workers: Vec<_> = (0..threads)
-            .map(|thread| {
+            .map_while(|thread| {
                 let worker = Worker {
                     databases,
                     records,
@@ -106,12 +111,13 @@ pub fn run(
                     rng: Rng::with_seed(seed.wrapping_add(u64::from(thread) << 32)),
                 };
                 let (is_over, is_counted, fail) = (&is_over, &is_counted, &fail);
-                scope.spawn(move || {
+                let work = move || {
                     worker.work(is_over, is_counted).unwrap_or_else(|error| {
                         fail(error);
                         Done::default()
                     })
-                })
+                };
+                Builder::new().spawn_scoped(scope, work).map_err(refused).ok()
             })
             .collect();
         let wait = |time: Duration| {

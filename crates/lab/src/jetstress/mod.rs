@@ -123,6 +123,8 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     if jetstress.volumes.is_empty() {
         return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
     }
+    let names: Vec<String> = jetstress.volumes.iter().map(Volumes::name).collect();
+    crate::plan::check_base(jetstress.base.as_deref(), &names)?;
     let targets = || jetstress.volumes.iter().flat_map(|volumes| [&volumes.db, &volumes.log]);
     for target in targets() {
         if let Target::Mounted(peer) = target {

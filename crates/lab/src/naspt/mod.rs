@@ -156,6 +156,8 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         })
     };
     let members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
+    let names: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
+    crate::plan::check_base(naspt.base.as_deref(), &names)?;
     let on_device = naspt.targets.iter().any(Target::is_on_device);
     let is_mounted = naspt.targets.iter().any(Target::is_mounted);
     let mut stand =

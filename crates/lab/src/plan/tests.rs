@@ -2,6 +2,7 @@
 
 use super::{CheckedComparison, check, distinct};
 use crate::{Comparison, Stand, Target, Workload};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
@@ -161,10 +162,68 @@ fn a_block_that_is_no_multiple_of_a_sector_needs_a_buffered_directory() {
     assert!(refused(&only).contains("directory of the host"));
     only.targets.remove(0);
     assert!(checked(&only).is_ok());
+    let error = refused(&on("size=1m bs=4k offset=1000", "raw"));
+    assert!(error.contains("begins at 1000 bytes, which is no multiple of the 512-byte sector"), "{error}");
     assert!(refused(&on("size=1m bs=4k blockalign=1000 rw=randread", "raw")).contains("alignment of 1000"));
-    let mut verified = comparison("size=1m bs=512", "raw", 64 * M);
-    verified.verify = true;
-    assert!(refused(&verified).contains("--verify"));
+}
+
+#[test]
+fn a_base_is_one_of_the_targets() {
+    let mut job = comparison("size=1m", "raw,fat16,fat16", 64 * M);
+    job.base = Some("ntfs".into());
+    assert_eq!(refused(&job), "--base: \"ntfs\" is not among raw, fat16, fat16 #2");
+    job.base = Some("fat16 #2".into());
+    assert!(checked(&job).is_ok());
+}
+
+/// A block that does not begin at a multiple of the cells would be compared with the wrong cells, and its writes would
+/// leave cells behind that are partly another's.
+#[test]
+fn only_whole_cells_are_verified() {
+    let verified = |keys: &str| {
+        let job = comparison(keys, "raw", 64 * M);
+        assert!(checked(&job).is_ok(), "{keys}");
+        checked(&Comparison { verify: true, ..job }).map(drop)
+    };
+    for (keys, words) in [
+        ("size=1m bs=512", "a block of 512 bytes is no multiple of 4096"),
+        ("size=1m bs=4k offset=1536", "begin at 1536 bytes"),
+        ("size=1m bs=4k rw=randrw blockalign=512", "every multiple of 512 bytes"),
+        ("size=1m bs=4k rw=rw:512", "every multiple of 512 bytes"),
+    ] {
+        let error = verified(keys).unwrap_err();
+        assert!(error.contains(words) && error.contains("--verify"), "{keys}: {error}");
+    }
+    for keys in
+        ["size=1m bs=8k offset=4k rw=randrw blockalign=4k", "size=1m bs=4k rw=rw:8k", "size=1m bs=12k"]
+    {
+        assert_eq!(verified(keys), Ok(()), "{keys}");
+    }
+    let spd = |line: &str| {
+        let words: Vec<String> = line.split(' ').map(String::from).collect();
+        let workloads = crate::diskspd::Profile::from_arguments(&words).unwrap().workloads().unwrap();
+        let targets = vec![Target::parse("raw").unwrap()];
+        let job = Comparison::new(Stand::Memory(64 * M), targets, workloads);
+        checked(&Comparison { verify: true, ..job }).map(drop)
+    };
+    assert!(spd("-b4K -c4M -Su -r512 a").unwrap_err().contains("every multiple of 512"));
+    assert!(spd("-b4K -c4M -Su -B512 a").unwrap_err().contains("begin at 512 bytes"));
+    assert!(spd("-b4K -c4M -Su -s6K a").unwrap_err().contains("every multiple of 2048"));
+    assert_eq!(spd("-b4K -c4M -Su -r a"), Ok(()));
+}
+
+/// Blocks that may begin at every sector are whole cells all the same if one worker puts them one after the other.
+#[test]
+fn blocks_in_a_row_are_whole_cells() {
+    let mut job = comparison("size=1m bs=8k", "raw", 64 * M);
+    job.verify = true;
+    let pattern = &mut job.workloads[0].cases[0].pattern;
+    let mut portion = pattern.portions()[0];
+    portion.align = crate::Portion::SECTOR;
+    pattern.shape.mix = vec![portion];
+    assert!(checked(&job).is_ok());
+    job.workloads[0].cases[0].pattern.workers = 2;
+    assert!(refused(&job).contains("every multiple of 512"));
 }
 
 #[test]
@@ -200,8 +259,8 @@ fn links_are_followed_to_block_devices_only() {
     let here = tempfile::tempdir().unwrap();
     let path = |name: &str| here.path().join(name);
     std::fs::write(path("victim"), [1; 4096]).unwrap();
-    std::os::unix::fs::symlink("victim", path("link")).unwrap();
-    std::os::unix::fs::symlink("nothing", path("dangling")).unwrap();
+    symlink("victim", path("link")).unwrap();
+    symlink("nothing", path("dangling")).unwrap();
     let error = |name: &str| {
         let mut job = comparison("size=1m", "raw", M);
         job.stand = Stand::Path { path: path(name), force: true };
@@ -211,6 +270,12 @@ fn links_are_followed_to_block_devices_only() {
     assert!(error("dangling").contains("symbolic link to nothing"));
     assert!(!path("nothing").exists());
     assert_eq!(crate::device_path(Path::new("/no/such")).unwrap(), None);
+    // Below /dev no image is made: the device that was meant is not there.
+    symlink("/dev", path("devices")).unwrap();
+    for missing in ["/dev/no-such-disk", "/dev/no-such-folder/disk", "/tmp/../dev/no-such-disk"] {
+        assert!(crate::device_path(Path::new(missing)).unwrap_err().to_string().contains("no such device"));
+    }
+    assert!(error("devices/no-such-disk").contains("there is no such device"));
     assert_eq!(crate::device_path(&path("victim")).unwrap(), Some(path("victim")));
 }
 

@@ -25,6 +25,9 @@ impl Document {
             self.settings.base =
                 raw.or(self.targets.first()).map(|target| target.name.clone()).unwrap_or_default();
         }
+        for result in self.results.iter_mut().filter(|result| !has_rate(result)) {
+            (result.iops, result.mb_per_s) = (0.0, 0.0);
+        }
         let cases = self.fit_cases();
         let mut found: Vec<(usize, String, u32, Difference)> = Vec::new();
         for case in &cases {
@@ -76,7 +79,7 @@ impl Document {
             for case in self.cases(workload) {
                 let all: Vec<usize> = (0..self.results.len())
                     .filter(|&index| self.results[index].case.is_same(case))
-                    .filter(|&index| self.results[index].slices().next().is_some())
+                    .filter(|&index| has_rate(&self.results[index]))
                     .collect();
                 let most = all.iter().map(|&index| self.results[index].slices().count()).max().unwrap_or(0);
                 // A target that failed on the way has fewer slices: it is fitted alone, so that the others keep all
@@ -93,7 +96,8 @@ impl Document {
     fn fit(&self, results: Vec<usize>) -> Fitted {
         let rates = |index: usize| -> Vec<f64> {
             let slices = self.results[index].slices();
-            // A slice without a completed I/O is counted as half an I/O, because a rate of zero has no logarithm.
+            // A slice without a completed I/O is counted as half an I/O, because a rate of zero has no logarithm. Some
+            // other slice of the result had an I/O.
             let least = |seconds: f64| 0.5 / seconds.clamp(1e-6, 1e12);
             slices.map(|(_, slice)| slice.iops.clamp(least(slice.seconds), 1e15)).collect()
         };
@@ -171,6 +175,11 @@ impl Document {
     }
 }
 
+/// Whether any I/O counts in any slice. Otherwise there is no rate to compare.
+fn has_rate(result: &CaseResult) -> bool {
+    result.slices().any(|(_, slice)| slice.iops > 0.0)
+}
+
 fn runs_stalled(result: &CaseResult) -> f64 {
     result.runs.iter().map(|run| run.stalled_seconds).sum()
 }
@@ -197,7 +206,8 @@ fn why_faster(result: &CaseResult) -> String {
 
 /// The requests of the application and the transfers of the device, in runs whose device was observed.
 fn transfers(result: &CaseResult) -> Option<(u64, u64)> {
-    let watched = || result.runs.iter().filter_map(|run| Some((&run.requested, run.device.as_ref()?)));
+    let watched =
+        || result.runs.iter().filter_map(|run| Some((run.requested_of_device(), run.device.as_ref()?)));
     watched().next()?;
     let asked = total(watched().map(|(asked, _)| asked.reads.saturating_add(asked.writes)));
     let seen = total(watched().map(|(_, device)| device.reads.saturating_add(device.writes)));
@@ -212,7 +222,8 @@ fn sequential(result: &CaseResult) -> f64 {
 }
 
 fn amplification(result: &CaseResult) -> Option<f64> {
-    let watched = || result.runs.iter().filter_map(|run| Some((&run.requested, run.device.as_ref()?)));
+    let watched =
+        || result.runs.iter().filter_map(|run| Some((run.requested_of_device(), run.device.as_ref()?)));
     let (reads, writes) = (result.case.read_percent > 0, result.case.read_percent < 100);
     let sum = |read: u64, write: u64| {
         let of = |counts: bool, bytes| if counts { bytes } else { 0 };
@@ -247,9 +258,13 @@ fn warnings(result: &CaseResult) -> Vec<String> {
             .push(format!("{corrupted} {} did not hold what was written there", plural(corrupted, "block")));
     }
     // Some loads on files neither read nor write data, but have a rate all the same.
-    let is_idle = |run: &Round| run.requested.reads == 0 && run.requested.writes == 0 && run.iops == 0.0;
-    if !result.runs.is_empty() && result.runs.iter().all(is_idle) {
-        warnings.push("nothing was measured: no request was issued".into());
+    let is_idle = |run: &Round| run.requested.reads == 0 && run.requested.writes == 0;
+    if !result.runs.is_empty() && result.runs.iter().all(|run| run.iops == 0.0) {
+        let why = match result.runs.iter().all(is_idle) {
+            true => "no request was issued",
+            false => "no request completed in the measured time",
+        };
+        warnings.push(format!("nothing was measured: {why}"));
     }
     let stalled = runs_stalled(result);
     if stalled > 0.0 {

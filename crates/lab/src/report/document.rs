@@ -242,8 +242,8 @@ pub struct Case {
     /// The scoring rule of the tool that the case comes from, if that tool does not show a plain median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scoring: Option<Scoring>,
-    /// The labels of the cases of the workload that ran at the same time. Processor time, requested I/Os and traffic of
-    /// the device then belong to all of them together.
+    /// The labels of the cases of the workload that ran at the same time. Processor time and traffic of the device then
+    /// belong to all of them together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
 }
@@ -411,6 +411,10 @@ pub struct Round {
     pub workers: Vec<Worker>,
     /// The requests of the application, including those that do not count in the rates.
     pub requested: Requested,
+    /// The requests of this and all other cases that ran at the same time, if there were others: the traffic of the
+    /// device belongs to these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_together: Option<Requested>,
     /// The transfers of the device meanwhile; absent where they cannot be observed (a directory of the host).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Traffic>,
@@ -420,6 +424,13 @@ pub struct Round {
     pub verified_blocks: u64,
     /// The number of blocks that did not hold what was last written there.
     pub corrupted_blocks: u64,
+}
+
+impl Round {
+    /// The requests that the device's traffic belongs to.
+    pub fn requested_of_device(&self) -> &Requested {
+        self.requested_together.as_ref().unwrap_or(&self.requested)
+    }
 }
 
 /// One slice: a short run of a case on one target, shortly before or after those of the other targets.

@@ -118,9 +118,9 @@ pub struct Sides {
     pub direction: &'static str,
     /// The number of requests of the application.
     pub requests: u64,
-    /// The bytes of these requests.
+    /// The bytes of these requests, and of those of all cases that ran at the same time.
     pub requested_bytes: u64,
-    /// The number of transfers of the device.
+    /// The number of transfers of the device, for all cases that ran at the same time.
     pub transfers: u64,
     /// The bytes of these transfers.
     pub bytes: u64,
@@ -150,8 +150,7 @@ impl Sides {
                 let Some(device) = &run.device else { continue };
                 watched += 1.0;
                 let (requests, requested, transfers, bytes, sizes, sequential) = if reads {
-                    let requested = &run.requested;
-                    let asked = (requested.reads, requested.read_bytes);
+                    let asked = (run.requested.reads, run.requested_of_device().read_bytes);
                     (
                         asked.0,
                         asked.1,
@@ -161,8 +160,7 @@ impl Sides {
                         device.sequential_read_percent,
                     )
                 } else {
-                    let requested = &run.requested;
-                    let asked = (requested.writes, requested.write_bytes);
+                    let asked = (run.requested.writes, run.requested_of_device().write_bytes);
                     let sizes = &device.write_sizes;
                     (
                         asked.0,

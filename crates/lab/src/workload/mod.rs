@@ -183,7 +183,7 @@ impl Workload {
             )
         })?;
         let stem = path.file_stem().map_or(shown, |stem| stem.to_string_lossy().into_owned());
-        if path.extension().is_some_and(|extension| extension == "fio") {
+        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("fio")) {
             Workload::from_fio(&stem, &text, path.parent())
         } else {
             Workload::from_toml(&stem, &text, preset)
@@ -304,7 +304,8 @@ impl Workload {
     }
 }
 
-/// Reads a text file that a person wrote. Bytes that are not UTF-8, as in old comments, are replaced.
+/// Reads a text file that a person wrote: in UTF-8, or in UTF-16 with a byte order mark, as PowerShell writes it. Bytes
+/// that are neither, as in old comments, are replaced.
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     /// The size limit in bytes, larger than any such file.
     const MOST: u64 = 16 << 20;
@@ -313,7 +314,20 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     if bytes.len() as u64 > MOST {
         return Err(std::io::Error::other(format!("larger than {MOST} bytes")));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(decode(&bytes))
+}
+
+fn decode(bytes: &[u8]) -> String {
+    let utf16 = |unit: fn([u8; 2]) -> u16| {
+        let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
+        String::from_utf16_lossy(&units)
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => utf16(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => utf16(u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, text @ ..] => String::from_utf8_lossy(text).into_owned(),
+        text => String::from_utf8_lossy(text).into_owned(),
+    }
 }
 
 /// Parses a durability: `direct`, `write-through` or `fsync_every=N`.
@@ -434,6 +448,24 @@ mod tests {
         let unknown = Workload::load("crystaldiskmark:sata", Preset::Quick).unwrap_err().to_string();
         assert!(unknown.contains("default, nvme"), "{unknown}");
         assert!(built_in().all(|name| Workload::load(name, Preset::Quick).is_ok()));
+    }
+
+    #[test]
+    fn a_file_may_come_from_windows() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = "[a]\nrw=read\nsize=1m\ndirect=1\n";
+        let units = |mark: u16| std::iter::once(mark).chain(job.encode_utf16());
+        for (name, bytes) in [
+            ("JOB.FIO", job.as_bytes().to_vec()),
+            ("marked.fio", [b"\xef\xbb\xbf", job.as_bytes()].concat()),
+            ("little.fio", units(0xfeff).flat_map(u16::to_le_bytes).collect()),
+            ("big.fio", units(0xfeff).flat_map(u16::to_be_bytes).collect()),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let read = Workload::load(&path, Preset::Quick).unwrap();
+            assert_eq!((read.span, read.cases.len()), (1 << 20, 1), "{name}");
+        }
     }
 
     #[test]

@@ -273,6 +273,7 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
                 Worker { iops: iops * part, mb_per_s: mb_per_s * part, latency_us: latency.mean }
             })
             .collect(),
+        requested_together: None,
         requested: Requested {
             reads,
             writes,

@@ -31,7 +31,7 @@ fn steps(pattern: Pattern, worker: usize, count: usize) -> Vec<Step> {
     let job = job(pattern);
     let layout = Layout::new(&job, 512).unwrap();
     let mut walk = Walk::new(&job, &layout, worker);
-    let steps: Vec<Step> = (0..count).map(|_| walk.step(&layout)).collect();
+    let steps: Vec<Step> = (0..count).map(|_| walk.step(&layout, None)).collect();
     for step in &steps {
         assert!(step.offset + u64::from(step.length) <= SPAN, "{step:?}");
     }
@@ -78,7 +78,7 @@ fn workers_begin_where_they_are_told() {
     let job = job(Pattern { workers: 2, ..reads(0, Shape { begin: Begin::Shared, ..Shape::default() }) });
     let layout = Layout::new(&job, 512).unwrap();
     let mut walks = [Walk::new(&job, &layout, 0), Walk::new(&job, &layout, 1)];
-    let found: Vec<u64> = (0..6).map(|step| walks[step % 2].step(&layout).offset / 4096).collect();
+    let found: Vec<u64> = (0..6).map(|step| walks[step % 2].step(&layout, None).offset / 4096).collect();
     assert_eq!(found, [0, 1, 2, 3, 4, 5]);
 }
 

@@ -179,6 +179,7 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
             spread: settings.spread.clone(),
             once,
             run: settings.run,
+            own_positions: settings.direction == Direction::Mix && (random_percent < 100 || settings.run > 1),
             stride,
             // In fio all jobs that share a file begin at the beginning of the file.
             begin: Begin::Together,
@@ -261,7 +262,6 @@ fn pace(settings: &Settings) -> Result<Pace, String> {
         after: settings.think_after,
         time: settings.think,
         busy: settings.think_busy,
-        at_issue: settings.think_at_issue,
         drained: true,
     });
     Ok(Pace { limits, poisson: settings.poisson, pause })

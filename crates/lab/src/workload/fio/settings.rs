@@ -47,7 +47,6 @@ pub struct Settings {
     pub think: Duration,
     pub think_busy: Duration,
     pub think_after: u32,
-    pub think_at_issue: bool,
     pub files: u32,
     pub next_file: NextFile,
     pub offset: Option<Size>,
@@ -118,7 +117,6 @@ impl Default for Settings {
             think: Duration::ZERO,
             think_busy: Duration::ZERO,
             think_after: 1,
-            think_at_issue: false,
             files: 1,
             next_file: NextFile::RoundRobin,
             offset: None,
@@ -212,7 +210,7 @@ impl Settings {
             "thinktime" => self.think = values::short_time(text()?)?,
             "thinktime_spin" => self.think_busy = values::short_time(text()?)?,
             "thinktime_blocks" => self.think_after = count(1)?,
-            "thinktime_blocks_type" => self.think_at_issue = think_type(text()?)?,
+            "thinktime_blocks_type" => think_type(text()?)?,
             "nrfiles" | "nr_files" => self.files = within(1, MOST_FILES)? as u32,
             "file_service_type" => self.next_file = next_file(text()?)?,
             "offset" => self.offset = Some(offset(text()?, base)?),
@@ -377,10 +375,11 @@ fn process(text: &str) -> Result<bool, String> {
     }
 }
 
-fn think_type(text: &str) -> Result<bool, String> {
+/// Checks `thinktime_blocks_type`. Before a pause everything that was issued completes, so that both come to the same
+/// here: so many I/Os between two pauses.
+fn think_type(text: &str) -> Result<(), String> {
     match text {
-        "complete" => Ok(false),
-        "issue" => Ok(true),
+        "complete" | "issue" => Ok(()),
         _ => Err("expected complete or issue".into()),
     }
 }

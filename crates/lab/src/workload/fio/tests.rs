@@ -347,8 +347,12 @@ fn rates_and_pauses_are_those_of_each_job() {
         (pause.time, pause.after, pause.busy),
         (Duration::from_micros(1500), 8, Duration::from_millis(1))
     );
-    assert!(pause.drained && !pause.at_issue && pace("thinktime_blocks=8").pause.is_none());
-    assert!(pace("thinktime=1 thinktime_blocks_type=issue").pause.unwrap().at_issue);
+    assert!(pause.drained && pace("thinktime_blocks=8").pause.is_none());
+    let by_issue = |kind: &str| pace(&format!("thinktime=1 thinktime_blocks_type={kind}")).pause;
+    assert_eq!(
+        (by_issue("issue"), by_issue("complete")),
+        (pace("thinktime=1").pause, pace("thinktime=1").pause)
+    );
 }
 
 #[test]
@@ -359,6 +363,10 @@ fn files_runs_and_distances_are_as_written() {
     assert_eq!(read("nrfiles=4 filesize=1m").span, 4 << 20);
     assert_eq!((shape("rw=randread:8").run, shape("rw=randread:8").once), (8, false));
     assert_eq!((shape("rw=read:8k").stride, shape("rw=write:-4k").stride), (12 << 10, -4096));
+    // A sequential mix has two positions, and so have the I/Os in a row of a random one.
+    let own = |keys: &str| shape(keys).own_positions;
+    assert!(own("rw=rw") && own("rw=randrw:8") && own("rw=randrw percentage_random=50"));
+    assert!(!own("rw=randrw") && !own("rw=read") && !own("rw=write"));
     let mapped = read("size=1m ioengine=mmap iodepth=4");
     assert!(mapped.cases[0].pattern.queue_depth == 1 && mapped.notes.concat().contains("mapped memory"));
 }

@@ -178,7 +178,7 @@ impl JobFile {
             return Err(wrong(&"this text is in no folder"));
         };
         let path_of: PathBuf = folder.join(path);
-        let text = std::fs::read_to_string(&path_of).map_err(|error| wrong(&error))?;
+        let text = crate::workload::read_text(&path_of).map_err(|error| wrong(&error))?;
         self.lines(&text, Some(path), path_of.parent(), current, depth + 1)
     }
 }
@@ -266,6 +266,10 @@ mod tests {
         assert!(read("[a]\ninclude loop\n").contains("include each other"));
         assert!(read("[a]\ninclude none\n").contains("No such file"));
         std::fs::write(folder.path().join("sub/two"), "rw=write\n").unwrap();
+        // An included file is read in the same way as the job file: without end it is refused, and it may begin with a
+        // byte order mark and have comments in an old encoding.
+        assert!(read("[a]\ninclude /dev/zero\n").contains("larger than 16777216 bytes"));
+        std::fs::write(folder.path().join("sub/two"), b"\xef\xbb\xbfrw=write ; f\xfcr\n").unwrap();
         let file = JobFile::read("[a]\ninclude sub/one\nsize=1m\n", Some(folder.path())).unwrap();
         let keys: Vec<&str> = file.entries(&file.sections[0]).map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["bs", "rw", "size"]);

@@ -1,16 +1,15 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
 use super::lab::{
-    Choices, JETSTRESS, Policies, Reports, exit_code, measure, measure_databases, measure_files, on_files,
-    targets_help, workloads_help,
+    Choices, JETSTRESS, Policies, Reports, exit_code, has_colours, measure, measure_databases, measure_files,
+    on_files, targets_help, workloads_help, write,
 };
-use crate::command::failure::{About, Failure, Outcome, USAGE};
+use crate::command::failure::{Failure, Outcome, USAGE};
 use crate::command::output::Output;
 use clap::Args;
 use platter_lab::naspt;
 use platter_lab::report::terminal::{self, View};
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 
 /// Compare the raw device, Platter's file systems on it, and directories of mounted ones under the same load
@@ -127,7 +126,7 @@ impl Arguments {
         let mut output = Output::new();
         let view = View {
             width: output.width().unwrap_or(terminal::WIDTH),
-            colour: output.is_terminal(),
+            colour: has_colours(&output),
             details: self.details,
             published: self.published,
         };
@@ -139,7 +138,7 @@ impl Arguments {
         if has_naspt {
             for target in &document.targets {
                 let path = self.out.join(table_name(&target.name, &document.created));
-                fs::write(&path, naspt::csv(&document, &target.name)).about(path.display())?;
+                write(&path, &naspt::csv(&document, &target.name))?;
                 output.line(format!("wrote {}", path.display()))?;
             }
         }

@@ -185,7 +185,7 @@ fn show(record: &Record) -> Outcome {
     let path = record.directory().join("endurance.html");
     std::fs::write(&path, html(record)).about(path.display())?;
     let mut output = Output::new();
-    let colour = output.is_terminal();
+    let colour = super::lab::has_colours(&output);
     output.bytes(summary(record, colour).as_bytes())?;
     output.bytes(format!("\n{}\n", path.display()).as_bytes())?;
     output.finish()?;

@@ -1,6 +1,6 @@
 //! `platter report`: saved results, rendered again or compared.
 
-use super::lab::{Reports, load};
+use super::lab::{Reports, has_colours, load, write};
 use crate::command::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::command::output::Output;
 use clap::Args;
@@ -149,13 +149,13 @@ impl Arguments {
                 std::fs::create_dir_all(&out).about(out.display())?;
                 for (name, text) in [("machines.html", fleet.html()), ("machines.md", fleet.markdown())] {
                     let path = out.join(name);
-                    std::fs::write(&path, text).about(path.display())?;
+                    write(&path, &text)?;
                     output.line(format!("wrote {}", path.display()))?;
                 }
             }
             None if self.markdown => output.bytes(fleet.markdown().as_bytes())?,
             None => {
-                let colour = output.is_terminal();
+                let colour = has_colours(&output);
                 output.bytes(fleet.terminal(colour).as_bytes())?;
             }
         }
@@ -200,7 +200,7 @@ impl Arguments {
             return Err(Failure::new("report", "more than two reports need --group-by").with_code(USAGE));
         }
         let mut output = Output::new();
-        let colour = output.is_terminal();
+        let colour = has_colours(&output);
         let view = View {
             width: output.width().unwrap_or(terminal::WIDTH),
             colour,

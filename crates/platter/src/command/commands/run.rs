@@ -1,8 +1,8 @@
 //! `platter run`: one workload on one target.
 
 use super::lab::{
-    Choices, JETSTRESS, Marks, Policies, exit_code, measure, measure_and, measure_databases, measure_files,
-    on_files, targets_help, workloads_help,
+    Choices, JETSTRESS, Marks, Policies, exit_code, has_colours, measure, measure_and, measure_databases,
+    measure_files, on_files, targets_help, workloads_help,
 };
 use crate::command::failure::{About, Failure, Outcome, USAGE, tell};
 use crate::command::output::Output;
@@ -145,10 +145,16 @@ impl Arguments {
         let target = match self.target {
             Some(target) => target,
             None if self.choices.has_device() => "raw".into(),
+            None if profile.device().is_some() => {
+                let device = profile.device().unwrap_or_default();
+                let why = "a device is named with --device too, as what it holds is lost";
+                return Err(Failure::new(device, why).with_code(USAGE));
+            }
             None => beside(profile.paths().next().unwrap_or_default()),
         };
         let workloads = profile.workloads().map_err(wrong)?;
-        for note in workloads.iter().flat_map(|workload| &workload.notes) {
+        let notes: Vec<String> = workloads.iter().flat_map(|workload| workload.notes.clone()).collect();
+        for note in &notes {
             tell(format_args!("platter: diskspd: {note}"));
         }
         let marks = self.choices.marks()?;
@@ -161,7 +167,14 @@ impl Arguments {
         let text = match form {
             Form::Json => document.to_json(),
             Form::FioJson => fio::render(&document),
-            Form::Text => profile.results(&runs, &document),
+            Form::Text => {
+                // DiskSpd's tables have no place for what went wrong.
+                let wrong = document.partial.iter().chain(&document.warnings);
+                for sentence in wrong.filter(|sentence| !notes.contains(sentence)) {
+                    tell(format_args!("platter: diskspd: {sentence}"));
+                }
+                profile.results(&runs, &document)
+            }
         };
         output.bytes(text.as_bytes())?;
         output.finish()?;
@@ -187,7 +200,7 @@ fn show(document: &Document, marks: &Marks, form: Form) -> Outcome {
         Form::FioJson => fio::render(document),
         Form::Text => {
             let width = output.width().unwrap_or(terminal::WIDTH);
-            let view = View { width, colour: output.is_terminal(), details: true, ..View::default() };
+            let view = View { width, colour: has_colours(&output), details: true, ..View::default() };
             terminal::render(document, view)
         }
     };

@@ -4,9 +4,10 @@ mod meter;
 mod reports;
 
 pub use meter::Meter;
-pub use reports::Reports;
+pub use reports::{Reports, write};
 
 use crate::command::failure::{About, Failure, INTERRUPTED, USAGE};
+use crate::command::output::Output;
 use clap::Args;
 use platter::Source;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
@@ -393,6 +394,13 @@ fn quoted(argument: &OsStr) -> String {
         true => text.to_string(),
         false => format!("'{}'", text.replace('\'', r"'\''")),
     }
+}
+
+/// Whether tables are printed with colours: on a terminal that has them, unless the user wants none (no-color.org).
+pub fn has_colours(output: &Output) -> bool {
+    let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let is_plain = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    output.is_terminal() && !is_unwanted && !is_plain
 }
 
 /// Runs a comparison, with a progress bar.

@@ -3,8 +3,8 @@
 use crate::command::failure::{About, Failure, tell};
 use platter_device::{FileDevice, FileOptions};
 use platter_lab::report::{Document, csv, html, markdown};
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// The file name extensions of the forms in which a report is written.
@@ -65,7 +65,7 @@ impl Reports {
                 _ => csv::render(document),
             };
             let path = self.path("report", form);
-            fs::write(&path, text).about(path.display())?;
+            write(&path, &text)?;
             Ok(path)
         };
         let written: Vec<Result<PathBuf, Failure>> = FORMS.map(write).into();
@@ -103,6 +103,21 @@ impl Reports {
         tell(format_args!("platter: an older report is kept as {}{others}", kept.display()));
         Ok(())
     }
+}
+
+/// Writes a file whole or not at all: a report that is cut off where the disk was full would look like one that is
+/// damaged, or not be noticed.
+pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // A new file: what somebody else has put under this name, such as a link, is not followed.
+    let mut file = File::create_new(&part).about(part.display())?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // What there is of it takes room on a full disk; the error is returned.
+        let _ = fs::remove_file(&part);
+    }
+    written.about(path.display())
 }
 
 /// Whether text from a file is safe as part of a file name: the report may come from anywhere.
