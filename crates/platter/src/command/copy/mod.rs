@@ -360,7 +360,8 @@ impl<'a> Copy<'a> {
             reader.read(start, &mut self.buffer[..PROBE]).map_err(|why| Failure::new(source, why))?;
         }
         if manner == Manner::Stream {
-            layout = Layout { data: vec![0..facts.size], has_holes: false };
+            layout = Layout { data: Vec::new(), has_holes: false };
+            layout.data.extend((facts.size > 0).then_some(0..facts.size));
         }
         let writer = target.file(name, facts.size, manner == Manner::Stream)?;
         let copied = match self.shared(source, &writer, facts.size) {

@@ -439,7 +439,10 @@ impl Writer {
 
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
         match self {
-            Writer::Stream(path, file) => { &*file }.write_all(data).about(shown(path)),
+            Writer::Stream(path, file) => {
+                let mut file: &File = file;
+                file.write_all(data).about(shown(path))
+            }
             Writer::Host(path, file) => file.write_all_at(data, offset).about(shown(path)),
             Writer::Volume(path, held) => held.system.write(held.node, offset, data).about(path),
         }
