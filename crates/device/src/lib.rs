@@ -119,7 +119,7 @@ pub use mirror::{
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
-pub use protect::{IN_USE, refuse_contents, refuse_in_use, refuse_unlike_copies};
+pub use protect::{IN_USE, file_behind, refuse_contents, refuse_in_use, refuse_unlike_copies};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};

@@ -5,13 +5,12 @@
 //! others. udev takes a shared flock(2) on a block device while it examines the device (systemd, "Locking Block Device
 //! Access"), so a flock on a block device does not mean that somebody writes to it.
 
-use crate::host::Host;
 use crate::{Error, Result};
 use rustix::fs::{FlockOperation, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Locks a file or block device until it is closed: exclusively for writing, or shared with other readers if
@@ -30,9 +29,6 @@ pub(crate) fn lock(file: &File, name: &str, is_block: bool, read_only: bool) -> 
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,
     };
-    if is_block && let Some(who) = holder_behind(file, kind) {
-        return locked(who);
-    }
     if !is_block && rustix::fs::flock(file, operation) == Err(rustix::io::Errno::WOULDBLOCK) {
         return locked(SOMEBODY.into());
     }
@@ -75,16 +71,6 @@ fn holder(file: &File, kind: libc::c_int) -> String {
         Ok(program) if process > 0 => format!("process {process} ({})", program.trim_end()),
         _ => SOMEBODY.into(),
     }
-}
-
-/// Who has locked the file behind a loop device, or behind the one that a partition is on. The lock of that file does not
-/// reach the device, though both have the same content.
-fn holder_behind(device: &File, kind: libc::c_int) -> Option<String> {
-    let behind = Host::this().file_behind(device.metadata().ok()?.rdev())?;
-    let file = File::open(&behind).ok()?;
-    let held = fcntl(&file, libc::F_OFD_GETLK, kind).ok()?;
-    let is_held = held.l_type != libc::F_UNLCK as libc::c_short;
-    is_held.then(|| format!("{} (through the file {})", holder(&file, kind), behind.display()))
 }
 
 /// Takes a lock on the whole file, or queries who holds one.

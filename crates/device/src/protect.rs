@@ -141,6 +141,12 @@ fn block_use(host: &Host, device: u64) -> Option<String> {
     })
 }
 
+/// Returns the path of the file behind a loop device, or behind the one that a partition is on; `None` for anything
+/// else. A lock of that file does not reach the device, though both have the same content.
+pub fn file_behind(path: &Path) -> Option<PathBuf> {
+    Host::this().file_behind(block_number(path)?)
+}
+
 fn block_number(path: &Path) -> Option<u64> {
     let metadata = fs::metadata(path).ok()?;
     metadata.file_type().is_block_device().then(|| metadata.rdev())

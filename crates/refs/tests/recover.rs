@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{VOLUMES, content, open};
+use common::{BYTES, VOLUMES, content, open};
 use platter_device::{Device, MemoryDevice};
 use platter_refs::Refs;
 use platter_testing::model::{Random, seed};
@@ -153,6 +153,24 @@ fn everything_is_found_without_any_of_the_first_structures() {
                 > 10
         );
         assert!(there(&recover(device).1) == planted, "{volume:?}: without tables");
+    }
+}
+
+/// The device ends before the volume does, in the middle of the last container. What is there is found, the files in that
+/// container included.
+#[test]
+fn what_is_there_of_the_last_container_is_found() {
+    for volume in VOLUMES {
+        let device = volume.make();
+        let planted = plant(device.clone());
+        let mut image = vec![0; BYTES as usize];
+        device.read_at(0, &mut image).unwrap();
+        // The last cluster that holds anything but the copies of the first structures, which are at the end.
+        let used = image[..image.len() - (1 << 20)].iter().rposition(|byte| *byte != 0).unwrap();
+        let end = (used + 1).next_multiple_of(65536).max(image.len() - (1 << 20));
+        let cut = Arc::new(MemoryDevice::from_image(&image[..end], device.sectors()));
+        let (_, harvest) = recover(cut);
+        assert!(there(&harvest) == planted, "{volume:?}");
     }
 }
 

@@ -53,13 +53,15 @@ pub fn refuse_any_mounted(source: &Source) -> Result<(), Failure> {
     source.paths.iter().try_for_each(|path| refuse_mounted(path))
 }
 
-/// Refuses an image or device that this program has mounted, also with `--force`: writing to it beside the mount
-/// would damage it.
+/// Refuses an image or device that this program has mounted, or a loop device over such an image, also with `--force`:
+/// writing to it beside the mount would damage it.
 pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
     let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
     let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
+    let behind = platter_device::file_behind(&real);
+    let is_this = |path: &PathBuf| *path == real || Some(path) == behind.as_ref();
     let holds = |mount: &&platter_mount::MountPoint| {
-        Source::whole(&mount.source).is_ok_and(|image| image.paths.contains(&real))
+        Source::whole(&mount.source).is_ok_and(|image| image.paths.iter().any(is_this))
     };
     match mounts.iter().find(holds) {
         Some(mount) => {

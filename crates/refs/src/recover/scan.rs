@@ -156,7 +156,8 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     let container = boot.as_ref().map_or(64 << 20, |boot| boot.container);
     let clusters = match &boot {
         Some(boot) => boot.clusters(),
-        None => device.len() / u64::from(cluster),
+        // If the device ends before the volume does, its last container is there in part only.
+        None => device.len().next_multiple_of(container) / u64::from(cluster),
     };
     let geometry = Geometry {
         version: boot.as_ref().map_or(Version::V3_14, |boot| boot.version),
