@@ -1,7 +1,7 @@
 //! Reading and writing at any byte offset, whatever sectors the device has, for checks and recovery.
 
 use crate::SLOT;
-use platter_device::Device;
+use platter_device::{Device, read_any, write_any};
 use platter_vfs::{CheckReport, Finding, Progress, Result, Severity};
 use std::collections::BTreeMap;
 
@@ -74,14 +74,6 @@ impl<'d> Disk<'d> {
         self.device
     }
 
-    /// The range of whole sectors that contains a byte range: start and length.
-    fn around(&self, offset: u64, length: usize) -> (u64, usize) {
-        let sector = u64::from(self.device.sectors().logical);
-        let start = offset / sector * sector;
-        let end = (offset + length as u64).next_multiple_of(sector);
-        (start, (end - start) as usize)
-    }
-
     /// Reads bytes as they are on the device. What lies behind the end of a truncated device reads as zeroes; the check
     /// reports those places ([`Disk::is_behind_end`]).
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -92,28 +84,12 @@ impl<'d> Disk<'d> {
             behind.fill(0);
             return if there.is_empty() { Ok(()) } else { self.read(offset, there) };
         }
-        let (start, length) = self.around(offset, buffer.len());
-        if (start, length) == (offset, buffer.len()) {
-            return Ok(self.device.read_at(offset, buffer)?);
-        }
-        let mut sectors = vec![0; length];
-        self.device.read_at(start, &mut sectors)?;
-        let skip = (offset - start) as usize;
-        buffer.copy_from_slice(&sectors[skip..skip + buffer.len()]);
-        Ok(())
+        Ok(read_any(self.device, offset, buffer)?)
     }
 
     /// Writes bytes, leaving the other bytes of their sectors unchanged.
     pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let (start, length) = self.around(offset, data.len());
-        if (start, length) == (offset, data.len()) {
-            return Ok(self.device.write_at(offset, data)?);
-        }
-        let mut sectors = vec![0; length];
-        self.device.read_at(start, &mut sectors)?;
-        let skip = (offset - start) as usize;
-        sectors[skip..skip + data.len()].copy_from_slice(data);
-        Ok(self.device.write_at(start, &sectors)?)
+        Ok(write_any(self.device, offset, data)?)
     }
 
     /// Whether a range reaches behind the end of a truncated device.

@@ -4,7 +4,7 @@
 //! another. A volume that was made in the small sectors then has tables, directories and clusters that begin inside a
 //! sector of the device.
 
-use platter_device::{Device, Error, Immediate, Operation, Queue, Result, Sectors, check_transfer};
+use platter_device::{Device, Error, Immediate, Operation, Queue, Result, Sectors, check_transfer, read_any};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,16 +61,7 @@ impl<D: Deref<Target: Device> + Send + Sync> Device for SmallSectors<D> {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
-        let sector = u64::from(self.device.sectors().logical);
-        let start = offset / sector * sector;
-        let end = (offset + buffer.len() as u64).next_multiple_of(sector);
-        if (start, end) == (offset, offset + buffer.len() as u64) {
-            return self.device.read_at(offset, buffer);
-        }
-        let mut sectors = vec![0; (end - start) as usize];
-        self.device.read_at(start, &mut sectors)?;
-        buffer.copy_from_slice(&sectors[(offset - start) as usize..][..buffer.len()]);
-        Ok(())
+        read_any(&*self.device, offset, buffer)
     }
 
     fn write_at(&self, _offset: u64, _data: &[u8]) -> Result<()> {

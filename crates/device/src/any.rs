@@ -6,7 +6,7 @@ use crate::{Buffer, Device, Result};
 ///
 /// # Errors
 /// The errors of the device.
-pub fn read_any(device: &dyn Device, offset: u64, bytes: &mut [u8]) -> Result<()> {
+pub fn read_any(device: &(impl Device + ?Sized), offset: u64, bytes: &mut [u8]) -> Result<()> {
     let (start, end) = sectors_around(device, offset, bytes.len());
     if (start, end) == (offset, offset + bytes.len() as u64) {
         return device.read_at(offset, bytes);
@@ -22,7 +22,7 @@ pub fn read_any(device: &dyn Device, offset: u64, bytes: &mut [u8]) -> Result<()
 ///
 /// # Errors
 /// The errors of the device.
-pub fn write_any(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
+pub fn write_any(device: &(impl Device + ?Sized), offset: u64, bytes: &[u8]) -> Result<()> {
     let (start, end) = sectors_around(device, offset, bytes.len());
     if (start, end) == (offset, offset + bytes.len() as u64) {
         return device.write_at(offset, bytes);
@@ -34,7 +34,7 @@ pub fn write_any(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<()> {
 }
 
 /// Returns the offset at which the first sector of a byte range begins, and the offset at which its last sector ends.
-fn sectors_around(device: &dyn Device, offset: u64, length: usize) -> (u64, u64) {
+fn sectors_around(device: &(impl Device + ?Sized), offset: u64, length: usize) -> (u64, u64) {
     let sector = u64::from(device.sectors().logical);
     (offset / sector * sector, (offset + length as u64).next_multiple_of(sector))
 }

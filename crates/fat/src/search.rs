@@ -46,22 +46,19 @@ pub fn search(disk: &Disk, progress: &dyn Progress) -> Option<Geometry> {
     let evidence = gather(disk, progress);
     let heaps = heaps(&evidence.directories);
     let length = disk.device().len();
-    let by_directories = heaps.iter().flat_map(|heap| {
-        let mut found = layouts(&evidence, *heap, length);
-        found.extend(without_fat(*heap, length));
-        found
-    });
-    let by_directories: Vec<Geometry> = by_directories.collect();
-    let by_fats = by_fats(&evidence, length).into_iter().filter(|geometry| evidence.fits(geometry));
-    let is_root = |geometry: &&Geometry| root(disk, geometry) == Root::Entries;
+    let mut by_directories = Vec::new();
+    for heap in &heaps {
+        by_directories.extend(layouts(&evidence, *heap, length));
+        by_directories.extend(without_fat(*heap, length));
+    }
     // One directory alone fits every cluster size, and an empty root fits every layout.
-    let is_told = |geometry: &&Geometry| evidence.directories.len() > 1 || geometry.fat_count > 0;
-    let likely = by_directories.iter().filter(is_told).find(is_root).cloned();
-    let likely = likely.or_else(|| by_fats.collect::<Vec<_>>().iter().find(is_root).cloned());
-    likely.or_else(|| {
-        let mut told = by_directories.into_iter().filter(|_| evidence.directories.len() > 1);
-        told.find(|geometry| root(disk, geometry) == Root::Unknown)
-    })
+    let has_several = evidence.directories.len() > 1;
+    let likely = by_directories.iter().filter(|geometry| has_several || geometry.fat_count > 0);
+    let by_fats = by_fats(&evidence, length);
+    let likely = likely.chain(by_fats.iter().filter(|geometry| evidence.fits(geometry)));
+    let told = by_directories.iter().filter(|_| has_several);
+    let found = { likely }.find(|geometry| root(disk, geometry) == Root::Entries);
+    found.or_else(|| { told }.find(|geometry| root(disk, geometry) == Root::Unknown)).cloned()
 }
 
 fn gather(disk: &Disk, progress: &dyn Progress) -> Evidence {

@@ -166,16 +166,19 @@ fn a_slice_counts_what_it_issued_and_the_next_goes_on() {
     assert!(seen.count - seen.sequential <= rounds + 1, "{} of {} in order", seen.sequential, seen.count);
 }
 
+/// An observer that asks for the end of a run as soon as it is asked.
+struct Impatient;
+
+impl Watch for Impatient {
+    fn tick(&self, _elapsed: Duration, _whole: Option<Duration>) {}
+    fn stop(&self) -> bool {
+        true
+    }
+}
+
 /// A run ends soon after its observer asks for it.
 #[test]
 fn a_run_ends_when_it_is_told_to() {
-    struct Impatient;
-    impl Watch for Impatient {
-        fn tick(&self, _elapsed: Duration, _whole: Option<Duration>) {}
-        fn stop(&self) -> bool {
-            true
-        }
-    }
     let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
     let subject = Subject::Device { device, free: None };
     for stop in [Stop::Count(u64::MAX), Stop::After(Duration::from_secs(3600))] {
@@ -291,13 +294,6 @@ fn a_rate_is_counted_over_the_whole_time() {
     assert!((1..=3).contains(&measured.ios()), "{} I/Os", measured.ios());
 
     // Interrupted by its observer, it has taken the time until then.
-    struct Impatient;
-    impl Watch for Impatient {
-        fn tick(&self, _elapsed: Duration, _whole: Option<Duration>) {}
-        fn stop(&self) -> bool {
-            true
-        }
-    }
     let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
     let subject = Subject::Device { device, free: None };
     job.pattern.shape.pace.limits[2] = Some(Rate::Ios(0.001));

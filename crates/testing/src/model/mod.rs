@@ -28,6 +28,7 @@ mod processor;
 mod random;
 mod runner;
 mod shrink;
+mod small_sectors;
 mod tested;
 mod threads;
 
@@ -43,6 +44,7 @@ pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use processor::processor_time;
 pub use random::Random;
 pub use runner::{Difference, Runner, Spent, Subject};
+pub use small_sectors::read_in_small_sectors;
 pub use tested::{Check, Tested};
 pub use threads::get_along;
 

@@ -145,12 +145,13 @@ impl Arguments {
         let target = match self.target {
             Some(target) => target,
             None if self.choices.has_device() => "raw".into(),
-            None if profile.device().is_some() => {
-                let device = profile.device().unwrap_or_default();
-                let why = "a device is named with --device too, as what it holds is lost";
-                return Err(Failure::new(device, why).with_code(USAGE));
-            }
-            None => beside(profile.paths().next().unwrap_or_default()),
+            None => match profile.device() {
+                Some(device) => {
+                    let why = "a device is named with --device too, as what it holds is lost";
+                    return Err(Failure::new(device, why).with_code(USAGE));
+                }
+                None => beside(profile.paths().next().unwrap_or_default()),
+            },
         };
         let workloads = profile.workloads().map_err(wrong)?;
         let notes: Vec<String> = workloads.iter().flat_map(|workload| workload.notes.clone()).collect();
