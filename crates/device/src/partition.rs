@@ -11,6 +11,7 @@ pub struct Partition {
     name: String,
     start: u64,
     length: u64,
+    sectors: Sectors,
 }
 
 impl Partition {
@@ -31,7 +32,7 @@ impl Partition {
                 "{length} bytes from {start} on reach past the end of the device at {size} bytes"
             )));
         }
-        Ok(Partition { device, name, start, length })
+        Ok(Partition { sectors: device.sectors(), device, name, start, length })
     }
 
     /// The same for a device that may have been truncated, so that the range may reach past its end: then the partition
@@ -47,6 +48,14 @@ impl Partition {
             return Partition::new(device, start, length, name);
         }
         Ok(Partition { length, ..Partition::new(device, start, there, name)? })
+    }
+
+    /// The same partition as a device with logical sectors of at least this size in bytes, a power of two: those of the
+    /// disk of which the device is an image. The partition must lie in whole ones of them.
+    pub fn with_sectors(self, logical: u32) -> Partition {
+        let Sectors { logical: below, physical } = self.sectors;
+        let logical = logical.max(below);
+        Partition { sectors: Sectors { logical, physical: physical.max(logical) }, ..self }
     }
 
     fn writable(&self) -> Result<()> {
@@ -78,7 +87,7 @@ impl Device for Partition {
     }
 
     fn sectors(&self) -> Sectors {
-        self.device.sectors()
+        self.sectors
     }
 
     fn end(&self) -> u64 {
@@ -209,6 +218,12 @@ mod tests {
         assert_eq!((one[0], two[0]), (4, 1));
         partition.discard(0, 4096).unwrap();
         assert!(device.to_image().iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn sectors_can_be_those_of_the_disk_of_which_the_device_is_an_image() {
+        let [larger, same] = [4096, 512].map(|logical| window().1.with_sectors(logical).sectors());
+        assert_eq!((larger, same), (Sectors::LARGE, Sectors::SMALL));
     }
 
     #[test]

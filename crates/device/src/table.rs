@@ -56,6 +56,8 @@ pub struct PartitionTable {
     pub scheme: Scheme,
     /// The partitions in use, by number.
     pub partitions: Vec<PartitionEntry>,
+    /// The size in bytes of the sectors in which the table counts: those of the disk for which it was made.
+    pub sector: u64,
 }
 
 impl PartitionTable {
@@ -218,7 +220,7 @@ fn read_mbr(device: &dyn Device, slots: &[Slot; 4]) -> Result<Option<PartitionTa
         return Ok(None);
     }
     partitions.append(&mut logical);
-    Ok(Some(PartitionTable { scheme: Scheme::Mbr, partitions }))
+    Ok(Some(PartitionTable { scheme: Scheme::Mbr, partitions, sector: unit }))
 }
 
 /// Follows the chain of table sectors in an extended partition. Each holds one logical partition, counted from that
@@ -281,12 +283,12 @@ const MOST_ENTRIES: u64 = 1 << 20;
 fn read_gpt(device: &dyn Device) -> Result<PartitionTable> {
     // The image of a disk does not contain the disk's sector size.
     let units = [u64::from(device.sectors().logical), 512, 4096];
-    let backup = device.len() / units[0] - 1;
-    let copies = units.map(|unit| (unit, 1)).into_iter().chain([(units[0], backup)]);
+    let backups = units.map(|unit| (unit, (device.len() / unit).saturating_sub(1)));
+    let copies = units.map(|unit| (unit, 1)).into_iter().chain(backups);
     let mut damage = "neither header is there".to_string();
     for (unit, place) in copies {
         match read_gpt_copy(device, unit, place)? {
-            Ok(partitions) => return Ok(PartitionTable { scheme: Scheme::Gpt, partitions }),
+            Ok(partitions) => return Ok(PartitionTable { scheme: Scheme::Gpt, partitions, sector: unit }),
             Err(Some(reason)) => damage = reason,
             Err(None) => {}
         }
@@ -455,7 +457,7 @@ mod tests {
         {
             let image = gpt_image(unit);
             let table = read(&image, sectors).unwrap().unwrap();
-            assert_eq!(table.scheme, Scheme::Gpt);
+            assert_eq!((table.scheme, table.sector), (Scheme::Gpt, unit));
             let [boot, data] = &table.partitions[..] else { panic!("{table:?}") };
             assert_eq!((boot.number, boot.start, boot.length), (1, MIB, MIB));
             assert_eq!((data.number, data.start, data.length), (3, 3 * MIB, 4 * MIB));
@@ -463,9 +465,7 @@ mod tests {
             assert_eq!((data.kind.as_str(), data.name.as_deref()), ("basic data", Some("Daten ⛁")));
             let mut damaged = image.clone();
             damaged[unit as usize + 60] ^= 1;
-            if unit == u64::from(sectors.logical) {
-                assert_eq!(read(&damaged, sectors).unwrap().unwrap(), table, "from the backup");
-            }
+            assert_eq!(read(&damaged, sectors).unwrap().unwrap(), table, "from the backup");
             damaged[8 * MIB as usize - unit as usize + 60] ^= 1;
             let error = read(&damaged, sectors).unwrap_err().to_string();
             assert!(error.contains("damaged GPT") && error.contains("checksum"), "{error}");

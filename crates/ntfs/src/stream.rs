@@ -172,6 +172,23 @@ impl StreamState {
         self.runs().taken()
     }
 
+    /// Splits a byte range into parts, in order, each with whether it was written; a part that was not reads as zeroes.
+    /// Past the valid length, only the ranges in `done` were written.
+    pub fn parts(&self, range: Range<u64>) -> SmallVec<[(Range<u64>, bool); 2]> {
+        let mut parts = SmallVec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let valid = (at < self.valid).then_some(self.valid);
+            let done = || self.done.iter().find(|done| done.contains(&at)).map(|done| done.end);
+            let written = valid.or_else(done);
+            let next = || self.done.iter().map(|done| done.start).filter(|start| *start > at).min();
+            let stop = written.or_else(next).unwrap_or(range.end).min(range.end);
+            parts.push((at..stop, written.is_some()));
+            at = stop;
+        }
+        parts
+    }
+
     /// Notes that a range is written. The valid length grows over all ranges that are written without a gap before
     /// them.
     pub fn note_written(&mut self, mut range: Range<u64>) {

@@ -132,7 +132,8 @@ fn part(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) ->
     let Some(table) = PartitionTable::read(&*device)? else {
         return Err(Error::refused(ErrorKind::InvalidArgument, shown(path), "has no partition table"));
     };
-    let part = table.open(device, number)?;
+    // A volume on an image of a disk with larger sectors must be one that can be used on that disk.
+    let part = table.open(device, number)?.with_sectors(table.sector as u32);
     match part.len().checked_sub(part.end()) {
         Some(0) => Ok(Arc::new(part)),
         missing => {

@@ -242,6 +242,38 @@ fn partitions_are_found_or_named() {
 }
 
 #[test]
+fn a_volume_in_an_image_of_a_disk_with_large_sectors_has_them_too() {
+    let place = Place::new("large-sectors");
+    let mut disk = std::io::Cursor::new(vec![0; 64 << 20]);
+    let mut gpt = gptman::GPT::new_from(&mut disk, 4096, [7; 16]).unwrap();
+    gpt[1] = gptman::GPTPartitionEntry {
+        // Basic data, as it is stored.
+        partition_type_guid: *b"\xA2\xA0\xD0\xEB\xE5\xB9\x33\x44\x87\xC0\x68\xB6\xB7\x26\x99\xC7",
+        unique_partition_guid: [2; 16],
+        starting_lba: 256,
+        ending_lba: 12 * 1024 - 1,
+        attribute_bits: 0,
+        partition_name: "data".into(),
+    };
+    gpt.write_into(&mut disk).unwrap();
+    gptman::GPT::write_protective_mbr_into(&mut disk, 4096).unwrap();
+    fs::write(place.path("p.img"), disk.into_inner()).unwrap();
+    fs::write(place.path("x.txt"), "here").unwrap();
+    for format in ["fat16", "exfat", "ntfs"] {
+        place.works(&format!("mkfs {format} p.img --partition 1 --force"));
+        let boot = &fs::read(place.path("p.img")).unwrap()[1 << 20..][..512];
+        let sector =
+            if format == "exfat" { 1 << boot[108] } else { u16::from_le_bytes([boot[11], boot[12]]) };
+        assert_eq!(sector, 4096, "{format}");
+        place.works("cp x.txt p.img:/");
+        assert_eq!(place.works("cat p.img:/x.txt"), "here");
+        assert!(place.works("check p.img").contains("no damage"));
+        // A volume that was closed is told by the number of its partition too.
+        assert!(place.works("check --if-dirty p.img@1").contains("is not checked"));
+    }
+}
+
+#[test]
 fn check_ends_as_fsck_does() {
     let place = Place::new("check");
     place.works("mkfs fat16 c.img --size 20M");

@@ -39,6 +39,10 @@ fn files_go_in_and_come_out_and_are_recovered() {
     fs::create_dir_all(place.path("tree/below")).unwrap();
     let large = content(1, 3_000_000);
     fs::write(place.path("tree/large"), &large).unwrap();
+    // Compressed, most of its units take only some of their clusters, and the unit of zeroes takes none.
+    let packs: Vec<u8> = (0..50_000_u32).flat_map(|line| [(line % 251) as u8; 20]).collect();
+    let packs = [&packs[..], &[0; 1 << 17], &packs].concat();
+    fs::write(place.path("tree/packs"), &packs).unwrap();
     fs::write(place.path("tree/below/small"), "small").unwrap();
     for options in ["--label plain", "--compress"] {
         place.works(&format!("mkfs ntfs a.img --size 64M --force {options}"));
@@ -48,6 +52,8 @@ fn files_go_in_and_come_out_and_are_recovered() {
         assert_eq!(place.works("cat a.img:/tree/below/small"), "small");
         place.works("cp a.img:/tree/large back");
         assert_eq!(fs::read(place.path("back")).unwrap(), large);
+        place.works("cp a.img:/tree/packs back");
+        assert_eq!(fs::read(place.path("back")).unwrap(), packs, "{options}");
         place.works("mv a.img:/tree/below a.img:/moved");
         place.works("check a.img");
         place.works("check --surface a.img");

@@ -184,6 +184,22 @@ fn directories_alone_need_no_image() {
 }
 
 #[test]
+fn a_file_that_may_not_become_so_large_is_an_error_and_no_signal() {
+    let here = Place::new("largest-file");
+    fs::write(here.path("f.bin"), content(1, 4 << 20)).unwrap();
+    here.works("mkfs fat16 i.img --size 16M");
+    here.works("cp f.bin i.img:/");
+    for command in ["cp i.img:/f.bin out.bin", "mkfs ntfs n.img --size 16M", "cp f.bin i.img:/again"] {
+        let line = format!("ulimit -f 4096; exec \"$0\" {command}");
+        let output = here.command("sh", &["-c", &line, env!("CARGO_BIN_EXE_platter")]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("File too large"), "{command}: {output:?}");
+    }
+    assert!(!here.path("out.bin").exists());
+    assert!(here.works("check i.img").contains("no damage"));
+}
+
+#[test]
 fn an_older_report_is_kept_under_the_time_at_which_it_was_made() {
     let here = Place::new("older-report");
     job(&here);

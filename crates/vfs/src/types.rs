@@ -186,6 +186,8 @@ pub enum Place {
     Hole,
     /// Allocated from this device offset, but reads as zeroes until written.
     Unwritten(u64),
+    /// On the device in compressed form, which takes fewer clusters.
+    Compressed,
     /// Inside a metadata record.
     Resident,
 }

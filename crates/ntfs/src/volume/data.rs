@@ -143,23 +143,11 @@ impl NtfsVolume {
                 plan.notes[0] = BOUNCED;
             }
             StreamPlace::Runs(runs) => {
-                let valid = state.valid.clamp(offset, end);
-                self.fill_segments(runs, offset, offset..valid, length, plan)?;
-                let mut at = valid;
-                // Past the valid length, only the ranges in `done` hold content: their writes finished before an
-                // earlier write did. All else reads as zeroes.
-                while at < end {
-                    let here = state.done.iter().find(|range| range.contains(&at));
-                    if let Some(range) = here {
-                        let stop = range.end.min(end);
-                        self.fill_segments(runs, offset, at..stop, length, plan)?;
-                        at = stop;
-                        continue;
+                for (part, is_written) in state.parts(offset..end) {
+                    match is_written {
+                        true => self.fill_segments(runs, offset, part, length, plan)?,
+                        false => plan.holes.push((part.start - offset) as u32..(part.end - offset) as u32),
                     }
-                    let next = state.done.iter().map(|range| range.start).filter(|start| *start > at).min();
-                    let stop = next.unwrap_or(end).min(end);
-                    plan.holes.push((at - offset) as u32..(stop - offset) as u32);
-                    at = stop;
                 }
             }
         }
@@ -428,6 +416,7 @@ impl NtfsVolume {
             StreamPlace::Resident(_) => {
                 return Ok(vec![Extent { offset: 0, length: size, place: Place::Resident }]);
             }
+            StreamPlace::Runs(_) if state.is_compressed() => return Ok(self.compressed_extents(&state)),
             StreamPlace::Runs(runs) => runs,
         };
         let mut extents: Vec<Extent> = Vec::new();
@@ -440,21 +429,35 @@ impl NtfsVolume {
                 extents.push(Extent { offset: start, length: end - start, place: Place::Hole });
                 continue;
             };
-            let at = |offset: u64| lcn * self.cluster + (offset - start);
-            let valid = state.valid.clamp(start, end);
-            if valid > start {
-                extents.push(Extent {
-                    offset: start,
-                    length: valid - start,
-                    place: Place::Device(at(start)),
-                });
-            }
-            if valid < end {
-                let place = Place::Unwritten(at(valid));
-                extents.push(Extent { offset: valid, length: end - valid, place });
+            for (part, is_written) in state.parts(start..end) {
+                let at = lcn * self.cluster + (part.start - start);
+                let place = if is_written { Place::Device(at) } else { Place::Unwritten(at) };
+                extents.push(Extent { offset: part.start, length: part.end - part.start, place });
             }
         }
         Ok(extents)
+    }
+
+    /// The extents of a compressed stream. The content of a unit that takes fewer clusters than it has is in all of the
+    /// unit, so only a unit without any cluster is a hole.
+    fn compressed_extents(&self, state: &StreamState) -> Vec<Extent> {
+        let unit = self.unit_clusters(state) * self.cluster;
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut add = |range: Range<u64>, place: Place| match extents.last_mut() {
+            _ if range.is_empty() => {}
+            Some(last) if last.place == place => last.length += range.end - range.start,
+            _ => extents.push(Extent { offset: range.start, length: range.end - range.start, place }),
+        };
+        let mut at = 0;
+        for run in state.runs().iter().filter(|run| run.lcn.is_some()) {
+            let start = (run.vcn * self.cluster / unit * unit).clamp(at, state.size);
+            let end = (run.end() * self.cluster).next_multiple_of(unit).clamp(at, state.size);
+            add(at..start, Place::Hole);
+            add(start..end, Place::Compressed);
+            at = end;
+        }
+        add(at..state.size, Place::Hole);
+        extents
     }
 }
 

@@ -28,7 +28,9 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Changes a stream that is claimed as a whole and locked meanwhile.
+    /// Changes a stream that is claimed as a whole and locked meanwhile. No plan is under way then, but a plan that
+    /// failed may have left a gap in front of what later plans wrote: the change begins with a valid length up to which
+    /// everything is written.
     fn while_alone<T>(
         &self,
         stream: &Stream,
@@ -36,6 +38,7 @@ impl NtfsVolume {
     ) -> Result<T> {
         let _claim = stream.claim(|_| 0..u64::MAX, Access::Read);
         let mut core = self.change()?;
+        self.settle(&mut core, stream.node)?;
         let mut state = stream.write();
         change(&mut core, &mut state)
     }

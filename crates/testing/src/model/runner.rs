@@ -6,8 +6,8 @@ use super::random::Random;
 use crate::{MemoryFileSystem, MemoryOptions};
 use platter_device::{Buffer, MemoryDevice};
 use platter_vfs::{
-    Attributes, Change, Cursor, DosFlags, Entry, Error, FileSystem, Integrity, Kind, Name, Node, Plan,
-    Result, Timestamp,
+    Attributes, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, Node,
+    Place, Plan, Result, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -785,6 +785,32 @@ impl Runner {
         for offset in (0..=size).step_by(PIECE) {
             let length = (size + 1 - offset).min(PIECE as u64) as usize;
             self.compare_content(&what, pair, offset, length)?;
+        }
+        self.look_at_holes(pair)
+    }
+
+    /// Fails if there is content where the extents of a file tell that nothing was written: programs that copy leave
+    /// that out.
+    fn look_at_holes(&self, pair: Pair) -> Outcome {
+        let path = || self.reference.path(pair.reference);
+        let Ok(extents) = self.system.extents(pair.system) else { return Ok(()) };
+        let unwritten = |extent: &Extent| matches!(extent.place, Place::Hole | Place::Unwritten(_));
+        let mut buffer = Vec::new();
+        for extent in extents.into_iter().filter(unwritten) {
+            buffer.resize(PIECE, 0);
+            let end = extent.offset + extent.length;
+            for offset in (extent.offset..end).step_by(PIECE) {
+                let piece = &mut buffer[..(end - offset).min(PIECE as u64) as usize];
+                let read = self.system.read(pair.system, offset, piece);
+                let length = read.map_err(|error| format!("{:?} at {offset}: {error}", path()))?;
+                if let Some(at) = piece[..length].iter().position(|byte| *byte != 0) {
+                    return Err(format!(
+                        "{:?} has content at {}, inside of {extent:?}",
+                        path(),
+                        offset + at as u64
+                    ));
+                }
+            }
         }
         Ok(())
     }

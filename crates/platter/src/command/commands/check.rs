@@ -4,10 +4,10 @@ use crate::command::failure::{CHECK_FAILED, Failure, Outcome, shown};
 use crate::command::image::listener;
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
-use crate::command::volume::{open_options, open_part, refuse_any_mounted};
+use crate::command::volume::{device_options, open_options, refuse_any_mounted};
 use clap::Args;
 use platter::{Access, CheckOptions, Checked, ErrorKind, Source, Undo};
-use platter_device::show_size;
+use platter_device::{Caching, show_size};
 use platter_vfs::{CheckReport, Finding, Severity};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -106,6 +106,16 @@ pub fn word(severity: Severity) -> &'static str {
     }
 }
 
+/// Returns the format of a volume that was closed cleanly; `None` if it was not, or cannot be opened: the check
+/// then deals with it.
+fn format_if_clean(source: &Source) -> Option<String> {
+    let device = platter::open_device(source, &device_options(Access::Read, Caching::default())).ok()?;
+    let info = platter_formats::open(device, open_options(true)).ok()?.info().ok()?;
+    // Failures of the medium are recorded apart from whether the volume was closed, and the check reports both.
+    let has_failed = info.details.iter().any(|(name, _)| *name == "media");
+    (!info.dirty && !has_failed).then_some(info.format)
+}
+
 impl Arguments {
     pub fn run(self) -> Outcome {
         self.check().map_err(|failure| failure.with_code(CHECK_FAILED))
@@ -120,7 +130,7 @@ impl Arguments {
             refuse_any_mounted(&source)?;
         }
         if self.if_dirty
-            && let Some(format) = self.format_if_clean()
+            && let Some(format) = format_if_clean(&source)
         {
             let mut output = Output::new();
             output.line(format_args!("{}: {format}, was closed and is not checked", shown(&self.image)))?;
@@ -155,16 +165,6 @@ impl Arguments {
         };
         let Checked { device, format, report, undo } = checked;
         self.report(&device, (format, report), undo)
-    }
-
-    /// Returns the format of a volume that was closed cleanly; `None` if it was not, or cannot be opened: the check
-    /// then deals with it.
-    fn format_if_clean(&self) -> Option<String> {
-        let device = open_part(&self.image, self.partition, Access::Read).ok()?;
-        let info = platter_formats::open(device, open_options(true)).ok()?.info().ok()?;
-        // Failures of the medium are recorded apart from whether the volume was closed, and the check reports both.
-        let has_failed = info.details.iter().any(|(name, _)| *name == "media");
-        (!info.dirty && !has_failed).then_some(info.format)
     }
 
     fn report(

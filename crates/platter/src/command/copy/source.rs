@@ -277,8 +277,8 @@ pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
         match extent.place {
             Place::Hole => layout.has_holes |= !range.is_empty(),
             Place::Unwritten(_) => {}
-            Place::Device(_) | Place::Resident if range.is_empty() => {}
-            Place::Device(_) | Place::Resident => match layout.data.last_mut() {
+            Place::Device(_) | Place::Compressed | Place::Resident if range.is_empty() => {}
+            Place::Device(_) | Place::Compressed | Place::Resident => match layout.data.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 _ => layout.data.push(range),
             },
