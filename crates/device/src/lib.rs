@@ -81,6 +81,7 @@ mod file;
 pub mod fuzzing;
 mod gather;
 mod host;
+mod inherit;
 mod lock;
 mod marks;
 mod memory;
@@ -111,6 +112,7 @@ pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
 pub use host::{Hardware, hardware, host_file_system};
+pub use inherit::inherit_standard_files_only;
 pub use lock::is_claimed;
 pub use memory::MemoryDevice;
 pub use mirror::{

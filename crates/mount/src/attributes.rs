@@ -50,10 +50,13 @@ impl Served {
         if uid.is_some() || gid.is_some() || mode.is_some() {
             self.change_owner(node, change.owner)?;
         }
+        // Truncation changes the time even if the size stays the same (ftruncate(2) of POSIX, and open(2) with O_TRUNC),
+        // which the formats, like truncate() of Windows, do not do by themselves.
+        let is_cut = change.size.is_some() && change.modified.is_none();
         let times = Change {
             size: change.size,
             accessed: change.accessed,
-            modified: change.modified,
+            modified: if is_cut { Some(self.system.device().now().into()) } else { change.modified },
             ..Change::default()
         };
         if times != Change::default() {

@@ -156,6 +156,7 @@ impl Served {
                 (Err(error), _) => return Err(error),
             }
         }
+        let shows = matches!(meaning, Meaning::Flags | Meaning::Times | Meaning::Created | Meaning::Reparse);
         let system = &self.system;
         let set = |change: Change| self.change_attributes(node, &change);
         let done = match meaning {
@@ -197,6 +198,10 @@ impl Served {
             _ => Err(Errno::INVALID),
         };
         self.accesses.changed(node);
+        if shows {
+            // The kernel keeps what stat(2) shows, and does not know what this attribute means.
+            self.notice(node);
+        }
         done
     }
 

@@ -59,5 +59,7 @@ pub use listing::Listed;
 pub use options::{AccessTimes, Options, Streams};
 pub use owners::OwnerChange;
 pub use served::{Log, Notice, Served};
-pub use session::{MountPoint, Mounted, is_mounted_elsewhere, mount_point, mount_points, remount, unmount};
+pub use session::{
+    MountPoint, Mounted, Mounts, is_mounted_elsewhere, mount_point, mount_points, remount, unmount,
+};
 pub use stat::{Special, Stat};

@@ -84,6 +84,13 @@ const NOTHING: &[&str] = &[
     "permissions",
     "silent",
     "loud",
+    // What these ask other drivers for is always so here.
+    "utf8",
+    "iocharset=utf8",
+    "nls=utf8",
+    "errors=remount-ro",
+    "windows_names",
+    "nonempty",
 ];
 
 impl Options {

@@ -149,8 +149,11 @@ impl Served {
         }
     }
 
-    /// Makes all changes durable and closes the volume.
-    pub(crate) fn close(&self) -> Result<()> {
+    /// Makes all changes durable and closes the volume. Requests that come later fail.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] if a write failed earlier, and the errors of closing the volume.
+    pub fn close(&self) -> Result<()> {
         match (self.options.read_only, self.failed.get()) {
             (true, _) => Ok(()),
             (false, Some(reason)) => Err(Error::ReadOnly(format!("it was not closed, because {reason}"))),

@@ -6,6 +6,7 @@ use crate::served::Served;
 use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
 use platter_vfs::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::OsString;
@@ -42,6 +43,7 @@ pub struct Mounted {
     device: OwnedFd,
     served: Arc<Served>,
     at: PathBuf,
+    mounts: Mounts,
     /// A channel that closes when no more requests will come. Nothing is sent through it.
     ended: Receiver<()>,
 }
@@ -81,12 +83,15 @@ impl Mounted {
         config.clone_fd = true;
         let (end, ended) = channel();
         let session = Session::new(Bridge::new(served.clone(), end), at, &config)?;
+        let is_ours = |mount: &MountPoint| mount.source.as_bytes() == options.source.as_bytes();
+        let device = mount_point(at)?.filter(is_ours).map(|mount| mount.device);
         let kernel = session.notifier();
         served.on_notice(Box::new(move |node| {
             // After a write that clears set-user-id, the kernel does not ask for the permissions again by itself. The
             // call fails if the file is not in the kernel's cache; then nothing is out of date.
             let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
         }));
+        let mounts = Mounts { device };
         let device = session.as_fd().try_clone_to_owned()?;
         // A thread of its own asks the kernel to forget files, since the kernel may have to wait for other requests
         // before it can forget a file.
@@ -104,7 +109,12 @@ impl Mounted {
                 }
             }
         })?;
-        Ok(Mounted { session, device, served, at: at.to_path_buf(), ended })
+        Ok(Mounted { session, device, served, at: at.to_path_buf(), mounts, ended })
+    }
+
+    /// The mounts of this volume.
+    pub fn mounts(&self) -> Mounts {
+        self.mounts.clone()
     }
 
     /// Answers requests until this process or another one unmounts the volume; then makes all changes durable and
@@ -114,7 +124,7 @@ impl Mounted {
     /// # Errors
     /// The errors of closing the volume. After an error some changes may not be durable.
     pub fn run(self) -> Result<()> {
-        let Mounted { session, device, served, at, ended } = self;
+        let Mounted { session, device, served, at, mounts, ended } = self;
         // The session is never dropped, since this would unmount whatever is at the directory by then. This mount may
         // be gone already, and the one at the directory may be a mount below it or a later one.
         let session = session.spawn().map(ManuallyDrop::new);
@@ -124,8 +134,8 @@ impl Mounted {
                 while ended.recv_timeout(SYNC_EVERY) == Err(RecvTimeoutError::Timeout) {
                     // After `mount -o remount,ro`, of which the kernel sends no request, reads still come, but must not
                     // change access times.
-                    let is_read_only = matches!(mount_point(&at), Ok(Some(mount)) if mount.is_read_only);
-                    served.accesses.pause(is_read_only);
+                    let is_read_only = |found: Vec<MountPoint>| found.iter().any(|mount| mount.is_read_only);
+                    served.accesses.pause(mounts.find().is_ok_and(is_read_only));
                     served.sync_changes();
                 }
             }
@@ -252,6 +262,33 @@ pub struct MountPoint {
     pub is_read_only: bool,
     /// The number of the mounted file system, as `MAJOR:MINOR`, which all mounts of it share.
     pub device: String,
+}
+
+/// The mounts of one volume that a process serves: the one that it made, those to which mount(8) bound or moved it, and
+/// those at other names of the directory.
+#[derive(Clone, Debug)]
+pub struct Mounts {
+    /// The number of the mounted file system; `None` if the mount was gone again at once.
+    device: Option<String>,
+}
+
+impl Mounts {
+    /// Returns the mounts that there are now in this mount namespace.
+    ///
+    /// # Errors
+    /// The errors of reading the table of mounts.
+    pub fn find(&self) -> io::Result<Vec<MountPoint>> {
+        let mounts = mount_points()?.into_iter();
+        Ok(mounts.filter(|mount| Some(&mount.device) == self.device.as_ref()).collect())
+    }
+
+    /// Whether the directory of one of these mounts leads to it. If not, another file system is mounted over it, or
+    /// over a directory above it, and unmounting the directory would end that one.
+    pub fn is_on_top(&self, mount: &MountPoint) -> bool {
+        let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        rustix::fs::statx(CWD, &mount.at, flags, StatxFlags::TYPE)
+            .is_ok_and(|stat| format!("{}:{}", stat.stx_dev_major, stat.stx_dev_minor) == mount.device)
+    }
 }
 
 /// Returns the mount at a directory, if there is one and Platter serves it.

@@ -848,8 +848,10 @@ fn a_partition_is_mounted_by_its_number() {
     place.works("mkfs ntfs disk.img --partition 2");
     fs::create_dir(place.path("m")).unwrap();
     assert!(place.fails("mount disk.img m").contains("partition"));
-    for (number, options) in [("1", "--partition 1"), ("2", "-o partition=2")] {
-        place.works(&format!("mount disk.img m {options}"));
+    for (number, line) in
+        [("1", "disk.img m --partition 1"), ("2", "disk.img m -o partition=2"), ("2", "disk.img@2 m")]
+    {
+        place.works(&format!("mount {line}"));
         fs::write(place.path("m/number"), number).unwrap();
         assert!(place.fails("mkfs ntfs disk.img --partition 1 --force").contains("is mounted at"));
         place.ends(0, "umount m");

@@ -59,7 +59,9 @@ pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
     let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
     let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
     let behind = platter_device::file_behind(&real);
-    let is_this = |path: &PathBuf| *path == real || Some(path) == behind.as_ref();
+    // A mount holds a lock. Where there is none, the file has only got the name that the mounted one had.
+    let is_this =
+        |path: &PathBuf| (*path == real || Some(path) == behind.as_ref()) && platter_device::is_claimed(path);
     let holds = |mount: &&platter_mount::MountPoint| {
         Source::whole(&mount.source).is_ok_and(|image| image.paths.iter().any(is_this))
     };

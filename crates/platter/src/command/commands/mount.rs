@@ -68,6 +68,11 @@ pub struct Arguments {
 impl Arguments {
     pub fn run(mut self) -> Outcome {
         let options = self.take_options()?;
+        if let (image, Some(number)) = Source::split_partition(&self.image) {
+            let image = image.to_path_buf();
+            self.partition.get_or_insert(number);
+            self.image = image;
+        }
         if self.fake {
             return Ok(0);
         }
@@ -126,6 +131,7 @@ impl Arguments {
         if self.serve {
             daemon::detach();
         }
+        daemon::allow_large_files();
         let at = fs::canonicalize(&self.at).about(shown(&self.at))?;
         if !fs::metadata(&at).about(shown(&at))?.is_dir() {
             return Err(Failure::new(shown(&at), "is not a directory"));
@@ -150,7 +156,7 @@ impl Arguments {
             }
         });
         let mounted = mounted.about(shown(&at))?;
-        daemon::end_on_signals(at.clone(), served, log.clone());
+        daemon::end_on_signals(mounted.mounts(), served, log.clone());
         if self.serve {
             daemon::ready(&log, self.log.is_none())?;
         }

@@ -6,14 +6,14 @@
 use crate::command::failure::{About, Failure, Outcome, tell_to};
 use crate::command::mounting::log::Logger;
 use crate::command::mounting::users;
-use platter_mount::Served;
+use platter_mount::{MountPoint, Mounts, Served};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ const READY: &[u8] = b"mounted\n";
 /// Starts the serving process and returns when the volume is mounted, or when the process has failed.
 pub fn start(arguments: Vec<OsString>) -> Outcome {
     let program = std::env::current_exe().about("platter")?;
+    platter_device::inherit_standard_files_only();
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().about("platter")?;
@@ -39,6 +40,15 @@ pub fn start(arguments: Vec<OsString>) -> Outcome {
         Some(code) if code != 0 => Err(Failure::silent().with_code(code as u8)),
         _ => Err(Failure::new("platter", format!("the process that serves the mount ended: {status}"))),
     }
+}
+
+/// Raises the limit of the sizes of files (`ulimit -f`) as far as this user may. The limit of the shell in which the
+/// volume was mounted is meant for that shell's own files, not for the image that other programs write to.
+pub fn allow_large_files() {
+    let mut limit = getrlimit(Resource::Fsize);
+    limit.current = limit.maximum;
+    // Where this fails the limit stays, and a write beyond it is an error.
+    let _ = setrlimit(Resource::Fsize, limit);
 }
 
 /// Detaches this process from the terminal of the process that started it.
@@ -66,34 +76,59 @@ pub fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
     dup2_stderr(&nothing).map_err(failed)
 }
 
-/// Makes a signal unmount the volume. While programs use the mount, it is hidden from new programs and ends when the
-/// last has closed its files; the log names the programs that are waited for, and a second signal ends the process
-/// once everything is written.
-pub fn end_on_signals(at: PathBuf, served: Arc<Served>, log: Logger) {
+/// Makes a signal unmount the volume, wherever it is mounted by then. While programs use a mount, it is hidden from new
+/// programs and ends when the last has closed its files; the log names the programs that are waited for. A second
+/// signal closes the volume and ends the process.
+pub fn end_on_signals(mounts: Mounts, served: Arc<Served>, log: Logger) {
     // Where handlers cannot be installed, the signals keep their default action.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {
         let mut asked = false;
         for _ in signals.forever() {
-            if let Err(error) = served.sync_all() {
-                log.line(&format!("not all could be written: {error:?}"));
-            }
             if asked {
-                log.line("ended while programs had files open; all that they wrote is on the device");
+                match served.close() {
+                    Ok(()) => log.line("ended while it was in use; all that programs wrote is on the device"),
+                    Err(error) => {
+                        log.line(&format!("ended while it was in use; not all could be written: {error}"))
+                    }
+                }
                 signal_hook::low_level::exit(1);
             }
             asked = true;
-            match platter_mount::unmount(&at, false) {
-                Err(error) if error.kind() == ErrorKind::ResourceBusy => {
-                    let users = users::of(&at).join(", ");
-                    log.line(&format!("waiting for programs that use {}: {users}", at.display()));
-                    if let Err(error) = platter_mount::unmount(&at, true) {
-                        log.line(&format!("{} could not be unmounted: {error}", at.display()));
-                    }
-                }
-                Err(error) => log.line(&format!("{} could not be unmounted: {error}", at.display())),
-                Ok(()) => {}
+            if let Err(error) = served.sync_all() {
+                log.line(&format!("not all could be written: {error:?}"));
+            }
+            match mounts.find() {
+                // In the opposite order, so that a mount goes before one that it may lie on.
+                Ok(found) => found.iter().rev().for_each(|mount| end(&mounts, mount, &log)),
+                Err(error) => log.line(&format!("the mounts could not be found: {error}")),
             }
         }
     });
+}
+
+/// Unmounts one mount of the volume, unless another file system is mounted over it.
+fn end(mounts: &Mounts, mount: &MountPoint, log: &Logger) {
+    let at = &mount.at;
+    if !mounts.is_on_top(mount) {
+        log.line(&format!(
+            "{} is not unmounted, because another file system is mounted over it",
+            at.display()
+        ));
+        return;
+    }
+    let done = match platter_mount::unmount(at, false) {
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+            log.line(&format!(
+                "waiting for programs that use {}: {}",
+                at.display(),
+                users::of(at).join(", ")
+            ));
+            platter_mount::unmount(at, true)
+        }
+        done => done,
+    };
+    if let Err(error) = done {
+        log.line(&format!("{} could not be unmounted: {error}", at.display()));
+    }
 }
