@@ -605,7 +605,7 @@ impl FileSystem for MemoryFileSystem {
         }
         let source = state.slot(from, name, case)?;
         state.living_directory(to)?;
-        self.options.capabilities.names.check(new_name)?;
+        self.options.capabilities.names.check_moved(name, new_name)?;
         let moved = state.object(source.node)?.kind();
         if moved == Kind::Directory && state.is_inside(to, source.node)? {
             return Err(Error::IntoItself);

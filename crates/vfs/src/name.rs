@@ -162,6 +162,15 @@ impl NameRules {
         no_trailing_dot_or_space: true,
     };
 
+    /// Whether an entry that is called `name` may be called `new_name`. Its present name is always allowed, since drivers
+    /// for other systems make names that the rules forbid.
+    ///
+    /// # Errors
+    /// As [`check`](NameRules::check).
+    pub fn check_moved(&self, name: &Name, new_name: &Name) -> Result<()> {
+        if name == new_name { Ok(()) } else { self.check(new_name) }
+    }
+
     /// Whether a new entry may have this name.
     ///
     /// # Errors
@@ -198,6 +207,13 @@ impl NameRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_forbidden_stays_allowed_where_it_is() {
+        let [allowed, forbidden] = ["a", "a?"].map(Name::from);
+        let may = |name, new_name| NameRules::WINDOWS.check_moved(name, new_name).is_ok();
+        assert!(may(&forbidden, &forbidden) && may(&forbidden, &allowed) && !may(&allowed, &forbidden));
+    }
 
     #[test]
     fn lone_surrogates_and_bytes_that_are_no_text_survive() {

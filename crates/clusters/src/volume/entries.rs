@@ -219,7 +219,7 @@ impl<F: Family> Volume<F> {
         let ((from, name), (to, new_name)) = (from, to);
         let slot = core.directory(from)?.find(name).ok_or(Error::NotFound)?;
         core.is_living_directory(to)?;
-        self.capabilities.names.check(new_name)?;
+        self.capabilities.names.check_moved(name, new_name)?;
         let source = core.enter(from, slot)?;
         let moved = core.entity(source)?.kind;
         if moved == Kind::Directory && core.is_inside(to, source)? {

@@ -77,7 +77,7 @@ impl NtfsVolume {
         let old = self.directory(&mut core, from)?;
         let source = self.shown(&mut core, old, name)?.ok_or(Error::NotFound)?;
         let new = self.living_directory(&mut core, to)?;
-        self.capabilities.names.check(new_name)?;
+        self.capabilities.names.check_moved(name, new_name)?;
         let file = core.file_at(source.reference)?;
         let number = file.reference.number();
         let is_directory = self.is_directory(&mut core, &file)?;

@@ -403,7 +403,7 @@ impl RefsVolume {
         let node = self.open_row(core, source_directory, &source_key, source)?;
         let renamed = (|| {
             let target_directory = core.changeable_directory(to)?;
-            NAMES.check(new_name)?;
+            NAMES.check_moved(name, new_name)?;
             core.changeable(node)?;
             let is_directory = core.entity(node)?.kind() == Kind::Directory;
             let old_length = key::units(&source_key).len();
