@@ -209,3 +209,70 @@ fn read_only_files_are_replaced_and_removed_by_force() {
         assert_eq!(place.works("ls v.img:/"), "", "{format}");
     }
 }
+
+/// What a command has just made is not replaced by what it copies or moves next, whatever the volume holds for one name.
+#[test]
+fn nothing_that_a_command_made_is_replaced_by_the_same_command() {
+    let place = Place::new("copy-just-made");
+    for directory in ["a", "b", "out", "greek/σ", "greek/ς"] {
+        fs::create_dir_all(place.path(directory)).unwrap();
+    }
+    fs::write(place.path("a/x"), "one").unwrap();
+    fs::write(place.path("b/x"), "two").unwrap();
+    for (directory, content) in [("greek/σ", "first"), ("greek/ς", "second")] {
+        fs::write(place.path(directory).join("x"), content).unwrap();
+    }
+    for format in ["fat16", "exfat", "ntfs"] {
+        place.works(&format!("mkfs {format} v.img --size 64M --force"));
+        place.works("mkdir v.img:/d");
+        place.works("cp -r a b v.img:/");
+        let (_, said) = place.ends(1, "cp v.img:/a/x v.img:/b/x out/");
+        assert!(said.contains("the same name"), "{said}");
+        assert_eq!(fs::read_to_string(place.path("out/x")).unwrap(), "one");
+        // A new copy may replace an older one.
+        place.works("cp v.img:/b/x out/");
+        assert_eq!(fs::read_to_string(place.path("out/x")).unwrap(), "two");
+        let (_, said) = place.ends(1, "mv v.img:/a/x v.img:/b/x v.img:/d");
+        assert!(said.contains("what this command moved there before"), "{said}");
+        assert_eq!(place.works("cat v.img:/d/x") + &place.works("cat v.img:/b/x"), "onetwo");
+        // Sigma has two small letters, which FAT and exFAT hold for one.
+        if format != "ntfs" {
+            let (_, said) = place.ends(1, "cp -r greek v.img:/");
+            assert!(said.contains("the same name"), "{format}: {said}");
+            assert_eq!(place.works("ls v.img:/greek").lines().count(), 1, "{format}");
+        }
+        // A slash at the end of a new name makes it one of a directory.
+        for line in ["cp a/x v.img:/new/", "cp v.img:/b/x out/new/", "mv v.img:/b/x v.img:/new/"] {
+            place.fails(line);
+        }
+        place.works("cp -r b v.img:/new/");
+        assert_eq!(place.works("cat v.img:/new/x"), "two");
+        // The other arguments are carried out after one has failed.
+        place.ends(1, "mkdir v.img:/d v.img:/e");
+        place.ends(1, "mv v.img:/none v.img:/b/x v.img:/e");
+        assert_eq!(place.works("ls v.img:/e"), "x\n");
+    }
+}
+
+/// A copy has no privileges of another user, and nobody else may read it before it has its permissions.
+#[test]
+fn a_copy_gives_no_privileges_and_no_sight() {
+    let place = Place::new("copy-private");
+    fs::write(place.path("f"), "#!/bin/sh\n").unwrap();
+    place.tool("chmod", &["6755", "f"]);
+    place.works("mkfs ntfs v.img --size 64M");
+    place.works("cp f v.img:/");
+    let program = place.path("platter");
+    fs::copy(env!("CARGO_BIN_EXE_platter"), &program).unwrap();
+    place.tool("chown", &["-R", "65534:65534", "."]);
+    place.tool(
+        "setpriv",
+        &["--reuid=65534", "--regid=65534", "--clear-groups", "./platter", "cp", "v.img:/f", "g"],
+    );
+    assert_eq!(place.tool("stat", &["-c", "%a %u", "g"]), "755 65534\n");
+    place.works("cp v.img:/f g");
+    assert_eq!(place.tool("stat", &["-c", "%a %u", "g"]), "6755 0\n");
+    // Control characters in a name do not reach a terminal through a message.
+    let (_, said) = place.ends(1, "cat v.img:/\u{1b}[31mred");
+    assert!(said.contains("?[31mred") && !said.contains('\u{1b}'), "{said:?}");
+}
