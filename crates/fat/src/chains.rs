@@ -50,6 +50,11 @@ impl Fit {
         let is_snug = (needed..=needed + 8 + needed / 8).contains(&u64::from(geometry.fat_sectors));
         Fit { chains, has_edge, is_snug }
     }
+
+    /// Whether more files speak against the layout than for it.
+    pub fn is_contradicted(&self) -> bool {
+        self.chains < 0
+    }
 }
 
 /// Returns the entries of files in a directory up to its end, deleted ones and directories left out.

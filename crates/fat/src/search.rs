@@ -93,7 +93,7 @@ fn best<'g>(
     let mut all = fits.iter().filter(|one| rank(one) == greatest).map(|(_, _, geometry)| *geometry);
     let geometry = all.next()?;
     let place = |geometry: &Geometry| (geometry.first_data_sector, geometry.cluster_size);
-    let is_doubtful = all.any(|other| place(other) != place(geometry));
+    let is_doubtful = greatest.0.is_contradicted() || all.any(|other| place(other) != place(geometry));
     Some(Layout { geometry: geometry.clone(), is_doubtful })
 }
 
@@ -226,9 +226,12 @@ fn by_fats(evidence: &Evidence, length: u64) -> Vec<Geometry> {
             pairs(&fats).flat_map(|fats| roots(kind).iter().map(move |root| (fats, *root)))
         {
             let start = first + copies * fat + root;
-            // The clusters are at least as large as the FAT has entries for: as small as that, more likely than not.
+            // The clusters are as small as the FAT has entries for, more likely than not; or smaller than that if the
+            // volume ends before the device does.
             let entries = fat * 8 / u64::from(kind.bits());
-            let sizes = SIZES.into_iter().filter(|size| length.saturating_sub(start) / size + 2 <= entries);
+            let fits = |size: &u64| length.saturating_sub(start) / size + 2 <= entries;
+            let smaller = SIZES.into_iter().rev().filter(|size| !fits(size));
+            let sizes = SIZES.into_iter().filter(fits).chain(smaller);
             let fats = Some((first, copies, fat));
             found.extend(sizes.filter_map(|size| layout(kind, fats, (start, size), Some(root), length)));
         }

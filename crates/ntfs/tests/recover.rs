@@ -192,7 +192,7 @@ fn volumes_that_begin_anywhere() {
         let length = sound.len();
         let damages: [(&str, &[std::ops::Range<usize>]); 3] = [
             ("nothing", &[]),
-            ("the boot sector", &[0..512]),
+            ("the boot sector", &[0..256, 256..512]),
             ("both boot sectors", &[0..8192, length - 4096..length]),
         ];
         for (what, ranges) in damages {

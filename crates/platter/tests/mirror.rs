@@ -141,6 +141,7 @@ fn a_scrub_overwrites_nothing_that_could_be_right() {
 #[test]
 fn what_was_never_a_copy_is_not_overwritten() {
     let place = mirror("foreign", "ntfs");
+    place.works("cp two mirror:a.img,b.img:/");
     let mut disk = vec![0; 64 << 20];
     disk[40 << 20..][..20_000].copy_from_slice(&content(3, 20_000));
     let longer = [&disk[..], &[0; 4096]].concat();
@@ -167,7 +168,8 @@ fn what_was_never_a_copy_is_not_overwritten() {
 /// Changes a byte of the file `one` on an image, as a medium does: the image's time stays.
 fn rot(place: &Place, image: &str) {
     let mut bytes = fs::read(place.path(image)).unwrap();
-    let at = bytes.windows(64).position(|there| *there == content(1, 64)).unwrap();
+    let begins = content(1, 64);
+    let at = bytes.windows(64).position(|there| *there == begins).unwrap();
     bytes[at + 1] ^= 1;
     let time = fs::metadata(place.path(image)).unwrap().modified().unwrap();
     fs::write(place.path(image), bytes).unwrap();

@@ -18,7 +18,7 @@ use platter_device::Device;
 use platter_vfs::{
     Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Reparse, Result, Timestamp, Visit, reparse,
 };
-use source::{Place, Source};
+use source::{FoundVolume, Source};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const MOST_REPARSE: u64 = 32 << 10;
 /// # Errors
 /// [`platter_vfs::Error::NotThisFormat`] if there is no record of NTFS on the device; errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
-    let place = Place::find(device, progress)?;
+    let place = FoundVolume::find(device, progress)?;
     let source = Source::open(&place)?;
     let files = Files::collect(&source, progress)?;
     let mut recovery =

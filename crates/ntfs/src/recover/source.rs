@@ -1,6 +1,6 @@
 //! Where records are found: in `$MFT`, or, if no boot sector leads to it, anywhere on the device.
 
-use super::start::{Found, SIZES, measure, scan};
+use super::start::{RecordPlaces, SIZES, measure, scan};
 use crate::check::disk::Disk;
 use crate::check::{boot, record, records::Table};
 use crate::layout::{Geometry, Record, fixup};
@@ -9,21 +9,21 @@ use platter_vfs::{Error, Progress, Result};
 use std::sync::Arc;
 
 /// A volume on a device, which may begin anywhere on it.
-pub struct Place {
+pub struct FoundVolume {
     device: Arc<dyn Device>,
     /// What tells the layout, if no boot sector does.
-    found: Option<(Geometry, Found)>,
+    found: Option<(Geometry, RecordPlaces)>,
 }
 
-impl Place {
+impl FoundVolume {
     /// Finds the volume on a device: by the boot sector at its beginning or the copy at its end, by one elsewhere, as on a
     /// disk whose partition table is lost, and else by its records.
     ///
     /// # Errors
     /// [`Error::NotThisFormat`] if there are none, or if the size of a cluster cannot be found.
-    pub fn find(device: Arc<dyn Device>, progress: &dyn Progress) -> Result<Place> {
+    pub fn find(device: Arc<dyn Device>, progress: &dyn Progress) -> Result<FoundVolume> {
         if boot::find(&mut Disk::new(&*device), &mut Vec::new(), false).is_ok() {
-            return Ok(Place { device, found: None });
+            return Ok(FoundVolume { device, found: None });
         }
         let mut by_boot = None;
         let mut tried = 0;
@@ -33,7 +33,7 @@ impl Place {
             by_boot.is_none()
         })?;
         if let Some(device) = by_boot {
-            return Ok(Place { device, found: None });
+            return Ok(FoundVolume { device, found: None });
         }
         for (size, found) in SIZES.into_iter().zip(found) {
             let Some((start, geometry)) = measure(&Disk::new(&*device), &found, size) else { continue };
@@ -42,7 +42,7 @@ impl Place {
             let found = Some((geometry, found.collect()));
             let length = device.len() - start;
             let device = if start == 0 { device } else { part(&device, start, length)? };
-            return Ok(Place { device, found });
+            return Ok(FoundVolume { device, found });
         }
         let reason = "no file record on it tells where $MFT is".to_owned();
         Err(Error::NotThisFormat { format: "NTFS", reason })
@@ -80,7 +80,7 @@ pub struct Source<'d> {
 enum Places<'d> {
     Table(Table),
     /// The offset of each record, by its number.
-    Found(&'d Found),
+    Found(&'d RecordPlaces),
 }
 
 impl<'d> Source<'d> {
@@ -88,7 +88,7 @@ impl<'d> Source<'d> {
     ///
     /// # Errors
     /// Those of reading the boot sector.
-    pub fn open(place: &'d Place) -> Result<Source<'d>> {
+    pub fn open(place: &'d FoundVolume) -> Result<Source<'d>> {
         let mut disk = Disk::new(&*place.device);
         let (geometry, places) = match &place.found {
             Some((geometry, found)) => (*geometry, Places::Found(found)),

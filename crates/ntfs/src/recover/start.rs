@@ -24,7 +24,7 @@ const MOST: usize = 64 << 20;
 const STEP: usize = 512;
 
 /// The device offset of each record, by its number.
-pub type Found = BTreeMap<u64, u64>;
+pub type RecordPlaces = BTreeMap<u64, u64>;
 
 /// What ranks records of one number: one that is in use is taken first, then the last to change.
 type Rank = (bool, u64);
@@ -35,7 +35,7 @@ pub fn scan(
     device: &dyn Device,
     progress: &dyn Progress,
     boot: &mut dyn FnMut(u64, &[u8]) -> bool,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<RecordPlaces>> {
     let disk = Disk::new(device);
     let longest = u64::from(SIZES[SIZES.len() - 1]);
     let mut found: Vec<BTreeMap<u64, (u64, Rank)>> = vec![BTreeMap::new(); SIZES.len()];
@@ -95,7 +95,7 @@ fn note_record(found: &mut BTreeMap<u64, (u64, Rank)>, bytes: &[u8], size: u32, 
 /// Finds where the volume begins and the size of its clusters: `$MFT` gives the places of its records in clusters, and
 /// with the right size most records, the copies of the first ones and the index blocks of directories are where that
 /// leads to from the start of the volume.
-pub fn measure(disk: &Disk<'_>, found: &Found, size: u32) -> Option<(u64, Geometry)> {
+pub fn measure(disk: &Disk<'_>, found: &RecordPlaces, size: u32) -> Option<(u64, Geometry)> {
     let table = runs_of(disk, found, size, known::MFT, Kind::DATA, "")?;
     let lcn = table.first()?.lcn.filter(|lcn| *lcn > 0)?;
     let mirror = runs_of(disk, found, size, known::MFT_MIRROR, Kind::DATA, "");
@@ -134,7 +134,7 @@ const MOST_SIGNS: usize = 1024;
 /// Returns the runs of an attribute of a record that was found, as far as they can be read.
 fn runs_of(
     disk: &Disk<'_>,
-    found: &Found,
+    found: &RecordPlaces,
     size: u32,
     number: u64,
     kind: Kind,
@@ -156,7 +156,7 @@ fn first_place(runs: Option<Vec<Run>>) -> Option<u64> {
 }
 
 /// Returns the start of the volume that most records give, if clusters have this size, and how many do.
-fn vote(found: &Found, table: &[Run], cluster: u64, size: u32) -> Option<(u64, usize)> {
+fn vote(found: &RecordPlaces, table: &[Run], cluster: u64, size: u32) -> Option<(u64, usize)> {
     let mut votes: HashMap<u64, usize> = HashMap::new();
     for (&number, &place) in found {
         let Some(offset) = number.checked_mul(u64::from(size)) else { break };

@@ -7,11 +7,12 @@ use crate::command::volume::{device_options, refuse_any_mounted};
 use clap::{Args, Subcommand};
 use platter::{Access, Source, look_at_mirror, open_file};
 use platter_device::{
-    Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorSet, Standing, refuse_contents,
+    Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
+    refuse_contents,
 };
 use platter_vfs::Progress;
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -129,6 +130,11 @@ fn rebuild(image: &Source, from: Option<&Path>, force: bool) -> Outcome {
 
 /// Rebuilds the copies that are not current. Nothing of them changes before it is known that all may be overwritten.
 fn finish(paths: &[PathBuf], mut set: MirrorSet, from: Option<usize>, force: bool) -> Outcome {
+    if !force {
+        let with_standing = paths.iter().zip(set.standings());
+        let left_out = with_standing.filter(|(_, standing)| matches!(standing, Standing::LeftOut(_)));
+        { left_out }.try_for_each(|(path, _)| refuse_rest(path))?;
+    }
     set.prepare(from, force)?;
     grow(paths, &mut set, from)?;
     copy_over(set, from)
@@ -139,6 +145,29 @@ fn position(image: &Source, path: &Path) -> Result<usize, Failure> {
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     let found = image.paths.iter().position(|copy| real(copy) == real(path));
     found.ok_or_else(|| Failure::new(shown(path), "is no copy of this mirror"))
+}
+
+/// Refuses a file without a record that holds data behind its last whole sector, which its device does not have.
+fn refuse_rest(path: &Path) -> Result<(), Failure> {
+    const SECTOR: u64 = 4096;
+    let is_file = fs::metadata(path).is_ok_and(|data| data.is_file());
+    if !is_file || FileRecord::of(path).load().about(shown(path))?.is_some() {
+        return Ok(());
+    }
+    let file = File::open(path).about(shown(path))?;
+    let length = file.metadata().about(shown(path))?.len();
+    let start = length / SECTOR * SECTOR;
+    let mut rest = vec![0; (length - start) as usize];
+    file.read_exact_at(&mut rest, start).about(shown(path))?;
+    match rest.iter().position(|&byte| byte != 0) {
+        None => Ok(()),
+        Some(at) => {
+            let at = start + at as u64;
+            let why =
+                format!("has no record of this mirror and holds data at offset {at}; --force overwrites it");
+            Err(Failure::new(shown(path), why))
+        }
+    }
 }
 
 /// Makes image files that are missing, and lengthens those that are too short, to the length of the mirror.
