@@ -3,6 +3,7 @@
 mod busy;
 mod history;
 mod queue;
+mod rebuild;
 mod record;
 mod session;
 mod set;
@@ -16,6 +17,7 @@ use session::Session;
 pub use set::{MirrorCopy, MirrorJudge, MirrorSet, Standing};
 use smallvec::SmallVec;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -329,10 +331,7 @@ impl Mirror {
     fn write_back(&self, copy: usize, error: &Error, alone: Option<&Alone>, offset: u64, data: &[u8]) {
         let written = alone.is_some()
             && self.is_in_service(copy)
-            && {
-                self.note(&range(offset, data.len()));
-                true
-            }
+            && self.note(&range(offset, data.len())).is_ok()
             && self.device(copy).write_at(offset, data).inspect_err(|_| self.count_failure(copy)).is_ok();
         if written {
             self.copies[copy].repaired.fetch_add(1, Ordering::Relaxed);
@@ -375,7 +374,10 @@ impl Mirror {
         {
             // Recorded before the caller learns that the write succeeded: after a power cut, the failed copy must not
             // count as current.
-            session.leave_out(failed);
+            if let Err((copy, why)) = session.leave_out(failed) {
+                session.spoil();
+                return Err(self.unrecorded(copy, 0, 0, &why));
+            }
         }
         for (copy, error) in &errors {
             if before & bit(*copy) != 0 {
@@ -388,19 +390,32 @@ impl Mirror {
     }
 
     /// Registers these ranges as being written, until [`Mirror::end`].
-    fn begin(&self, ranges: impl Iterator<Item = Range<u64>>) -> Writing {
-        let begin = |range: Range<u64>| {
-            self.note(&range);
-            self.busy.begin(range)
-        };
-        ranges.filter(|range| !range.is_empty()).map(begin).collect()
+    ///
+    /// # Errors
+    /// As [`Mirror::note`]; nothing is registered then.
+    fn begin(&self, ranges: impl Iterator<Item = Range<u64>>) -> Result<Writing> {
+        let ranges: SmallVec<[Range<u64>; 2]> = ranges.filter(|range| !range.is_empty()).collect();
+        ranges.iter().try_for_each(|range| self.note(range))?;
+        Ok(ranges.into_iter().map(|range| self.busy.begin(range)).collect())
     }
 
     /// Notes in the records of the copies that a range is about to change.
-    fn note(&self, range: &Range<u64>) {
-        if let Some(session) = &self.session {
-            session.begin(range);
-        }
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a record cannot be saved: then the range must not change.
+    fn note(&self, range: &Range<u64>) -> Result<()> {
+        let Some(session) = &self.session else { return Ok(()) };
+        let length = range.end - range.start;
+        session.begin(range).map_err(|(copy, why)| self.unrecorded(copy, range.start, length, &why))
+    }
+
+    /// The error of a write that cannot be recorded.
+    fn unrecorded(&self, copy: usize, offset: u64, length: u64, why: &io::Error) -> Error {
+        let source = io::Error::new(
+            why.kind(),
+            format!("the record of this copy of the mirror cannot be saved: {why}"),
+        );
+        Error::io(self.device(copy).name(), Operation::Write, offset, length, source)
     }
 
     fn flush_all(&self) -> Result<()> {
@@ -495,7 +510,7 @@ impl Device for Mirror {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
         check_transfer(self, Operation::Write, offset, data.len() as u64)?;
-        let writing = self.begin(std::iter::once(range(offset, data.len())));
+        let writing = self.begin(std::iter::once(range(offset, data.len())))?;
         let written = self.on_all(|device| device.write_at(offset, data));
         written.and(self.end(writing))
     }
@@ -532,7 +547,7 @@ impl Device for Mirror {
         for (offset, data) in writes {
             check_transfer(self, Operation::Write, *offset, data.len() as u64)?;
         }
-        let writing = self.begin(writes.iter().map(|(offset, data)| range(*offset, data.len())));
+        let writing = self.begin(writes.iter().map(|(offset, data)| range(*offset, data.len())))?;
         let written = self.on_all(|device| device.write_batch(writes));
         written.and(self.end(writing))
     }
@@ -555,7 +570,7 @@ impl Device for Mirror {
                 format!("{} bytes at offset {offset} are being written, so not repaired", data.len());
             return Err(Error::Unusable { device: self.device(copy).name().into(), reason });
         };
-        self.note(&range(offset, data.len()));
+        self.note(&range(offset, data.len()))?;
         self.device(copy).write_at(offset, data).inspect_err(|_| self.count_failure(copy))?;
         self.copies[copy].repaired.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -572,7 +587,7 @@ impl Device for Mirror {
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         check_transfer(self, Operation::Discard, offset, length)?;
-        self.note(&(offset..offset + length));
+        self.note(&(offset..offset + length))?;
         // Discarded sectors may hold anything afterwards, so a copy that failed to discard is still as good as the
         // others.
         let (mut done, mut first) = (false, Ok(()));

@@ -1,11 +1,12 @@
 //! Checks that refuse to write to a device that is in use or holds something.
 //!
-//! Three checks, made before anything is written. [`refuse_in_use`], for every command that writes, asks whether the
-//! device is in use. [`refuse_contents`], for commands that overwrite all of it, asks whether it holds something.
-//! [`refuse_unlike_copies`], for a mirror, asks whether its copies are of one volume. A caller that is told to write in
-//! any case skips them.
+//! Checks that are made before anything is written. [`refuse_in_use`], for every command that writes, asks whether the
+//! device is in use. [`refuse_contents`], for commands that overwrite all of it, asks whether it holds something that
+//! is recognised, and [`find_data`] whether it holds anything at all. [`refuse_unlike_copies`], for a mirror, asks
+//! whether its copies are of one volume. A caller that is told to write in any case skips them.
 
 use crate::host::{Host, device_number};
+use crate::marks::read_bytes;
 use crate::{Device, Error, Operation, Result, contents};
 use rustix::fs::OFlags;
 use std::fs;
@@ -60,6 +61,60 @@ pub fn refuse_contents(device: &dyn Device) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// Looks for a byte that is not zero, and returns its offset. The beginning of a device alone shows nothing: a disk
+/// whose partition table is lost begins with zeroes, and its volumes may be whole. A device of up to [`WHOLE`] bytes is
+/// read from end to end, and of a longer one its ends, the places where partitions begin, and places spread over all
+/// of it.
+///
+/// # Errors
+/// The errors of reading the device: what cannot be read may hold anything.
+pub(crate) fn find_data(device: &dyn Device) -> Result<Option<u64>> {
+    let length = device.len();
+    if length <= WHOLE {
+        return find_in(device, 0..length);
+    }
+    let starts = (0..STARTS).map(|number| number << 20).take_while(|&at| at < length);
+    let spread = (0..SPREAD).map(|number| (u128::from(length) * number / SPREAD) as u64);
+    let ends = [0..ENDS, length - ENDS..length];
+    let sampled =
+        starts.chain(spread).map(|at| at / SAMPLE * SAMPLE..(at / SAMPLE * SAMPLE + SAMPLE).min(length));
+    for range in ends.into_iter().chain(sampled) {
+        if let Some(at) = find_in(device, range)? {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
+/// A device of this length or less is read as a whole.
+const WHOLE: u64 = 32 << 20;
+/// The bytes at each end of a longer device that are read.
+const ENDS: u64 = 4 << 20;
+/// The number of multiples of 1 MiB, where partitions begin, at which a sample is read.
+const STARTS: u64 = 1024;
+/// The number of samples that are spread over the device.
+const SPREAD: u128 = 1024;
+/// The bytes of a sample. All of them together are 40 MiB.
+const SAMPLE: u64 = 16 << 10;
+
+/// Looks for a byte that is not zero in a range; places that were never written are not read.
+fn find_in(device: &dyn Device, range: std::ops::Range<u64>) -> Result<Option<u64>> {
+    const PIECE: u64 = 1 << 20;
+    let mut at = range.start;
+    while at < range.end {
+        let next = device.next_data(at).min(range.end);
+        let sector = u64::from(device.sectors().logical);
+        at = at.max(next / sector * sector);
+        let length = PIECE.min(range.end - at);
+        let data = read_bytes(device, at, length)?;
+        if let Some(found) = data.iter().position(|&byte| byte != 0) {
+            return Ok(Some(at + found as u64));
+        }
+        at += length;
+    }
+    Ok(None)
 }
 
 /// Refuses a device whose copies begin differently. One may then be another volume, a disk that is no part of the
@@ -274,6 +329,22 @@ mod tests {
         device.write_at(0, &block).unwrap();
         let error = refuse_contents(&device).unwrap_err().to_string();
         assert_eq!(error, "mem:1048576: holds an XFS file system");
+    }
+
+    #[test]
+    fn data_is_found_wherever_volumes_begin_and_end() {
+        let blank = |length: u64, at: &[u64]| {
+            let device = MemoryDevice::new(length, Sectors::SMALL);
+            at.iter().for_each(|&at| device.write_at(at, &[1; 512]).unwrap());
+            find_data(&device).unwrap()
+        };
+        for length in [0, 1 << 20, 100 << 20, (100 << 20) + 512] {
+            assert_eq!(blank(length, &[]), None, "{length}");
+        }
+        assert_eq!(blank(1 << 20, &[(1 << 20) - 512]), Some((1 << 20) - 512));
+        for at in [0, 1 << 20, 77 << 20, (100 << 20) - 512] {
+            assert_eq!(blank(100 << 20, &[at]), Some(at));
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use platter_device::{
     Buffer, Completion, Device, Error, Fault, Faults, FileDevice, FileOptions, Grain, Immediate, Kind,
-    MemoryDevice, Mirror, Operation, OverlayDevice, Partition, Queue, Recorder, Request, Result, Sectors,
-    Segment, Segments, Survivors, When, refuse_unlike_copies,
+    MemoryDevice, Mirror, MirrorCopy, MirrorJudge, MirrorRecord, MirrorSet, Operation, OverlayDevice,
+    Partition, Queue, Recorder, Request, Result, Sectors, Segment, Segments, Standing, Survivors, When,
+    refuse_unlike_copies,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -830,4 +831,95 @@ fn a_queue_goes_on_with_the_copies_left() {
     assert_eq!((below[0].to_image()[0], below[1].to_image()[0]), (3, 1));
     let buffer: Buffer = done.pop().unwrap().buffer;
     assert_eq!(buffer[0], 3);
+}
+
+/// A record in memory, which fails to be saved when told so.
+#[derive(Default)]
+struct Record {
+    bytes: Mutex<Option<Vec<u8>>>,
+    is_full: AtomicBool,
+}
+
+impl MirrorRecord for Record {
+    fn load(&self) -> std::io::Result<Option<Vec<u8>>> {
+        Ok(self.bytes.lock().unwrap().clone())
+    }
+
+    fn save(&self, bytes: &[u8]) -> std::io::Result<()> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        *self.bytes.lock().unwrap() = Some(bytes.to_vec());
+        Ok(())
+    }
+
+    fn stamp(&self) -> std::io::Result<String> {
+        Ok("as ever".into())
+    }
+}
+
+struct NoJudge;
+
+impl MirrorJudge for NoJudge {
+    fn is_damage(&self, _: &Arc<dyn Device>, _: &Arc<dyn Device>) -> bool {
+        false
+    }
+
+    fn is_sound(&self, _: &Arc<dyn Device>) -> bool {
+        true
+    }
+
+    fn mend(&self, _: Arc<dyn Device>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A copy whose record lacks what the others' have would count as older than they are, although the write succeeded.
+#[test]
+fn what_cannot_be_recorded_is_not_written() {
+    let devices = [memory(), memory()];
+    devices.iter().for_each(|device| device.write_at(0, &[1; 4096]).unwrap());
+    let records = [0, 1].map(|_| Arc::new(Record::default()));
+    let all: Vec<Arc<dyn MirrorRecord>> = records.iter().map(|record| record.clone() as _).collect();
+    MirrorSet::found(&all, SIZE).unwrap();
+    let look = || {
+        let copy = |number: usize| MirrorCopy {
+            name: format!("copy{number}"),
+            device: Ok(devices[number].clone() as Arc<dyn Device>),
+            record: records[number].clone(),
+        };
+        MirrorSet::look(vec![copy(0), copy(1)], &NoJudge)
+    };
+    let saved = || records.each_ref().map(|record| record.bytes.lock().unwrap().clone());
+    let is_written = |at: u64| {
+        devices.each_ref().map(|device| {
+            let mut bytes = [0; SECTOR];
+            device.read_at(at, &mut bytes).unwrap();
+            bytes == [9; SECTOR]
+        })
+    };
+    let before = saved();
+    let mirror = look().open(true).unwrap();
+    records[1].is_full.store(true, Ordering::Relaxed);
+    let error = mirror.write_at(8192, &[9; SECTOR]).unwrap_err();
+    assert!(matches!(&error, Error::Io { operation: Operation::Write, offset: 8192, .. }), "{error}");
+    assert!(error.to_string().contains("record of this copy of the mirror cannot be saved"), "{error}");
+    let mut queue = mirror.queue(1).unwrap();
+    queue.submit(request(1, Kind::Write, 8192, &[9; SECTOR]));
+    let mut done = Vec::new();
+    queue.wait(1, &mut done).unwrap();
+    assert!(done[0].result.is_err());
+    drop(queue);
+    assert!(mirror.discard(8192, SECTOR as u64).is_err());
+    assert_eq!((is_written(8192), saved()), ([false; 2], before));
+    // Once there is room again, the session begins; and then each of its regions is recorded before it is written.
+    records[1].is_full.store(false, Ordering::Relaxed);
+    mirror.write_at(8192, &[9; SECTOR]).unwrap();
+    records[1].is_full.store(true, Ordering::Relaxed);
+    mirror.write_at(8192 + SECTOR as u64, &[9; SECTOR]).unwrap();
+    mirror.write_at(SIZE / 2, &[9; SECTOR]).unwrap_err();
+    assert_eq!([8192, SIZE / 2].map(is_written), [[true; 2], [false; 2]]);
+    records[1].is_full.store(false, Ordering::Relaxed);
+    drop(mirror);
+    assert!(look().standings().iter().all(|standing| *standing == Standing::Current));
 }

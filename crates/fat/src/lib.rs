@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 mod backup;
+mod chains;
 mod check;
 mod directory;
 mod fat;

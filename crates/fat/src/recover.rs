@@ -4,10 +4,10 @@ use crate::check::find_boot;
 use crate::layout::{
     Geometry, Link, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_garbage, is_sound,
 };
-use crate::search::search;
+use crate::search::{Layout, search};
 use platter_clusters::{DirectoryEntry, Disk, Heap, Remains, Remnant, TABLE_CACHE, Table, in_sectors_of};
 use platter_device::Device;
-use platter_vfs::{Progress, RecoverReport, Result, Visit};
+use platter_vfs::{Progress, RecoverReport, Recovered, RecoveredData, Result, Visit};
 use std::sync::Arc;
 
 /// Calls `visit` for everything that is left of a volume. If neither the boot sector nor its copy is valid, the layout of
@@ -18,7 +18,18 @@ use std::sync::Arc;
 /// nothing tells the layout, and the errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
     let disk = Disk::new(&*device);
-    let geometry = find_boot(&disk).or_else(|error| search(&disk, progress).ok_or(error))?;
+    let (geometry, is_doubtful) = match find_boot(&disk) {
+        Ok(geometry) => (geometry, false),
+        Err(error) => {
+            let Layout { geometry, is_doubtful } = search(&disk, progress).ok_or(error)?;
+            (geometry, is_doubtful)
+        }
+    };
+    // What another layout would find elsewhere is not passed off as whole.
+    let visit: Visit<'_> = &mut |found: &Recovered, data: &mut dyn RecoveredData| match is_doubtful {
+        false => visit(found, data),
+        true => visit(&Recovered { damaged: true, ..found.clone() }, data),
+    };
     let mut root = vec![0; geometry.root_entries as usize * SLOT];
     if disk.read(geometry.root_offset(), &mut root).is_err() {
         // The directories below the root are then found by their content.

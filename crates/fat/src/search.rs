@@ -4,6 +4,7 @@
 //! and the place of all clusters. A FAT begins with an entry that repeats the media byte (fatgen103, "FAT Data
 //! Structure"), so two copies tell the length of one, and where the clusters or the fixed root directory begin.
 
+use crate::chains::Fit;
 use crate::layout::{FatKind, Geometry, SLOT, ShortEntry, ShortName, Slot, is_sound};
 use platter_clusters::{Disk, each_sector};
 use platter_vfs::Progress;
@@ -17,7 +18,9 @@ const MOST_DIRECTORIES: usize = 4096;
 /// front of all files.
 const MOST_FATS: usize = 32;
 /// The most layouts by directories that are considered.
-const MOST_HEAPS: usize = 16;
+const MOST_HEAPS: usize = 32;
+/// The most layouts that are compared with the files.
+const MOST_LAYOUTS: usize = 512;
 /// The lengths of fixed root directories in bytes: what formatters choose, the usual ones first.
 const ROOTS: [u64; 8] = [16384, 7168, 3584, 7680, 8192, 2048, 6144, 32768];
 /// The sizes of clusters in bytes.
@@ -40,9 +43,15 @@ type ClusterPlace = (u64, u64);
 /// The copies of the FAT: where the first begins in bytes, how many there are, and the length of one in bytes.
 type Fats = (u64, u64, u64);
 
-/// Searches for the layout of a volume; `None` if too little is left that tells it. A layout without a FAT has
-/// `fat_count` 0.
-pub fn search(disk: &Disk, progress: &dyn Progress) -> Option<Geometry> {
+/// A layout that was found. One without a FAT has `fat_count` 0.
+pub struct Layout {
+    pub geometry: Geometry,
+    /// Whether another layout agrees as well with what is on the device: then what this one leads to may be wrong.
+    pub is_doubtful: bool,
+}
+
+/// Searches for the layout of a volume; `None` if too little is left that tells it.
+pub fn search(disk: &Disk, progress: &dyn Progress) -> Option<Layout> {
     let evidence = gather(disk, progress);
     let heaps = heaps(&evidence.directories);
     let length = disk.device().len();
@@ -55,10 +64,37 @@ pub fn search(disk: &Disk, progress: &dyn Progress) -> Option<Geometry> {
     let has_several = evidence.directories.len() > 1;
     let likely = by_directories.iter().filter(|geometry| has_several || geometry.fat_count > 0);
     let by_fats = by_fats(&evidence, length);
-    let likely = likely.chain(by_fats.iter().filter(|geometry| evidence.fits(geometry)));
-    let told = by_directories.iter().filter(|_| has_several);
-    let found = { likely }.find(|geometry| root(disk, geometry) == Root::Entries);
-    found.or_else(|| { told }.find(|geometry| root(disk, geometry) == Root::Unknown)).cloned()
+    let mut likely = likely.chain(by_fats.iter().filter(|geometry| evidence.fits(geometry)));
+    if !has_several {
+        let with_root = likely.filter(|geometry| root(disk, geometry) == Root::Entries);
+        return best(disk, with_root.take(MOST_LAYOUTS), &evidence.directories);
+    }
+    let mut told = by_directories.iter();
+    let found = likely.find(|geometry| root(disk, geometry) == Root::Entries);
+    let found = found.or_else(|| told.find(|geometry| root(disk, geometry) == Root::Unknown));
+    found.map(|geometry| Layout { geometry: geometry.clone(), is_doubtful: false })
+}
+
+/// Returns the layout that agrees best with the files, and of equal ones the first.
+fn best<'g>(
+    disk: &Disk,
+    layouts: impl Iterator<Item = &'g Geometry>,
+    directories: &[(u64, u32)],
+) -> Option<Layout> {
+    let directories: Vec<u64> = directories.iter().map(|(at, _)| *at).collect();
+    let fits: Vec<(Fit, bool, &Geometry)> = layouts
+        .map(|geometry| {
+            let root = u64::from(geometry.root_sectors) * SECTOR;
+            (Fit::of(disk, geometry, &directories), root == 0 || ROOTS.contains(&root), geometry)
+        })
+        .collect();
+    let rank = |one: &(Fit, bool, &Geometry)| (one.0, one.1);
+    let greatest = fits.iter().map(rank).max()?;
+    let mut all = fits.iter().filter(|one| rank(one) == greatest).map(|(_, _, geometry)| *geometry);
+    let geometry = all.next()?;
+    let place = |geometry: &Geometry| (geometry.first_data_sector, geometry.cluster_size);
+    let is_doubtful = greatest.0.is_contradicted() || all.any(|other| place(other) != place(geometry));
+    Some(Layout { geometry: geometry.clone(), is_doubtful })
 }
 
 fn gather(disk: &Disk, progress: &dyn Progress) -> Evidence {
@@ -190,12 +226,14 @@ fn by_fats(evidence: &Evidence, length: u64) -> Vec<Geometry> {
             pairs(&fats).flat_map(|fats| roots(kind).iter().map(move |root| (fats, *root)))
         {
             let start = first + copies * fat + root;
-            // The clusters are as small as the FAT has entries for.
+            // The clusters are as small as the FAT has entries for, more likely than not; or smaller than that if the
+            // volume ends before the device does.
             let entries = fat * 8 / u64::from(kind.bits());
-            let size = SIZES.into_iter().find(|size| length.saturating_sub(start) / size + 2 <= entries);
-            let heap = size.map(|size| (start, size));
+            let fits = |size: &u64| length.saturating_sub(start) / size + 2 <= entries;
+            let smaller = SIZES.into_iter().rev().filter(|size| !fits(size));
+            let sizes = SIZES.into_iter().filter(fits).chain(smaller);
             let fats = Some((first, copies, fat));
-            found.extend(heap.and_then(|heap| layout(kind, fats, heap, Some(root), length)));
+            found.extend(sizes.filter_map(|size| layout(kind, fats, (start, size), Some(root), length)));
         }
     }
     found

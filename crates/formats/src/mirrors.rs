@@ -2,7 +2,7 @@
 
 use crate::recognise;
 use platter_device::{Device, MirrorJudge, PartitionTable, contents, select_partition};
-use platter_vfs::{OpenOptions, ScrubOptions, Silent};
+use platter_vfs::{Error, OpenOptions, ScrubOptions, Severity, Silent};
 use std::sync::Arc;
 
 /// A judge of copies that goes by the clocks and checksums of the volumes on them.
@@ -32,15 +32,23 @@ impl MirrorJudge for Judge {
         })
     }
 
-    fn mend(&self, device: Arc<dyn Device>) {
+    fn mend(&self, device: Arc<dyn Device>) -> Vec<String> {
         let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
+        let mut damage = Vec::new();
         for part in parts(device) {
-            if let Ok(Some((format, _))) = recognise(&*part) {
-                // Errors do not matter: a format without checksums cannot be scrubbed, and neither can a volume that
-                // does not open.
-                let _ = format.scrub(part, &options, &Silent);
+            let Ok(Some((format, _))) = recognise(&*part) else { continue };
+            match format.scrub(part, &options, &Silent) {
+                Ok(report) => {
+                    let left = report.damaged.into_iter().map(|one| one.finding);
+                    let left = left.filter(|one| !one.repaired && one.severity > Severity::Notice);
+                    damage.extend(left.map(|finding| finding.to_string()));
+                }
+                // A format without checksums cannot be scrubbed.
+                Err(Error::Unsupported { .. }) => {}
+                Err(error) => damage.push(error.to_string()),
             }
         }
+        damage
     }
 }
 

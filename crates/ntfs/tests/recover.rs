@@ -181,6 +181,35 @@ fn volumes_that_cannot_be_opened() {
     }
 }
 
+/// The partition table of the disk is lost, and so it is not known where the volume begins: its boot sector tells, the
+/// copy of that behind its end, or its records.
+#[test]
+fn volumes_that_begin_anywhere() {
+    for (cluster, start) in [(512, 1 << 20), (4096, 63 * 512), (4096, 1 << 20)] {
+        let image = filled(24 << 20, cluster, 50);
+        let before = Mount::reading(&image).unwrap().tree();
+        let sound = std::fs::read(image.path()).unwrap();
+        let length = sound.len();
+        let damages: [(&str, &[std::ops::Range<usize>]); 3] = [
+            ("nothing", &[]),
+            ("the boot sector", &[0..256, 256..512]),
+            ("both boot sectors", &[0..8192, length - 4096..length]),
+        ];
+        for (what, ranges) in damages {
+            let mut bytes = vec![0; start + length + (3 << 20)];
+            bytes[start..start + length].copy_from_slice(&sound);
+            ranges.iter().for_each(|range| bytes[start + range.start..start + range.end].fill(0));
+            let (report, harvest) = recover(Arc::new(MemoryDevice::from_image(&bytes, Sectors::SMALL)));
+            let gone = missing(&before, &harvest);
+            let some = &gone[..gone.len().min(5)];
+            assert!(
+                gone.is_empty(),
+                "from {start}, clusters of {cluster}, without {what}: {some:#?}\n{report:?}"
+            );
+        }
+    }
+}
+
 /// A record of which a part makes no sense gives what its other parts say, marked as damaged.
 #[test]
 fn what_stands_in_a_record_that_makes_no_sense_is_marked() {

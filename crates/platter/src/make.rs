@@ -58,6 +58,7 @@ pub fn make(
     options: &MakeOptions,
     progress: &dyn Progress,
 ) -> Result<Arc<dyn Device>> {
+    source.refuse_single_copy()?;
     let mut made = Made::default();
     // All copies are checked before the first is changed.
     source.paths.iter().try_for_each(|path| ask(source, path, options))?;

@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The place of a volume: an image file or block device, several as a mirror, or a partition of those.
@@ -50,11 +51,18 @@ impl Source {
         };
         let paths: Vec<PathBuf> =
             copies.split(|&byte| byte == b',').map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
-        let wrong = |why: String| Err(Error::refused(ErrorKind::InvalidArgument, shown(&text), why));
         if paths.iter().any(|path| path.as_os_str().is_empty()) {
-            let prefix = Source::MIRROR;
-            return wrong(format!("a mirror is written {prefix}IMAGE,IMAGE, with the path of a copy each"));
+            let why =
+                format!("a mirror is written {}IMAGE,IMAGE, with the path of a copy each", Source::MIRROR);
+            return Err(Error::refused(ErrorKind::InvalidArgument, shown(&text), why));
         }
+        Source { text, paths, is_mirror: true, partition: None }.checked()
+    }
+
+    /// Returns a mirror if its copies are not too many, and each is on its own.
+    fn checked(self) -> Result<Source> {
+        let wrong = |why: String| Err(Error::refused(ErrorKind::InvalidArgument, shown(&self.text), why));
+        let paths = &self.paths;
         if paths.len() > Mirror::MOST {
             return wrong(format!("a mirror has at most {} copies, not {}", Mirror::MOST, paths.len()));
         }
@@ -64,7 +72,14 @@ impl Source {
         if let Some(twice) = (1..real.len()).find(|&at| real[..at].contains(&real[at])) {
             return wrong(format!("{} is named twice; each copy is on its own", shown(&paths[twice])));
         }
-        Ok(Source { text, paths, is_mirror: true, partition: None })
+        let inner: Vec<Option<(u64, u64)>> = paths.iter().map(|path| file_number(path)).collect();
+        let same = |at: &usize| inner[*at].is_some() && inner[..*at].contains(&inner[*at]);
+        if let Some(twice) = (1..inner.len()).find(same) {
+            let first = inner.iter().position(|one| *one == inner[twice]).unwrap_or(0);
+            let (first, second) = (shown(&paths[first]), shown(&paths[twice]));
+            return wrong(format!("{first} and {second} are the same file; each copy is on its own"));
+        }
+        Ok(self)
     }
 
     /// Splits `IMAGE@N`, which means partition N of an image. If a file has the whole text as its name, that file is
@@ -85,9 +100,26 @@ impl Source {
     }
 
     /// The same mirror with a further copy.
-    pub fn with_copy(mut self, path: PathBuf) -> Source {
+    ///
+    /// # Errors
+    /// As [`Source::parse`].
+    pub fn with_copy(mut self, path: PathBuf) -> Result<Source> {
+        self.text.as_mut_os_string().push(",");
+        self.text.as_mut_os_string().push(&path);
         self.paths.push(path);
-        self
+        self.checked()
+    }
+
+    /// Refuses a mirror with a single copy where a mirror is to be made: it would protect from nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] for such a mirror.
+    pub fn refuse_single_copy(&self) -> Result<()> {
+        if !self.is_mirror || self.paths.len() > 1 {
+            return Ok(());
+        }
+        let why = "a mirror has at least two copies; a single image or device is named without `mirror:`";
+        Err(Error::refused(ErrorKind::InvalidArgument, shown(&self.text), why))
     }
 
     /// What identifies the source, however it is written: the canonical paths, sorted. A copy of a mirror need not
@@ -103,6 +135,17 @@ impl Source {
         let mut real = self.paths.iter().map(real).collect::<Result<Vec<PathBuf>>>()?;
         real.sort();
         Ok(real)
+    }
+}
+
+/// What tells a file from every other, whatever its names: its file system and number, or the number of the device that
+/// it stands for.
+fn file_number(path: &Path) -> Option<(u64, u64)> {
+    let data = fs::metadata(path).ok()?;
+    match data.file_type().is_block_device() {
+        // No file system has this number.
+        true => Some((u64::MAX, data.rdev())),
+        false => Some((data.dev(), data.ino())),
     }
 }
 
@@ -133,6 +176,21 @@ mod tests {
         }
         assert!(parse("mirror:1,2,3,4,5,6,7,8,9").unwrap_err().contains("at most 8 copies, not 9"));
         assert!(parse("mirror:a,b,a").unwrap_err().contains("a is named twice"));
+        let path = std::env::temp_dir().join(format!("platter-source-{}", std::process::id()));
+        let link = path.with_extension("link");
+        fs::write(&path, "").unwrap();
+        fs::hard_link(&path, &link).unwrap();
+        let same = parse(&format!("mirror:{},{}", path.display(), link.display())).unwrap_err();
+        assert!(
+            same.contains(&format!("{} and {} are the same file", path.display(), link.display())),
+            "{same}"
+        );
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(&link).unwrap();
+        let eight = Source::whole("mirror:1,2,3,4,5,6,7,8").unwrap();
+        assert!(eight.with_copy("9".into()).unwrap_err().to_string().contains("at most 8 copies, not 9"));
+        assert!(Source::whole("mirror:a").unwrap().refuse_single_copy().is_err());
+        assert!(Source::whole("a").unwrap().refuse_single_copy().is_ok());
         assert!(parse("mirror:/tmp,/tmp/../tmp").unwrap_err().contains("/tmp/../tmp is named twice"));
         let identity = |text: &str| Source::whole(text).unwrap().identity();
         assert!(identity("/no/such").is_err());

@@ -135,3 +135,105 @@ fn a_scrub_overwrites_nothing_that_could_be_right() {
         fs::read(place.path("d.img")).unwrap() == damaged && fs::read(place.path("e.img")).unwrap() == whole
     );
 }
+
+/// A disk whose partition table is lost begins with zeroes, and a file of the user may have a name like that of a copy:
+/// neither is overwritten, or lengthened, unless somebody says so.
+#[test]
+fn what_was_never_a_copy_is_not_overwritten() {
+    let place = mirror("foreign", "ntfs");
+    place.works("cp two mirror:a.img,b.img:/");
+    let mut disk = vec![0; 64 << 20];
+    disk[40 << 20..][..20_000].copy_from_slice(&content(3, 20_000));
+    let longer = [&disk[..], &[0; 4096]].concat();
+    for (name, bytes) in
+        [("disk", &disk[..]), ("larger", &longer[..]), ("thesis", b"the only copy of a thesis")]
+    {
+        fs::write(place.path(name), bytes).unwrap();
+        for command in ["rebuild mirror:a.img,", "add mirror:a.img,b.img "] {
+            let said = place.fails(&format!("mirror {command}{name}"));
+            assert!(said.contains(name) && said.contains("--force"), "{said}");
+            assert!(fs::read(place.path(name)).unwrap() == bytes, "{command}{name}");
+        }
+    }
+    for name in ["disk", "larger", "thesis"] {
+        place.works(&format!("mirror add mirror:a.img,b.img {name} --force"));
+        holds(&place, name);
+        place.works(&format!("mirror drop mirror:a.img,b.img,{name} {name}"));
+    }
+    fs::write(place.path("thesis"), "the only copy of a thesis").unwrap();
+    place.works("mirror rebuild mirror:a.img,thesis --force");
+    holds(&place, "thesis");
+}
+
+/// Changes a byte of the file `one` on an image, as a medium does: the image's time stays.
+fn rot(place: &Place, image: &str) {
+    let mut bytes = fs::read(place.path(image)).unwrap();
+    let begins = content(1, 64);
+    let at = bytes.windows(64).position(|there| *there == begins).unwrap();
+    bytes[at + 1] ^= 1;
+    let time = fs::metadata(place.path(image)).unwrap().modified().unwrap();
+    fs::write(place.path(image), bytes).unwrap();
+    fs::File::options().write(true).open(place.path(image)).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn a_rebuild_repairs_what_it_copies() {
+    let place = mirror("source", "refs+integrity");
+    fs::rename(place.path("b.img"), place.path("away")).unwrap();
+    place.ends(0, "cp two mirror:a.img,b.img:/");
+    fs::rename(place.path("away"), place.path("b.img")).unwrap();
+    rot(&place, "a.img");
+    // The outdated copy has what the current one has lost.
+    let old = fs::read(place.path("b.img")).unwrap();
+    place.works("mirror rebuild mirror:a.img,b.img");
+    ["a.img", "b.img"].into_iter().for_each(|image| holds(&place, image));
+    place.works("mirror status mirror:a.img,b.img");
+    // Neither has it.
+    fs::write(place.path("b.img"), &old[..1 << 20]).unwrap();
+    rot(&place, "a.img");
+    for command in ["rebuild mirror:a.img,b.img", "add mirror:a.img,b.img c.img"] {
+        let said = place.fails(&format!("mirror {command}"));
+        assert!(said.contains("a.img") && said.contains("/one") && said.contains("--force"), "{said}");
+    }
+    assert!(fs::read(place.path("b.img")).unwrap() == old[..1 << 20] && !place.path("c.img").exists());
+    place.works("mirror rebuild mirror:a.img,b.img --force");
+}
+
+#[test]
+fn the_last_current_copy_is_not_dropped_and_each_is_on_its_own() {
+    let place = mirror("drop", "ntfs");
+    fs::rename(place.path("b.img"), place.path("away")).unwrap();
+    place.ends(0, "cp two mirror:a.img,b.img:/");
+    fs::rename(place.path("away"), place.path("b.img")).unwrap();
+    for command in ["mirror:a.img,b.img a.img", "mirror:a.img a.img"] {
+        let said = place.fails(&format!("mirror drop {command}"));
+        assert!(said.contains("a.img") && said.contains("--force"), "{said}");
+        assert!(place.path("a.img.mirror").exists());
+    }
+    place.works("mirror drop mirror:a.img,b.img b.img");
+    place.works("mirror drop mirror:a.img a.img --force");
+    fs::hard_link(place.path("a.img"), place.path("same.img")).unwrap();
+    for command in ["mirror status mirror:a.img,same.img", "ls mirror:a.img,same.img"] {
+        let said = place.fails(command);
+        assert!(said.contains("a.img and same.img are the same file"), "{said}");
+    }
+    assert!(place.fails("mkfs ntfs mirror:new.img --size 32M").contains("at least two copies"));
+    assert!(place.fails("mirror add mirror:a.img,2,3,4,5,6,7,8 9").contains("at most 8 copies, not 9"));
+    assert!(!place.path("new.img").exists() && !place.path("9").exists());
+}
+
+#[test]
+fn new_copies_are_as_secret_as_the_others() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = mirror("mode", "ntfs");
+    for image in ["a.img", "b.img"] {
+        fs::set_permissions(place.path(image), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    fs::remove_file(place.path("b.img")).unwrap();
+    place.works("mirror rebuild mirror:a.img,b.img");
+    place.works("mirror add mirror:a.img,b.img c.img");
+    for image in ["b.img", "c.img"] {
+        let mode = fs::metadata(place.path(image)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{image}");
+    }
+}

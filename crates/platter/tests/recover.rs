@@ -113,6 +113,50 @@ fn a_volume_is_found_by_its_structures_where_its_boot_sector_is_lost() {
     }
 }
 
+/// With a single directory or none, the sizes of files tell the layout, wherever on the device it begins; and if there are
+/// no files that tell it, what is found is marked.
+#[test]
+fn files_decide_between_layouts_or_what_is_found_is_marked() {
+    for (format, options) in
+        [("fat12", "--size 4M"), ("fat12", "--size 4M --cluster 4k"), ("fat16", "--size 32M")]
+    {
+        for (directories, before) in [(0, 0), (1, 0), (0, 1 << 20), (1, 1 << 20)] {
+            let place = Place::new(&format!("chains-{format}-{}-{directories}-{before}", options.len()));
+            place.works(&format!("mkfs {format} v.img {options}"));
+            let sizes = [50_000, 100_000, 150_000, 10_000];
+            for (number, size) in sizes.into_iter().enumerate() {
+                fs::write(place.path(&format!("f{number}")), content(number as u64, size)).unwrap();
+                place.works(&format!("cp f{number} v.img:/"));
+            }
+            if directories == 1 {
+                place.works("mkdir v.img:/d");
+            }
+            let mut image = fs::read(place.path("v.img")).unwrap();
+            image[..512].fill(0);
+            fs::write(place.path("disk.img"), [vec![0; before], image, vec![0; 8 * before]].concat())
+                .unwrap();
+            place.ends(0, "recover disk.img out");
+            for (number, size) in sizes.into_iter().enumerate() {
+                let found = fs::read(place.path(&format!("out/f{number}"))).unwrap();
+                assert!(
+                    found == content(number as u64, size),
+                    "{format} {options} {directories} {before}: f{number}"
+                );
+            }
+        }
+    }
+    let place = Place::new("chains-undecided");
+    place.works("mkfs fat16 v.img --size 32M");
+    fs::write(place.path("small"), "small").unwrap();
+    place.works("mkdir v.img:/d");
+    place.works("cp small v.img:/");
+    let mut image = fs::read(place.path("v.img")).unwrap();
+    image[..512].fill(0);
+    fs::write(place.path("disk.img"), [image, vec![0; 8 << 20]].concat()).unwrap();
+    place.ends(1, "recover disk.img out");
+    assert!(place.path("out/damaged/small").exists() && !place.path("out/small").exists());
+}
+
 /// Of two layouts that are found on a device, that of the volume is taken, not that of an image in one of its files.
 #[test]
 fn an_image_in_a_file_is_not_taken_for_the_volume() {

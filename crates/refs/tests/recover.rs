@@ -156,6 +156,24 @@ fn everything_is_found_without_any_of_the_first_structures() {
     }
 }
 
+/// The partition table of the disk is lost, and so it is not known where the volume begins: its pages tell.
+#[test]
+fn a_volume_that_begins_anywhere_is_found() {
+    for volume in VOLUMES {
+        let device = volume.make();
+        let planted = plant(device.clone());
+        for is_whole in [true, false] {
+            if !is_whole {
+                behead(&device, volume.cluster);
+            }
+            let mut disk = vec![0; (3 << 20) + BYTES as usize];
+            device.read_at(0, &mut disk[1 << 20..(1 << 20) + BYTES as usize]).unwrap();
+            let disk = Arc::new(MemoryDevice::from_image(&disk, device.sectors()));
+            assert!(there(&recover(disk).1) == planted, "{volume:?}, whole: {is_whole}");
+        }
+    }
+}
+
 /// The device ends before the volume does, in the middle of the last container. What is there is found, the files in that
 /// container included.
 #[test]

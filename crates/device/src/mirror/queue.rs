@@ -169,10 +169,13 @@ impl Queue for MirrorQueue<'_> {
                 }
                 (Writing::new(), bit(copy))
             }
-            Kind::Write => {
-                let writing = self.mirror.begin(ranges);
-                (writing, self.mirror.serving().0)
-            }
+            Kind::Write => match self.mirror.begin(ranges) {
+                Ok(writing) => (writing, self.mirror.serving().0),
+                Err(error) => {
+                    self.ended.push(Completion { tag, result: Err(error), segments, buffer });
+                    return;
+                }
+            },
             Kind::Flush => (Writing::new(), self.mirror.serving().0),
         };
         let place = self.free.pop().expect("fewer in flight than there are slots");

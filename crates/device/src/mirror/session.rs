@@ -4,6 +4,7 @@ use super::history::{CopyState, History, Intent};
 use super::record::MirrorRecord;
 use super::{Mirror, bit};
 use crate::sync::Mutex;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,37 +28,61 @@ impl Session {
         Session { records, notes: Mutex::new(Notes { histories, has_begun: false, is_spoilt: false }) }
     }
 
-    /// Records that a range is about to be written. A record that cannot be saved does not prevent the write: at the
-    /// next opening its copy is found to be older than those whose records were saved, or changed since it was closed.
-    pub fn begin(&self, range: &Range<u64>) {
+    /// Records that a range is about to be written. What cannot be recorded on every copy must not be written: a copy
+    /// that lacks an event counts as older than the others, and one that lacks a region is not compared there.
+    ///
+    /// # Errors
+    /// The number of a copy whose record cannot be saved, and why. The records then are as they were, as far as that is
+    /// possible, and the next write tries again.
+    pub fn begin(&self, range: &Range<u64>) -> Result<(), (usize, io::Error)> {
         let mut notes = self.notes.lock();
+        let is_first = !notes.has_begun;
+        let is_new = |history: &History| is_first || { history.intent }.add(range, history.length);
+        if !notes.histories.iter().flatten().any(is_new) {
+            return Ok(());
+        }
+        let before = notes.histories.clone();
         let Notes { histories, has_begun, .. } = &mut *notes;
-        let mut is_new = !*has_begun;
-        if is_new {
-            *has_begun = true;
+        if is_first {
             History::add_event(histories.iter_mut().flatten());
-            for history in histories.iter_mut().flatten() {
-                (history.state, history.intent) = (CopyState::Open, Intent::default());
-            }
         }
         for history in histories.iter_mut().flatten() {
-            is_new |= history.intent.add(range, history.length);
+            if is_first {
+                (history.state, history.intent) = (CopyState::Open, Intent::default());
+            }
+            history.intent.add(range, history.length);
         }
-        if is_new {
-            self.save(histories);
+        let saved = self.save_all(histories, is_first);
+        match saved {
+            Ok(()) => *has_begun = true,
+            Err(_) => *histories = before,
         }
+        saved
     }
 
     /// Records that these copies, as bits, no longer hold the same as the others.
-    pub fn leave_out(&self, failed: u8) {
+    ///
+    /// # Errors
+    /// The number of a copy whose record cannot be saved, and why, if that is so for all of them: then no record tells
+    /// that the copies which failed are older.
+    pub fn leave_out(&self, failed: u8) -> Result<(), (usize, io::Error)> {
         let mut notes = self.notes.lock();
         for copy in (0..notes.histories.len()).filter(|&copy| failed & bit(copy) != 0) {
             notes.histories[copy] = None;
         }
-        if notes.has_begun {
-            History::add_event(notes.histories.iter_mut().flatten());
-            self.save(&notes.histories);
+        if !notes.has_begun {
+            return Ok(());
         }
+        History::add_event(notes.histories.iter_mut().flatten());
+        let (mut is_noted, mut first) = (false, None);
+        for (copy, history) in notes.histories.iter().enumerate() {
+            let Some(history) = history else { continue };
+            match self.records[copy].save(&history.to_bytes()) {
+                Ok(()) => is_noted = true,
+                Err(why) => drop(first.get_or_insert((copy, why))),
+            }
+        }
+        first.filter(|_| !is_noted).map_or(Ok(()), Err)
     }
 
     /// Notes that a write failed on all copies: the session is not closed, so the copies are compared at the next
@@ -79,12 +104,23 @@ impl Session {
         }
     }
 
-    fn save(&self, histories: &[Option<History>]) {
-        for (record, history) in self.records.iter().zip(histories) {
-            if let Some(history) = history {
-                let _ = record.save(&history.to_bytes());
+    /// Saves the records of all copies. If one cannot be saved and `puts_back` says so, those before it become what
+    /// they were: a copy whose record has the event would count as newer than one whose record lacks it.
+    fn save_all(&self, histories: &[Option<History>], puts_back: bool) -> Result<(), (usize, io::Error)> {
+        let mut before: Vec<(usize, Vec<u8>)> = Vec::new();
+        for (copy, history) in histories.iter().enumerate() {
+            let Some(history) = history else { continue };
+            let record = &self.records[copy];
+            let old = if puts_back { record.load().ok().flatten() } else { None };
+            if let Err(why) = record.save(&history.to_bytes()) {
+                for (copy, old) in before {
+                    let _: io::Result<()> = self.records[copy].save(&old);
+                }
+                return Err((copy, why));
             }
+            before.extend(old.map(|old| (copy, old)));
         }
+        Ok(())
     }
 }
 

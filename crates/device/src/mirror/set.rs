@@ -56,18 +56,18 @@ pub trait MirrorJudge: Sync {
     fn is_sound(&self, copy: &Arc<dyn Device>) -> bool;
 
     /// Repairs what is damaged according to checksums on one of the device's copies and good on another. What cannot be
-    /// repaired stays as it is.
-    fn mend(&self, device: Arc<dyn Device>);
+    /// repaired stays as it is; returned is a sentence about each such place, or about some of them if there are many.
+    fn mend(&self, device: Arc<dyn Device>) -> Vec<String>;
 }
 
 /// The copies of a mirror with their states.
 pub struct MirrorSet {
-    copies: Vec<MirrorCopy>,
-    histories: Vec<Option<History>>,
-    standings: Vec<Standing>,
-    judge: &'static dyn MirrorJudge,
+    pub(super) copies: Vec<MirrorCopy>,
+    pub(super) histories: Vec<Option<History>>,
+    pub(super) standings: Vec<Standing>,
+    pub(super) judge: &'static dyn MirrorJudge,
     /// Whether a session was cut off, so that current copies may differ where it wrote.
-    unclosed: bool,
+    pub(super) unclosed: bool,
 }
 
 /// The number of bytes that are compared or copied at a time.
@@ -114,19 +114,22 @@ impl MirrorSet {
         self.histories[copy].as_ref().map(|history| history.events.len())
     }
 
-    /// The length of the set in bytes, by the records; `None` without a record.
+    /// The length of the set in bytes, by the records, or else that of the shortest copy in use; `None` without any.
     pub fn length(&self) -> Option<u64> {
         let recorded = self.current().into_iter().chain(0..self.copies.len());
-        recorded.filter_map(|copy| self.histories[copy].as_ref()).map(|history| history.length).next()
+        let by_record =
+            recorded.filter_map(|copy| self.histories[copy].as_ref()).map(|one| one.length).next();
+        let devices = || self.current().into_iter().filter_map(|copy| self.device(copy));
+        by_record.or_else(|| devices().map(|device| device.len()).min())
     }
 
-    fn current(&self) -> Vec<usize> {
+    pub(super) fn current(&self) -> Vec<usize> {
         (0..self.copies.len())
             .filter(|&copy| matches!(self.standings[copy], Standing::Current | Standing::Damaged))
             .collect()
     }
 
-    fn device(&self, copy: usize) -> Option<&Arc<dyn Device>> {
+    pub(super) fn device(&self, copy: usize) -> Option<&Arc<dyn Device>> {
         self.copies[copy].device.as_ref().ok()
     }
 
@@ -226,7 +229,7 @@ impl MirrorSet {
                 diverged("it was written to by itself")
             } else if was_damaged && !is_proven {
                 Standing::LeftOut("it is damaged, and another was written to without it".to_string())
-            } else if was_damaged || is_proven && self.judge.is_damage(one, two) {
+            } else if was_damaged || is_proven && self.is_damage(copy, good) {
                 Standing::Damaged
             } else {
                 diverged("it was changed since the mirror was closed, by no mirror")
@@ -240,13 +243,21 @@ impl MirrorSet {
         self.standings = standings;
     }
 
+    /// Whether the differences between a copy and a good one are damage. A device without a record may be another disk,
+    /// of which nothing is recognised since its partition table is lost: a damaged copy still has something in common
+    /// with the good one.
+    fn is_damage(&self, copy: usize, good: usize) -> bool {
+        let (Some(one), Some(two)) = (self.device(copy), self.device(good)) else { return false };
+        self.judge.is_damage(one, two) && (self.histories[copy].is_some() || have_in_common(&**one, &**two))
+    }
+
     /// Whether a copy was written to since a mirror closed it, or took part although it was damaged.
-    fn is_changed(&self, copy: usize) -> bool {
+    pub(super) fn is_changed(&self, copy: usize) -> bool {
         self.is_written_since(copy) || self.was_damaged(copy)
     }
 
     /// Whether a copy was written to since a mirror closed it.
-    fn is_written_since(&self, copy: usize) -> bool {
+    pub(super) fn is_written_since(&self, copy: usize) -> bool {
         let Some(history) = &self.histories[copy] else { return false };
         history.is_written_since(&self.copies[copy].record.stamp().unwrap_or_default())
     }
@@ -264,9 +275,9 @@ impl MirrorSet {
             if are_alike(&**one, &**two, 0..one.len().min(two.len())) {
                 continue;
             }
-            if self.judge.is_damage(one, two) {
+            if self.is_damage(copy, *first) {
                 self.standings[copy] = Standing::Damaged;
-            } else if self.judge.is_damage(two, one) {
+            } else if self.is_damage(*first, copy) {
                 self.standings[*first] = Standing::Damaged;
             } else {
                 let why = "no copy has a record, and it differs from another";
@@ -276,7 +287,7 @@ impl MirrorSet {
     }
 
     /// Refuses a set whose copies have diverged, with an error that lists the choices.
-    fn refuse_diverged(&self) -> Result<()> {
+    pub(super) fn refuse_diverged(&self) -> Result<()> {
         let Some(diverged) =
             self.standings.iter().position(|standing| matches!(standing, Standing::Diverged(_)))
         else {
@@ -346,7 +357,7 @@ impl MirrorSet {
     }
 
     /// The first of these copies that is current and opens by itself, or else the first that is current.
-    fn sound(&self, copies: impl Iterator<Item = usize>) -> Option<usize> {
+    pub(super) fn sound(&self, copies: impl Iterator<Item = usize>) -> Option<usize> {
         let good = copies.filter(|&copy| self.standings[copy] == Standing::Current);
         let good: Vec<usize> = good.filter(|&copy| self.device(copy).is_some()).collect();
         let sound = good.iter().find(|&&copy| self.device(copy).is_some_and(|one| self.judge.is_sound(one)));
@@ -355,7 +366,7 @@ impl MirrorSet {
 
     /// Makes the current copies equal where a session that was cut off wrote to them. Each has everything that was
     /// synced, so any may be the source, once its damage, as checksums tell it, is repaired from another.
-    fn make_alike(&mut self) -> Result<()> {
+    pub(super) fn make_alike(&mut self) -> Result<()> {
         let current = self.current();
         let mut intent = Intent::default();
         for history in current.iter().filter_map(|&copy| self.histories[copy].as_ref()) {
@@ -391,78 +402,6 @@ impl MirrorSet {
         }
         self.unclosed = false;
         Ok(())
-    }
-
-    /// Copies the content of `from`, or of a current copy, over every copy that is not current, which then belongs to
-    /// the same set. `progress` is called with the number of bytes copied in each step. Returns the number of copies
-    /// rebuilt.
-    ///
-    /// # Errors
-    /// [`Error::Unusable`] if copies have diverged and `from` does not choose one, and if a copy is too short.
-    pub fn rebuild(mut self, from: Option<usize>, progress: &mut dyn FnMut(u64)) -> Result<usize> {
-        if from.is_none() {
-            self.refuse_diverged()?;
-        }
-        if self.unclosed && from.is_none() {
-            self.make_alike()?;
-        }
-        let current = self.current();
-        let source = from.or(current.iter().copied().find(|&copy| self.standings[copy] == Standing::Current));
-        let Some((number, source)) = source.and_then(|copy| Some((copy, self.device(copy)?.clone()))) else {
-            let all = self.names().collect::<Vec<_>>().join(",");
-            let reason = "no copy can be used, so none can be copied".to_string();
-            return Err(Error::Unusable { device: format!("mirror:{all}").into(), reason });
-        };
-        let length = self.length().unwrap_or(source.len()).min(source.len());
-        let mut history = self.histories[number].clone().unwrap_or_else(|| History::new(length));
-        let targets: Vec<usize> = (0..self.copies.len())
-            .filter(|&copy| copy != number && self.device(copy).is_some())
-            .filter(|&copy| from.is_some() || self.standings[copy] != Standing::Current)
-            .collect();
-        for &copy in &targets {
-            let found = self.device(copy).map_or(0, |device| device.len());
-            if found < length {
-                let reason = format!("has {found} bytes, too few for a copy of {length}");
-                return Err(Error::Unusable { device: self.copies[copy].name.as_str().into(), reason });
-            }
-        }
-        let cannot = |name: &str, why: std::io::Error| {
-            let reason = format!("its record cannot be saved: {why}");
-            Error::Unusable { device: name.into(), reason }
-        };
-        // A copy whose rebuild is cut off has no events in its record, and so is older than every other.
-        for &copy in &targets {
-            let unfinished = History { events: Vec::new(), state: CopyState::Open, ..history.clone() };
-            let copy = &self.copies[copy];
-            copy.record.save(&unfinished.to_bytes()).map_err(|why| cannot(&copy.name, why))?;
-        }
-        for &copy in &targets {
-            let target = self.device(copy).expect("chosen so").clone();
-            copy_over(&*source, &*target, 0..length, progress)?;
-            target.flush()?;
-        }
-        // A copy that was chosen over others becomes newer than they are, including those that are absent.
-        let mut alike = match from {
-            Some(_) => vec![number],
-            None => current,
-        };
-        alike.retain(|copy| !targets.contains(copy));
-        // The same holds for a copy that was changed outside the mirror, and is current only because no other copy is
-        // there.
-        let is_newer = from.is_some() || alike.iter().any(|&copy| self.is_changed(copy));
-        alike.extend(&targets);
-        if is_newer {
-            History::add_event([&mut history].into_iter());
-        }
-        for &copy in &alike {
-            let stamp =
-                self.copies[copy].record.stamp().map_err(|why| cannot(&self.copies[copy].name, why))?;
-            let closed =
-                History { state: CopyState::Closed, intent: Intent::default(), stamp, ..history.clone() };
-            let copy = &self.copies[copy];
-            copy.record.save(&closed.to_bytes()).map_err(|why| cannot(&copy.name, why))?;
-        }
-        Ok(targets.len())
     }
 
     /// Makes a new set of devices that were just made equal, whatever set they belonged to before.
@@ -501,7 +440,7 @@ fn history_state(history: &Option<History>) -> Option<CopyState> {
 }
 
 /// Whether the first MiB of a device, which contains the first structures of every format, reads as zeroes.
-fn begins_blank(device: &dyn Device) -> bool {
+pub(super) fn begins_blank(device: &dyn Device) -> bool {
     let mut data = vec![0; PIECE.min(device.len()) as usize];
     device.read_at(0, &mut data).is_ok() && data.iter().all(|&byte| byte == 0)
 }
@@ -518,13 +457,29 @@ fn are_alike(one: &dyn Device, two: &dyn Device, range: Range<u64>) -> bool {
     })
 }
 
+/// Whether two devices hold the same somewhere, apart from zeroes.
+fn have_in_common(one: &dyn Device, two: &dyn Device) -> bool {
+    const UNIT: usize = 4096;
+    let (mut first, mut second) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
+    let length = one.len().min(two.len());
+    pieces(0, length, PIECE).any(|(at, length)| {
+        let (first, second) = (&mut first[..length as usize], &mut second[..length as usize]);
+        one.next_data(at).max(two.next_data(at)) < at + length
+            && one.read_at(at, first).and(two.read_at(at, second)).is_ok()
+            && first
+                .chunks(UNIT)
+                .zip(second.chunks(UNIT))
+                .any(|(one, two)| one == two && one.iter().any(|&byte| byte != one[0]))
+    })
+}
+
 /// Whether a range was never written on either of two devices.
 fn is_hole(one: &dyn Device, two: &dyn Device, at: u64, length: u64) -> bool {
     one.next_data(at).min(two.next_data(at)) >= at + length
 }
 
 /// Copies a range from `source` to `target`, writing only what differs.
-fn copy_over(
+pub(super) fn copy_over(
     source: &dyn Device,
     target: &dyn Device,
     range: Range<u64>,

@@ -6,6 +6,7 @@
 
 mod data;
 mod source;
+mod start;
 
 use crate::check::clusters::Clusters;
 use crate::layout::{
@@ -17,7 +18,7 @@ use platter_device::Device;
 use platter_vfs::{
     Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Reparse, Result, Timestamp, Visit, reparse,
 };
-use source::Source;
+use source::{FoundVolume, Source};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ const MOST_REPARSE: u64 = 32 << 10;
 /// # Errors
 /// [`platter_vfs::Error::NotThisFormat`] if there is no record of NTFS on the device; errors of `visit`.
 pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
-    let source = Source::find(&*device, progress)?;
+    let place = FoundVolume::find(device, progress)?;
+    let source = Source::open(&place)?;
     let files = Files::collect(&source, progress)?;
     let mut recovery =
         Recovery { source, files, used: Clusters::default(), report: RecoverReport::default(), visit };

@@ -1,55 +1,103 @@
 //! Where records are found: in `$MFT`, or, if no boot sector leads to it, anywhere on the device.
 
+use super::start::{RecordPlaces, SIZES, measure, scan};
 use crate::check::disk::Disk;
 use crate::check::{boot, record, records::Table};
-use crate::layout::bytes::{u16_at, u32_at, u64_at};
-use crate::layout::{
-    AttributeContent, Geometry, Kind, Record, fixup, record_flags, record_number as known, runs,
-};
-use platter_device::Device;
+use crate::layout::{Geometry, Record, fixup};
+use platter_device::{Device, Partition};
 use platter_vfs::{Error, Progress, Result};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Bytes that are read at once.
-const READ: u64 = 4 << 20;
+/// A volume on a device, which may begin anywhere on it.
+pub struct FoundVolume {
+    device: Arc<dyn Device>,
+    /// What tells the layout, if no boot sector does.
+    found: Option<(Geometry, RecordPlaces)>,
+}
 
-/// Record sizes that are looked for.
-const SIZES: [u32; 2] = [1024, 4096];
+impl FoundVolume {
+    /// Finds the volume on a device: by the boot sector at its beginning or the copy at its end, by one elsewhere, as on a
+    /// disk whose partition table is lost, and else by its records.
+    ///
+    /// # Errors
+    /// [`Error::NotThisFormat`] if there are none, or if the size of a cluster cannot be found.
+    pub fn find(device: Arc<dyn Device>, progress: &dyn Progress) -> Result<FoundVolume> {
+        if boot::find(&mut Disk::new(&*device), &mut Vec::new(), false).is_ok() {
+            return Ok(FoundVolume { device, found: None });
+        }
+        let mut by_boot = None;
+        let mut tried = 0;
+        let found = scan(&*device, progress, &mut |at, sector| {
+            tried += 1;
+            by_boot = if tried <= MOST_BOOTS { with_boot(&device, at, sector) } else { None };
+            by_boot.is_none()
+        })?;
+        if let Some(device) = by_boot {
+            return Ok(FoundVolume { device, found: None });
+        }
+        for (size, found) in SIZES.into_iter().zip(found) {
+            let Some((start, geometry)) = measure(&Disk::new(&*device), &found, size) else { continue };
+            // Places count from the start of the volume.
+            let found = found.into_iter().filter_map(|(number, at)| Some((number, at.checked_sub(start)?)));
+            let found = Some((geometry, found.collect()));
+            let length = device.len() - start;
+            let device = if start == 0 { device } else { part(&device, start, length)? };
+            return Ok(FoundVolume { device, found });
+        }
+        let reason = "no file record on it tells where $MFT is".to_owned();
+        Err(Error::NotThisFormat { format: "NTFS", reason })
+    }
+}
 
-/// The most records whose places are kept.
-const MOST: usize = 64 << 20;
+/// The most boot sectors that are tried: a volume may hold images of volumes.
+const MOST_BOOTS: u64 = 256;
+
+/// Returns the volume that a boot sector at this offset, or its copy, leads to, if `$MFT` is where it says.
+fn with_boot(device: &Arc<dyn Device>, at: u64, sector: &[u8]) -> Option<Arc<dyn Device>> {
+    let length = crate::layout::BootSector::from_bytes(sector).ok()?.geometry(device.len()).ok()?.length;
+    let starts = [Some(at), at.checked_sub(length)];
+    starts.into_iter().flatten().find_map(|start| {
+        // The copy is in the sector behind the volume's last.
+        let length = (length + u64::from(device.sectors().logical)).min(device.len().checked_sub(start)?);
+        let part = part(device, start, length).ok()?;
+        boot::find(&mut Disk::new(&*part), &mut Vec::new(), false).ok().map(|_| part)
+    })
+}
+
+fn part(device: &Arc<dyn Device>, start: u64, length: u64) -> Result<Arc<dyn Device>> {
+    let sector = u64::from(device.sectors().logical);
+    let name = format!("{} from offset {start}", device.name());
+    Ok(Arc::new(Partition::new(device.clone(), start, length / sector * sector, name)?))
+}
 
 /// The records of a volume, and where they are.
 pub struct Source<'d> {
     disk: Disk<'d>,
     geometry: Geometry,
-    places: Places,
+    places: Places<'d>,
 }
 
-enum Places {
+enum Places<'d> {
     Table(Table),
-    /// The device offset of each record, by its number.
-    Found(BTreeMap<u64, u64>),
+    /// The offset of each record, by its number.
+    Found(&'d RecordPlaces),
 }
 
 impl<'d> Source<'d> {
-    /// Finds the records on a device.
+    /// The records of a volume that was found.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] if there are none, or if the size of a cluster cannot be found.
-    pub fn find(device: &'d dyn Device, progress: &dyn Progress) -> Result<Source<'d>> {
-        let mut disk = Disk::new(device);
-        if let Ok((geometry, table)) = boot::find(&mut disk, &mut Vec::new(), false) {
-            return Ok(Source { disk, geometry, places: Places::Table(table) });
-        }
-        for size in SIZES {
-            let found = scan(&disk, device, size, progress)?;
-            if let Some(geometry) = measure(&disk, &found, size) {
-                return Ok(Source { disk, geometry, places: Places::Found(found) });
+    /// Those of reading the boot sector.
+    pub fn open(place: &'d FoundVolume) -> Result<Source<'d>> {
+        let mut disk = Disk::new(&*place.device);
+        let (geometry, places) = match &place.found {
+            Some((geometry, found)) => (*geometry, Places::Found(found)),
+            None => {
+                let (geometry, table) = boot::find(&mut disk, &mut Vec::new(), false)?;
+                (geometry, Places::Table(table))
             }
-        }
-        let reason = "no file record on it tells where $MFT is".to_owned();
-        Err(Error::NotThisFormat { format: "NTFS", reason })
+        };
+        Ok(Source { disk, geometry, places })
     }
 
     pub fn geometry(&self) -> &Geometry {
@@ -99,83 +147,4 @@ impl<'d> Source<'d> {
         fixup::remove(&mut bytes, "file record", at).ok()?;
         record::salvage(&bytes, at).ok().map(|(record, faults)| (record, !faults.is_empty()))
     }
-}
-
-/// Looks through the device for records. Of several with one number, one that is in use is taken first, then the last
-/// to change.
-fn scan(
-    disk: &Disk<'_>,
-    device: &dyn Device,
-    size: u32,
-    progress: &dyn Progress,
-) -> Result<BTreeMap<u64, u64>> {
-    let mut found: BTreeMap<u64, (u64, (bool, u64))> = BTreeMap::new();
-    let step = 512;
-    let mut at = 0;
-    while at < device.len() {
-        at = device.next_data(at) / step as u64 * step as u64;
-        let length = READ.min(device.len() - at);
-        progress.progress("looking for file records", at, device.len());
-        let mut bytes = vec![0; length as usize];
-        if length == 0 {
-            break;
-        }
-        // A range that cannot be read has no records.
-        if disk.read(at, &mut bytes).is_ok() {
-            for start in (0..bytes.len()).step_by(step) {
-                let Some(record) = bytes.get_mut(start..start + size as usize) else { continue };
-                let place = at + start as u64;
-                let is_record = record.starts_with(Record::SIGNATURE)
-                    && u32_at(record, 0x1C) == size
-                    && fixup::remove(record, "file record", place).is_ok();
-                if !is_record || found.len() >= MOST {
-                    continue;
-                }
-                let number = u64::from(u32_at(record, 0x2C));
-                let is_used = u16_at(record, 0x16) & record_flags::IN_USE != 0;
-                let rank = (is_used, u64_at(record, 8));
-                let best = found.entry(number).or_insert((place, rank));
-                if rank > best.1 {
-                    *best = (place, rank);
-                }
-            }
-        }
-        // A record may lie across the end of the range.
-        let is_last = at + length == device.len();
-        at += if is_last { length } else { length - u64::from(size) };
-    }
-    Ok(found.into_iter().map(|(number, (place, _))| (number, place)).collect())
-}
-
-/// Finds the size of a cluster: `$MFT` gives the place of its records in clusters, and with the right size most records
-/// are at that place.
-fn measure(disk: &Disk<'_>, found: &BTreeMap<u64, u64>, size: u32) -> Option<Geometry> {
-    let at = *found.get(&known::MFT)?;
-    let mut bytes = vec![0; size as usize];
-    disk.read(at, &mut bytes).ok()?;
-    fixup::remove(&mut bytes, "file record", at).ok()?;
-    let (record, _) = record::salvage(&bytes, at).ok()?;
-    let AttributeContent::NonResident(outside) = &record.find(Kind::DATA, "")?.content else { return None };
-    let mut runs_of_table = Vec::new();
-    runs::unpack_into(&mut runs_of_table, &outside.pairs, 0, outside.end, u64::MAX >> 8, at).ok();
-    let first = *runs_of_table.first()?;
-    let lcn = first.lcn.filter(|lcn| *lcn > 0)?;
-    // How many records are at their places, if clusters have this size.
-    let matches = |cluster: u64| {
-        let count = first.length.saturating_mul(cluster) / u64::from(size);
-        let expected = |number: u64| lcn.checked_mul(cluster)?.checked_add(number * u64::from(size));
-        found.range(..count).filter(|&(&number, &place)| expected(number) == Some(place)).count()
-    };
-    let cluster = (9..=21).map(|shift| 1u64 << shift).max_by_key(|&cluster| matches(cluster))?;
-    let clusters = disk.len() / cluster;
-    (matches(cluster) > 0).then_some(Geometry {
-        sector: 512,
-        cluster,
-        clusters,
-        length: clusters * cluster,
-        record: size,
-        index: 4096,
-        mft: lcn,
-        mirror: lcn,
-    })
 }

@@ -12,7 +12,7 @@ use crate::pages::{Page, Pages};
 use crate::scrub::reader::{Piece, Reader};
 use crate::seen::Seen;
 use crate::space::Space;
-use platter_device::Device;
+use platter_device::{Device, Partition};
 use platter_vfs::{Error, Progress, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,10 +135,11 @@ fn is_real(table: u64) -> bool {
 
 /// Looks through the device for the metadata pages of one volume.
 pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
+    let mut found = headers(&**device, progress);
+    let device = &from_start(device, &mut found)?;
     let mut notes = Notes::default();
     let boot = open::boot_record(&**device, &mut notes).ok();
     let anchors = open::anchors(&**device, &mut notes).ok();
-    let mut found = headers(&**device, progress);
     let volume = match &anchors {
         Some(anchors) => anchors.geometry.signature,
         None => most(found.iter().map(|page| page.volume)).ok_or_else(|| Error::NotThisFormat {
@@ -153,7 +154,7 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
         None => 4096,
     };
     found.retain(|page| page.is_single == (cluster == 65536) && page.place % u64::from(cluster) == 0);
-    let container = boot.as_ref().map_or(64 << 20, |boot| boot.container);
+    let container = boot.as_ref().map_or(CONTAINER, |boot| boot.container);
     let clusters = match &boot {
         Some(boot) => boot.clusters(),
         // If the device ends before the volume does, its last container is there in part only.
@@ -187,6 +188,54 @@ pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     scan.pages.map = container_map(&scan, &found);
     scan.note_references(&found);
     Ok(scan)
+}
+
+/// Returns the device from the start of the volume on, which is elsewhere than the device's own on a disk whose partition
+/// table is lost, and makes the places of pages count from there. Every page has its own place, in clusters from the
+/// start of the volume.
+fn from_start(device: &Arc<dyn Device>, found: &mut Vec<FoundPage>) -> Result<Arc<dyn Device>> {
+    let mut notes = Notes::default();
+    if open::boot_record(&**device, &mut notes).is_ok() || open::anchors(&**device, &mut notes).is_ok() {
+        return Ok(device.clone());
+    }
+    let volume = most(found.iter().map(|page| page.volume));
+    let its = || found.iter().filter(|page| Some(page.volume) == volume);
+    let real = its().filter(|page| is_real(page.table)).filter_map(|page| start(page, page.cluster));
+    // Without a page that has its real place, containers are taken to lie in order of their numbers, as in most volumes.
+    let in_order = |page: &FoundPage| {
+        let per_container = CONTAINER / cluster_of(page);
+        // As in `Geometry::shift`.
+        let shift = per_container.trailing_zeros() + 1;
+        let index = (page.cluster >> shift).checked_sub(ContainerMap::FIRST)?;
+        let inside = page.cluster & ((1 << shift) - 1);
+        start(page, index.checked_mul(per_container)?.checked_add(inside)?)
+    };
+    let ordered = || its().filter(|page| !is_real(page.table)).filter_map(in_order);
+    let start = most(real).or_else(|| most(ordered())).unwrap_or(0);
+    if start == 0 {
+        return Ok(device.clone());
+    }
+    found.retain_mut(|page| {
+        let place = page.place.checked_sub(start);
+        page.place = place.unwrap_or(0);
+        place.is_some()
+    });
+    let sector = u64::from(device.sectors().logical);
+    let length = (device.len() - start) / sector * sector;
+    let name = format!("{} from offset {start}", device.name());
+    Ok(Arc::new(Partition::new(device.clone(), start, length, name)?))
+}
+
+/// The length of a container in bytes, which only the boot record tells: what every volume has.
+const CONTAINER: u64 = 64 << 20;
+
+fn cluster_of(page: &FoundPage) -> u64 {
+    if page.is_single { 65536 } else { 4096 }
+}
+
+/// Returns where the volume begins if a page is in this cluster of it.
+fn start(page: &FoundPage, cluster: u64) -> Option<u64> {
+    page.place.checked_sub(cluster.checked_mul(cluster_of(page))?)
 }
 
 /// Returns the most frequent value.

@@ -5,10 +5,16 @@ use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{device_options, refuse_any_mounted};
 use clap::{Args, Subcommand};
-use platter::{Access, Source, look_at_mirror};
-use platter_device::{Caching, FileDevice, FileOptions, FileRecord, MirrorSet, Standing, refuse_contents};
+use platter::{Access, Source, look_at_mirror, open_file};
+use platter_device::{
+    Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
+    refuse_contents,
+};
 use platter_vfs::Progress;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Show and repair the copies of a mirror
 ///
@@ -30,12 +36,17 @@ enum Command {
         mirror: PathBuf,
     },
     /// Copy the current content over every copy that is not current
+    ///
+    /// Before that, what is damaged in the content by its checksums is repaired from the other copies.
     Rebuild {
         /// mirror:IMAGE,IMAGE
         mirror: PathBuf,
         /// The copy whose content is kept, whatever the others hold
         #[arg(long, value_name = "IMAGE")]
         from: Option<PathBuf>,
+        /// Overwrite also what holds data and has no record of this mirror, and copy damage that no copy can repair
+        #[arg(long)]
+        force: bool,
     },
     /// Make a further copy, in a new image file or on a device that holds nothing
     Add {
@@ -43,6 +54,9 @@ enum Command {
         mirror: PathBuf,
         /// Image file or block device
         image: PathBuf,
+        /// Overwrite also what holds data, and copy damage that no copy can repair
+        #[arg(long)]
+        force: bool,
     },
     /// Take a copy out of its mirror; it stays a volume by itself
     Drop {
@@ -50,6 +64,9 @@ enum Command {
         mirror: PathBuf,
         /// The copy
         image: PathBuf,
+        /// Also the last copy, or the only one that is current
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -57,9 +74,9 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         match self.command {
             Command::Status { mirror } => status(&parse(&mirror)?),
-            Command::Rebuild { mirror, from } => rebuild(&parse(&mirror)?, from.as_deref()),
-            Command::Add { mirror, image } => add(parse(&mirror)?, image),
-            Command::Drop { mirror, image } => drop_copy(&parse(&mirror)?, &image),
+            Command::Rebuild { mirror, from, force } => rebuild(&parse(&mirror)?, from.as_deref(), force),
+            Command::Add { mirror, image, force } => add(&parse(&mirror)?, &image, force),
+            Command::Drop { mirror, image, force } => drop_copy(&parse(&mirror)?, &image, force),
         }
     }
 }
@@ -103,13 +120,24 @@ fn status(image: &Source) -> Outcome {
 
 const WRITE: Access = Access::Write { force: false };
 
-fn rebuild(image: &Source, from: Option<&Path>) -> Outcome {
+fn rebuild(image: &Source, from: Option<&Path>, force: bool) -> Outcome {
     let from = match from {
         None => None,
         Some(path) => Some(position(image, path)?),
     };
-    grow(image)?;
-    copy_over(look(image, WRITE)?, from)
+    finish(&image.paths, look(image, WRITE)?, from, force)
+}
+
+/// Rebuilds the copies that are not current. Nothing of them changes before it is known that all may be overwritten.
+fn finish(paths: &[PathBuf], mut set: MirrorSet, from: Option<usize>, force: bool) -> Outcome {
+    if !force {
+        let with_standing = paths.iter().zip(set.standings());
+        let left_out = with_standing.filter(|(_, standing)| matches!(standing, Standing::LeftOut(_)));
+        { left_out }.try_for_each(|(path, _)| refuse_rest(path))?;
+    }
+    set.prepare(from, force)?;
+    grow(paths, &mut set, from)?;
+    copy_over(set, from)
 }
 
 /// Returns the index of the copy that a path names.
@@ -119,18 +147,56 @@ fn position(image: &Source, path: &Path) -> Result<usize, Failure> {
     found.ok_or_else(|| Failure::new(shown(path), "is no copy of this mirror"))
 }
 
+/// Refuses a file without a record that holds data behind its last whole sector, which its device does not have.
+fn refuse_rest(path: &Path) -> Result<(), Failure> {
+    const SECTOR: u64 = 4096;
+    let is_file = fs::metadata(path).is_ok_and(|data| data.is_file());
+    if !is_file || FileRecord::of(path).load().about(shown(path))?.is_some() {
+        return Ok(());
+    }
+    let file = File::open(path).about(shown(path))?;
+    let length = file.metadata().about(shown(path))?.len();
+    let start = length / SECTOR * SECTOR;
+    let mut rest = vec![0; (length - start) as usize];
+    file.read_exact_at(&mut rest, start).about(shown(path))?;
+    match rest.iter().position(|&byte| byte != 0) {
+        None => Ok(()),
+        Some(at) => {
+            let at = start + at as u64;
+            let why =
+                format!("has no record of this mirror and holds data at offset {at}; --force overwrites it");
+            Err(Failure::new(shown(path), why))
+        }
+    }
+}
+
 /// Makes image files that are missing, and lengthens those that are too short, to the length of the mirror.
-fn grow(image: &Source) -> Result<(), Failure> {
-    let set = look(image, Access::Read)?;
-    let Some(length) = set.length() else { return Ok(()) };
-    for (path, standing) in image.paths.iter().zip(set.standings()) {
-        let is_file = path.metadata().map_or(true, |data| data.is_file() && data.len() < length);
-        if matches!(standing, Standing::LeftOut(_)) && is_file {
-            MirrorSet::note_unfinished(&FileRecord::of(path)).about(shown(path))?;
-            FileDevice::create(path, length, FileOptions { exclusive: true, ..FileOptions::default() })?;
+fn grow(paths: &[PathBuf], set: &mut MirrorSet, from: Option<usize>) -> Result<(), Failure> {
+    let (Some(length), Some(source)) = (set.length(), set.source(from)) else { return Ok(()) };
+    let mode = mode(&paths[source])?;
+    for (copy, path) in paths.iter().enumerate() {
+        let is_short = path.metadata().map_or(true, |data| data.is_file() && data.len() < length);
+        if is_short && matches!(set.standings()[copy], Standing::LeftOut(_)) {
+            set.renew(copy, || made(path, length, mode))?;
         }
     }
     Ok(())
+}
+
+/// The permissions of an image file, or those of a block device without the right to execute.
+fn mode(path: &Path) -> Result<u32, Failure> {
+    Ok(fs::metadata(path).about(shown(path))?.permissions().mode() & 0o666)
+}
+
+/// Opens an image file for writing, made with these permissions if need be, and lengthens it.
+fn made(path: &Path, length: u64, mode: u32) -> platter_device::Result<Arc<dyn Device>> {
+    // The new copy of a secret is as secret from the first moment.
+    if let Ok(file) = File::options().write(true).create_new(true).mode(mode).open(path) {
+        // If this fails, the copy has the permissions that the umask left.
+        let _ = file.set_permissions(Permissions::from_mode(mode));
+    }
+    let options = FileOptions { exclusive: true, ..FileOptions::default() };
+    Ok(Arc::new(FileDevice::create(path, length, options)?))
 }
 
 fn copy_over(set: MirrorSet, from: Option<usize>) -> Outcome {
@@ -148,20 +214,44 @@ fn copy_over(set: MirrorSet, from: Option<usize>) -> Outcome {
     Ok(0)
 }
 
-fn add(image: Source, new: PathBuf) -> Outcome {
-    if position(&image, &new).is_ok() {
-        return Err(Failure::new(shown(&new), "is a copy of this mirror already"));
+fn add(image: &Source, new: &Path, force: bool) -> Outcome {
+    if position(image, new).is_ok() {
+        return Err(Failure::new(shown(new), "is a copy of this mirror already"));
     }
-    if new.exists() {
-        let options = FileOptions { read_only: true, ..FileOptions::default() };
-        refuse_contents(&FileDevice::open(&new, options)?)?;
+    let joined = image.clone().with_copy(new.to_path_buf())?;
+    refuse_any_mounted(&joined)?;
+    let mut set = look(image, WRITE)?;
+    let device = match new.exists() {
+        true => Ok(open_file(new, WRITE, Caching::default())?),
+        false => Err("it is missing".to_string()),
+    };
+    if let (Ok(device), false) = (&device, force) {
+        refuse_contents(&**device)?;
     }
-    FileRecord::of(&new).remove().about(shown(&new))?;
-    rebuild(&image.with_copy(new), None)
+    let record = Arc::new(FileRecord::of(new));
+    set.add(MirrorCopy { name: shown(new).to_string(), device, record });
+    finish(&joined.paths, set, None, force)
 }
 
-fn drop_copy(image: &Source, path: &Path) -> Outcome {
-    position(image, path)?;
+fn drop_copy(image: &Source, path: &Path, force: bool) -> Outcome {
+    let copy = position(image, path)?;
+    if !force {
+        refuse_last(&look(image, Access::Read)?, copy, path)?;
+    }
     FileRecord::of(path).remove().about(shown(path))?;
     Ok(0)
+}
+
+/// Refuses to take out the copy without which the mirror has nothing, or no longer its present content.
+fn refuse_last(set: &MirrorSet, copy: usize, path: &Path) -> Result<(), Failure> {
+    let is_in_use = |standing: &Standing| matches!(standing, Standing::Current | Standing::Damaged);
+    let others = || set.standings().iter().enumerate().filter(|(other, _)| *other != copy);
+    let why = if others().next().is_none() {
+        "is the last copy of its mirror"
+    } else if is_in_use(&set.standings()[copy]) && !others().any(|(_, one)| *one == Standing::Current) {
+        "is the only current copy of its mirror; `platter mirror rebuild` copies it over the others"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(shown(path), format!("{why}; --force takes it out all the same")))
 }

@@ -300,6 +300,7 @@ impl Choices {
             return size.map(Stand::Memory).map_err(wrong);
         }
         let mut image = Source::whole(device)?;
+        image.refuse_single_copy()?;
         let force = self.force;
         for path in &mut image.paths {
             if let Some(real) = may_be_overwritten(path, force)? {
