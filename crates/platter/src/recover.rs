@@ -132,13 +132,17 @@ pub fn recover_to(
     options: &RecoverOptions,
     progress: &dyn Progress,
 ) -> Result<RecoveredTo> {
+    let mut is_new = false;
     match fs::create_dir(directory) {
         Err(error) if error.kind() == HostError::AlreadyExists => {
             if fs::read_dir(directory).about(shown(directory))?.next().is_some() {
                 return Err(Error::refused(ErrorKind::NotEmpty, shown(directory), "is not empty"));
             }
         }
-        made => made.about(shown(directory))?,
+        made => {
+            made.about(shown(directory))?;
+            is_new = true;
+        }
     }
     let mut writer = Writer {
         root: directory,
@@ -149,10 +153,15 @@ pub fn recover_to(
         damaged: 0,
         bytes: 0,
     };
-    let (device, report) = recover_source(source, options, progress, &mut |found, data| {
+    let recovered = recover_source(source, options, progress, &mut |found, data| {
         writer.put(found, data);
         Ok(())
-    })?;
+    });
+    if recovered.is_err() && is_new {
+        // Fails if something was recovered, which stays.
+        let _ = fs::remove_dir(directory);
+    }
+    let (device, report) = recovered?;
     writer.put_links();
     let Writer { troubles, damaged, bytes, .. } = writer;
     Ok(RecoveredTo { device, report, troubles, damaged, bytes })

@@ -4,6 +4,7 @@ use super::*;
 use crate::file::Body;
 use crate::layout::{ExtendedAttribute, Record, StandardExtended};
 use crate::space::Held;
+use platter_vfs::security::is_descriptor;
 
 impl NtfsVolume {
     /// The node of the file that a node belongs to (another one for a named stream), and that file, which has the times
@@ -267,6 +268,11 @@ impl NtfsVolume {
     }
 
     pub(super) fn change_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
+        if !is_descriptor(descriptor) {
+            return Err(Error::InvalidArgument(
+                "a security descriptor is self-relative, and its parts are whole",
+            ));
+        }
         let mut core = self.change()?;
         let number = core.nodes.get(node.0)?.file;
         self.absorb_written(&mut core, number)?;
