@@ -94,12 +94,7 @@ impl FileDevice {
                 .open(path)
         });
         let (file, direct) = opened.map_err(|source| Error::io(&name, Operation::Open, 0, 0, source))?;
-        let made = FileDevice::of_file(file, name, direct, options, create);
-        if made.is_err() && is_new {
-            // A file that cannot have this length is of no use, and was not there before.
-            let _ = std::fs::remove_file(path);
-        }
-        made
+        FileDevice::of_file(file, name, direct, options, create)
     }
 
     /// Makes a device from an open file or block device. If `set_length` is given, the length of a file is set first.

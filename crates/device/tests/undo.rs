@@ -78,8 +78,6 @@ fn what_was_changed_is_taken_back() {
         change(&undo, &mut before.clone(), &mut random).unwrap();
         let (path, saved) = undo.finish(&|| "after".into()).unwrap().unwrap();
         assert!(path == place.0 && saved > 0);
-        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
-        assert_eq!(mode & 0o777, 0o600, "others may not read what was on the device");
         let after = below.to_image();
         assert!(after != before);
 

@@ -8,12 +8,11 @@ use crate::source::Source;
 use platter_vfs::{
     Error as SystemError, Format, Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Visit,
 };
-use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind as HostError;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -119,8 +118,7 @@ fn recover_source(
 
 /// Copies what is left of a volume to a directory of the host, which is empty or does not exist.
 ///
-/// Deleted files go to the directory `deleted`, files whose metadata is damaged to `damaged`; of two files or directories
-/// with one name, the second gets a number. Parts of files that
+/// Deleted files go to the directory `deleted`, files whose metadata is damaged to `damaged`. Parts of files that
 /// cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. No name leads out of
 /// the directory, and nothing is written through a link.
 ///
@@ -132,36 +130,26 @@ pub fn recover_to(
     options: &RecoverOptions,
     progress: &dyn Progress,
 ) -> Result<RecoveredTo> {
-    let mut is_new = false;
     match fs::create_dir(directory) {
         Err(error) if error.kind() == HostError::AlreadyExists => {
             if fs::read_dir(directory).about(shown(directory))?.next().is_some() {
                 return Err(Error::refused(ErrorKind::NotEmpty, shown(directory), "is not empty"));
             }
         }
-        made => {
-            made.about(shown(directory))?;
-            is_new = true;
-        }
+        made => made.about(shown(directory))?,
     }
     let mut writer = Writer {
         root: directory,
         is_skipping: options.skip_damaged,
-        places: Places::default(),
         links: Vec::new(),
         troubles: Vec::new(),
         damaged: 0,
         bytes: 0,
     };
-    let recovered = recover_source(source, options, progress, &mut |found, data| {
+    let (device, report) = recover_source(source, options, progress, &mut |found, data| {
         writer.put(found, data);
         Ok(())
-    });
-    if recovered.is_err() && is_new {
-        // Fails if something was recovered, which stays.
-        let _ = fs::remove_dir(directory);
-    }
-    let (device, report) = recovered?;
+    })?;
     writer.put_links();
     let Writer { troubles, damaged, bytes, .. } = writer;
     Ok(RecoveredTo { device, report, troubles, damaged, bytes })
@@ -180,7 +168,6 @@ struct Writer<'r> {
     root: &'r Path,
     /// Whether files whose metadata is damaged are left out.
     is_skipping: bool,
-    places: Places,
     /// Symbolic links, which are made last, so that nothing is written through them.
     links: Vec<(PathBuf, String)>,
     troubles: Vec<Trouble>,
@@ -221,7 +208,8 @@ impl Writer<'_> {
         let mut path = self.root.to_path_buf();
         for (is_so, directory) in [(found.damaged, DAMAGED), (found.deleted, DELETED)] {
             if is_so {
-                path = self.places.directory(&path, OsStr::new(directory), true)?;
+                path.push(directory);
+                make_directory(&path)?;
             }
         }
         let (above, last) = match (&found.path[..], found.kind) {
@@ -230,7 +218,8 @@ impl Writer<'_> {
             ([], _) => return Ok(()),
         };
         for name in above {
-            path = self.places.directory(&path, &host_name(name, None), false)?;
+            path.push(host_name(name, None));
+            make_directory(&path)?;
         }
         let Some(last) = last else { return Ok(()) };
         path.push(host_name(last, found.stream.as_ref()));
@@ -238,14 +227,9 @@ impl Writer<'_> {
             self.links.push((path, target.clone()));
             return Ok(());
         }
-        let (path, file) = self.places.create(&path).map_err(|error| Trouble::at(&path, error))?;
+        let (path, file) = create(&path).map_err(|error| Trouble::at(&path, error))?;
         let fail = |error| Trouble::at(&path, error);
-        let written = self.copy(found.size, &file, data);
-        if written.is_err() {
-            // The incomplete file is removed: it would look like a whole one.
-            drop(fs::remove_file(&path));
-        }
-        let bad = written.map_err(fail)?;
+        let bad = self.copy(found.size, &file, data).map_err(fail)?;
         file.set_times(times(found)).map_err(fail)?;
         match bad {
             None => Ok(()),
@@ -291,7 +275,7 @@ impl Writer<'_> {
 
     fn put_links(&mut self) {
         for (path, target) in std::mem::take(&mut self.links) {
-            let made = self.places.free(&path, |path| symlink(&target, path));
+            let made = free_name(&path, |path| symlink(&target, path).map(|()| path.to_path_buf()));
             if let Err(error) = made {
                 self.tell(Trouble::at(&path, error));
             }
@@ -311,86 +295,45 @@ fn times(found: &Recovered) -> FileTimes {
     times
 }
 
-/// The places of what was made on the host.
-#[derive(Default)]
-struct Places {
-    /// The directories that were made, by the path that they should have, and whether they are the ones for deleted or
-    /// damaged files: what is found may have a directory of this name too.
-    directories: HashMap<(PathBuf, bool), PathBuf>,
-    /// The number to try next for a name that is taken.
-    numbers: HashMap<PathBuf, u32>,
-}
-
-impl Places {
-    /// Returns the directory of this name in another one, made if it is new, with a number if something else has the
-    /// name.
-    fn directory(
-        &mut self,
-        above: &Path,
-        name: &OsStr,
-        is_ours: bool,
-    ) -> std::result::Result<PathBuf, Trouble> {
-        let key = (above.join(name), is_ours);
-        if let Some(made) = self.directories.get(&key) {
-            return Ok(made.clone());
-        }
-        let made = self.free(&key.0, |path| fs::create_dir(path)).map(|(path, ())| path);
-        let made = made.map_err(|error| Trouble::at(&key.0, error))?;
-        self.directories.insert(key, made.clone());
-        Ok(made)
-    }
-
-    /// Makes a new file, with a number in its name if this one is taken.
-    fn create(&mut self, path: &Path) -> std::io::Result<(PathBuf, File)> {
-        self.free(path, |path| File::options().write(true).create_new(true).open(path))
-    }
-
-    /// Calls `make` with a path, or with a number added to its name if the name is taken.
-    fn free<T>(
-        &mut self,
-        path: &Path,
-        make: impl Fn(&Path) -> std::io::Result<T>,
-    ) -> std::io::Result<(PathBuf, T)> {
-        let is_taken = |error: &std::io::Error| error.kind() == HostError::AlreadyExists;
-        match make(path) {
-            Err(error) if is_taken(&error) => {}
-            made => return made.map(|made| (path.to_path_buf(), made)),
-        }
-        let number = self.numbers.entry(path.to_path_buf()).or_insert(2);
-        loop {
-            let other = numbered(path, *number);
-            *number += 1;
-            match make(&other) {
-                Err(error) if is_taken(&error) => {}
-                made => return made.map(|made| (other, made)),
-            }
-        }
+/// Makes a directory, which may exist already; fails if something else has this name.
+fn make_directory(path: &Path) -> std::result::Result<(), Trouble> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == HostError::AlreadyExists => match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Ok(()),
+            _ => Err(Trouble::at(path, "a file of this name is in the place of the directory")),
+        },
+        made => made.map_err(|error| Trouble::at(path, error)),
     }
 }
 
-/// The longest name that a host file system holds, in bytes.
-const LONGEST: usize = 255;
-
-/// Adds a number to a name, which is cut if it would become too long.
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    let suffix = format!(" ({number})");
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    let mut name = cut(name, LONGEST - suffix.len()).to_vec();
-    name.extend(suffix.bytes());
-    path.with_file_name(OsStr::from_bytes(&name))
+/// Makes a new file, under another name if this one is taken.
+fn create(path: &Path) -> std::io::Result<(PathBuf, File)> {
+    free_name(path, |path| {
+        let file = File::options().write(true).create_new(true).open(path)?;
+        Ok((path.to_path_buf(), file))
+    })
 }
 
-/// Cuts a name, not in the middle of a UTF-8 character.
-fn cut(name: &[u8], length: usize) -> &[u8] {
-    if name.len() <= length {
-        return name;
+/// Calls `make` with a path, or with a number added to its name if the name is taken.
+fn free_name<T>(path: &Path, make: impl Fn(&Path) -> std::io::Result<T>) -> std::io::Result<T> {
+    const MOST: u32 = 1000;
+    let mut other = path.to_path_buf();
+    for number in 2..MOST {
+        match make(&other) {
+            Err(error) if error.kind() == HostError::AlreadyExists => {}
+            made => return made,
+        }
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(" ({number})"));
+        other.set_file_name(name);
     }
-    let end = (0..=length).rev().find(|&end| name[end] & 0xC0 != 0x80).unwrap_or(length);
-    &name[..end]
+    make(&other)
 }
 
 /// Returns a name that cannot lead out of its directory, and that the host can hold.
-fn host_name(name: &Name, stream: Option<&Name>) -> OsString {
+fn host_name(name: &Name, stream: Option<&Name>) -> PathBuf {
+    /// Hosts hold 255 bytes; [`free_name`] may add a number.
+    const LONGEST: usize = 240;
     let mut bytes = name.to_bytes();
     if let Some(stream) = stream {
         bytes.push(b':');
@@ -401,13 +344,11 @@ fn host_name(name: &Name, stream: Option<&Name>) -> OsString {
         bytes.insert(0, b'_');
     }
     if bytes.len() > LONGEST {
-        // What follows the last dot tells programs what the file is, so it stays.
-        let dot = bytes.iter().rposition(|byte| *byte == b'.').filter(|dot| bytes.len() - dot <= 16);
-        let extension = dot.map_or(Vec::new(), |dot| bytes[dot..].to_vec());
-        bytes = cut(&bytes, LONGEST - extension.len()).to_vec();
-        bytes.extend(extension);
+        // The name is not cut in the middle of a UTF-8 character.
+        let end = (0..=LONGEST).rev().find(|&end| bytes[end] & 0xC0 != 0x80).unwrap_or(LONGEST);
+        bytes.truncate(end);
     }
-    OsString::from_vec(bytes)
+    PathBuf::from(OsStr::from_bytes(&bytes))
 }
 
 #[cfg(test)]
@@ -416,14 +357,10 @@ mod tests {
 
     #[test]
     fn names_stay_in_their_directory() {
-        let shown = |name: &str| host_name(&Name::from(name), None).into_string().unwrap();
+        let shown = |name: &str| host_name(&Name::from(name), None).display().to_string();
         assert_eq!(["a", "..", ".", "", "a/b", "/x"].map(shown), ["a", "_..", "_.", "_", "a_b", "_x"]);
-        assert_eq!(host_name(&Name::from("a"), Some(&Name::from("s/t"))), "a:s_t");
+        assert_eq!(host_name(&Name::from("a"), Some(&Name::from("s/t"))), PathBuf::from("a:s_t"));
         let long = shown(&"日".repeat(200));
-        assert!(long.len() == 255 && long.chars().all(|letter| letter == '日'));
-        let named = shown(&format!("{}.jpeg", "日".repeat(200)));
-        assert!(named.len() == 254 && named.ends_with("日.jpeg"));
-        let other = numbered(Path::new("d").join(&long).as_path(), 12);
-        assert!(other.file_name().unwrap().len() == 254 && other.to_str().unwrap().ends_with("日 (12)"));
+        assert!(long.len() == 240 && long.chars().all(|letter| letter == '日'));
     }
 }

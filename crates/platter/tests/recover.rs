@@ -36,13 +36,6 @@ fn whole(place: &Place, at: &str) -> u64 {
 }
 
 #[test]
-fn nothing_is_left_where_there_is_nothing_to_recover() {
-    let place = Place::new("recover-nothing");
-    place.fails("recover none.img out");
-    assert!(!place.path("out").exists());
-}
-
-#[test]
 fn an_image_that_was_cut_off_is_read_and_says_what_is_missing() {
     for (format, megabytes) in FORMATS {
         let place = full("cut", format, megabytes);

@@ -195,7 +195,7 @@ fn a_file_that_may_not_become_so_large_is_an_error_and_no_signal() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains("File too large"), "{command}: {output:?}");
     }
-    assert!(!here.path("n.img").exists() && !here.path("out.bin").exists());
+    assert!(!here.path("out.bin").exists());
     assert!(here.works("check i.img").contains("no damage"));
 }
 

@@ -1,6 +1,5 @@
 //! The errors of a file system.
 
-use platter_device::{Error as DeviceError, Operation};
 use std::fmt;
 
 /// The result of a file system operation.
@@ -232,10 +231,6 @@ impl Error {
             Error::ReadOnly(_) => libc::EROFS,
             Error::NotPermitted(_) => libc::EPERM,
             Error::Unsupported { .. } | Error::Unreadable(_) => libc::EOPNOTSUPP,
-            Error::Device(DeviceError::Io { operation: Operation::Open, source, .. }) => {
-                source.raw_os_error().unwrap_or(libc::EIO)
-            }
-            Error::Device(DeviceError::Locked { .. } | DeviceError::Protected { .. }) => libc::EBUSY,
             Error::Damaged(_) | Error::Device(_) => libc::EIO,
         })
     }
@@ -245,20 +240,12 @@ impl Error {
 mod tests {
     use super::*;
 
-    fn device_error(operation: Operation) -> Error {
-        let source = std::io::Error::from_raw_os_error(libc::ENOENT);
-        DeviceError::Io { device: "x".into(), operation, offset: 0, length: 0, source }.into()
-    }
-
     #[test]
     fn errors_have_the_numbers_that_programs_know() {
         let name = |rule| Error::InvalidName { name: String::new(), rule, reason: "in any words" };
         for (error, expected) in [
             (Error::NotFound, libc::ENOENT),
             (Error::NoSpace, libc::ENOSPC),
-            (device_error(Operation::Open), libc::ENOENT),
-            // What the kernel says of a failed transfer is no answer to a caller that reads a file.
-            (device_error(Operation::Read), libc::EIO),
             (Error::ReadOnly("x".into()), libc::EROFS),
             (Error::FileTooLarge { format: "F", limit: 1, wanted: 2 }, libc::EFBIG),
             (Error::TooManyLinks { format: "F", what: "x" }, libc::EMLINK),

@@ -5,7 +5,6 @@ use crate::{Device, Error, Result};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -99,8 +98,7 @@ impl UndoLog {
 
     fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
         if self.file.is_none() {
-            // It holds parts of the volume, and only its owner may be allowed to read that.
-            let mut file = File::options().write(true).create_new(true).mode(0o600).open(&self.path)?;
+            let mut file = File::options().write(true).create_new(true).open(&self.path)?;
             file.write_all(&self.header.to_bytes())?;
             // The name of the file must survive a power cut too.
             let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());

@@ -1,6 +1,5 @@
 //! The error type of commands, and their exit codes.
 
-use crate::command::output::printable;
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
@@ -73,13 +72,10 @@ static LOG: OnceLock<Log> = OnceLock::new();
 
 type Log = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Prints a message on standard error, or in the log set by [`tell_to`]. Control characters, which names on a volume may
-/// contain, become `?` as in listings. Errors of writing are ignored.
-pub fn tell(message: impl fmt::Display) {
-    let message = message.to_string();
-    let line = message.split('\n').map(printable).collect::<Vec<_>>().join("\n");
+/// Prints a line on standard error, or in the log set by [`tell_to`]. Errors of writing are ignored.
+pub fn tell(line: impl fmt::Display) {
     match LOG.get() {
-        Some(log) => log(&line),
+        Some(log) => log(&line.to_string()),
         None => {
             let _ = writeln!(std::io::stderr(), "{line}");
         }

@@ -63,7 +63,7 @@ impl Output {
 }
 
 /// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours.
-pub fn printable(text: &str) -> String {
+fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

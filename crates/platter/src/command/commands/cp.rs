@@ -111,14 +111,7 @@ impl Arguments {
         };
         let mut copy = Copy::new(options, total, &is_image);
         failures.iter().for_each(|failure| copy.fail(failure));
-        // A new name with a slash at its end is one of a directory.
-        let is_directory =
-            new_name.is_some() && self.paths.last().is_some_and(|path| path.as_bytes().ends_with(b"/"));
         for (source, name) in sources {
-            if is_directory && !source.is_directory()? {
-                copy.fail(&Failure::new(&source, "is no directory, and the target is written as one"));
-                continue;
-            }
             let name = new_name.as_ref().or(name.as_ref());
             if name.is_none() && !self.recursive {
                 copy.fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));

@@ -24,19 +24,12 @@ pub struct Arguments {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let mut volumes = Volumes::new(self.volume.partition);
-        let mut failed = false;
-        for argument in &self.paths {
-            let outcome = VolumePath::parse(argument).and_then(|path| {
-                let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
-                if self.parents { make_all(&path, &system) } else { make(&path, &system) }
-            });
-            if let Err(failure) = outcome {
-                failure.print();
-                failed = true;
-            }
-        }
-        volumes.close()?;
-        Ok(u8::from(failed))
+        let outcome = self.paths.iter().try_for_each(|argument| {
+            let path = VolumePath::parse(argument)?;
+            let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+            if self.parents { make_all(&path, &system) } else { make(&path, &system) }
+        });
+        outcome.and(volumes.close()).map(|()| 0)
     }
 }
 

@@ -106,10 +106,8 @@ fn hint(image: &Path, format: &str, (scheme, kind): &(Scheme, String)) {
 }
 
 fn parse_serial(text: &str) -> Result<u64, String> {
-    let digits = text.split_once('-').map_or(text.to_string(), |(high, low)| format!("{high}{low}"));
-    let is_number = !text.starts_with(['-', '+']) && !text.ends_with('-');
-    let number = u64::from_str_radix(&digits, 16).ok().filter(|_| is_number);
-    number.ok_or_else(|| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
+    u64::from_str_radix(&text.replacen('-', "", 1), 16)
+        .map_err(|_| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
 }
 
 impl Arguments {

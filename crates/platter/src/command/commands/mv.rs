@@ -3,12 +3,10 @@
 use crate::command::failure::{About, Failure, Outcome};
 use crate::command::volume::{VolumePath, Volumes, WriteOptions};
 use clap::Args;
-use platter::{Access, Held, Source};
-use platter_vfs::{Error, FileSystem, Kind, RenameFlags};
+use platter::{Access, Source};
+use platter_vfs::{Error, Kind, RenameFlags};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Move or rename files and directories within a volume
 ///
@@ -46,62 +44,30 @@ impl Arguments {
             if sources.len() > 1 && !into {
                 return Err(Failure::new(target, "is not a directory to move several files into"));
             }
-            let is_directory = !into && self.paths.last().is_some_and(|path| path.as_bytes().ends_with(b"/"));
-            let mut moving = Moving { system: &system, target, into, is_directory, moved: Vec::new() };
-            let mut failed = false;
             for source in sources {
-                if let Err(failure) = moving.one(source) {
-                    failure.print();
-                    failed = true;
-                }
+                let Some((from, name)) = source.split() else {
+                    return Err(Failure::new(source, "the root directory cannot be moved"));
+                };
+                // If the target is a directory, the source is moved into it, except where the target is the source's
+                // own name in another case.
+                let (to, new_name) = match target.split() {
+                    Some((to, new_name)) if !into || is_itself(source, target, &system) => (to, new_name),
+                    _ => (target.clone(), name.clone()),
+                };
+                let (from, to) = (from.find(&system)?, to.find(&system)?);
+                system.rename(from.node, &name, to.node, &new_name, RenameFlags::Replace).about(source)?;
             }
-            Ok(u8::from(failed))
+            Ok(())
         })();
-        let closed = volumes.close();
-        outcome.and_then(|code| closed.map(|()| code))
+        outcome.and(volumes.close()).map(|()| 0)
     }
 }
 
-/// The moves of one command.
-struct Moving<'a> {
-    system: &'a Arc<dyn FileSystem>,
-    target: &'a VolumePath,
-    /// Whether the target is a directory to move into.
-    into: bool,
-    /// Whether the new name is written as one of a directory, with a slash at its end.
-    is_directory: bool,
-    /// What was moved, held so that no other file gets its number.
-    moved: Vec<Held>,
-}
-
-impl Moving<'_> {
-    fn one(&mut self, source: &VolumePath) -> Result<(), Failure> {
-        let system = self.system;
-        let Some((from, name)) = source.split() else {
-            return Err(Failure::new(source, "the root directory cannot be moved"));
-        };
-        // If the target is a directory, the source is moved into it, except where the target is the source's own name in
-        // another case.
-        let (to, new_name) = match self.target.split() {
-            Some((to, new_name)) if !self.into || is_itself(source, self.target, system) => (to, new_name),
-            _ => (self.target.clone(), name.clone()),
-        };
-        let (from, to) = (from.find(system)?, to.find(system)?);
-        let held = from.child(&name).about(source)?;
-        if self.is_directory && system.attributes(held.node).about(source)?.kind != Kind::Directory {
-            return Err(Error::NotADirectory).about(self.target);
-        }
-        if to.child(&new_name).is_ok_and(|there| self.moved.iter().any(|moved| moved.node == there.node)) {
-            let why = "would replace what this command moved there before";
-            return Err(Failure::new(source, why));
-        }
-        system.rename(from.node, &name, to.node, &new_name, RenameFlags::Replace).about(source)?;
-        self.moved.push(held);
-        Ok(())
-    }
-}
-
-fn is_itself(source: &VolumePath, target: &VolumePath, system: &Arc<dyn FileSystem>) -> bool {
+fn is_itself(
+    source: &VolumePath,
+    target: &VolumePath,
+    system: &std::sync::Arc<dyn platter_vfs::FileSystem>,
+) -> bool {
     source.names != target.names
         && matches!((source.lookup(system), target.lookup(system)), (Ok(one), Ok(two)) if one.node == two.node)
 }

@@ -14,7 +14,6 @@ mod times;
 
 use crate::command::failure::{About, Failure};
 use crate::command::interrupt;
-use crate::command::output::printable;
 use crate::command::progress::{Bar, Unit};
 use extras::Layout;
 use host::Usual;
@@ -67,8 +66,8 @@ pub struct Copy<'a> {
     copied: Amount,
     buffer: Buffer,
     usual: Usual,
-    /// The paths of the copies, so that no copy overwrites another: sources in several directories may have one name,
-    /// and a volume regards some names as the same.
+    /// The paths of the copies on volumes, in lower case, so that two names that a volume regards as the same do not
+    /// overwrite each other unnoticed.
     made: HashSet<String>,
     /// The first copy of each file that has several names. The source is held, so that its number is not given to
     /// another file.
@@ -136,10 +135,7 @@ impl Outcome {
 fn say(names: &[String]) {
     // If standard output is closed, only names are lost, so errors are ignored.
     let mut output = std::io::stdout().lock();
-    let _ = names
-        .iter()
-        .try_for_each(|name| writeln!(output, "{}", printable(name)))
-        .and_then(|()| output.flush());
+    let _ = names.iter().try_for_each(|name| writeln!(output, "{name}")).and_then(|()| output.flush());
 }
 
 impl<'a> Copy<'a> {
@@ -315,18 +311,14 @@ impl<'a> Copy<'a> {
         if target.is_source(source, name) {
             return Err(Failure::new(source, "cannot be copied onto itself"));
         }
-        let mut is_known = !self.made.insert(target.path(name));
-        let stored = target.stored_name(name);
-        if let Some(stored) = &stored {
-            is_known |= stored != name && !self.made.insert(target.path(stored));
-        }
-        match is_known && stored.is_some() {
-            true => {
+        if let Target::Volume(path, held) = target {
+            let path = path.join(name);
+            if !self.made.insert(path.to_string().to_lowercase()) && held.child(name).is_ok() {
                 let why = "another file of this copy has the same name, or one that differs only in case";
-                Err(Failure::new(target.path(name), why))
+                return Err(Failure::new(&path, why));
             }
-            false => Ok(()),
         }
+        Ok(())
     }
 
     fn directory(
@@ -371,7 +363,7 @@ impl<'a> Copy<'a> {
             layout = Layout { data: Vec::new(), has_holes: false };
             layout.data.extend((facts.size > 0).then_some(0..facts.size));
         }
-        let writer = target.file(name, facts, manner)?;
+        let writer = target.file(name, facts.size, manner == Manner::Stream)?;
         let copied = match self.shared(source, &writer, facts.size) {
             Some(shared) => shared,
             None => self.content(source, &reader, &writer, &layout, facts.size),

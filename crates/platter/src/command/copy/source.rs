@@ -56,11 +56,6 @@ pub struct Facts {
 }
 
 impl Source {
-    /// Whether it is a directory.
-    pub fn is_directory(&self) -> Result<bool, Failure> {
-        Ok(self.facts(0)?.what == What::Directory)
-    }
-
     /// Returns the number of bytes in files, for the progress bar. A file whose metadata cannot be read counts
     /// nothing; copying it fails later.
     pub fn total(&self, recursive: bool) -> u64 {

@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 /// A directory to copy into.
@@ -62,28 +62,6 @@ impl Target {
         }
     }
 
-    /// Returns the name of the entry that has this name, as the directory stores it: a volume finds an entry by names
-    /// in another case too, or by its short name. `None` if there is no entry.
-    pub fn stored_name(&self, name: &Name) -> Option<Name> {
-        let (directory, there) = match self {
-            Target::Host(directory) => {
-                let path = host_path(directory, name).ok()?;
-                return path.symlink_metadata().is_ok().then(|| name.clone());
-            }
-            Target::Volume(_, held) => (held, held.child(name).ok()?),
-        };
-        let system = &directory.system;
-        if let Ok(exact) = system.lookup_exact(directory.node, name) {
-            drop(Held::new(system, exact));
-            return Some(name.clone());
-        }
-        // Another entry of the same node is another of its hard links, which the volume would not have found.
-        let is_it = |entry: &Name| directory.child(entry).is_ok_and(|entry| entry.node == there.node);
-        let (entries, _) = directory.entries();
-        let same = entries.into_iter().map(|entry| entry.name).find(is_it);
-        Some(same.unwrap_or_else(|| name.clone()))
-    }
-
     /// Whether the copy of `source` under `name` would be the source itself.
     pub fn is_source(&self, source: &Source, name: &Name) -> bool {
         match (source, self) {
@@ -117,8 +95,7 @@ impl Target {
                 Ok((Target::Host(path.clone()), Made::Host(path)))
             }
             Target::Volume(path, held) => {
-                // By the stored name, so that what is in it is known by one path.
-                let path = path.join(&self.stored_name(name).unwrap_or_else(|| name.clone()));
+                let path = path.join(name);
                 let system = &held.system;
                 let node = match system.lookup(held.node, name) {
                     Err(Error::NotFound) => system.create(held.node, name, Kind::Directory),
@@ -203,29 +180,17 @@ impl Target {
         names.find(is_free).expect("a directory has fewer entries than there are numbers")
     }
 
-    /// Returns the file of this name for the content of a source, made, or emptied if it is written over: then it keeps
-    /// its streams and attributes.
-    pub fn file(&self, name: &Name, facts: &Facts, manner: Manner) -> Result<Writer, Failure> {
-        let size = facts.size;
+    /// Returns the file of this name, made if missing and emptied, for `size` bytes. An existing file keeps its
+    /// streams and attributes. With `is_stream` it is what takes one byte after another, such as a FIFO.
+    pub fn file(&self, name: &Name, size: u64, is_stream: bool) -> Result<Writer, Failure> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
-                if manner == Manner::Stream {
+                if is_stream {
                     let file = File::options().write(true).open(&path).about(shown(&path))?;
                     return Ok(Writer::Stream(path, file));
                 }
-                let mut options = File::options();
-                options.write(true);
-                match manner {
-                    Manner::Over => options.create(true).truncate(true),
-                    // A link that somebody puts in the place of the new file is not followed.
-                    _ => options.create_new(true),
-                };
-                if facts.owner.mode.is_some() {
-                    // Until the copy has the permissions of its source, nobody else may read it.
-                    options.mode(0o600);
-                }
-                let file = options.open(&path).about(shown(&path))?;
+                let file = File::create(&path).about(shown(&path))?;
                 Ok(Writer::Host(path, file))
             }
             Target::Volume(path, held) => {
@@ -651,7 +616,6 @@ impl Made {
     fn own_on_host(&self, path: &PathBuf, facts: &Facts) -> io::Result<bool> {
         let LinuxAttributes { uid, gid, mode, .. } = facts.owner;
         let now = fs::symlink_metadata(path)?;
-        let is_owner_known = uid.is_some() || rustix::process::geteuid().is_root();
         let mut kept = true;
         let (uid, gid) = (uid.filter(|uid| *uid != now.uid()), gid.filter(|gid| *gid != now.gid()));
         if uid.is_some() || gid.is_some() {
@@ -662,9 +626,9 @@ impl Made {
         }
         let read_only = facts.change.flags.is_some_and(|flags| flags.contains(DosFlags::READ_ONLY));
         let wanted = match mode {
-            // Where the owner cannot be set, or is not recorded and so is the user of a mount, the set-user-id and
-            // set-group-id bits are dropped: they would give another user's privileges.
-            Some(mode) if !kept || !is_owner_known => permissions(mode) & 0o777,
+            // Where the owner cannot be set, the set-user-id and set-group-id bits are dropped: they would give
+            // another user's privileges.
+            Some(mode) if !kept => permissions(mode) & 0o777,
             Some(mode) => permissions(mode),
             None if read_only && facts.what == What::File => now.mode() & 0o7555,
             None => return Ok(kept),
