@@ -47,11 +47,19 @@ impl UndoDevice {
     pub const KEPT: u64 = 32 << 20;
 
     /// Wraps `below` and saves its old content to a file at `path`, which must not exist. `name` is the name of the
-    /// device that is shown when the file is examined.
+    /// device that is shown when the file is examined. Only the user who makes the file can read it, unless it
+    /// is [shared](UndoDevice::shared).
     pub fn new(below: Arc<dyn Device>, path: &Path, name: &str) -> UndoDevice {
         let log = UndoLog::new(path.to_path_buf(), name.to_string(), &*below);
         let block = log.header().block;
         UndoDevice { below, block, changes: Mutex::new(Changes { log, kept: BTreeMap::new() }) }
+    }
+
+    /// The same, but the undo file gets these permissions and this group. If the host refuses the group, it gets no
+    /// permissions for any.
+    pub fn shared(self, mode: u32, group: u32) -> UndoDevice {
+        self.changes.lock().log.share(mode, group);
+        self
     }
 
     /// Makes all changes durable and completes the undo file. `stamp` is called when all is written and returns a text

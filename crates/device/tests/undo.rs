@@ -4,6 +4,7 @@ use platter_device::{
     Device, Error, Fault, Faults, MemoryDevice, Operation, Restored, Sectors, UndoDevice, UndoFile, When,
 };
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -194,4 +195,25 @@ fn nothing_is_changed_where_its_old_content_cannot_be_saved() {
     assert!(undo.why_failed().is_some());
     assert!(undo.finish(&|| "then".into()).is_err());
     assert!(below.to_image() == before && fs::read(&place.0).unwrap() == b"somebody's");
+}
+
+/// Media that cannot be written to: there the file cannot note that taking back has begun, and that is all. Nobody but
+/// root may write to a file without permission, so this is seen where the tests run as somebody else.
+#[test]
+fn an_undo_file_that_can_only_be_read_is_used() {
+    let place = Place::new("read-only");
+    let mut random = Random(17);
+    let below = filled(Sectors::SMALL, SIZE, &mut random);
+    let before = below.to_image();
+    let undo = UndoDevice::new(below.clone(), &place.0, "a disk");
+    change(&undo, &mut before.clone(), &mut random).unwrap();
+    undo.finish(&|| "then".into()).unwrap();
+    let mode = fs::metadata(&place.0).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "only who made it can read it");
+    fs::set_permissions(&place.0, fs::Permissions::from_mode(0o400)).unwrap();
+    let is_root = fs::File::options().append(true).open(&place.0).is_ok();
+    let mut file = UndoFile::open(&place.0).unwrap();
+    assert!(is_root || file.is_read_only());
+    file.restore(&*below, "then", false).unwrap();
+    assert!(below.to_image() == before);
 }

@@ -10,6 +10,7 @@ use crate::source::Source;
 use platter_device::{Caching, Device, Standing, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -229,7 +230,24 @@ fn undo_device(source: &Source, whole: &Arc<dyn Device>, undo: &Undo) -> Result<
         Undo::Beside | Undo::Nowhere => default_undo(source)?,
     };
     let undo = UndoDevice::new(whole.clone(), &path, &source.to_string());
+    let undo = match sharing(source) {
+        Some((mode, group)) => undo.shared(mode, group),
+        None => undo,
+    };
     Ok((Arc::new(undo), path))
+}
+
+/// Returns the permissions and the group of an undo file, with which nobody can read in it what they cannot read in the
+/// images. `None` for block devices: only who makes the file can read it.
+fn sharing(source: &Source) -> Option<(u32, u32)> {
+    const PERMISSIONS: u32 = 0o666;
+    let images = source.paths.iter().map(|path| fs::metadata(path).ok().filter(fs::Metadata::is_file));
+    let images = images.collect::<Option<Vec<_>>>()?;
+    let group = images.first()?.gid();
+    let is_one = images.iter().all(|image| image.gid() == group);
+    let mode = images.iter().fold(PERMISSIONS, |mode, image| mode & image.mode());
+    // Who repairs reads and writes the images, whatever their owner may do.
+    Some((0o600 | mode & if is_one { PERMISSIONS } else { !0o070 }, group))
 }
 
 /// The directory for the undo files of block devices. They cannot lie beside the device: /dev does not survive a

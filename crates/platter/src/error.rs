@@ -1,6 +1,6 @@
 //! The errors of this library, in one type for all layers.
 
-use platter_device::IN_USE;
+use platter_device::{IN_USE, Operation};
 use platter_vfs::{Damage, Errno, Error as SystemError};
 use std::fmt;
 use std::io;
@@ -122,8 +122,17 @@ impl Error {
                 ErrorKind::IsADirectory => libc::EISDIR,
                 ErrorKind::NotEmpty => libc::ENOTEMPTY,
                 ErrorKind::Protected | ErrorKind::Locked => libc::EBUSY,
-                ErrorKind::InvalidArgument | ErrorKind::NotAVolume => libc::EINVAL,
-                _ => libc::EIO,
+                ErrorKind::Busy => libc::EAGAIN,
+                ErrorKind::InvalidArgument
+                | ErrorKind::InvalidName
+                | ErrorKind::NotAVolume
+                | ErrorKind::CannotMake => libc::EINVAL,
+                ErrorKind::NoSpace => libc::ENOSPC,
+                ErrorKind::FileTooLarge => libc::EFBIG,
+                ErrorKind::ReadOnly => libc::EROFS,
+                ErrorKind::NotPermitted => libc::EPERM,
+                ErrorKind::Unsupported | ErrorKind::Unreadable => libc::EOPNOTSUPP,
+                ErrorKind::Damaged | ErrorKind::Io | ErrorKind::CannotSave => libc::EIO,
             }),
         }
     }
@@ -185,9 +194,11 @@ fn kind(error: &SystemError) -> ErrorKind {
         SystemError::Damaged(_) => ErrorKind::Damaged,
         SystemError::Device(Device::Protected { .. }) => ErrorKind::Protected,
         SystemError::Device(Device::Locked { .. }) => ErrorKind::Locked,
-        SystemError::Device(Device::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            ErrorKind::NotFound
-        }
+        SystemError::Device(Device::Io { operation: Operation::Open, source, .. }) => match source.kind() {
+            io::ErrorKind::NotFound => ErrorKind::NotFound,
+            io::ErrorKind::PermissionDenied => ErrorKind::NotPermitted,
+            _ => ErrorKind::Io,
+        },
         // Kinds of errors that are added later count as I/O failures.
         _ => ErrorKind::Io,
     }

@@ -160,9 +160,10 @@ impl Made {
     /// Opens an image with this size; the file is made if it does not exist.
     fn device(&mut self, path: &Path, size: u64, options: FileOptions) -> Result<Arc<dyn Device>> {
         if path.symlink_metadata().is_err() {
-            let device = FileDevice::create_new(path, size, options)?;
+            // The file is noted before it gets its size, which may be more than the host holds.
+            fs::File::options().write(true).create_new(true).open(path).about(shown(path))?;
             self.new.push(path.to_owned());
-            return Ok(Arc::new(device));
+            return Ok(Arc::new(FileDevice::create(path, size, options)?));
         }
         let before = fs::metadata(path).about(shown(path))?.len();
         if size < before {

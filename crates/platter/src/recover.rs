@@ -1,18 +1,19 @@
 //! Copying out what is left of a volume that may be too damaged to open.
 
+mod names;
+
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::Listener;
 use crate::make::known_format;
 use crate::opening::{DeviceOptions, open_device};
 use crate::source::Source;
+use names::{Aside, Names};
 use platter_vfs::{
-    Error as SystemError, Format, Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Visit,
+    Error as SystemError, Format, Kind, Progress, RecoverReport, Recovered, RecoveredData, Visit,
 };
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind as HostError;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,9 @@ pub struct RecoveredTo {
     pub damaged: u64,
     /// The number of bytes that were copied.
     pub bytes: u64,
+    /// The directories for deleted and for damaged files that are called otherwise than usual, because a file of the
+    /// volume has their usual name: that name, and their path.
+    pub renamed: Vec<(&'static str, PathBuf)>,
 }
 
 /// A file that was found and could not be copied as it was.
@@ -118,58 +122,68 @@ fn recover_source(
 
 /// Copies what is left of a volume to a directory of the host, which is empty or does not exist.
 ///
-/// Deleted files go to the directory `deleted`, files whose metadata is damaged to `damaged`. Parts of files that
-/// cannot be read are left as zeroes and reported. Named streams become files named FILE:STREAM. No name leads out of
-/// the directory, and nothing is written through a link.
+/// Deleted files go to the directory `deleted`, files whose metadata is damaged to `damaged`; where a file of the volume
+/// has that name, to `deleted (2)` and so on. Parts of files that cannot be read are left as zeroes and reported; files
+/// that the host cannot write are removed again and reported. Named streams become files named FILE:STREAM. No name
+/// leads out of the directory, and nothing is written through a link.
 ///
 /// # Errors
-/// [`NotEmpty`](ErrorKind::NotEmpty) for the directory, and as [`recover`]. Files that cannot be copied are reported.
+/// [`NotEmpty`](ErrorKind::NotEmpty) for the directory, and as [`recover`]; a directory that was made is removed again
+/// then if nothing is in it. Files that cannot be copied are reported.
 pub fn recover_to(
     source: &Source,
     directory: &Path,
     options: &RecoverOptions,
     progress: &dyn Progress,
 ) -> Result<RecoveredTo> {
-    match fs::create_dir(directory) {
-        Err(error) if error.kind() == HostError::AlreadyExists => {
-            if fs::read_dir(directory).about(shown(directory))?.next().is_some() {
-                return Err(Error::refused(ErrorKind::NotEmpty, shown(directory), "is not empty"));
-            }
-        }
-        made => made.about(shown(directory))?,
-    }
+    let is_new = make_root(directory)?;
     let mut writer = Writer {
-        root: directory,
+        names: Names::new(directory),
         is_skipping: options.skip_damaged,
         links: Vec::new(),
         troubles: Vec::new(),
         damaged: 0,
         bytes: 0,
     };
-    let (device, report) = recover_source(source, options, progress, &mut |found, data| {
+    let recovered = recover_source(source, options, progress, &mut |found, data| {
         writer.put(found, data);
         Ok(())
-    })?;
+    });
+    if recovered.is_err() && is_new {
+        // A directory that something was copied to stays.
+        let _ = fs::remove_dir(directory);
+    }
+    let (device, report) = recovered?;
     writer.put_links();
-    let Writer { troubles, damaged, bytes, .. } = writer;
-    Ok(RecoveredTo { device, report, troubles, damaged, bytes })
+    let Writer { names, troubles, damaged, bytes, .. } = writer;
+    Ok(RecoveredTo { device, report, troubles, damaged, bytes, renamed: names.renamed() })
 }
 
-/// The directory for deleted files.
-const DELETED: &str = "deleted";
-/// The directory for files whose metadata is damaged.
-const DAMAGED: &str = "damaged";
+/// Makes the directory to copy to, unless it is there and empty; returns whether it is new.
+fn make_root(directory: &Path) -> Result<bool> {
+    match fs::create_dir(directory) {
+        Err(error) if error.kind() == HostError::AlreadyExists => {
+            if fs::read_dir(directory).about(shown(directory))?.next().is_some() {
+                return Err(Error::refused(ErrorKind::NotEmpty, shown(directory), "is not empty"));
+            }
+            Ok(false)
+        }
+        made => made.about(shown(directory)).map(|()| true),
+    }
+}
+
 /// The number of bytes read at a time; after a failed read, [`SMALL`] bytes are read at a time.
 const PIECE: usize = 1 << 20;
 const SMALL: usize = 4096;
 
 /// Writes the found files to the host.
 struct Writer<'r> {
-    root: &'r Path,
+    names: Names<'r>,
     /// Whether files whose metadata is damaged are left out.
     is_skipping: bool,
-    /// Symbolic links, which are made last, so that nothing is written through them.
-    links: Vec<(PathBuf, String)>,
+    /// Symbolic links, which are made last, so that nothing is written through them: where, under which name, and their
+    /// targets.
+    links: Vec<(Aside, PathBuf, String)>,
     troubles: Vec<Trouble>,
     /// The number of files and directories whose metadata is damaged.
     damaged: u64,
@@ -205,35 +219,39 @@ impl Writer<'_> {
         found: &Recovered,
         data: &mut dyn RecoveredData,
     ) -> std::result::Result<(), Trouble> {
-        let mut path = self.root.to_path_buf();
-        for (is_so, directory) in [(found.damaged, DAMAGED), (found.deleted, DELETED)] {
-            if is_so {
-                path.push(directory);
-                make_directory(&path)?;
-            }
-        }
+        let aside = Aside { damaged: found.damaged, deleted: found.deleted };
         let (above, last) = match (&found.path[..], found.kind) {
             (all, Kind::Directory) => (all, None),
             ([above @ .., last], _) => (above, Some(last)),
             ([], _) => return Ok(()),
         };
-        for name in above {
-            path.push(host_name(name, None));
-            make_directory(&path)?;
+        if let Some((from, to)) = self.names.give_way(aside, &found.path)? {
+            self.move_troubles(&from, &to);
         }
+        let directory = self.names.directory(aside, above)?;
         let Some(last) = last else { return Ok(()) };
-        path.push(host_name(last, found.stream.as_ref()));
+        let name = names::host_name(last, found.stream.as_ref());
         if let Some(target) = &found.target {
-            self.links.push((path, target.clone()));
+            let inside = directory.strip_prefix(self.names.place(aside)).unwrap_or(&directory);
+            self.links.push((aside, inside.join(name), target.clone()));
             return Ok(());
         }
-        let (path, file) = create(&path).map_err(|error| Trouble::at(&path, error))?;
-        let fail = |error| Trouble::at(&path, error);
-        let bad = self.copy(found.size, &file, data).map_err(fail)?;
-        file.set_times(times(found)).map_err(fail)?;
-        match bad {
-            None => Ok(()),
-            Some((unread, why)) => Err(Trouble { unread, ..Trouble::at(&path, why) }),
+        let path = directory.join(name);
+        let made = self.names.free(&path, |path| {
+            let file = File::options().write(true).create_new(true).open(path)?;
+            Ok((path.to_path_buf(), file))
+        });
+        let (path, file) = made.map_err(|error| Trouble::at(&path, error))?;
+        let copied = self.copy(found.size, &file, data);
+        let copied = copied.and_then(|bad| file.set_times(times(found)).map(|()| bad));
+        match copied {
+            Ok(None) => Ok(()),
+            Ok(Some((unread, why))) => Err(Trouble { unread, ..Trouble::at(&path, why) }),
+            Err(error) => {
+                // The incomplete file is removed: it would look like a whole one.
+                let _ = fs::remove_file(&path);
+                Err(Trouble::at(&path, error))
+            }
         }
     }
 
@@ -247,8 +265,7 @@ impl Writer<'_> {
     ) -> std::io::Result<Option<(u64, String)>> {
         let mut bad: Option<(u64, String)> = None;
         let mut buffer = vec![0; PIECE];
-        let (mut at, mut piece) = (0, PIECE);
-        file.set_len(size)?;
+        let (mut at, mut piece, mut copied) = (0, PIECE, 0);
         while at < size {
             let length = (size - at).min(piece as u64) as usize;
             match data.read(at, &mut buffer[..length]) {
@@ -256,7 +273,7 @@ impl Writer<'_> {
                     if buffer[..got].iter().any(|&byte| byte != 0) {
                         file.write_all_at(&buffer[..got], at)?;
                     }
-                    self.bytes += got as u64;
+                    copied += got as u64;
                 }
                 Err(_) if length > SMALL => {
                     piece = SMALL;
@@ -270,14 +287,27 @@ impl Writer<'_> {
                 piece = PIECE;
             }
         }
+        // Last of all, so that a file that was cut off does not have its whole length.
+        file.set_len(size)?;
+        self.bytes += copied;
         Ok(bad)
     }
 
     fn put_links(&mut self) {
-        for (path, target) in std::mem::take(&mut self.links) {
-            let made = free_name(&path, |path| symlink(&target, path).map(|()| path.to_path_buf()));
+        for (aside, inside, target) in std::mem::take(&mut self.links) {
+            let path = self.names.place(aside).join(inside);
+            let made = self.names.free(&path, |path| symlink(&target, path));
             if let Err(error) = made {
                 self.tell(Trouble::at(&path, error));
+            }
+        }
+    }
+
+    /// Puts the new path of a directory into what was told of the files in it.
+    fn move_troubles(&mut self, from: &Path, to: &Path) {
+        for trouble in &mut self.troubles {
+            if let Ok(inside) = Path::new(&trouble.path).strip_prefix(from) {
+                trouble.path = shown(&to.join(inside)).to_string();
             }
         }
     }
@@ -293,74 +323,4 @@ fn times(found: &Recovered) -> FileTimes {
         times = times.set_accessed(time);
     }
     times
-}
-
-/// Makes a directory, which may exist already; fails if something else has this name.
-fn make_directory(path: &Path) -> std::result::Result<(), Trouble> {
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == HostError::AlreadyExists => match fs::symlink_metadata(path) {
-            Ok(metadata) if metadata.is_dir() => Ok(()),
-            _ => Err(Trouble::at(path, "a file of this name is in the place of the directory")),
-        },
-        made => made.map_err(|error| Trouble::at(path, error)),
-    }
-}
-
-/// Makes a new file, under another name if this one is taken.
-fn create(path: &Path) -> std::io::Result<(PathBuf, File)> {
-    free_name(path, |path| {
-        let file = File::options().write(true).create_new(true).open(path)?;
-        Ok((path.to_path_buf(), file))
-    })
-}
-
-/// Calls `make` with a path, or with a number added to its name if the name is taken.
-fn free_name<T>(path: &Path, make: impl Fn(&Path) -> std::io::Result<T>) -> std::io::Result<T> {
-    const MOST: u32 = 1000;
-    let mut other = path.to_path_buf();
-    for number in 2..MOST {
-        match make(&other) {
-            Err(error) if error.kind() == HostError::AlreadyExists => {}
-            made => return made,
-        }
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(" ({number})"));
-        other.set_file_name(name);
-    }
-    make(&other)
-}
-
-/// Returns a name that cannot lead out of its directory, and that the host can hold.
-fn host_name(name: &Name, stream: Option<&Name>) -> PathBuf {
-    /// Hosts hold 255 bytes; [`free_name`] may add a number.
-    const LONGEST: usize = 240;
-    let mut bytes = name.to_bytes();
-    if let Some(stream) = stream {
-        bytes.push(b':');
-        bytes.extend(stream.to_bytes());
-    }
-    bytes.iter_mut().filter(|byte| matches!(byte, 0 | b'/')).for_each(|byte| *byte = b'_');
-    if matches!(&bytes[..], b"" | b"." | b"..") {
-        bytes.insert(0, b'_');
-    }
-    if bytes.len() > LONGEST {
-        // The name is not cut in the middle of a UTF-8 character.
-        let end = (0..=LONGEST).rev().find(|&end| bytes[end] & 0xC0 != 0x80).unwrap_or(LONGEST);
-        bytes.truncate(end);
-    }
-    PathBuf::from(OsStr::from_bytes(&bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_stay_in_their_directory() {
-        let shown = |name: &str| host_name(&Name::from(name), None).display().to_string();
-        assert_eq!(["a", "..", ".", "", "a/b", "/x"].map(shown), ["a", "_..", "_.", "_", "a_b", "_x"]);
-        assert_eq!(host_name(&Name::from("a"), Some(&Name::from("s/t"))), PathBuf::from("a:s_t"));
-        let long = shown(&"日".repeat(200));
-        assert!(long.len() == 240 && long.chars().all(|letter| letter == '日'));
-    }
 }

@@ -209,3 +209,39 @@ fn read_only_files_are_replaced_and_removed_by_force() {
         assert_eq!(place.works("ls v.img:/"), "", "{format}");
     }
 }
+
+/// The privileges of a file's owner go to nobody else: a copy has them only where it has the owner that is recorded.
+#[test]
+fn a_set_user_id_bit_is_kept_with_its_owner_only() {
+    let place = Place::new("copy-owner");
+    for (name, mode) in [("unknown", "04755"), ("own", "04755")] {
+        fs::write(place.path(name), "x").unwrap();
+        place.tool("chmod", &[mode, name]);
+    }
+    // What another program may record: permissions of nobody in particular.
+    fs::write(place.path("mode"), 0o106_755_u32.to_le_bytes()).unwrap();
+    place.works("mkfs ntfs v.img --size 32M");
+    place.tool("chmod", &["644", "unknown"]);
+    place.works("cp unknown own v.img:/");
+    place.works("attr set v.img:/unknown ea:$LXMOD mode");
+    fs::create_dir(place.path("out")).unwrap();
+    place.works("cp v.img:/unknown v.img:/own out/");
+    let mode = |name: &str| place.tool("stat", &["-c", "%a", name]);
+    assert_eq!((mode("out/unknown").trim(), mode("out/own").trim()), ("755", "4755"));
+}
+
+/// Where a volume records no permissions, a new file has this user's usual ones, and one that is replaced keeps its own.
+#[test]
+fn permissions_that_are_not_recorded_are_those_of_the_host() {
+    let place = Place::new("copy-modes");
+    fs::create_dir_all(place.path("d")).unwrap();
+    fs::write(place.path("d/f"), "x").unwrap();
+    place.works("mkfs exfat v.img --size 32M");
+    place.works("cp -r d v.img:/");
+    let platter = env!("CARGO_BIN_EXE_platter");
+    let script = "umask 027; \"$0\" cp -r v.img:/d out; stat -c %a out out/f; chmod 600 out/f; chmod 2711 out; \
+                  \"$0\" cp -r v.img:/d/. out; stat -c %a out out/f; ln -s lost out/l; \"$0\" cp v.img:/d/f out/l; \
+                  stat -c %a out/lost";
+    let modes = place.tool("sh", &["-ec", script, platter]);
+    assert_eq!(modes, "750\n640\n2711\n600\n640\n");
+}

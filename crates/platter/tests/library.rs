@@ -156,7 +156,7 @@ fn errors_are_values() {
             libc::EINVAL,
         ),
         (volume.remove_dir("/").unwrap_err(), ErrorKind::InvalidArgument, libc::EINVAL),
-        (platter::open("/no/such").err().unwrap(), ErrorKind::NotFound, libc::EIO),
+        (platter::open("/no/such").err().unwrap(), ErrorKind::NotFound, libc::ENOENT),
     ] {
         assert_eq!((error.kind(), error.errno().0), (kind, errno), "{error}");
     }

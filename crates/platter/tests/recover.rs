@@ -257,3 +257,91 @@ fn files_that_overlap_are_marked() {
     assert!(said.contains("/d/deep/2.txt: parts of it are another file's too"), "{said}");
     assert!(place.path("out/overlapping/d/deep/2.txt").exists());
 }
+
+/// The directories for deleted and damaged files make way for files of the volume of their names.
+#[test]
+fn deleted_files_are_kept_apart_whatever_the_volume_calls_its_files() {
+    let place = Place::new("recover-names");
+    let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    fs::create_dir_all(place.path("d/deleted")).unwrap();
+    for (name, content) in
+        [("d/deleted/a", "live"), ("d/damaged", "live"), ("d/a", "gone"), ("file", "was a file")]
+    {
+        fs::write(place.path(name), content).unwrap();
+    }
+    place.works("mkfs ntfs v.img --size 32M");
+    // Deleted files before and behind the live ones of that name.
+    place.works("cp file v.img:/before");
+    place.works("cp -r d/. v.img:/");
+    place.works("rm v.img:/before v.img:/a");
+    let said = place.works("recover v.img out");
+    assert!(said.contains("out/deleted (2): deleted files are here"), "{said}");
+    assert_eq!((read("out/deleted/a"), read("out/damaged")), ("live".into(), "live".into()));
+    assert_eq!(fs::read_dir(place.path("out/deleted")).unwrap().count(), 1);
+    assert_eq!(read("out/deleted (2)/a"), "gone");
+    // A file in their place.
+    place.works("rm -r v.img:/deleted");
+    place.works("cp file v.img:/deleted");
+    place.ends(0, "recover v.img again");
+    assert_eq!((read("again/deleted"), read("again/deleted (2)/a")), ("was a file".into(), "gone".into()));
+}
+
+/// A deleted file and a deleted directory of one name are both copied, with what is in the directory.
+#[test]
+fn a_file_and_a_directory_of_one_name_are_both_recovered() {
+    let place = Place::new("recover-one-name");
+    fs::create_dir(place.path("d")).unwrap();
+    fs::write(place.path("d/f"), "inside").unwrap();
+    fs::write(place.path("d/g"), "inside too").unwrap();
+    fs::write(place.path("data"), "a file").unwrap();
+    place.works("mkfs ntfs v.img --size 32M");
+    place.works("cp data v.img:/data");
+    place.works("cp -r d v.img:/");
+    place.works("rm v.img:/data");
+    place.works("mv v.img:/d v.img:/data");
+    place.works("rm -r v.img:/data");
+    place.works("recover v.img out");
+    let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    assert_eq!(read("out/deleted/data"), "a file");
+    assert_eq!(read("out/deleted/data (2)/f"), "inside");
+    assert_eq!(read("out/deleted/data (2)/g"), "inside too");
+}
+
+/// Any number of files whose names are the same once they are cut to what the host holds.
+#[test]
+fn names_that_are_cut_to_one_are_told_apart_by_numbers() {
+    const NAMES: usize = 1100;
+    let place = Place::new("recover-cut");
+    place.works("mkfs ntfs v.img --size 32M");
+    let volume = platter::open_rw(place.path("v.img")).unwrap();
+    for number in 0..NAMES {
+        let name = format!("{}{number}.jpg", "日".repeat(100));
+        volume.write(&*name, number.to_string().as_bytes()).unwrap();
+    }
+    volume.close().unwrap();
+    place.works("recover v.img out");
+    let files = fs::read_dir(place.path("out")).unwrap().map(|entry| entry.unwrap());
+    let mut found: Vec<usize> =
+        files.map(|file| fs::read_to_string(file.path()).unwrap().parse().unwrap()).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..NAMES).collect::<Vec<_>>());
+}
+
+/// A file that the host cannot hold is not there in part, nor as zeroes; and what is not there at all leaves nothing.
+#[test]
+fn what_cannot_be_written_is_removed_again() {
+    let place = Place::new("recover-full");
+    fs::create_dir(place.path("d")).unwrap();
+    fs::write(place.path("d/large"), content(1, 3 << 20)).unwrap();
+    fs::write(place.path("d/small"), "small").unwrap();
+    place.works("mkfs exfat v.img --size 32M");
+    place.works("cp -r d/. v.img:/");
+    // A limit on the size of files has the effect of a full disk.
+    let script = "trap '' XFSZ; ulimit -f 2048; \"$0\" recover v.img out > said || test $? = 1; cat said";
+    let said = place.tool("sh", &["-ec", script, env!("CARGO_BIN_EXE_platter")]);
+    assert!(said.contains("out/large: File too large"), "{said}");
+    assert!(!place.path("out/large").exists());
+    assert_eq!(fs::read(place.path("out/small")).unwrap(), b"small");
+    place.fails("recover none.img none");
+    assert!(!place.path("none").exists());
+}

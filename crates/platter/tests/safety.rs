@@ -157,6 +157,11 @@ fn a_volume_that_could_not_be_made_leaves_the_image_as_it_was() {
         assert!(here.fails(&format!("mkfs fat32 f.img --size {size}")).contains("f.img"));
         assert!(fs::read(here.path("f.img")).unwrap() == image, "{there} bytes, --size {size}");
     }
+    // A size that the host does not hold.
+    fs::remove_file(here.path("f.img")).unwrap();
+    here.fails("mkfs ntfs f.img --size 9223372036854775296");
+    here.fails("mkfs ntfs mirror:f.img,g.img --size 9223372036854775296");
+    assert!(!here.path("f.img").exists() && !here.path("g.img").exists());
     for size in [8 << 20, 64 << 20] {
         fs::write(here.path("f.img"), content(7, 32 << 20)).unwrap();
         here.works(&format!("mkfs exfat f.img --size {size}"));

@@ -111,3 +111,29 @@ fn nothing_is_repaired_that_cannot_be_taken_back_unless_that_is_asked_for() {
     assert!(fs::read(place.path("a.img")).unwrap() != before && !place.path("a.img.undo").exists());
     assert!(place.fails("undo there a.img").contains("is no undo file"));
 }
+
+/// What stood in an image can be read in its undo file by nobody who cannot read the image.
+#[test]
+fn an_undo_file_has_the_permissions_of_its_image() {
+    let place = damaged("modes", "exfat");
+    let before = fs::read(place.path("a.img")).unwrap();
+    for (number, mode) in ["600", "640", "444"].into_iter().enumerate() {
+        fs::write(place.path("a.img"), &before).unwrap();
+        place.tool("chmod", &[mode, "a.img"]);
+        place.platter(&format!("check --repair --undo u{number} a.img"));
+        let expected = if mode == "444" { "644" } else { mode };
+        assert_eq!(place.tool("stat", &["-c", "%a", &format!("u{number}")]).trim(), expected);
+    }
+}
+
+/// A repair that was ended before it wrote to the image leaves an empty undo file at most.
+#[test]
+fn an_undo_file_that_was_not_begun_takes_back_nothing() {
+    let place = damaged("empty", "exfat");
+    let before = fs::read(place.path("a.img")).unwrap();
+    fs::write(place.path("u"), "").unwrap();
+    assert!(place.works("undo u a.img").contains("before it changed anything"));
+    fs::write(place.path("u"), "PLATTER UNDO 1\n\0 and no more").unwrap();
+    assert!(place.fails("undo u a.img").contains("cut off"));
+    assert!(fs::read(place.path("a.img")).unwrap() == before);
+}

@@ -231,8 +231,21 @@ impl Error {
             Error::ReadOnly(_) => libc::EROFS,
             Error::NotPermitted(_) => libc::EPERM,
             Error::Unsupported { .. } | Error::Unreadable(_) => libc::EOPNOTSUPP,
-            Error::Damaged(_) | Error::Device(_) => libc::EIO,
+            Error::Device(error) => number_of(error),
+            Error::Damaged(_) => libc::EIO,
         })
+    }
+}
+
+/// The number for a device's error. What the host says of opening is passed on, such as ENOENT; a transfer that failed
+/// is EIO whatever the reason, because a caller would take ENOSPC, for one, for a word about the volume.
+fn number_of(error: &platter_device::Error) -> i32 {
+    use platter_device::{Error as Device, Operation};
+    match error {
+        Device::Io { operation: Operation::Open, source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        Device::Protected { .. } | Device::Locked { .. } => libc::EBUSY,
+        Device::ReadOnly { .. } => libc::EROFS,
+        _ => libc::EIO,
     }
 }
 
@@ -242,6 +255,10 @@ mod tests {
 
     #[test]
     fn errors_have_the_numbers_that_programs_know() {
+        use platter_device::{Error as Device, Operation};
+        let device = |operation, number| {
+            Error::Device(Device::io("d", operation, 0, 0, std::io::Error::from_raw_os_error(number)))
+        };
         let name = |rule| Error::InvalidName { name: String::new(), rule, reason: "in any words" };
         for (error, expected) in [
             (Error::NotFound, libc::ENOENT),
@@ -253,6 +270,10 @@ mod tests {
             (Error::Unsupported { format: "F", what: "x" }, libc::EOPNOTSUPP),
             (Error::IntoItself, libc::EINVAL),
             (Error::damaged("s", 0, 1, 2), libc::EIO),
+            (device(Operation::Open, libc::ENOENT), libc::ENOENT),
+            (device(Operation::Write, libc::ENOSPC), libc::EIO),
+            (Error::Device(Device::Locked { device: "d".into(), who: "w".into() }), libc::EBUSY),
+            (Error::Device(Device::ReadOnly { device: "d".into() }), libc::EROFS),
             (name(NameRule::Length), libc::ENAMETOOLONG),
             (name(NameRule::NotEmpty), libc::EINVAL),
         ] {

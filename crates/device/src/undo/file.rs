@@ -13,6 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct UndoFile {
     path: PathBuf,
     file: File,
+    /// Whether the file can only be read.
+    is_read_only: bool,
     header: Header,
     blocks: BTreeMap<u64, Block>,
     /// The offset at which the valid records end.
@@ -49,17 +51,19 @@ impl UndoFile {
         let name = path.display().to_string();
         let failed = |source| Error::io(&name, Operation::Read, 0, 0, source);
         let unusable = |reason| Error::Unusable { device: name.as_str().into(), reason };
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(|source| Error::io(&name, Operation::Open, 0, 0, source))?;
-        let mut header = vec![0; HEADER];
-        match (&file).read_exact(&mut header) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => header.clear(),
-            read => read.map_err(failed)?,
-        }
+        let opened = match File::options().read(true).write(true).open(path) {
+            Err(error) if is_for_want_of_writing(&error) => File::open(path).map(|file| (file, true)),
+            opened => opened.map(|file| (file, false)),
+        };
+        let (file, is_read_only) =
+            opened.map_err(|source| Error::io(&name, Operation::Open, 0, 0, source))?;
+        let mut header = Vec::with_capacity(HEADER);
+        (&file).take(HEADER as u64).read_to_end(&mut header).map_err(failed)?;
         let header = Header::from_bytes(&header).map_err(unusable)?;
         let mut undo = UndoFile {
             path: path.to_path_buf(),
             file,
+            is_read_only,
             header,
             blocks: BTreeMap::new(),
             end: HEADER as u64,
@@ -68,6 +72,18 @@ impl UndoFile {
         };
         undo.read_records().map_err(failed)?;
         Ok(undo)
+    }
+
+    /// Whether there is a file at this path that holds nothing: the program was ended between making it and writing its
+    /// header, before the first change of the device.
+    pub fn is_unbegun(path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0)
+    }
+
+    /// Whether the file can only be read, so that it cannot be noted in it that reverting has begun. If reverting is cut
+    /// off then, it has to be forced to go on, because the stamp of the device is another.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     fn read_records(&mut self) -> io::Result<()> {
@@ -209,6 +225,9 @@ impl UndoFile {
 
     /// Records that reverting has begun: from then on the stamp is not compared any more.
     fn note_taken_back(&mut self) -> Result<()> {
+        if self.is_read_only {
+            return Ok(());
+        }
         let name = self.path.display().to_string();
         let noted = (&self.file).seek(SeekFrom::Start(self.end)).and_then(|_| {
             (&self.file).write_all(&Head::of(Kind::TakenBack, 0, &[]).to_bytes())?;
@@ -227,6 +246,11 @@ impl Block {
             |(at, (sum, (now, old)))| now == old || self.new.iter().any(|sums| sums.get(at) == Some(&sum)),
         )
     }
+}
+
+/// Whether a file could not be opened because it, or what it is on, must not be written to.
+fn is_for_want_of_writing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
 fn changed_since(device: &dyn Device, what: &str) -> Error {

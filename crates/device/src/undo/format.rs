@@ -67,8 +67,15 @@ impl Header {
 
     /// Parses the header; the error says what is wrong with it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Header, String> {
-        if bytes.len() < HEADER || bytes[..16] != *MAGIC {
+        if bytes.len() < MAGIC.len() || bytes[..16] != *MAGIC {
             return Err("is no undo file: it does not begin with \"PLATTER UNDO 1\"".into());
+        }
+        if bytes.len() < HEADER {
+            return Err(format!(
+                "the header is cut off: it has {} bytes, expected {HEADER}; either the changes had not begun, or \
+                 the file is damaged",
+                bytes.len()
+            ));
         }
         let (stored, crc) = (u32_at(bytes, HEADER - 4), crc32fast::hash(&bytes[..HEADER - 4]));
         if stored != crc {

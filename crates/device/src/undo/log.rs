@@ -3,14 +3,17 @@
 use super::format::{BLOCK, Head, Header, Kind, sums};
 use crate::{Device, Error, Result};
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An undo file that is being written. The file is made when the first record is added.
 pub struct UndoLog {
     path: PathBuf,
+    /// The permissions of the file, and the group that they are for.
+    shared: Option<(u32, u32)>,
     header: Header,
     file: Option<BufWriter<File>>,
     /// The blocks whose old content has been saved.
@@ -26,7 +29,12 @@ impl UndoLog {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let block = BLOCK.max(u64::from(device.sectors().logical));
         let header = Header { length: device.len(), block, time, name };
-        UndoLog { path, header, file: None, saved: HashSet::new(), bytes: 0, failed: None }
+        UndoLog { path, shared: None, header, file: None, saved: HashSet::new(), bytes: 0, failed: None }
+    }
+
+    /// Gives the file these permissions, and this group.
+    pub fn share(&mut self, mode: u32, group: u32) {
+        self.shared = Some((mode, group));
     }
 
     /// The header of the file, with the block size.
@@ -98,8 +106,7 @@ impl UndoLog {
 
     fn file(&mut self) -> io::Result<&mut BufWriter<File>> {
         if self.file.is_none() {
-            let mut file = File::options().write(true).create_new(true).open(&self.path)?;
-            file.write_all(&self.header.to_bytes())?;
+            let file = self.create()?;
             // The name of the file must survive a power cut too.
             let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());
             File::open(directory.unwrap_or(".".as_ref()))?.sync_all()?;
@@ -107,4 +114,27 @@ impl UndoLog {
         }
         Ok(self.file.as_mut().expect("just made"))
     }
+
+    /// Makes the file with its header. It holds what stood on the device, so only its owner can read it unless more is
+    /// said.
+    fn create(&self) -> io::Result<File> {
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&self.path)?;
+        let begun = file.write_all(&self.header.to_bytes()).and_then(|()| match self.shared {
+            Some((mode, group)) => share(&file, mode, group),
+            None => Ok(()),
+        });
+        if let Err(error) = begun {
+            // Nothing has been changed yet, so a file without a whole header is of no use.
+            let _ = fs::remove_file(&self.path);
+            return Err(error);
+        }
+        Ok(file)
+    }
+}
+
+/// Gives a file these permissions, except for its group if that cannot be this one.
+fn share(file: &File, mode: u32, group: u32) -> io::Result<()> {
+    let is_theirs = file.metadata()?.gid() == group || fchown(file, None, Some(group)).is_ok();
+    let mode = if is_theirs { mode } else { mode & !0o070 };
+    file.set_permissions(fs::Permissions::from_mode(mode))
 }

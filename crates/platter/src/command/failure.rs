@@ -72,14 +72,22 @@ static LOG: OnceLock<Log> = OnceLock::new();
 
 type Log = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Prints a line on standard error, or in the log set by [`tell_to`]. Errors of writing are ignored.
+/// Prints a line on standard error, or in the log set by [`tell_to`]. Control characters become `?`: the names in it may
+/// be hostile. Errors of writing are ignored.
 pub fn tell(line: impl fmt::Display) {
+    let line = printable(&line.to_string());
     match LOG.get() {
-        Some(log) => log(&line.to_string()),
+        Some(log) => log(&line),
         None => {
             let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
+}
+
+/// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours. Every text for
+/// people goes through this: lines and names on standard output, and messages.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Makes [`tell`] write to `log` from now on: nobody reads the standard error of a background process.

@@ -1,6 +1,6 @@
 //! Printing for people and for scripts.
 
-use crate::command::failure::Failure;
+use crate::command::failure::{Failure, printable};
 use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
 use platter_vfs::{DosFlags, Name, Timestamp};
 use serde::Serialize;
@@ -60,11 +60,6 @@ impl Output {
     pub fn finish(mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(failure)
     }
-}
-
-/// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Returns the failure for an error of writing standard output; it has no message if the reader is gone.

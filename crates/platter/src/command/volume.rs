@@ -5,7 +5,7 @@ use crate::command::image::listener;
 use clap::Args;
 use platter::{Access, DeviceOptions, Held, Source, names};
 use platter_device::{Caching, Device};
-use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Name, OpenOptions};
+use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Kind, Name, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -228,6 +228,8 @@ pub struct VolumePath {
     pub image: PathBuf,
     /// The components of the path, from the root directory on.
     pub names: Vec<Name>,
+    /// Whether the path ends with a slash, and so means a directory only.
+    pub is_directory: bool,
 }
 
 /// The meaning of a path argument.
@@ -260,7 +262,7 @@ impl Location {
         };
         let image = PathBuf::from(OsStr::from_bytes(&bytes[..colon]));
         let names = names(&bytes[colon + 1..]);
-        Ok(Location::Volume(VolumePath { image, names }))
+        Ok(Location::Volume(VolumePath { image, names, is_directory: means_directory(argument) }))
     }
 }
 
@@ -279,19 +281,20 @@ impl VolumePath {
     pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
         match Location::parse(argument)? {
             Location::Volume(path) => Ok(path),
-            Location::Host(image) => Ok(VolumePath { image, names: Vec::new() }),
+            Location::Host(image) => Ok(VolumePath { image, names: Vec::new(), is_directory: true }),
         }
     }
 
     /// Returns the path of the parent directory, and the last name; `None` for the root.
     pub fn split(&self) -> Option<(VolumePath, Name)> {
         let (last, names) = self.names.split_last()?;
-        Some((VolumePath { image: self.image.clone(), names: names.to_vec() }, last.clone()))
+        let parent = VolumePath { image: self.image.clone(), names: names.to_vec(), is_directory: true };
+        Some((parent, last.clone()))
     }
 
     /// The path of an entry of this directory.
     pub fn join(&self, name: &Name) -> VolumePath {
-        let mut path = self.clone();
+        let mut path = VolumePath { is_directory: false, ..self.clone() };
         path.names.push(name.clone());
         path
     }
@@ -303,8 +306,18 @@ impl VolumePath {
 
     /// Like [`find`](VolumePath::find), but returns the file system's own error, for callers that handle some errors.
     pub fn lookup(&self, system: &Arc<dyn FileSystem>) -> platter_vfs::Result<Held> {
-        Held::find(system, &self.names)
+        let held = Held::find(system, &self.names)?;
+        if self.is_directory && system.attributes(held.node)?.kind != Kind::Directory {
+            return Err(VolumeError::NotADirectory);
+        }
+        Ok(held)
     }
+}
+
+/// Whether a path can mean a directory only: it ends with a slash, or with `.` after one.
+pub fn means_directory(argument: &OsStr) -> bool {
+    let bytes = argument.as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.") || bytes.ends_with(b"/..")
 }
 
 impl fmt::Display for VolumePath {

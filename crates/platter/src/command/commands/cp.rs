@@ -1,9 +1,9 @@
 //! `platter cp`
 
-use crate::command::copy::{Copy, Options, Source, Target, host_name, leads_into};
+use crate::command::copy::{Copy, Options, Source, Target, What, host_name, leads_into};
 use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, shown, tell};
 use crate::command::interrupt;
-use crate::command::volume::{Location, Volumes, WriteOptions};
+use crate::command::volume::{Location, Volumes, WriteOptions, means_directory};
 use clap::Args;
 use platter::Access;
 use platter_vfs::{Error, Kind, Name};
@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 ///
 /// A file that is there already is replaced when its copy is whole, so that a copy that fails costs nothing; if it has
 /// further names, streams or attributes, it keeps these, and its content is overwritten. A device or FIFO on the host
-/// is written to.
+/// is written to. What the same command has just made is not replaced. On the host, a set-user-id or set-group-id bit is
+/// kept only with the owner and group that are recorded.
 ///
 /// A file that cannot be copied is reported, the others are copied, and the exit code is 1. After every thousand
 /// files or 256 MiB, the copies on a volume are made durable. Ctrl-C ends the copy after the current file; the files
@@ -93,6 +94,9 @@ impl Arguments {
     ) -> Result<crate::command::copy::Outcome, Failure> {
         // The target's volume is opened first, for writing, because a source on the same volume then uses it too.
         let (directory, new_name) = self.target(target, places, volumes)?;
+        // A new name that ends with a slash is one for a directory.
+        let is_for_directory =
+            new_name.is_some() && self.paths.last().is_some_and(|path| means_directory(path));
         let mut failures = Vec::new();
         let mut sources = Vec::new();
         for (place, argument) in places.iter().zip(&self.paths) {
@@ -115,6 +119,10 @@ impl Arguments {
             let name = new_name.as_ref().or(name.as_ref());
             if name.is_none() && !self.recursive {
                 copy.fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));
+                continue;
+            }
+            if is_for_directory && source.facts(0).is_ok_and(|facts| facts.what != What::Directory) {
+                copy.fail(&Failure::new(shown(Path::new(&self.paths[places.len()])), NO_DIRECTORY));
                 continue;
             }
             match leads_into(&directory, &source).about(&source) {
@@ -166,6 +174,8 @@ impl Arguments {
         }
     }
 }
+
+const NO_DIRECTORY: &str = "is no directory to copy a file into";
 
 /// Returns a source and its name. There is no name for a root directory, nor for a path that ends in "." or "..":
 /// then the directory's content is copied, not the directory.

@@ -9,6 +9,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 /// Make directories
+///
+/// A directory that cannot be made is reported, the others are made, and the exit code is 1.
 #[derive(Args)]
 pub struct Arguments {
     /// The directories
@@ -24,12 +26,19 @@ pub struct Arguments {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let mut volumes = Volumes::new(self.volume.partition);
-        let outcome = self.paths.iter().try_for_each(|argument| {
-            let path = VolumePath::parse(argument)?;
-            let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
-            if self.parents { make_all(&path, &system) } else { make(&path, &system) }
-        });
-        outcome.and(volumes.close()).map(|()| 0)
+        let mut failed = false;
+        for argument in &self.paths {
+            let outcome = VolumePath::parse(argument).and_then(|path| {
+                let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+                if self.parents { make_all(&path, &system) } else { make(&path, &system) }
+            });
+            if let Err(failure) = outcome {
+                failure.print();
+                failed = true;
+            }
+        }
+        volumes.close()?;
+        Ok(u8::from(failed))
     }
 }
 

@@ -106,8 +106,12 @@ fn hint(image: &Path, format: &str, (scheme, kind): &(Scheme, String)) {
 }
 
 fn parse_serial(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(&text.replacen('-', "", 1), 16)
-        .map_err(|_| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
+    // A sign is none of a serial number's: a hyphen stands between digits.
+    let is_separated = text.split('-').all(|digits| !digits.is_empty() && !digits.starts_with('+'));
+    Some(text.replacen('-', "", 1))
+        .filter(|_| is_separated)
+        .and_then(|digits| u64::from_str_radix(&digits, 16).ok())
+        .ok_or_else(|| "expected a hexadecimal number such as 1A2B-3C4D".to_string())
 }
 
 impl Arguments {
@@ -173,4 +177,20 @@ fn report(format: &dyn Format, device: Arc<dyn Device>) -> Outcome {
     ))?;
     output.finish()?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_numbers_have_no_sign() {
+        assert_eq!(
+            ["1A2B-3C4D", "1a2b3c4d", "0"].map(parse_serial),
+            [Ok(0x1A2B_3C4D), Ok(0x1A2B_3C4D), Ok(0)]
+        );
+        for wrong in ["-1", "+1", "1-", "-", "", "1-+2", "1-2-3", "xyz"] {
+            assert!(parse_serial(wrong).is_err(), "{wrong}");
+        }
+    }
 }

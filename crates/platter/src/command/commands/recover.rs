@@ -1,6 +1,6 @@
 //! `platter recover`
 
-use crate::command::failure::Outcome;
+use crate::command::failure::{Outcome, shown};
 use crate::command::image::listener;
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
@@ -19,8 +19,9 @@ use std::path::PathBuf;
 /// directories that can still be reached, then those recognised by their content, which go to `found`, then chains of
 /// clusters without a name, which go to `chains`; files that share clusters with others go to `overlapping`. If the
 /// boot sector is lost with its copy, the sizes and places of everything are found from directories and FATs, also on
-/// a disk whose partition table is lost. Parts of files that cannot be read are left as zeroes and reported. Named
-/// streams become files named FILE:STREAM. Nothing is written to the device. Without --as, a device on which no file
+/// a disk whose partition table is lost. Where a file of the volume has the name of one of these directories, `deleted`
+/// and `damaged` are called `deleted (2)` and so on. Parts of files that cannot be read are left as zeroes and reported;
+/// files that cannot be written are removed again and reported. Named streams become files named FILE:STREAM. Nothing is written to the device. Without --as, a device on which no file
 /// system is recognised is searched for ReFS, NTFS, exFAT and FAT, in this order.
 ///
 /// Exit codes: 0 all that was found was copied, 1 something could not be.
@@ -58,7 +59,7 @@ impl Arguments {
         let options = RecoverOptions { format: self.format, skip_damaged, listener: listener() };
         let recovered = platter::recover_to(&source, &self.directory, &options, &bar)?;
         drop(bar);
-        let RecoveredTo { device, report, troubles, damaged, bytes } = recovered;
+        let RecoveredTo { device, report, troubles, damaged, bytes, renamed } = recovered;
         let mut output = Output::new();
         for (path, why) in &report.lost {
             output.line(format_args!("{path}: {why}"))?;
@@ -72,6 +73,12 @@ impl Arguments {
                     grouped(*unread)
                 ))?,
             }
+        }
+        for (usual, path) in &renamed {
+            output.line(format_args!(
+                "{}: {usual} files are here, since a file of the volume is called {usual}",
+                shown(path)
+            ))?;
         }
         output.line(format_args!(
             "{device}: {} files with {}, {} directories; {} of the files were deleted, and {} more are overwritten; the \

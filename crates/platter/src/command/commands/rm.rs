@@ -30,6 +30,9 @@ impl Arguments {
                 let Some((directory, name)) = path.split() else {
                     return Err(Failure::new(&path, "the root directory cannot be removed"));
                 };
+                if path.is_directory {
+                    path.find(&system)?;
+                }
                 let directory = directory.find(&system)?;
                 remove(&path, &directory, &name, self.recursive, self.volume.force)
             });

@@ -1,6 +1,6 @@
 //! `platter undo`
 
-use crate::command::failure::{Failure, Outcome, shown};
+use crate::command::failure::{Failure, Outcome, shown, tell};
 use crate::command::output::{Output, grouped};
 use crate::command::volume::open_device;
 use clap::Args;
@@ -12,7 +12,8 @@ use std::path::PathBuf;
 ///
 /// FILE is the undo file that `platter check --repair` made. The command also takes back a repair that was
 /// interrupted, and may be run again if it was interrupted itself. An image that was written to after the repair is
-/// refused; with --force it gets its old bytes all the same, and what was written there since is lost.
+/// refused; with --force it gets its old bytes all the same, and what was written there since is lost. The undo file
+/// may be on media that cannot be written to.
 #[derive(Args)]
 pub struct Arguments {
     /// The undo file
@@ -26,6 +27,9 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
+        if UndoFile::is_unbegun(&self.file) {
+            return self.tell_of_nothing();
+        }
         let mut undo = UndoFile::open(&self.file)?;
         // The stamp is read first: opening the image for writing may be noted in the record of a mirror, which is no
         // write to the image.
@@ -33,6 +37,12 @@ impl Arguments {
         let device = open_device(&self.image, Access::Write { force: self.force })?;
         let began = shown_time(undo.time());
         let was_cut_off = undo.stamp().is_none();
+        if undo.is_read_only() {
+            tell(format_args!(
+                "platter: {}: cannot be written to; if this is interrupted, --force lets it go on",
+                shown(&self.file)
+            ));
+        }
         let restored = undo.restore(&*device, &stamp, self.force)?;
         let mut output = Output::new();
         let image = shown(&self.image);
@@ -46,7 +56,7 @@ impl Arguments {
         }
         output.finish()?;
         if undo.unused() > 0 && was_cut_off {
-            crate::command::failure::tell(format_args!(
+            tell(format_args!(
                 "platter: {}: the last {} bytes are no whole record: the repair was cut off there, or the file is damaged",
                 shown(&self.file),
                 grouped(undo.unused())
@@ -59,6 +69,18 @@ impl Arguments {
             );
             return Err(Failure::new(image, why));
         }
+        Ok(0)
+    }
+
+    /// Says that there is nothing to take back: the undo file is made before the first change, and it is empty.
+    fn tell_of_nothing(&self) -> Outcome {
+        let mut output = Output::new();
+        output.line(format_args!(
+            "{}: holds what it did before; {} is empty, so the repair ended before it changed anything",
+            shown(&self.image),
+            shown(&self.file)
+        ))?;
+        output.finish()?;
         Ok(0)
     }
 }

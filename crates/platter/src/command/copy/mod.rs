@@ -8,25 +8,27 @@
 mod extras;
 mod host;
 mod losses;
+mod made;
 mod source;
 mod target;
 mod times;
 
-use crate::command::failure::{About, Failure};
+use crate::command::failure::{About, Failure, printable};
 use crate::command::interrupt;
 use crate::command::progress::{Bar, Unit};
 use extras::Layout;
 use host::Usual;
 pub use host::host_name;
 use losses::{Loss, Losses};
+use made::MadeNames;
 use platter::{DEEPEST, Held};
 use platter_device::{Buffer, show_size};
 use platter_vfs::{FileSystem, Name, Progress};
-pub use source::Source;
-use source::{Facts, Identity, Reader, What};
-use std::collections::{HashMap, HashSet};
+use source::{Facts, Identity, Reader};
+pub use source::{Source, What};
+use std::collections::HashMap;
 use std::fmt;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 pub use target::Target;
@@ -66,9 +68,8 @@ pub struct Copy<'a> {
     copied: Amount,
     buffer: Buffer,
     usual: Usual,
-    /// The paths of the copies on volumes, in lower case, so that two names that a volume regards as the same do not
-    /// overwrite each other unnoticed.
-    made: HashSet<String>,
+    /// The copies that were made, which no further one overwrites.
+    made: MadeNames,
     /// The first copy of each file that has several names. The source is held, so that its number is not given to
     /// another file.
     links: HashMap<Identity, (Source, Made)>,
@@ -135,7 +136,10 @@ impl Outcome {
 fn say(names: &[String]) {
     // If standard output is closed, only names are lost, so errors are ignored.
     let mut output = std::io::stdout().lock();
-    let _ = names.iter().try_for_each(|name| writeln!(output, "{name}")).and_then(|()| output.flush());
+    let is_terminal = output.is_terminal();
+    let shown = |name: &String| if is_terminal { printable(name) } else { name.clone() };
+    let _ =
+        names.iter().try_for_each(|name| writeln!(output, "{}", shown(name))).and_then(|()| output.flush());
 }
 
 impl<'a> Copy<'a> {
@@ -150,7 +154,7 @@ impl<'a> Copy<'a> {
             copied: Amount::default(),
             buffer: Buffer::new(PIECE),
             usual: Usual::of_process(),
-            made: HashSet::new(),
+            made: MadeNames::default(),
             links: HashMap::new(),
             losses: Losses::default(),
             unsaved: Unsaved::default(),
@@ -244,6 +248,8 @@ impl<'a> Copy<'a> {
             }
             self.losses.note(Loss::Links, &source);
         }
+        // The permissions of the copy where the source records none.
+        let mode = target.mode_there(name).unwrap_or(self.usual.mode(false));
         // The name that the copy has until it is whole.
         let mut first = name.clone();
         let mut manner = Manner::New;
@@ -270,7 +276,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         };
         self.extras(&source, &made, facts.what);
-        let finished = made.finish(&facts, &source, &self.usual, &mut self.losses);
+        let finished = made.finish(&facts, &source, mode, &self.usual, &mut self.losses);
         let finished = finished.and_then(|()| match manner {
             Manner::Beside => target.replace(made, &first, name),
             _ => Ok(made),
@@ -311,12 +317,9 @@ impl<'a> Copy<'a> {
         if target.is_source(source, name) {
             return Err(Failure::new(source, "cannot be copied onto itself"));
         }
-        if let Target::Volume(path, held) = target {
-            let path = path.join(name);
-            if !self.made.insert(path.to_string().to_lowercase()) && held.child(name).is_ok() {
-                let why = "another file of this copy has the same name, or one that differs only in case";
-                return Err(Failure::new(&path, why));
-            }
+        if self.made.has(target, name) {
+            let why = "another file of this copy has the same name, or one that is the same there";
+            return Err(Failure::new(target.path(name), format!("{why}; {source} is not copied over it")));
         }
         Ok(())
     }
@@ -335,6 +338,7 @@ impl<'a> Copy<'a> {
         if depth > DEEPEST {
             return Err(Failure::new(source, "directories inside each other without end"));
         }
+        let mode = target.mode_there(name).unwrap_or(self.usual.mode(true));
         let (inside, made) = target.directory(name, depth == 0)?;
         self.extras(source, &made, What::Directory);
         self.content_of(source, &inside, depth);
@@ -342,7 +346,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         }
         // Times are set last, because making entries changes a directory's time.
-        made.finish(facts, source, &self.usual, &mut self.losses)
+        made.finish(facts, source, mode, &self.usual, &mut self.losses)
     }
 
     fn file(
@@ -363,7 +367,7 @@ impl<'a> Copy<'a> {
             layout = Layout { data: Vec::new(), has_holes: false };
             layout.data.extend((facts.size > 0).then_some(0..facts.size));
         }
-        let writer = target.file(name, facts.size, manner == Manner::Stream)?;
+        let writer = target.file(name, facts.size, manner)?;
         let copied = match self.shared(source, &writer, facts.size) {
             Some(shared) => shared,
             None => self.content(source, &reader, &writer, &layout, facts.size),
@@ -454,6 +458,7 @@ impl<'a> Copy<'a> {
     /// survive a failure of this process.
     fn copied(&mut self, target: &Target, name: &Name, bytes: u64) -> Result<(), Failure> {
         self.copied.add(bytes);
+        self.made.note(target, name);
         let Target::Volume(path, held) = target else {
             if self.options.verbose {
                 say(&[target.path(name)]);

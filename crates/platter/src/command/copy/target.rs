@@ -13,11 +13,13 @@ use platter_vfs::{Change, DosFlags, Error, Kind, Name, RenameFlags, reparse};
 use rustix::fs::{Access, CWD, FileType, Mode, access, makedev, mknodat};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink,
+};
 use std::path::{Path, PathBuf};
 
 /// A directory to copy into.
@@ -88,7 +90,8 @@ impl Target {
                     true => path.is_dir(),
                     false => path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()),
                 };
-                match fs::create_dir(&path) {
+                // Its own permissions come last: until then nobody else sees what is in it.
+                match DirBuilder::new().mode(0o700).create(&path) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_one(&path) => {}
                     made => made.about(shown(&path))?,
                 }
@@ -167,6 +170,13 @@ impl Target {
         }
     }
 
+    /// Returns the permissions of what is there under this name on the host.
+    pub fn mode_there(&self, name: &Name) -> Option<u32> {
+        let Target::Host(directory) = self else { return None };
+        let there = fs::metadata(host_path(directory, name).ok()?).ok()?;
+        Some(permissions(there.mode()))
+    }
+
     /// Returns a name that no entry has yet.
     pub fn free_name(&self) -> Name {
         let names = (0u32..).map(|number| format!(".platter-copy-{}-{number}", std::process::id()));
@@ -181,17 +191,26 @@ impl Target {
     }
 
     /// Returns the file of this name, made if missing and emptied, for `size` bytes. An existing file keeps its
-    /// streams and attributes. With `is_stream` it is what takes one byte after another, such as a FIFO.
-    pub fn file(&self, name: &Name, size: u64, is_stream: bool) -> Result<Writer, Failure> {
+    /// streams and attributes.
+    ///
+    /// On the host, nobody else can read a new file before it has its own permissions; and it is new indeed, so that no
+    /// link that somebody puts there meanwhile is followed.
+    pub fn file(&self, name: &Name, size: u64, manner: Manner) -> Result<Writer, Failure> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
-                if is_stream {
-                    let file = File::options().write(true).open(&path).about(shown(&path))?;
-                    return Ok(Writer::Stream(path, file));
-                }
-                let file = File::create(&path).about(shown(&path))?;
-                Ok(Writer::Host(path, file))
+                let mut options = File::options();
+                options.write(true).mode(0o600);
+                match manner {
+                    Manner::New | Manner::Beside => options.create_new(true),
+                    Manner::Over => options.create(true).truncate(true),
+                    Manner::Stream => &mut options,
+                };
+                let file = options.open(&path).about(shown(&path))?;
+                Ok(match manner {
+                    Manner::Stream => Writer::Stream(path, file),
+                    _ => Writer::Host(path, file),
+                })
             }
             Target::Volume(path, held) => {
                 let path = path.join(name);
@@ -570,17 +589,19 @@ impl Made {
         }
     }
 
-    /// Sets owner, permissions, flags and, last of all, times.
+    /// Sets owner, permissions, flags and, last of all, times. On the host, `mode` are the permissions where the source
+    /// records none.
     pub fn finish(
         &self,
         facts: &Facts,
         from: &Source,
+        mode: u32,
         usual: &Usual,
         losses: &mut Losses,
     ) -> Result<(), Failure> {
         match self {
             Made::Host(path) => {
-                if !self.own_on_host(path, facts).about(self)? {
+                if !own_on_host(path, facts, mode).about(self)? {
                     losses.note(Loss::Owners, from);
                 }
                 if !self.flag_on_host(path, facts).about(self)? {
@@ -612,33 +633,6 @@ impl Made {
         }
     }
 
-    /// Sets owner and permissions on the host, and returns whether the host accepted the owner.
-    fn own_on_host(&self, path: &PathBuf, facts: &Facts) -> io::Result<bool> {
-        let LinuxAttributes { uid, gid, mode, .. } = facts.owner;
-        let now = fs::symlink_metadata(path)?;
-        let mut kept = true;
-        let (uid, gid) = (uid.filter(|uid| *uid != now.uid()), gid.filter(|gid| *gid != now.gid()));
-        if uid.is_some() || gid.is_some() {
-            kept = lchown(path, uid, gid).is_ok();
-        }
-        if facts.what == What::Link {
-            return Ok(kept);
-        }
-        let read_only = facts.change.flags.is_some_and(|flags| flags.contains(DosFlags::READ_ONLY));
-        let wanted = match mode {
-            // Where the owner cannot be set, the set-user-id and set-group-id bits are dropped: they would give
-            // another user's privileges.
-            Some(mode) if !kept => permissions(mode) & 0o777,
-            Some(mode) => permissions(mode),
-            None if read_only && facts.what == What::File => now.mode() & 0o7555,
-            None => return Ok(kept),
-        };
-        if wanted != permissions(now.mode()) || uid.is_some() || gid.is_some() {
-            fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
-        }
-        Ok(kept)
-    }
-
     /// Keeps the flags on the host. Returns false only if the host refused flags that permissions do not express
     /// (hidden, system).
     fn flag_on_host(&self, path: &Path, facts: &Facts) -> io::Result<bool> {
@@ -662,6 +656,45 @@ impl fmt::Display for Made {
     }
 }
 
+/// Sets owner and permissions on the host, and returns whether the host accepted the owner. `otherwise` are the
+/// permissions where the source records none.
+fn own_on_host(path: &Path, facts: &Facts, otherwise: u32) -> io::Result<bool> {
+    let LinuxAttributes { uid, gid, mode, .. } = facts.owner;
+    let now = fs::symlink_metadata(path)?;
+    let mut kept = true;
+    let (new_uid, new_gid) = (uid.filter(|uid| *uid != now.uid()), gid.filter(|gid| *gid != now.gid()));
+    if new_uid.is_some() || new_gid.is_some() {
+        kept = lchown(path, new_uid, new_gid).is_ok();
+    }
+    if facts.what == What::Link {
+        return Ok(kept);
+    }
+    let read_only = facts.change.flags.is_some_and(|flags| flags.contains(DosFlags::READ_ONLY));
+    let wanted = match mode {
+        Some(mode) => permissions(mode) & allowed(kept, kept && uid.is_some() && gid.is_some()),
+        None => {
+            let inherited = permissions(now.mode()) & !0o777;
+            let is_for_reading = read_only && facts.what == What::File;
+            inherited | otherwise & if is_for_reading { 0o555 } else { 0o777 }
+        }
+    };
+    if wanted != permissions(now.mode()) || new_uid.is_some() || new_gid.is_some() {
+        fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
+    }
+    Ok(kept)
+}
+
+/// The permission bits that a copy may have. The set-user-id and set-group-id bits give the owner's privileges, and so
+/// are kept only where the copy has the owner and group that the source records: otherwise they would give those of
+/// whoever copies.
+fn allowed(is_owner_kept: bool, is_owner_recorded: bool) -> u32 {
+    match (is_owner_kept, is_owner_recorded) {
+        (true, true) => 0o7777,
+        (true, false) => 0o1777,
+        (false, _) => 0o777,
+    }
+}
+
 /// Returns the flags of a new file or directory.
 fn default_flags(what: What) -> DosFlags {
     match what {
@@ -670,9 +703,14 @@ fn default_flags(what: What) -> DosFlags {
     }
 }
 
-/// Returns the owner and permissions, without those that this user's new files have anyway.
+/// Returns the owner and permissions, without those that this user's new files have anyway. A file that gives its
+/// owner's privileges to whoever runs it always has its owner recorded.
 fn unusual(facts: &Facts, usual: &Usual) -> LinuxAttributes {
+    const PRIVILEGES: u32 = 0o6000;
     let LinuxAttributes { uid, gid, mode, device } = facts.owner;
+    if facts.what != What::Link && mode.is_some_and(|mode| mode & PRIVILEGES != 0) {
+        return facts.owner;
+    }
     let is_usual = |mode: &u32| permissions(*mode) == usual.mode(mode & mode::TYPE == mode::DIRECTORY);
     LinuxAttributes {
         uid: uid.filter(|uid| *uid != usual.uid),
@@ -766,5 +804,28 @@ fn is_kept_by_host(done: io::Result<()>) -> io::Result<bool> {
     match error.raw_os_error() {
         Some(code) if known.iter().any(|errno| errno.raw_os_error() == code) => Ok(false),
         _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_is_private_at_first_and_follows_no_link() {
+        let place = std::env::temp_dir().join(format!("platter-target-{}", std::process::id()));
+        fs::create_dir(&place).unwrap();
+        let target = Target::Host(place.clone());
+        for manner in [Manner::New, Manner::Beside] {
+            let made = target.file(&Name::from("new"), 0, manner);
+            let mode = target.mode_there(&Name::from("new"));
+            symlink("elsewhere", place.join("link")).unwrap();
+            let through = target.file(&Name::from("link"), 0, manner);
+            let is_elsewhere = place.join("elsewhere").exists();
+            fs::remove_file(place.join("link")).unwrap();
+            fs::remove_file(place.join("new")).unwrap();
+            assert!(made.is_ok() && mode == Some(0o600) && through.is_err() && !is_elsewhere);
+        }
+        fs::remove_dir(&place).unwrap();
     }
 }

@@ -1,0 +1,255 @@
+//! The names that recovered files get on the host.
+
+use super::Trouble;
+use platter_vfs::Name;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, ErrorKind as HostError};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The directory for deleted files.
+const DELETED: &str = "deleted";
+/// The directory for files whose metadata is damaged.
+const DAMAGED: &str = "damaged";
+/// The longest name in bytes that hosts hold.
+const LONGEST: usize = 255;
+
+/// Which of the directories beside the volume's own tree a file goes to; none of them if neither is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aside {
+    pub damaged: bool,
+    pub deleted: bool,
+}
+
+/// Where recovered files go to. Every file gets a name of its own, whatever names there are on the volume.
+pub struct Names<'r> {
+    root: &'r Path,
+    /// The present names of the directories [`DAMAGED`], [`DELETED`], and of the latter in the former.
+    asides: [OsString; 3],
+    /// The numbers that these get when they next have to make way.
+    numbers: [u64; 3],
+    /// For each name that was wanted more than once, the number that the next file gets.
+    next: HashMap<PathBuf, u64>,
+    /// The directories that have another path than they were to have, since a file has that one.
+    others: HashMap<PathBuf, PathBuf>,
+    /// The paths of these, which no directory of the volume shares.
+    taken: HashSet<PathBuf>,
+}
+
+impl<'r> Names<'r> {
+    pub fn new(root: &'r Path) -> Names<'r> {
+        let asides = [DAMAGED, DELETED, DELETED].map(OsString::from);
+        Names {
+            root,
+            asides,
+            numbers: [2; 3],
+            next: HashMap::new(),
+            others: HashMap::new(),
+            taken: HashSet::new(),
+        }
+    }
+
+    /// The path of the directory that files of this kind go to.
+    pub fn place(&self, aside: Aside) -> PathBuf {
+        let [damaged, deleted, both] = &self.asides;
+        match (aside.damaged, aside.deleted) {
+            (false, false) => self.root.to_path_buf(),
+            (true, false) => self.root.join(damaged),
+            (false, true) => self.root.join(deleted),
+            (true, true) => self.root.join(damaged).join(both),
+        }
+    }
+
+    /// The directories that are called otherwise than usual, with their paths.
+    pub fn renamed(&self) -> Vec<(&'static str, PathBuf)> {
+        let both = Aside { damaged: true, deleted: true };
+        let all = [
+            (DAMAGED, &self.asides[0], Aside { deleted: false, ..both }),
+            (DELETED, &self.asides[1], Aside { damaged: false, ..both }),
+            (DELETED, &self.asides[2], both),
+        ];
+        let is_other = |(usual, name, aside): &(&'static str, &OsString, Aside)| {
+            *name != *usual && self.place(*aside).is_dir()
+        };
+        all.into_iter().filter(is_other).map(|(usual, _, aside)| (usual, self.place(aside))).collect()
+    }
+
+    /// Makes way for a file of the volume that has the name of one of the directories beside it: that one is renamed.
+    /// Returns its path before and after, if it was there.
+    pub fn give_way(&mut self, aside: Aside, path: &[Name]) -> Result<Option<(PathBuf, PathBuf)>, Trouble> {
+        let Some(first) = path.first().map(|name| host_name(name, None)) else { return Ok(None) };
+        // The directories of which the file may take the place: those in the directory that it goes to.
+        let beside = match (aside.damaged, aside.deleted) {
+            (false, false) => 0..2,
+            (true, false) => 2..3,
+            _ => return Ok(None),
+        };
+        let Some(index) = beside.into_iter().find(|&index| self.asides[index] == first) else {
+            return Ok(None);
+        };
+        let (above, usual) = (self.place(aside), if index == 0 { DAMAGED } else { DELETED });
+        let name = loop {
+            let name = OsString::from(format!("{usual} ({})", self.numbers[index]));
+            self.numbers[index] += 1;
+            if !self.asides.contains(&name) && above.join(&name).symlink_metadata().is_err() {
+                break name;
+            }
+        };
+        let (from, to) = (above.join(&first), above.join(&name));
+        if from.symlink_metadata().is_err() {
+            self.asides[index] = name;
+            return Ok(None);
+        }
+        fs::rename(&from, &to).map_err(|error| Trouble::at(&from, error))?;
+        self.asides[index] = name;
+        self.moved(&from, &to);
+        Ok(Some((from, to)))
+    }
+
+    /// Puts the new path of a directory into what is known of the paths in it.
+    fn moved(&mut self, from: &Path, to: &Path) {
+        let new =
+            |path: PathBuf| path.strip_prefix(from).map(|inside| to.join(inside)).unwrap_or(path.clone());
+        self.next = self.next.drain().map(|(path, number)| (new(path), number)).collect();
+        self.others = self.others.drain().map(|(path, other)| (new(path), new(other))).collect();
+        self.taken = self.taken.drain().map(new).collect();
+    }
+
+    /// Makes the directory that these names lead to, unless it is there, and returns its path.
+    pub fn directory(&mut self, aside: Aside, names: &[Name]) -> Result<PathBuf, Trouble> {
+        let mut path = self.root.to_path_buf();
+        if aside.damaged {
+            path = self.place(Aside { deleted: false, ..aside });
+            make_directory(&path)?;
+        }
+        if aside.deleted {
+            path = self.place(aside);
+            make_directory(&path)?;
+        }
+        for name in names {
+            path = self.one_directory(path.join(host_name(name, None)))?;
+        }
+        Ok(path)
+    }
+
+    /// Makes the directory at this path, or at another if a file is there; the files of the directory all go there.
+    fn one_directory(&mut self, path: PathBuf) -> Result<PathBuf, Trouble> {
+        if let Some(other) = self.others.get(&path) {
+            return Ok(other.clone());
+        }
+        if !self.taken.contains(&path) && is_made(fs::create_dir(&path), &path)? {
+            return Ok(path);
+        }
+        let made = self.free(&path, |path| fs::create_dir(path).map(|()| path.to_path_buf()));
+        let other = made.map_err(|error| Trouble::at(&path, error))?;
+        self.taken.insert(other.clone());
+        self.others.insert(path, other.clone());
+        Ok(other)
+    }
+
+    /// Calls `make` with a path, or with a number added to its name if the name is taken.
+    pub fn free<T>(&mut self, path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+        match make(path) {
+            Err(error) if error.kind() == HostError::AlreadyExists => {}
+            made => return made,
+        }
+        let next = self.next.entry(path.to_path_buf()).or_insert(2);
+        loop {
+            let name = numbered(path.file_name().unwrap_or_default(), *next);
+            *next += 1;
+            match make(&path.with_file_name(name)) {
+                Err(error) if error.kind() == HostError::AlreadyExists => {}
+                made => return made,
+            }
+        }
+    }
+}
+
+/// Makes a directory, which may exist already.
+fn make_directory(path: &Path) -> Result<(), Trouble> {
+    match is_made(fs::create_dir(path), path)? {
+        true => Ok(()),
+        false => Err(Trouble::at(path, "a file of this name is in the place of the directory")),
+    }
+}
+
+/// Whether a directory was made at this path, or is there; false if something else is.
+fn is_made(made: io::Result<()>, path: &Path) -> Result<bool, Trouble> {
+    match made {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == HostError::AlreadyExists => {
+            Ok(path.symlink_metadata().is_ok_and(|there| there.is_dir()))
+        }
+        Err(error) => Err(Trouble::at(path, error)),
+    }
+}
+
+/// Returns the name with a number behind it.
+fn numbered(name: &OsStr, number: u64) -> OsString {
+    let number = format!(" ({number})");
+    let mut name = cut(name.as_bytes().to_vec(), LONGEST - number.len());
+    name.extend(number.bytes());
+    OsString::from_vec(name)
+}
+
+/// Returns a name that cannot lead out of its directory, and that the host can hold.
+pub fn host_name(name: &Name, stream: Option<&Name>) -> OsString {
+    let mut bytes = name.to_bytes();
+    if let Some(stream) = stream {
+        bytes.push(b':');
+        bytes.extend(stream.to_bytes());
+    }
+    bytes.iter_mut().filter(|byte| matches!(byte, 0 | b'/')).for_each(|byte| *byte = b'_');
+    if matches!(&bytes[..], b"" | b"." | b"..") {
+        bytes.insert(0, b'_');
+    }
+    OsString::from_vec(cut(bytes, LONGEST))
+}
+
+/// Cuts a name to at most this number of bytes. It keeps its extension, by which programs know its kind.
+fn cut(mut name: Vec<u8>, longest: usize) -> Vec<u8> {
+    /// Longer ones are no extensions.
+    const EXTENSION: usize = 32;
+    if name.len() <= longest {
+        return name;
+    }
+    let dot = name.iter().rposition(|&byte| byte == b'.');
+    let extension = dot.filter(|&dot| dot > 0 && name.len() - dot <= EXTENSION);
+    let extension = extension.map_or(Vec::new(), |dot| name.split_off(dot));
+    let most = longest - extension.len();
+    // The name is not cut in the middle of a UTF-8 character.
+    let end = (0..=most).rev().find(|&end| name.get(end).is_none_or(|byte| byte & 0xC0 != 0x80));
+    name.truncate(end.unwrap_or(most));
+    name.extend(extension);
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_in_their_directory() {
+        let shown = |name: &str| host_name(&Name::from(name), None).into_string().unwrap();
+        assert_eq!(["a", "..", ".", "", "a/b", "/x"].map(shown), ["a", "_..", "_.", "_", "a_b", "_x"]);
+        assert_eq!(host_name(&Name::from("a"), Some(&Name::from("s/t"))), "a:s_t");
+        let long = shown(&"日".repeat(200));
+        assert!(long.len() == 255 && long.chars().all(|letter| letter == '日'));
+    }
+
+    #[test]
+    fn long_names_keep_their_extensions() {
+        let shown = |name: &str| host_name(&Name::from(name), None).into_string().unwrap();
+        let fits = format!("{}.jpg", "ab".repeat(125));
+        assert_eq!(shown(&fits), fits);
+        let long = shown(&format!("{}.jpg", "日".repeat(200)));
+        assert!(long.len() <= 255 && long.len() > 250 && long.ends_with("日.jpg"), "{long}");
+        let again = numbered(OsStr::new(&long), 1234).into_string().unwrap();
+        assert!(again.len() <= 255 && again.ends_with("日.jpg (1234)"), "{again}");
+        // What stands behind the last dot is none.
+        assert_eq!(shown(&format!("a.{}", "b".repeat(300))).len(), 255);
+        assert_eq!(shown(&format!(".{}", "b".repeat(300))).len(), 255);
+    }
+}
