@@ -57,6 +57,15 @@ fn every_name_is_one_of_fios_and_holds_the_same_kind_of_value() {
 }
 
 #[test]
+fn a_partial_report_says_so() {
+    let parsed = |document| serde_json::from_str::<Value>(&fio::render(document)).unwrap();
+    let mut document = sample::quick();
+    assert!(parsed(&document).get("partial").is_none());
+    document.partial = Some("it was interrupted".into());
+    assert_eq!(parsed(&document)["partial"], "it was interrupted");
+}
+
+#[test]
 fn figures_are_those_of_the_report() {
     let document = sample::quick();
     let ours: Value = serde_json::from_str(&fio::render(&document)).unwrap();
