@@ -72,14 +72,22 @@ static LOG: OnceLock<Log> = OnceLock::new();
 
 type Log = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Prints a line on standard error, or in the log set by [`tell_to`]. Errors of writing are ignored.
+/// Prints a line on standard error, or in the log set by [`tell_to`]. Errors of writing are ignored. Control characters
+/// become `?`, except at the ends of lines: names and values that messages quote come from files of others.
 pub fn tell(line: impl fmt::Display) {
+    let line = harmless(&line.to_string());
     match LOG.get() {
-        Some(log) => log(&line.to_string()),
+        Some(log) => log(&line),
         None => {
             let _ = writeln!(std::io::stderr(), "{line}");
         }
     }
+}
+
+/// Replaces control characters other than the ends of lines and tabs, which move no cursor and change no colour.
+pub fn harmless(text: &str) -> String {
+    let replaced = |c: char| c.is_control() && c != '\n' && c != '\t';
+    text.chars().map(|c| if replaced(c) { '?' } else { c }).collect()
 }
 
 /// Makes [`tell`] write to `log` from now on: nobody reads the standard error of a background process.
