@@ -66,6 +66,7 @@ mod subject;
 mod target;
 pub mod workload;
 
+pub(crate) use compare::go_on;
 pub use compare::{Observer, compare};
 pub use comparison::Comparison;
 pub use engine::*;

@@ -3,7 +3,7 @@
 
 mod room;
 
-use crate::environment::{memory_available, memory_bytes};
+use crate::environment::{memory_available, memory_bytes, memory_of_group};
 use crate::stand::Stand;
 use crate::target::Target;
 use crate::workload::{Case, MOST_DEPTH, MOST_WORKERS, Workload};
@@ -195,7 +195,7 @@ fn check_outstanding(workload: &Workload, group: &[Case]) -> Result<()> {
             "{workers} workers with {all} I/Os outstanding; at most are {MOST_WORKERS} workers with {MOST_IOS} at the same time"
         ));
     }
-    let limit = match memory_bytes() {
+    let limit = match memory_bytes().min(memory_of_group()) {
         0 => MOST_OUTSTANDING,
         all => MOST_OUTSTANDING.min(all / 4),
     };
@@ -305,6 +305,9 @@ fn check_blocks(workload: &Workload, room: &Room, verify: bool) -> Result<()> {
             };
             return about(format!("a span{whose} of {part} bytes holds no block of {block} bytes"));
         }
+        if let Some(why) = pattern.why_not_begun(part) {
+            return about(why);
+        }
         if span > room.bytes {
             return about(format!(
                 "a span of {span} bytes ({}) does not fit: {}; choose another with --span",
@@ -338,7 +341,7 @@ fn check_memory(comparison: &Comparison, rooms: &room::Rooms) -> Result<()> {
     let all = bytes.saturating_mul(rooms.on_device);
     let needed = all.saturating_add(groups.map(outstanding).max().unwrap_or(0));
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_AS);
-    let there = memory_available().min(limit.map_or(u64::MAX, |(soft, _)| soft));
+    let there = memory_available().min(limit.map_or(u64::MAX, |(soft, _)| soft)).min(memory_of_group());
     if there > 0 && needed > there {
         return refuse(format!(
             "{} for each target needs {} of memory with its I/Os, of which {} are free",

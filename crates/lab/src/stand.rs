@@ -291,7 +291,7 @@ impl OpenStand {
     /// The writes go from the beginning to the end, so that the stripes of all targets are mixed below as well: a host
     /// that provides space on first write puts together what is written together, and on one virtual disk a region that
     /// was written before the others stayed slower by a tenth.
-    pub fn provide(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+    pub fn provide(&self, progress: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<()> {
         let end = self.places.iter().map(|place| place.provided).sum();
         let mut filler = Buffer::new(PIECE);
         // Random bytes, because some file systems store zeroes as holes.
@@ -299,7 +299,7 @@ impl OpenStand {
         for offset in (0..end).step_by(PIECE) {
             let length = (end - offset).min(PIECE as u64);
             self.device.write_at(offset, &filler[..length as usize])?;
-            progress(offset + length, end);
+            progress(offset + length, end)?;
         }
         Ok(self.device.flush()?)
     }

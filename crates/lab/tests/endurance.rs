@@ -40,7 +40,7 @@ impl Impatient {
 
 impl Observer for Impatient {
     fn stage(&self, what: &str, _done: Duration, _total: Duration) {
-        if what == "writing the file" {
+        if what.starts_with("writing the ") {
             self.0.store(0, Relaxed);
         }
     }

@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each test binary uses a part of this")]
 mod sample;
 
-use platter_lab::report::fio;
+use platter_lab::report::{Document, fio};
 use serde_json::Value;
 use std::process::Command;
 
@@ -54,6 +54,17 @@ fn every_name_is_one_of_fios_and_holds_the_same_kind_of_value() {
             assert!(ours["jobs"][0]["write"].get(name).is_some(), "{name}");
         }
     }
+}
+
+#[test]
+fn a_partial_report_says_so() {
+    fn parsed(document: &Document) -> Value {
+        serde_json::from_str(&fio::render(document)).unwrap()
+    }
+    let mut document = sample::quick();
+    assert!(parsed(&document).get("partial").is_none());
+    document.partial = Some("it was interrupted".into());
+    assert_eq!(parsed(&document)["partial"], "it was interrupted");
 }
 
 #[test]

@@ -99,6 +99,23 @@ fn one_odd_case_is_named_with_its_machine() {
 }
 
 #[test]
+fn hostile_names_stay_text() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut fleet = Fleet::new(["host", "label.rack"].map(|key| Key::parse(key).unwrap()).into());
+    let mut document = report(1, "disk", 1.0, &mut rng);
+    document.environment.host = "h\u{1b}]0;x\u{7}<b id=x>".into();
+    document.labels.insert("rack".into(), "<i id=x>|`".into());
+    fleet.add(rates(&document));
+    let fleet = fleet.summary();
+    let shown = fleet.terminal(false);
+    assert!(shown.contains("tell nothing of one of them") && !shown.contains('\u{1b}'), "{shown}");
+    for text in [fleet.markdown(), fleet.html()] {
+        assert!(text.contains("&lt;") && !text.contains("<b id") && !text.contains("<i id"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}
+
+#[test]
 fn two_groups_are_compared() {
     let mut rng = fastrand::Rng::with_seed(1);
     let mut fleet = Fleet::new(vec![Key::parse("label.rack").unwrap()]);

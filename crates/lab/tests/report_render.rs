@@ -206,6 +206,44 @@ fn csv_has_a_line_for_each_ratio_with_all_columns() {
     }
 }
 
+/// A cell that a spreadsheet would take for a formula has an apostrophe before it; numbers stay as they are.
+#[test]
+fn no_cell_of_the_csv_is_a_formula() {
+    let mut document = sample::quick();
+    for (result, first) in
+        document.results.iter_mut().zip(["=", "+", "-", "@", "\t", "\r"].into_iter().cycle())
+    {
+        result.case.name = format!("{first}cmd|' /C calc'!A0");
+        result.iops = -1.5;
+    }
+    let records = parse_csv(&csv::render(&document));
+    let column = |name: &str| records[0].iter().position(|title| title == name).unwrap();
+    for record in &records[1..] {
+        let case = &record[column("case")];
+        assert!(case.starts_with('\'') && case.ends_with("cmd|' /C calc'!A0"), "{case:?}");
+        assert_eq!(record[column("iops")], "-1.5");
+    }
+}
+
+/// A report that holds less than was asked for tells it in the CSV, and when it is compared.
+#[test]
+fn partial_reports_tell_it_in_tables_and_comparisons() {
+    let whole = sample::quick();
+    let partial = Document { partial: Some("it was interrupted".into()), ..whole.clone() };
+    let last = |document: &Document| {
+        let records = parse_csv(&csv::render(document));
+        records.into_iter().map(|mut record| record.pop().unwrap()).collect::<Vec<String>>()
+    };
+    assert!(last(&partial)[1..].iter().all(|why| why == "it was interrupted"));
+    assert!(last(&whole)[1..].iter().all(String::is_empty) && last(&whole)[0] == "partial");
+    let diff = Diff::new(&whole, &partial);
+    for text in [diff.terminal(false), diff.markdown()] {
+        assert!(text.contains("The second report is partial: it was interrupted."), "{text}");
+        assert!(!text.contains("The first report is partial"), "{text}");
+    }
+    assert!(Diff::new(&whole, &whole).partial.is_empty());
+}
+
 /// Parses CSV by RFC 4180, as a spreadsheet does.
 fn parse_csv(text: &str) -> Vec<Vec<String>> {
     let (mut records, mut record, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);

@@ -230,6 +230,71 @@ fn wrong_names_are_answered_with_what_there_is() {
     assert!(error(&["report"]).contains("Usage"));
 }
 
+/// Names and values of a file of others reach the terminal without their control characters.
+#[test]
+fn messages_hold_no_control_characters() {
+    let here = directory("escapes");
+    std::fs::write(here.join("odd.fio"), "[a]\nrw=re\x1b]0;x\x07ad\nsize=1m\n").unwrap();
+    let output = platter(&here, &["run", "odd.fio", "--device", "mem:64M"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("line 2: rw=re?]0;x?ad: expected read"), "{error:?}");
+}
+
+/// Sends a signal to a comparison once its report can tell something, and returns the exit code.
+fn ended_by(signal: &str, here: &Path, before: &[&str]) -> Option<i32> {
+    std::fs::write(
+        here.join("long.fio"),
+        "[a]\nrw=randread\nbs=4k\nsize=8m\ntime_based\nruntime=60\ndirect=1\n",
+    )
+    .unwrap();
+    let own = [env!("CARGO_BIN_EXE_platter"), "compare", "--workloads", "long.fio", "--device", "mem:64M"];
+    let all: Vec<&str> = before.iter().chain(&own).chain(&["--targets", "raw"]).copied().collect();
+    let mut child = Command::new(all[0])
+        .args(&all[1..])
+        .current_dir(here)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    let process = child.id().to_string();
+    let kill = |signal: &str| Command::new("kill").args([signal, &process]).status().unwrap();
+    assert!(kill(signal).success());
+    if !before.is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        assert!(child.try_wait().unwrap().is_none(), "{signal} ended it though it was ignored");
+        assert!(kill("-TERM").success());
+    }
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn the_end_of_the_terminal_keeps_what_was_measured() {
+    let here = directory("hangup");
+    assert_eq!(ended_by("-HUP", &here, &[]), Some(130));
+    assert!(report_in(&here)["partial"].as_str().unwrap().contains("interrupted"));
+    // A program that nohup(1) starts goes on.
+    let here = directory("no-hangup");
+    assert_eq!(ended_by("-HUP", &here, &["nohup"]), Some(130));
+}
+
+/// A refused endurance run leaves no image behind in which the command without the mistake would stumble.
+#[test]
+fn a_refused_endurance_run_leaves_no_image() {
+    let here = directory("no-image");
+    let run = |size: &str| {
+        let own = ["endurance", "--device", "d.img", "--target", "raw", "--time", "0.3s", "--every", "0.1s"];
+        platter(&here, &[&own[..], &["--size", size, "--out", "run"]].concat())
+    };
+    assert!(!run("100").status.success() && !here.join("d.img").exists());
+    assert!(!run("8k").status.success() && !here.join("d.img").exists());
+    succeeded(&run("32M"));
+    assert!(here.join("d.img").exists());
+    // What was there before stays, also after a refusal.
+    assert!(!run("32M").status.success() && here.join("d.img").exists());
+}
+
 /// DiskSpd's options follow `--`; the named file is not changed, and the output has DiskSpd's form.
 #[test]
 fn a_command_line_of_diskspd_runs_as_it_is() {

@@ -45,6 +45,11 @@ impl Observer for () {
     fn result(&self, _target: &str, _workload: &str, _case: &str, _iops: f64, _mb_per_s: f64) {}
 }
 
+/// Fails if the observer wants to end while nothing is measured yet.
+pub(crate) fn go_on(observer: &dyn Observer) -> Result<()> {
+    if observer.stop() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
 /// The length of a slice, if the time of a case allows [`PASSES`] of them.
 const SLICE: Duration = Duration::from_millis(60);
 /// The limits on the length of a slice.
@@ -369,6 +374,7 @@ impl<'a> Course<'a> {
         self.stand.provide(&mut |done, total| {
             let done = share.mul_f64(done as f64 / total.max(1) as f64);
             observer.stage("writing the image once", spent + done, expected);
+            Ok(())
         })?;
         self.spent += share;
         Ok(())

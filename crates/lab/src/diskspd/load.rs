@@ -93,8 +93,8 @@ fn case(span: &TimeSpan, target: &Target) -> Result<Case, String> {
     };
     let step = match (target.random, target.stride) {
         (Some(align), _) => align,
-        (None, Some(stride)) => gcd(stride, target.block),
-        (None, None) => target.block,
+        // A thread begins where -T says, also if that is no multiple of the block.
+        (None, stride) => gcd(gcd(stride.unwrap_or(target.block), target.block), target.thread_stride),
     };
     let align = u32::try_from(step).map_err(|_| "an alignment is at most 4 GiB")?;
     let stride = target.stride.filter(|stride| target.random.is_none() && *stride != target.block);
@@ -127,7 +127,7 @@ fn case(span: &TimeSpan, target: &Target) -> Result<Case, String> {
     let shape = Shape {
         spread: if target.distribution.is_empty() { Spread::Uniform } else { Spread::Parts(parts.collect()) },
         steady_runs: target.random_ratio.is_some(),
-        stride: i64::try_from(stride.unwrap_or(0)).map_err(|_| "a stride is at most 2^63 bytes")?,
+        stride: stride.map(i64::try_from).transpose().map_err(|_| "a stride is at most 2^63 bytes")?,
         begin: match (target.interlocked, target.thread_stride) {
             (true, _) => Begin::Shared,
             (false, 0) => Begin::Together,

@@ -59,7 +59,7 @@ fn documented_command_lines_are_taken_as_they_are() {
         assert_eq!((case.pattern.block, case.ramp_up, case.time), (4096, MINUTE, MINUTE));
         if own.contains("-s8b") {
             let shape = &case.pattern.shape;
-            assert_eq!((shape.stride, shape.begin), (32768, Begin::Every(4096)));
+            assert_eq!((shape.stride, shape.begin), (Some(32768), Begin::Every(4096)));
         }
     }
     // Two files are used at the same time, each with its own threads.
@@ -225,7 +225,12 @@ fn options_make_the_load_that_they_describe() {
     let of = |options: &str| workload(&format!("-c64M {options} file")).cases.remove(0);
     let shape = |options: &str| of(options).pattern.shape;
     assert_eq!((shape("-s").begin, shape("-si").begin), (Begin::Together, Begin::Shared));
-    assert_eq!((shape("-t2 -T1M").begin, shape("-s128K -b64K").stride), (Begin::Every(1 << 20), 128 << 10));
+    assert_eq!(
+        (shape("-t2 -T1M").begin, shape("-s128K -b64K").stride),
+        (Begin::Every(1 << 20), Some(128 << 10))
+    );
+    // Threads begin at each multiple of -T, also between multiples of the block.
+    assert_eq!((of("-t2 -T4K -b64K -s").pattern.align, of("-t2 -T1M -b64K -s").pattern.align), (4096, 0));
     let mixed = of("-rs30 -w50");
     assert_eq!((mixed.pattern.random_percent, mixed.pattern.shape.steady_runs), (30, true));
     assert_eq!((of("-r4K").pattern.align, of("-r").pattern.align), (4096, 0));

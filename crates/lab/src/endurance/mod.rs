@@ -77,6 +77,7 @@ impl Endurance {
         let unit = |bytes: u64| Duration::from_secs(bytes >> 20);
         stand.provide(&mut |done, total| {
             observer.stage("writing the image once", unit(done), unit(total));
+            crate::go_on(observer)
         })?;
         let ready = self.target.set_up(&self.target.name(), &stand.places[0], stand.caching, 0)?;
         let recorder = ready.recorder.ok_or_else(|| Error::Job("its device cannot be watched".into()))?;
@@ -102,9 +103,7 @@ impl Endurance {
         }
         let mut at = 0;
         while at < span {
-            if observer.stop() {
-                return Err(Error::Interrupted);
-            }
+            crate::go_on(observer)?;
             let end = (at + PIECE).min(span);
             crate::prepare(&subjects.subject, &(at..end), self.seed, &mut |done, _| {
                 observer.stage("writing the file", unit(at + done), unit(span));

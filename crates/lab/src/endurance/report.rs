@@ -125,9 +125,10 @@ fn sentences(record: &Record) -> Vec<String> {
     }
     let pieces: Vec<u64> = samples.iter().filter_map(|sample| sample.pieces).collect();
     if let (Some(first), Some(last)) = (pieces.first(), pieces.last()) {
+        let noun = crate::statistics::plural(*first, "piece");
         let (first, last) = (format::count(*first as f64), format::count(*last as f64));
         all.push(format!(
-            "The file lay in {first} pieces when they were first counted, and in {last} at last."
+            "The file lay in {first} {noun} when they were first counted, and in {last} at last."
         ));
     }
     let memory: Vec<u64> = samples.iter().filter_map(|sample| sample.resident).collect();

@@ -43,9 +43,9 @@ pub struct Shape {
     /// Whether reads and writes each go on from a position of their own, as in fio: a sequential read follows the last
     /// read, and a sequential write the last write. Otherwise both follow the I/O before them, as in DiskSpd and Iometer.
     pub own_positions: bool,
-    /// Bytes from the beginning of one sequential I/O to that of the next, backwards if negative; 0 means the block
-    /// size.
-    pub stride: i64,
+    /// Bytes from the beginning of one sequential I/O to that of the next, backwards if negative; each begins where the
+    /// one before it ended if `None`.
+    pub stride: Option<i64>,
     /// Where sequential workers that share a span begin.
     pub begin: Begin,
     /// The number of files of equal length that each worker's span is divided into, side by side; 0 and 1 both mean
@@ -143,15 +143,30 @@ impl Pattern {
         // A single sequential worker puts whole blocks one after the other, whatever the alignment of its blocks is.
         let is_in_a_row = self.workers == 1
             && self.shape.files <= 1
-            && stride == 0
+            && stride.is_none()
             && portions.iter().all(|portion| portion.random_percent == 0);
         if let Some(align) = aligns().find(|align| !is_whole((*align).into()) && !is_in_a_row) {
             return Some(format!(
                 "its blocks may begin at every multiple of {align} bytes, not only at multiples of {CELL}"
             ));
         }
-        (!is_whole(stride.unsigned_abs())).then(|| {
+        let odd = stride.filter(|stride| !is_whole(stride.unsigned_abs()));
+        odd.map(|stride| {
             format!("its blocks begin {stride} bytes after one another, which is no multiple of {CELL}")
+        })
+    }
+
+    /// Why a worker would have no block at the place where it is told to begin ([`Begin::Every`]) in a span of `length`
+    /// bytes; `None` if each has one.
+    pub(crate) fn why_not_begun(&self, length: u64) -> Option<String> {
+        let Begin::Every(bytes) = self.shape.begin else { return None };
+        let last = bytes.saturating_mul(u64::from(self.workers.saturating_sub(1)));
+        let is_behind = !self.own_span && last.saturating_add(self.block.into()) > length;
+        is_behind.then(|| {
+            format!(
+                "worker {} is to begin at {last} bytes, and a span of {length} bytes holds no block of {} there",
+                self.workers, self.block
+            )
         })
     }
 

@@ -54,8 +54,10 @@ impl Layout {
         if shape.once && portions.len() > 1 {
             return Job::refuse("each place once is of one kind of I/O");
         }
-        if !shape.stride.unsigned_abs().is_multiple_of(sector.into()) {
-            return Job::refuse(format!("a stride of {} is no multiple of the sector", shape.stride));
+        if let Some(stride) =
+            shape.stride.filter(|stride| !stride.unsigned_abs().is_multiple_of(sector.into()))
+        {
+            return Job::refuse(format!("a stride of {stride} is no multiple of the sector"));
         }
         let align = portions.iter().map(|portion| u64::from(portion.alignment(sector))).max().unwrap_or(1);
         let mut layout = Layout {
@@ -69,6 +71,9 @@ impl Layout {
             shared: AtomicU64::new(0),
         };
         let length = layout.file_length();
+        if let Some(why) = job.pattern.why_not_begun(length) {
+            return Job::refuse(why);
+        }
         let mut until = 0;
         for portion in portions {
             let (most, align) = (u64::from(portion.most), u64::from(portion.alignment(sector)));
@@ -147,7 +152,7 @@ pub(crate) struct Walk {
     file: usize,
     next_file: NextFile,
     begin: Begin,
-    stride: i64,
+    stride: Option<i64>,
     kind: usize,
     burst_left: u32,
     /// The number of I/Os that follow each other from each random place on.
@@ -180,11 +185,12 @@ impl Walk {
                 kind.count / layout.workers * index * kind.align
             }
             Begin::Together | Begin::Shared => 0,
-            Begin::Every(bytes) => bytes.wrapping_mul(index) % file_length / layout.align * layout.align,
+            Begin::Every(bytes) => bytes.saturating_mul(index) / layout.align * layout.align,
         };
         // With a negative stride the worker begins at the end and goes backwards.
         let most = u64::from(layout.kinds[0].portion.most);
-        let first = if shape.stride < 0 { file_length - most - first.min(file_length - most) } else { first };
+        let goes_back = shape.stride.is_some_and(|stride| stride < 0);
+        let first = if goes_back { file_length - most - first.min(file_length - most) } else { first };
         let seed = match shape.same_seed {
             true => job.seed,
             false => job.seed.wrapping_add(index << 32),
@@ -255,10 +261,10 @@ impl Walk {
             false => self.next_place(layout, kind, length, position),
         };
         let after = match (self.stride, place) {
-            (0, place) => place + u64::from(length),
-            (stride, place) if stride > 0 => place + stride.unsigned_abs(),
+            (None, place) => place + u64::from(length),
+            (Some(stride), place) if stride >= 0 => place + stride.unsigned_abs(),
             // Below the beginning, the place becomes invalid here and [`Walk::next_place`] continues at the end.
-            (stride, place) => place.checked_sub(stride.unsigned_abs()).unwrap_or(u64::MAX),
+            (Some(stride), place) => place.checked_sub(stride.unsigned_abs()).unwrap_or(u64::MAX),
         };
         self.next[self.file][position] = after;
         let offset = self.start + self.file as u64 * self.file_length + place;
@@ -340,10 +346,10 @@ impl Walk {
         let align = kind.align;
         if self.begin == Begin::Shared {
             let step = match self.stride {
-                0 => u64::from(length).next_multiple_of(align),
-                stride => stride.unsigned_abs(),
+                None => u64::from(length).next_multiple_of(align),
+                Some(stride) => stride.unsigned_abs(),
             };
-            let steps = (self.file_length - u64::from(kind.portion.most)) / step + 1;
+            let steps = (self.file_length - u64::from(kind.portion.most)) / step.max(1) + 1;
             return layout.shared.fetch_add(1, Relaxed) % steps * step;
         }
         let next = self.next[self.file][position].checked_next_multiple_of(align).unwrap_or(u64::MAX);
@@ -356,7 +362,7 @@ impl Walk {
         }
         match self.stride {
             // A backward walk continues at the end of the file.
-            ..0 => (self.file_length - u64::from(length)) / align * align,
+            Some(..0) => (self.file_length - u64::from(length)) / align * align,
             _ => 0,
         }
     }

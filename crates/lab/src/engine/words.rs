@@ -30,9 +30,7 @@ impl Pattern {
         if shape.own_positions {
             parts.push("reads and writes each in their own order".into());
         }
-        if shape.stride != 0 {
-            parts.push(format!("{} bytes from one to the next", shape.stride));
-        }
+        parts.extend(shape.stride.map(|stride| format!("{stride} bytes from one to the next")));
         if shape.files > 1 {
             let order = match shape.next_file {
                 NextFile::RoundRobin => "in turns",

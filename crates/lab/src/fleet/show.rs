@@ -4,6 +4,7 @@ use super::outliers::LEAST;
 use super::{Outlier, Summary};
 use crate::estimate;
 use crate::report::html;
+use crate::report::table::{plain_markdown, printable};
 use crate::report::{Cell, Column, Table, Tone, format};
 use crate::statistics::{median, plural, quantile};
 use std::fmt::Write;
@@ -119,7 +120,7 @@ impl Summary {
     pub fn terminal(&self, colour: bool) -> String {
         let mut text = format!("{}\n\n", self.title());
         for sentence in self.findings(&self.outliers()) {
-            let _ = writeln!(text, "{sentence}");
+            let _ = writeln!(text, "{}", printable(&sentence));
         }
         for table in self.tables() {
             let _ = write!(text, "\n{}", table.terminal(colour));
@@ -131,7 +132,7 @@ impl Summary {
     pub fn markdown(&self) -> String {
         let mut text = format!("# {}\n\n", self.title());
         for sentence in self.findings(&self.outliers()) {
-            let _ = writeln!(text, "- {sentence}");
+            let _ = writeln!(text, "- {}", plain_markdown(&sentence));
         }
         for table in self.tables() {
             let _ = write!(text, "\n{}", table.markdown());

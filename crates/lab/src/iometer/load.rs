@@ -59,6 +59,12 @@ impl Config {
                         // Iometer's specification "Idle" issues nothing.
                         continue;
                     }
+                    let shares: u32 = spec.lines.iter().map(|line| line.percent).sum();
+                    if shares != 100 {
+                        return Err(format!(
+                            "access specification {name:?}: the shares of its lines are 100 together, and not {shares}"
+                        ));
+                    }
                     let depth = depth.unwrap_or(worker.depth);
                     let names: Vec<&str> = match self.has_no_target() {
                         true => vec![""],

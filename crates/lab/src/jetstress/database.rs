@@ -132,10 +132,25 @@ pub struct Database {
 }
 
 impl Database {
-    /// Creates a database in two files that are as long as its [`Shape`] says.
+    #[cfg(test)]
     pub fn create(file: Store, log: Store, stamp: u64, shape: Shape) -> Result<Database> {
+        Database::create_unless(file, log, stamp, shape, &|| false)
+    }
+
+    /// Creates a database in two files that are as long as its [`Shape`] says.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] when `stop` says so.
+    pub fn create_unless(
+        file: Store,
+        log: Store,
+        stamp: u64,
+        shape: Shape,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Database> {
         let database = Database::new(file, log, stamp, shape, 0);
-        let mut writer = Writer { database: &database, buffer: Buffer::new(1 << 20), first: 2, count: 0 };
+        let mut writer =
+            Writer { database: &database, buffer: Buffer::new(1 << 20), first: 2, count: 0, stop };
         let mut level: Vec<(u64, u64)> = Vec::new();
         let mut next = 2;
         let keys: Vec<u64> = (0..shape.records).map(|number| key_of(number, shape.records)).collect();
@@ -729,6 +744,7 @@ struct Writer<'a> {
     buffer: Buffer,
     first: u64,
     count: usize,
+    stop: &'a dyn Fn() -> bool,
 }
 
 impl Writer<'_> {
@@ -745,6 +761,9 @@ impl Writer<'_> {
     }
 
     fn end(&mut self) -> Result<()> {
+        if (self.stop)() {
+            return Err(Error::Interrupted);
+        }
         let length = self.count * 2 * PAGE;
         self.database.store.write_loosely(Database::place(self.first, 0), &self.buffer[..length])?;
         self.first += self.count as u64;

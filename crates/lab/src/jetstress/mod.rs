@@ -152,6 +152,7 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     stand.provide(&mut |done, total| {
         let part = |bytes: u64| Duration::from_secs(bytes >> 30);
         observer.stage("writing the image once", part(done), part(total));
+        crate::go_on(observer)
     })?;
     let mut course = Course {
         jetstress,
@@ -167,9 +168,9 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     course.all();
     let Course { results, targets, notes, partial, .. } = course;
     if results.is_empty() {
-        return Err(match partial.is_empty() {
+        return Err(match observer.stop() || partial.is_empty() {
             true => Error::Interrupted,
-            false => Error::Job(partial.join("; ")),
+            false => Error::Unmeasured(partial.join("; ")),
         });
     }
     let settings = Settings {
@@ -226,8 +227,12 @@ impl Course<'_> {
                         self.partial.push("it was interrupted".into());
                         return;
                     }
-                    if let Err(error) = self.case(volumes, case, threads, repeat) {
-                        self.partial.push(format!("{} was left out in {case}: {error}", volumes.name()));
+                    match self.case(volumes, case, threads, repeat) {
+                        // The next turn of the loop, or the end of the last, sees the wish to stop.
+                        Ok(()) | Err(Error::Interrupted) => {}
+                        Err(error) => {
+                            self.partial.push(format!("{} was left out in {case}: {error}", volumes.name()));
+                        }
                     }
                 }
             }
@@ -248,6 +253,7 @@ impl Course<'_> {
         let shape = self.size.shape;
         let mut ready = Vec::new();
         for _ in 0..DATABASES {
+            crate::go_on(self.observer)?;
             let db = self.ready(&volumes.db, &mut places, shape.file_bytes())?;
             let log = self.ready(&volumes.log, &mut places, shape.log_bytes())?;
             ready.push([db, log]);
@@ -272,7 +278,7 @@ impl Course<'_> {
             let [db, log] = [db, log].map(|ready| Store::new(ready.subject.clone()));
             let stamp =
                 fastrand::Rng::with_seed(SEED ^ number).u64(..) ^ self.began.elapsed().as_nanos() as u64;
-            databases.push(Database::create(db, log, stamp, shape)?);
+            databases.push(Database::create_unless(db, log, stamp, shape, &|| self.observer.stop())?);
         }
         let recorders: Vec<[Option<Arc<Recorder>>; 2]> =
             ready.iter().map(|pair| [0, 1].map(|which| pair[which].recorder.clone())).collect();
@@ -281,6 +287,7 @@ impl Course<'_> {
                 recorders.iter().map(|pair| pair[which].as_deref().map(Recorder::traffic)).collect::<Vec<_>>()
             })
         };
+        crate::go_on(self.observer)?;
         let before = seen();
         let started = self.began.elapsed();
         self.stage(&format!("{name}: {case}"));

@@ -407,3 +407,33 @@ fn a_database_is_whole_after_200_kills() {
     killed("ntfs", 100);
     killed("refs+integrity", 100);
 }
+
+/// Asks to end as soon as a stage begins whose name has this part.
+struct Impatient(&'static str, std::sync::atomic::AtomicBool);
+
+impl crate::Observer for Impatient {
+    fn stage(&self, what: &str, _done: Duration, _total: Duration) {
+        self.1.fetch_or(what.contains(self.0), std::sync::atomic::Ordering::Relaxed);
+    }
+    fn result(&self, _target: &str, _workload: &str, _case: &str, _iops: f64, _mb_per_s: f64) {}
+    fn stop(&self) -> bool {
+        self.1.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn a_wish_to_end_is_seen_while_databases_are_made() {
+    let jetstress = super::Jetstress {
+        stand: crate::Stand::Memory(512 << 20),
+        volumes: vec!["ntfs".parse().unwrap()],
+        preset: crate::Preset::Quick,
+        repeats: 1,
+        time: None,
+        base: None,
+        command: "platter run jetstress".into(),
+    };
+    for stage in ["making volumes", "making databases"] {
+        let error = super::run(&jetstress, &Impatient(stage, false.into())).unwrap_err();
+        assert!(matches!(error, crate::Error::Interrupted), "{stage}: {error}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::files::{Files, Open};
 use super::loads::sizes;
-use crate::Result;
+use crate::{Error, Result};
 use fastrand::Rng;
 
 /// The result of ageing: the number of pieces of a file made in one go, before and after; `None` where pieces cannot be
@@ -18,7 +18,8 @@ impl Aged {
     pub fn sentence(&self, name: &str) -> String {
         let pieces = match (self.pieces_before, self.pieces_after) {
             (Some(before), Some(after)) => {
-                format!("a file of {} MiB lies in {after} pieces then, and in {before} before", PROBE >> 20)
+                let noun = crate::statistics::plural(after as u64, "piece");
+                format!("a file of {} MiB lies in {after} {noun} then, and in {before} before", PROBE >> 20)
             }
             _ => "in how many pieces files lie is not told here".into(),
         };
@@ -37,7 +38,10 @@ const FILLED: u64 = 15;
 
 /// Fills the free space with files, deletes a random half of them, and does both once more. Afterwards at least `keep`
 /// bytes are free, if there were so many.
-pub fn age(files: &mut Files, keep: u64, seed: u64) -> Result<Aged> {
+///
+/// # Errors
+/// [`Error::Interrupted`] when `stop` says so.
+pub fn age(files: &mut Files, keep: u64, seed: u64, stop: &dyn Fn() -> bool) -> Result<Aged> {
     let mut rng = Rng::with_seed(seed);
     let mut content = vec![0; 1 << 20];
     rng.fill(&mut content);
@@ -52,6 +56,9 @@ pub fn age(files: &mut Files, keep: u64, seed: u64) -> Result<Aged> {
         let mut folder = top.clone();
         let mut there = Vec::new();
         while left > 0 {
+            if stop() {
+                return Err(Error::Interrupted);
+            }
             let size = sizes(1, 32_000.0, 1e6, None, &mut rng)[0];
             let takes = size.next_multiple_of(cluster.max(1));
             if takes > left {

@@ -226,7 +226,16 @@ impl Load {
     }
 
     /// Makes the load's files. No policy applies and no time counts yet.
-    pub fn prepare(&self, files: &mut Files, scale: u64, seed: u64) -> Result<Ready> {
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] when `stop` says so.
+    pub fn prepare(
+        &self,
+        files: &mut Files,
+        scale: u64,
+        seed: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Ready> {
         let root = files.root();
         let mut rng = Rng::with_seed(seed);
         let is_there = match self.what {
@@ -274,6 +283,9 @@ impl Load {
         for (folder, name, size) in &ready.files {
             let mut open = files.create(&ready.folders[*folder], name)?;
             for offset in (0..*size).step_by(PIECE) {
+                if stop() {
+                    return Err(Error::Interrupted);
+                }
                 let length = (*size - offset).min(PIECE as u64) as usize;
                 files.write(&mut open, offset, &content[..length])?;
             }

@@ -168,6 +168,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
             Duration::from_secs(done >> 30),
             Duration::from_secs(total >> 30),
         );
+        crate::go_on(observer)
     })?;
     let mut course = Course {
         naspt,
@@ -181,8 +182,9 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         for turn in 0..members.len() {
             // Each round begins with another target.
             let member = &members[(turn + round as usize - 1) % members.len()];
-            if let Err(error) = course.target(member, &stand, round, observer) {
-                course.partial.push(format!("{} was left out: {error}", member.name));
+            match course.target(member, &stand, round, observer) {
+                Ok(()) | Err(Error::Interrupted) => {}
+                Err(error) => course.partial.push(format!("{} was left out: {error}", member.name)),
             }
             if observer.stop() {
                 course.partial.push("it was interrupted".into());
@@ -191,9 +193,9 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         }
     }
     if course.results.is_empty() {
-        return Err(match course.partial.is_empty() {
+        return Err(match observer.stop() || course.partial.is_empty() {
             true => Error::Interrupted,
-            false => Error::Job(course.partial.join("; ")),
+            false => Error::Unmeasured(course.partial.join("; ")),
         });
     }
     let Course { mut results, mut targets, partial, notes, .. } = course;
@@ -308,7 +310,7 @@ impl Course<'_> {
         if is_aged {
             observer.stage(&format!("{name}: ageing"), self.began.elapsed(), total.max(self.began.elapsed()));
             let most = sets.iter().flat_map(|set| set.loads()).map(|load| load.bytes(self.naspt.scale()));
-            let aged = ageing::age(&mut files, most.max().unwrap_or(0), SEED)?;
+            let aged = ageing::age(&mut files, most.max().unwrap_or(0), SEED, &|| observer.stop())?;
             self.notes.insert(aged.sentence(name));
         }
         for (set, load) in sets.iter().flat_map(|set| set.loads().iter().map(move |load| (*set, load))) {
@@ -326,7 +328,8 @@ impl Course<'_> {
                 self.began.elapsed(),
                 total.max(self.began.elapsed()),
             );
-            let run = self.load(load, &mut files, ready.recorder.as_deref(), round)?;
+            let stop = || observer.stop();
+            let run = self.load(load, &mut files, ready.recorder.as_deref(), round, &stop)?;
             observer.result(name, set.title(), load.name, run.iops, run.mb_per_s);
             let known = self
                 .results
@@ -348,9 +351,16 @@ impl Course<'_> {
         ready.tear_down()
     }
 
-    fn load(&self, load: &Load, files: &mut Files, recorder: Option<&Recorder>, round: u32) -> Result<Round> {
+    fn load(
+        &self,
+        load: &Load,
+        files: &mut Files,
+        recorder: Option<&Recorder>,
+        round: u32,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Round> {
         let scale = self.naspt.scale();
-        let mut ready = load.prepare(files, scale, SEED)?;
+        let mut ready = load.prepare(files, scale, SEED, stop)?;
         files.sync()?;
         ready.forget_content(files)?;
         files.take_done();

@@ -31,7 +31,7 @@ fn replayed(load: &Load, format: &str, policy: Policy) -> (files::Done, platter_
     let ready = volume(format, 1 << 30);
     let recorder = ready.recorder.clone().unwrap();
     let mut files = Files::of_volume(&ready, policy, format).unwrap();
-    let mut prepared = load.prepare(&mut files, 16, SEED).unwrap();
+    let mut prepared = load.prepare(&mut files, 16, SEED, &|| false).unwrap();
     files.sync().unwrap();
     files.take_done();
     let before = recorder.traffic();
@@ -216,7 +216,7 @@ fn on_an_aged_volume_files_lie_in_pieces() {
         let ready = volume(format, 384 << 20);
         let mut files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
         let keep = 100 << 20;
-        let aged = ageing::age(&mut files, keep, SEED).unwrap();
+        let aged = ageing::age(&mut files, keep, SEED, &|| false).unwrap();
         assert!(aged.files > 500, "{format}: {} files", aged.files);
         assert!(files.free().unwrap().0 > keep - (8 << 20), "{format}");
         let [before, after] = [aged.pieces_before, aged.pieces_after].map(Option::unwrap);
@@ -224,7 +224,45 @@ fn on_an_aged_volume_files_lie_in_pieces() {
         // The same seed makes the same files.
         let ready = volume(format, 384 << 20);
         let mut files = Files::of_volume(&ready, Policy::BetterPerformance, format).unwrap();
-        let again = ageing::age(&mut files, keep, SEED).unwrap();
+        let again = ageing::age(&mut files, keep, SEED, &|| false).unwrap();
         assert_eq!((again.files, again.pieces_after), (aged.files, aged.pieces_after), "{format}");
     }
+}
+
+/// Asks to end once it was asked so often since a stage whose name has this part.
+struct Impatient(&'static str, std::sync::atomic::AtomicU32);
+
+impl crate::Observer for Impatient {
+    fn stage(&self, what: &str, _done: Duration, _total: Duration) {
+        if what.contains(self.0) {
+            self.1.store(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    fn result(&self, _target: &str, _workload: &str, _case: &str, _iops: f64, _mb_per_s: f64) {}
+    fn stop(&self) -> bool {
+        let asked = &self.1;
+        asked.load(std::sync::atomic::Ordering::Relaxed) > 0
+            && asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 2
+    }
+}
+
+#[test]
+fn a_wish_to_end_is_seen_while_files_are_made() {
+    let naspt = |ages| Naspt {
+        stand: Stand::Memory(1 << 30),
+        targets: vec![Target::parse("exfat").unwrap()],
+        policies: vec![Policy::BetterPerformance],
+        ages,
+        sets: vec![Set::Naspt],
+        preset: Preset::Quick,
+        repeats: 1,
+        base: None,
+        command: "platter run naspt".into(),
+    };
+    let error = run(&naspt(false), &Impatient("HD Video Playback", 0.into())).unwrap_err();
+    assert!(matches!(error, Error::Interrupted), "{error}");
+    // What was measured before is kept.
+    let document = run(&naspt(true), &Impatient("aged: ageing", 0.into())).unwrap();
+    assert_eq!(document.partial.as_deref(), Some("it was interrupted"));
+    assert_eq!(document.targets.len(), 2);
 }

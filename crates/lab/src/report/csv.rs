@@ -53,18 +53,26 @@ const FIELDS: &[Field] = &[
     ("corrupted_blocks", |result, _| sum(result, |run| run.corrupted_blocks)),
 ];
 
+/// The name of the last column: why the report holds less than was asked for, the same in every line; empty if it is
+/// complete.
+const PARTIAL: &str = "partial";
+
 /// Returns every ratio of the report, and the results that have none, as CSV.
 pub fn render(document: &Document) -> String {
-    let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).chain([PARTIAL]).collect();
     let mut text = names.join(",") + "\n";
+    let partial = quoted(document.partial.clone().unwrap_or_default());
     for result in &document.results {
         let ratios: Vec<Option<&Estimate>> = match result.estimates.is_empty() {
             true => vec![None],
             false => result.estimates.iter().map(Some).collect(),
         };
         for estimate in ratios {
-            let values: Vec<String> =
-                FIELDS.iter().map(|(_, value)| quoted(value(result, estimate))).collect();
+            let values: Vec<String> = FIELDS
+                .iter()
+                .map(|(_, value)| quoted(value(result, estimate)))
+                .chain([partial.clone()])
+                .collect();
             text.push_str(&values.join(","));
             text.push('\n');
         }
@@ -92,6 +100,10 @@ fn device(result: &CaseResult, count: fn(&Round) -> Option<u64>) -> String {
         .map_or_else(String::new, |counts| total(counts.into_iter()).to_string())
 }
 
+/// Quotes a value where the format needs it. A text that a spreadsheet would take for a formula gets an apostrophe
+/// before it, as names of cases and targets come from files of others; numbers stay as they are.
 fn quoted(value: String) -> String {
+    let is_formula = value.starts_with(['=', '+', '-', '@', '\t', '\r']) && value.parse::<f64>().is_err();
+    let value = if is_formula { format!("'{value}") } else { value };
     if value.contains([',', '"', '\n', '\r']) { format!("\"{}\"", value.replace('"', "\"\"")) } else { value }
 }

@@ -11,6 +11,8 @@ use std::fmt::Write;
 /// The differences between two reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diff {
+    /// For each report that holds less than was asked for, a sentence with the reason.
+    pub partial: Vec<String>,
     /// The conditions that differ: name, value before, value after.
     pub conditions: Vec<(String, String, String)>,
     /// Every case that both reports measured on a target of the same name.
@@ -80,7 +82,13 @@ fn compared(before: &CaseResult, after: &CaseResult, cases: usize) -> (Option<f6
 impl Diff {
     /// Compares two reports.
     pub fn new(before: &Document, after: &Document) -> Self {
+        let partial = [("first", before), ("second", after)];
+        let partial = partial.into_iter().filter_map(|(which, document)| {
+            let why = document.partial.as_ref()?;
+            Some(format!("The {which} report is partial: {why}."))
+        });
         let mut diff = Diff {
+            partial: partial.collect(),
             conditions: Vec::new(),
             cases: Vec::new(),
             only_before: Vec::new(),
@@ -118,7 +126,8 @@ impl Diff {
 
     /// Renders the differences for a terminal.
     pub fn terminal(&self, colour: bool) -> String {
-        let mut text = wrapped(&self.summary(), "");
+        let mut text: String = self.partial.iter().map(|sentence| wrapped(sentence, "")).collect();
+        text.push_str(&wrapped(&self.summary(), ""));
         for table in self.tables() {
             text.push('\n');
             text.push_str(&table.terminal(colour));
@@ -135,7 +144,11 @@ impl Diff {
 
     /// Renders the differences as Markdown.
     pub fn markdown(&self) -> String {
-        let mut text = format!("# Two reports compared\n\n{}\n", plain_markdown(&self.summary()));
+        let mut text = String::from("# Two reports compared\n");
+        for sentence in &self.partial {
+            let _ = writeln!(text, "\n**{}**", plain_markdown(sentence));
+        }
+        let _ = writeln!(text, "\n{}", plain_markdown(&self.summary()));
         for table in self.tables() {
             text.push('\n');
             text.push_str(&table.markdown());

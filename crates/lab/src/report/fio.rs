@@ -15,12 +15,16 @@ pub fn render(document: &Document) -> String {
         .enumerate()
         .flat_map(|(group, result)| result.runs.iter().map(move |run| job(document, group, result, run)));
     let jobs: Vec<Value> = rounds.collect();
-    let whole = json!({
+    let mut whole = json!({
         "fio version": format!("platter-{}", document.environment.platter_version),
         "time": document.created,
         "jobs": jobs,
         "disk_util": [],
     });
+    // fio has no such key; tools that read the others pass over it.
+    if let Some(why) = &document.partial {
+        whole["partial"] = json!(why);
+    }
     serde_json::to_string_pretty(&whole).expect("a document is plain values") + "\n"
 }
 

@@ -164,8 +164,8 @@ impl Workload {
         case.durability.unwrap_or(self.durability)
     }
 
-    /// Loads a built-in workload by name, or a workload from a file by path: a fio job file if the path ends in `.fio`,
-    /// otherwise a TOML file. `NAME:PROFILE` loads only the built-in workload's cases of that profile.
+    /// Loads a built-in workload by name, or a workload from a file by path: a fio job file if the path ends in `.fio`, a
+    /// TOML file if it ends in `.toml`, and otherwise what the text is. `NAME:PROFILE` loads only the built-in workload's cases of that profile.
     ///
     /// # Errors
     /// [`Error::Input`] that states the mistake, or lists the names of the built-in workloads.
@@ -183,10 +183,18 @@ impl Workload {
             )
         })?;
         let stem = path.file_stem().map_or(shown, |stem| stem.to_string_lossy().into_owned());
-        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("fio")) {
+        let ends_in = |known: &str| path.extension().is_some_and(|own| own.eq_ignore_ascii_case(known));
+        // The values of a job file stand without quotation marks, which TOML does not allow.
+        let is_toml = ends_in("toml") || toml::from_str::<toml::Table>(&text).is_ok();
+        if ends_in("fio") || (!is_toml && fio::is_job_file(&text)) {
             Workload::from_fio(&stem, &text, path.parent())
         } else {
-            Workload::from_toml(&stem, &text, preset)
+            let hint =
+                if ends_in("toml") { "" } else { "; it was read as TOML: a fio job file ends in .fio" };
+            Workload::from_toml(&stem, &text, preset).map_err(|error| match error {
+                Error::Input { name, reason } => input(&name, format!("{}{hint}", reason.trim_end())),
+                other => other,
+            })
         }
     }
 
@@ -227,6 +235,7 @@ impl Workload {
             Preset::Quick => &file.quick,
             Preset::Full => &file.full,
         };
+        file.check().map_err(|reason| input(name, reason))?;
         let durability = parse_durability(&file.durability).map_err(|reason| input(name, reason))?;
         let mut cases = Vec::new();
         for case in &file.case {
@@ -289,7 +298,7 @@ impl Workload {
             scoring: file.scoring,
             span: size(name, &scale.span)?,
             share: None,
-            repeats: scale.repeats.max(1),
+            repeats: scale.repeats,
             cases,
             notes: Vec::new(),
         })
@@ -375,6 +384,32 @@ struct File {
     quick: Scale,
     full: Scale,
     case: Vec<FileCase>,
+}
+
+impl File {
+    /// Checks what the types of the keys allow and no workload has.
+    fn check(&self) -> std::result::Result<(), String> {
+        if self.quick.repeats == 0 || self.full.repeats == 0 {
+            return Err("repeats = 0: expected 1 or more".into());
+        }
+        for case in &self.case {
+            if case.name.trim().is_empty() {
+                return Err("a case has an empty name".into());
+            }
+            for (key, directions) in [("directions", Some(&case.directions)), ("quick", case.quick.as_ref())]
+            {
+                let Some(directions) = directions else { continue };
+                let is_twice = |(index, direction)| directions[..index].contains(direction);
+                if let Some((_, twice)) = directions.iter().enumerate().find(|&pair| is_twice(pair)) {
+                    return Err(format!("case {:?}: {} is twice in {key}", case.name, twice.name()));
+                }
+            }
+            if case.directions.is_empty() {
+                return Err(format!("case {:?}: directions is empty", case.name));
+            }
+        }
+        Ok(())
+    }
 }
 
 fn default_seed() -> u64 {
@@ -465,6 +500,54 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             let read = Workload::load(&path, Preset::Quick).unwrap();
             assert_eq!((read.span, read.cases.len()), (1 << 20, 1), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_job_file_is_known_by_its_text_if_its_name_does_not_tell() {
+        let folder = tempfile::tempdir().unwrap();
+        let load = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            Workload::load(&path, Preset::Quick).map_err(|error| error.to_string())
+        };
+        for name in ["job.ini", "job.job", "job"] {
+            assert_eq!(
+                load(name, "[global]\nrw=read\nsize=4m\n[a]\nbs=4k\n").unwrap().span,
+                4 << 20,
+                "{name}"
+            );
+        }
+        let wrong = load("job.ini", "[a]\nrw=none\nsize=4m\n").unwrap_err();
+        assert!(wrong.contains("line 2: rw=none"), "{wrong}");
+        let toml = include_str!("../../workloads/iometer.toml");
+        assert!(load("mine.txt", toml).is_ok());
+        let neither = load("job.txt", "what is this\n").unwrap_err();
+        assert!(neither.contains("ends in .fio"), "{neither}");
+        assert!(!load("mine.toml", "[a]\nrw=read\n").unwrap_err().contains(".fio"));
+    }
+
+    #[test]
+    fn what_no_workload_has_is_refused() {
+        let text = include_str!("../../workloads/iometer.toml");
+        Workload::from_toml("mine", text, Preset::Quick).unwrap();
+        let head = "title=\"t\"\ndescription=\"d\"\ndurability=\"direct\"\n[quick]\nspan=\"16M\"\nseconds=1\n\
+                    [full]\nspan=\"16M\"\nseconds=1\nREPEATS\n[[case]]\nname=\"c\"\ndirections=[\"read\"]\nblock=\"4k\"\n\
+                    random_percent=100\nqueue_depth=4\nworkers=1\n";
+        let with = |from: &str, to: &str| {
+            let text = head.replace(from, to).replace("REPEATS", "");
+            Workload::from_toml("mine", &text, Preset::Quick).map_err(|error| error.to_string())
+        };
+        assert!(with("none", "").is_ok());
+        for (from, to, words) in [
+            ("REPEATS", "repeats=0", "repeats = 0"),
+            ("name=\"c\"", "name=\"\"", "empty name"),
+            ("[\"read\"]", "[\"read\",\"write\",\"read\"]", "read is twice in directions"),
+            ("[\"read\"]", "[]", "directions is empty"),
+            ("block=", "quick=[\"read\",\"read\"]\nblock=", "read is twice in quick"),
+        ] {
+            let error = with(from, to).unwrap_err();
+            assert!(error.contains(words), "{error}");
         }
     }
 

@@ -72,10 +72,10 @@ static LOG: OnceLock<Log> = OnceLock::new();
 
 type Log = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Prints a line on standard error, or in the log set by [`tell_to`]. Control characters become `?`: the names in it may
-/// be hostile. Errors of writing are ignored.
+/// Prints a line on standard error, or in the log set by [`tell_to`]. Errors of writing are ignored. Control characters
+/// become `?`, except at the ends of lines: names and values that messages quote come from files of others.
 pub fn tell(line: impl fmt::Display) {
-    let line = printable(&line.to_string());
+    let line = harmless(&line.to_string());
     match LOG.get() {
         Some(log) => log(&line),
         None => {
@@ -84,10 +84,16 @@ pub fn tell(line: impl fmt::Display) {
     }
 }
 
-/// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours. Every text for
-/// people goes through this: lines and names on standard output, and messages.
+/// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours: for lines and
+/// names on standard output.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// The same for messages, in which ends of lines and tabs stay.
+pub fn harmless(text: &str) -> String {
+    let replaced = |c: char| c.is_control() && c != '\n' && c != '\t';
+    text.chars().map(|c| if replaced(c) { '?' } else { c }).collect()
 }
 
 /// Makes [`tell`] write to `log` from now on: nobody reads the standard error of a background process.

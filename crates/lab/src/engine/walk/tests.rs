@@ -59,10 +59,11 @@ fn portion(weight: u32, least: u32, most: u32) -> Portion {
 fn in_order_it_goes_round() {
     let found = places(reads(0, Shape::default()), 0, 258);
     assert_eq!((found[0], found[255], found[256], found[257]), (0, 255, 0, 1));
-    let gaps = places(reads(0, Shape { stride: 3 * 4096, ..Shape::default() }), 0, 4);
+    let gaps = places(reads(0, Shape { stride: Some(3 * 4096), ..Shape::default() }), 0, 4);
     assert_eq!(gaps, [0, 3, 6, 9]);
-    let back = places(reads(0, Shape { stride: -4096, ..Shape::default() }), 0, 258);
+    let back = places(reads(0, Shape { stride: Some(-4096), ..Shape::default() }), 0, 258);
     assert_eq!((back[0], back[1], back[255], back[256]), (255, 254, 0, 255));
+    assert_eq!(places(reads(0, Shape { stride: Some(0), ..Shape::default() }), 0, 4), [0; 4]);
 }
 
 #[test]
@@ -74,6 +75,10 @@ fn workers_begin_where_they_are_told() {
     assert_eq!((first(Begin::Apart, 0), first(Begin::Apart, 1)), (vec![0, 1], vec![64, 65]));
     assert_eq!(first(Begin::Together, 3), [0, 1]);
     assert_eq!(first(Begin::Every(8192), 3), [6, 7]);
+    // Offsets that are no multiples of the block need an alignment that divides both.
+    let apart = Shape { begin: Begin::Every(4096), ..Shape::default() };
+    let large = Pattern { block: 65536, align: 4096, workers: 4, ..reads(0, apart) };
+    assert_eq!(places(large, 1, 3), [1, 17, 33]);
     // Two workers that share the position go over the span once together.
     let job = job(Pattern { workers: 2, ..reads(0, Shape { begin: Begin::Shared, ..Shape::default() }) });
     let layout = Layout::new(&job, 512).unwrap();
@@ -169,7 +174,11 @@ fn a_spread_is_that_of_the_span() {
 #[test]
 fn what_cannot_be_laid_out_is_refused() {
     for (pattern, words) in [
-        (reads(0, Shape { stride: 100, ..Shape::default() }), "stride"),
+        (reads(0, Shape { stride: Some(100), ..Shape::default() }), "stride"),
+        (
+            Pattern { workers: 3, ..reads(0, Shape { begin: Begin::Every(SPAN / 2), ..Shape::default() }) },
+            "worker 3 is to begin at 1048576",
+        ),
         (reads(0, Shape { files: 300, ..Shape::default() }), "holds no block"),
         (reads(0, Shape { mix: vec![portion(0, 4096, 4096)], ..Shape::default() }), "weights"),
         (reads(0, Shape { mix: vec![portion(1, 4096, 8192)], ..Shape::default() }), "multiples"),

@@ -50,7 +50,8 @@ impl Converted {
         let name = settings.name.clone().unwrap_or_else(|| section.to_owned());
         let mut notes = Vec::new();
         let pattern = pattern(settings, &name, &mut notes)?;
-        let extent = span(settings, &pattern)?;
+        let (size, part) = in_file(settings)?;
+        let extent = span(settings, size, &pattern)?;
         let of_writes = durability(settings)?;
         // A read has nothing to make durable, so the section's rule for writes does not apply to it.
         let durability = if settings.direction == Direction::Read { Durability::Direct } else { of_writes };
@@ -62,7 +63,7 @@ impl Converted {
             return Err("number_ios and time_based: it ends by one of them".into());
         }
         let all_jobs = |each: u64| each.saturating_mul(jobs).saturating_mul(u64::from(settings.loops));
-        let of_bytes = settings.io_size.map(|bytes| (bytes as f64 / pattern.mean_block()) as u64);
+        let of_bytes = settings.io_size.or(part).map(|bytes| (bytes as f64 / pattern.mean_block()) as u64);
         let count = match (of_bytes, settings.number_ios) {
             (Some(bytes), Some(ios)) => Some(bytes.min(ios)),
             (bytes, ios) => bytes.or(ios),
@@ -111,20 +112,24 @@ impl Converted {
 }
 
 fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<Pattern, String> {
-    let random_percent = match (settings.is_random, settings.random_percent) {
-        (true, percent) => percent.unwrap_or(100),
-        (false, None | Some(0)) => 0,
-        (false, Some(_)) => return Err("percentage_random is for the random forms of rw".into()),
-    };
+    let random = random_percent(settings)?;
     let read_percent = match settings.direction {
         Direction::Read => 100,
         Direction::Write => 0,
         Direction::Mix => settings.read_percent,
     };
-    if random_percent > 0 && random_percent < 100 && settings.align.iter().flatten().any(|&align| align > 0) {
+    if random
+        .iter()
+        .zip(settings.align)
+        .any(|(percent, align)| (1..100).contains(percent) && align.is_some_and(|align| align > 0))
+    {
         return Err("blockalign with percentage_random below 100: an offset has one rule".into());
     }
-    let mix = portions(settings, read_percent, random_percent)?;
+    let mix = portions(settings, read_percent, random)?;
+    let shares = [read_percent, 100 - read_percent].map(u32::from);
+    let of_both: u32 = shares.iter().zip(random).map(|(share, random)| share * u32::from(random)).sum();
+    // Below 100 for every load that has a sequential I/O.
+    let random_percent = (of_both / 100) as u8;
     let block = mix.iter().map(|portion| portion.most).max().unwrap_or(0);
     let (mix, align) = match mix[..] {
         [only] if only.least == only.most => (Vec::new(), only.align),
@@ -158,12 +163,9 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
         }
     };
     let own_span = settings.jobs > 1 && (settings.file.is_none() || settings.offset_increment > 0);
-    let stride = match settings.gap {
-        0 => 0,
-        gap if gap > 0 => gap + i64::from(block),
-        gap => gap,
-    };
-    if stride != 0 && !mix.is_empty() {
+    // In fio the next I/O begins this far behind the end of the last one, or before it if the distance is negative.
+    let stride = (settings.gap != 0).then(|| settings.gap + i64::from(block));
+    if stride.is_some() && !mix.is_empty() {
         return Err("rw with a distance between I/Os is for blocks of one size".into());
     }
     Ok(Pattern {
@@ -191,12 +193,26 @@ fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<P
     })
 }
 
+/// The share of random I/Os among the reads and among the writes of a section, in percent.
+fn random_percent(settings: &Settings) -> Result<[u8; 2], String> {
+    match settings.is_random {
+        true => Ok(settings.random_percent.map(|percent| percent.unwrap_or(100))),
+        false if settings.random_percent.iter().flatten().all(|percent| *percent == 0) => Ok([0; 2]),
+        false => Err("percentage_random is for the random forms of rw".into()),
+    }
+}
+
+/// One kind of I/O: its weight, size, alignment, share of reads and share of random I/Os.
+type Parts<'b> = (u32, &'b Block, u64, u8, u8);
+
 /// The kinds of I/O of a section.
-fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result<Vec<Portion>, String> {
-    let sides = [(read_percent, 100), (100 - read_percent, 0)];
+fn portions(settings: &Settings, read_percent: u8, random: [u8; 2]) -> Result<Vec<Portion>, String> {
+    let sides = [(read_percent, 100, random[0]), (100 - read_percent, 0, random[1])];
     let sides = sides.into_iter().zip(&settings.block).zip(settings.align);
     let mut kinds = Vec::new();
-    for (((percent, read_percent), blocks), align) in sides.filter(|(((percent, _), _), _)| *percent > 0) {
+    for (((percent, read_percent, random_percent), blocks), align) in
+        sides.filter(|(((percent, ..), _), _)| *percent > 0)
+    {
         let smallest = blocks.iter().map(|block| block.least).min().unwrap_or(0);
         // In fio `blockalign` applies to random offsets only: a sequential I/O begins where the one before it ended.
         let align = match align.filter(|_| random_percent > 0) {
@@ -206,13 +222,13 @@ fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result
         };
         for block in blocks {
             let weight = (f64::from(percent) * block.percent * 10.0).round() as u32;
-            kinds.push((weight.max(1), block, align, read_percent));
+            kinds.push((weight.max(1), block, align, read_percent, random_percent));
         }
     }
     let gap = settings.gap.unsigned_abs();
     // Sequential offsets are multiples of this, if blocks differ in size or have gaps between them.
     let step = kinds.iter().map(|(_, block, ..)| block.least).chain([gap]).fold(0, gcd);
-    let portion = |(weight, block, align, read_percent): (u32, &Block, u64, u8)| {
+    let portion = |(weight, block, align, read_percent, random_percent): Parts<'_>| {
         let bytes = |what: u64| u32::try_from(what).map_err(|_| "blocks and blockalign are at most 4 GiB");
         Ok(Portion {
             weight,
@@ -225,9 +241,9 @@ fn portions(settings: &Settings, read_percent: u8, random_percent: u8) -> Result
             delay: Duration::ZERO,
         })
     };
-    let is_alike = |pair: &[(u32, &Block, u64, u8)]| {
+    let is_alike = |pair: &[Parts<'_>]| {
         let [one, two] = pair else { return false };
-        (one.1.least, one.1.most, one.2) == (two.1.least, two.1.most, two.2)
+        (one.1.least, one.1.most, one.2, one.4) == (two.1.least, two.1.most, two.2, two.4)
     };
     if kinds.len() == 2 && is_alike(&kinds) {
         // Reads and writes of one size and alignment are one kind of I/O with a percentage of reads.
@@ -267,17 +283,38 @@ fn pace(settings: &Settings) -> Result<Pace, String> {
     Ok(Pace { limits, poisson: settings.poisson, pause })
 }
 
+/// Returns the size that a section has with its `filesize`: as in fio, I/Os end at the end of the file. Random I/Os go to
+/// the whole file behind the offset; then the second value is the number of bytes of all of them.
+fn in_file(settings: &Settings) -> Result<(Option<Size>, Option<u64>), String> {
+    let Some(file) = settings.file_size else { return Ok((settings.size, None)) };
+    let all_files = file.saturating_mul(settings.files.into());
+    let (offset, size) = match (settings.offset, settings.size) {
+        (Some(Size::Percent(_)), _) => return Err("offset is in percent, and filesize in bytes".into()),
+        (_, Some(Size::Percent(_))) => return Err("size is in percent, and filesize in bytes".into()),
+        (None, Some(Size::Bytes(size))) => (0, size),
+        (Some(Size::Bytes(offset)), Some(Size::Bytes(size))) => (offset, size),
+        (None, None) => (0, all_files),
+        (Some(Size::Bytes(offset)), None) => (offset, all_files),
+    };
+    if settings.files > 1 && size != all_files {
+        return Err(format!(
+            "filesize={file} and size={size}: the span is the {} whole files",
+            settings.files
+        ));
+    }
+    let behind = all_files.saturating_sub(offset);
+    if behind == 0 {
+        return Err(format!("offset={offset} is behind the end of a file of {all_files} bytes"));
+    }
+    Ok(match settings.is_random && size < behind {
+        true => (Some(Size::Bytes(behind)), Some(size)),
+        false => (Some(Size::Bytes(size.min(behind))), None),
+    })
+}
+
 /// Returns where the span of all workers together begins in the file, and its length: in bytes, or in percent of the
 /// target.
-fn span(settings: &Settings, pattern: &Pattern) -> Result<SizeRange, String> {
-    let all_files = settings.file_size.map(|bytes| bytes.saturating_mul(settings.files.into()));
-    let size = match (settings.size, all_files) {
-        (None, Some(bytes)) => Some(Size::Bytes(bytes)),
-        (Some(Size::Bytes(size)), Some(bytes)) if size != bytes => {
-            return Err(format!("filesize={bytes} and size={size}: the span is the whole file"));
-        }
-        (size, _) => size,
-    };
+fn span(settings: &Settings, size: Option<Size>, pattern: &Pattern) -> Result<SizeRange, String> {
     let offset = settings.offset.filter(|offset| *offset != Size::Bytes(0));
     if offset.is_some() && (pattern.own_span || settings.files > 1) {
         return Err("offset is for a job of one file; numjobs share it with filename".into());

@@ -25,6 +25,14 @@ pub(super) fn parse(name: &str, text: &str, folder: Option<&Path>) -> Result<Wor
     read(name, text, folder).map_err(|reason| input(name, reason))
 }
 
+/// Whether a text is that of a job file: it has sections and, where they begin to be read, no mistake.
+pub(super) fn is_job_file(text: &str) -> bool {
+    // The files that it includes do not matter here.
+    let own = |line: &&str| !line.trim_start().starts_with("include");
+    let text: String = text.lines().filter(own).flat_map(|line| [line, "\n"]).collect();
+    text::JobFile::read(&text, None).is_ok()
+}
+
 fn read(name: &str, text: &str, folder: Option<&Path>) -> std::result::Result<Workload, String> {
     let file = text::JobFile::read(text, folder)?;
     let mut sections = Vec::new();

@@ -29,11 +29,12 @@ pub struct Settings {
     pub direction: Direction,
     pub is_random: bool,
     pub read_percent: u8,
-    pub random_percent: Option<u8>,
+    /// The shares of random I/Os among reads and among writes.
+    pub random_percent: [Option<u8>; 2],
     /// The block sizes of reads and of writes.
     pub block: [Vec<Block>; 2],
-    /// Bytes from the end of one sequential I/O to the beginning of the next; if negative, from beginning to beginning,
-    /// backwards.
+    /// Bytes from the end of one sequential I/O to the beginning of the next, which is before that end if this is
+    /// negative.
     pub gap: i64,
     /// The number of I/Os that follow each other from each random place on.
     pub run: u32,
@@ -105,7 +106,7 @@ impl Default for Settings {
             direction: Direction::Read,
             is_random: false,
             read_percent: 50,
-            random_percent: None,
+            random_percent: [None; 2],
             block: [Block::of(4096), Block::of(4096)],
             gap: 0,
             run: 1,
@@ -192,7 +193,10 @@ impl Settings {
             "rw" | "readwrite" => self.set_direction(text()?, base)?,
             "rwmixread" => self.read_percent = percent()?,
             "rwmixwrite" => self.read_percent = 100 - percent()?,
-            "percentage_random" => self.random_percent = Some(percent()?),
+            "percentage_random" => {
+                let percent = |part: &str| values::between(part, base, 0, 100).map(|percent| percent as u8);
+                self.random_percent = values::pair(text()?, percent)?;
+            }
             "bs" | "blocksize" => {
                 let sizes = values::pair(text()?, |part| values::number(part, base))?;
                 self.set_block(sizes.map(|size| size.map(Block::of)))?;

@@ -52,5 +52,19 @@ fn parts(text: &str, length: impl Fn(&str) -> Result<PartLength, String>) -> Res
         let length = if size.is_empty() { PartLength::Rest } else { length(size)? };
         Ok(SpreadPart { percent: real(share)?, length })
     };
-    first.split(':').map(part).collect()
+    let parts = first.split(':').map(part).collect::<Result<Vec<SpreadPart>, String>>()?;
+    let shares: f64 = parts.iter().map(|part| part.percent).sum();
+    if (shares - 100.0).abs() > 1e-6 {
+        return Err(format!("the shares of the zones are 100 together, and not {shares}"));
+    }
+    let lengths = parts.iter().filter_map(|part| match part.length {
+        PartLength::Percent(percent) => Some(percent),
+        _ => None,
+    });
+    match lengths.sum::<f64>() {
+        lengths if lengths > 100.0 + 1e-6 => {
+            Err(format!("the zones are {lengths} % of the file together, which are more than there are"))
+        }
+        _ => Ok(parts),
+    }
 }

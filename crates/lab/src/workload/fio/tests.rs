@@ -171,7 +171,7 @@ fn each_of_numjobs_has_its_own_file_unless_a_filename_is_given() {
     assert_eq!(span("filesize=8m filename=x"), (8 << 20, None, false));
     assert!(refused("numjobs=4 size=26%").contains("more than there is"));
     assert!(refused("numjobs=4 size=16m filename=x offset_increment=1m").contains("offset_increment"));
-    assert!(refused("size=16m filesize=17m").contains("filesize"));
+    assert!(refused("nrfiles=2 size=16m filesize=17m").contains("filesize"));
     let shared = read("direct=1 numjobs=4 size=16m filename=x");
     assert_eq!((shared.cases[0].pattern.shape.begin, shared.notes.len()), (Begin::Together, 0));
 }
@@ -304,6 +304,13 @@ fn distributions_are_taken_with_their_numbers() {
     assert_eq!(spread("zipf:1.2").spread, Spread::Zipf { theta: 1.2, at: None });
     assert_eq!(spread("pareto:0.2:0.5").spread, Spread::Pareto { hot: 0.2, at: Some(0.5) });
     assert_eq!(spread("normal:10").spread, Spread::Normal { deviation: 10.0, at: 0.5 });
+    for text in ["zoned:50/10:40/80", "zoned:50/10:60/80", "zoned_abs:50/64k:40/128k"] {
+        let error = refused(&format!("size=1m rw=randread random_distribution={text}"));
+        assert!(error.contains("100 together"), "{error}");
+    }
+    assert!(
+        refused("size=1m rw=randread random_distribution=zoned:50/10:50/99").contains("109 % of the file")
+    );
     let Spread::Parts(parts) = spread("zoned_abs:60/64k:40/128k").spread else { panic!() };
     assert_eq!((parts[0].percent, parts[1].length), (60.0, PartLength::Bytes(128 << 10)));
     let Spread::Parts(parts) = spread("zoned:50/5:30/15:20/").spread else { panic!() };
@@ -323,6 +330,48 @@ fn each_block_comes_once_as_in_fio_unless_it_is_not_wanted() {
     assert!(!once("norandommap") && !once("percentage_random=50") && !once("bssplit=4k/50:8k/50"));
     let notes = read("size=1m rw=randread bssplit=4k/50:8k/50").notes.concat();
     assert!(notes.contains("with repetition"), "{notes}");
+}
+
+#[test]
+fn a_share_of_random_ios_may_be_of_each_direction() {
+    let of = |keys: &str| {
+        let case = read(&format!("size=1m rw=randrw rwmixread=50 {keys}")).cases.remove(0);
+        let kinds = case.pattern.portions().into_iter().map(|kind| (kind.read_percent, kind.random_percent));
+        (case.pattern.random_percent, kinds.collect::<Vec<_>>())
+    };
+    assert_eq!(of("percentage_random=100,0"), (50, vec![(100, 100), (0, 0)]));
+    assert_eq!(of("percentage_random=,20"), (60, vec![(100, 100), (0, 20)]));
+    assert_eq!(of("percentage_random=30"), (30, vec![(50, 30)]));
+    assert_eq!(of("percentage_random=30,30,5"), (30, vec![(50, 30)]));
+    assert!(refused("size=1m rw=rw percentage_random=0,10").contains("random forms"));
+}
+
+#[test]
+fn ios_end_at_the_end_of_a_file_of_a_given_size() {
+    let of = |keys: &str| {
+        let workload = read(&format!("bs=4k {keys}"));
+        let case = &workload.cases[0];
+        (case.range(workload.span), case.passes, case.count)
+    };
+    let m = |start: u64, end: u64| start << 20..end << 20;
+    assert_eq!(of("filesize=4m offset=3m size=4m"), (m(3, 4), Some(1), None));
+    assert_eq!(of("filesize=4m size=8m"), (m(0, 4), Some(1), None));
+    assert_eq!(of("filesize=8m offset=2m"), (m(2, 8), Some(1), None));
+    assert_eq!(of("filesize=8m size=4m"), (m(0, 4), Some(1), None));
+    // Random I/Os go to the whole file, and are as many as the size says.
+    assert_eq!(of("rw=randread filesize=8m offset=1m size=4m"), (m(1, 8), None, Some(1024)));
+    assert!(refused("filesize=4m offset=5m size=1m").contains("behind the end"));
+    assert!(refused("filesize=4m size=50%").contains("filesize in bytes"));
+}
+
+#[test]
+fn a_name_for_all_sections_names_none() {
+    let names = |text: &str| -> Vec<String> {
+        let workload = parse("job", &format!("[global]\nname=foo\nsize=1m\n{text}"), None).unwrap();
+        workload.cases.into_iter().map(|case| case.name).collect()
+    };
+    assert_eq!(names("[a]\n[b]\nname=bar\n"), ["a", "bar"]);
+    assert_eq!(names("[a]\n[b]\nwait_for=a\n"), ["a", "b"]);
 }
 
 #[test]
@@ -362,7 +411,13 @@ fn files_runs_and_distances_are_as_written() {
     assert_eq!(shape("nrfiles=4 file_service_type=sequential").next_file, NextFile::Sequential);
     assert_eq!(read("nrfiles=4 filesize=1m").span, 4 << 20);
     assert_eq!((shape("rw=randread:8").run, shape("rw=randread:8").once), (8, false));
-    assert_eq!((shape("rw=read:8k").stride, shape("rw=write:-4k").stride), (12 << 10, -4096));
+    // The distance is that from the end of an I/O: -8k goes over every block of 4 KiB backwards, and -4k stays on one.
+    let stride = |keys: &str| shape(keys).stride;
+    assert_eq!(
+        (stride("rw=read:8k"), stride("rw=write:-8k"), stride("rw=read")),
+        (Some(12 << 10), Some(-4096), None)
+    );
+    assert_eq!((stride("rw=read:-4k"), stride("rw=read:-2k")), (Some(0), Some(2048)));
     // A sequential mix has two positions, and so have the I/Os in a row of a random one.
     let own = |keys: &str| shape(keys).own_positions;
     assert!(own("rw=rw") && own("rw=randrw:8") && own("rw=randrw percentage_random=50"));

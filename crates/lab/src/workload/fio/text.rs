@@ -102,9 +102,11 @@ impl JobFile {
         }
     }
 
-    /// The entries that apply to a section, in order: a later one overrides an earlier one with the same key.
+    /// The entries that apply to a section, in order: a later one overrides an earlier one with the same key. A `name`
+    /// of all sections names none of them.
     pub fn entries<'a>(&'a self, section: &'a Section) -> impl Iterator<Item = &'a Setting> {
-        self.global[..section.above].iter().chain(&section.entries)
+        let global = self.global[..section.above].iter().filter(|entry| entry.key != "name");
+        global.chain(&section.entries)
     }
 
     fn lines(
@@ -151,7 +153,8 @@ impl JobFile {
     }
 
     fn section(&mut self, name: &str, place: TextPlace) -> Result<Current, String> {
-        if name == "global" {
+        // As in fio, the rest of the name does not matter.
+        if name.starts_with("global") {
             return Ok(Current::Global);
         }
         if self.sections.len() == MOST_SECTIONS {
@@ -222,6 +225,12 @@ mod tests {
     fn a_global_section_holds_for_what_is_below_it() {
         let text = "[global]\na=1\n[one]\nb=2\n[global]\na=3\n[two]\nc\n";
         assert_eq!(shown(text), ["one: a=1 b=2", "two: a=1 a=3 c=(alone)"]);
+        let text = "[global-fast]\na=1\n[one]\n[globals]\na=2\n[GLOBAL]\n";
+        assert_eq!(shown(text), ["one: a=1", "GLOBAL: a=1 a=2"]);
+        assert_eq!(
+            shown("[global]\nname=foo\na=1\n[one]\n[two]\nname=bar\n"),
+            ["one: a=1", "two: a=1 name=bar"]
+        );
     }
 
     #[test]

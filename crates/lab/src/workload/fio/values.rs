@@ -146,13 +146,14 @@ pub fn real(text: &str) -> Parsed<f64> {
     number.ok_or_else(|| "expected a number".to_string())
 }
 
-/// Parses values with their percentages: `SIZE/SHARE:SIZE/SHARE`. Values without a percentage share the remaining
-/// percentage equally.
+/// Parses values with their percentages: `SIZE/SHARE:SIZE/SHARE`. Values without a percentage, or with 0, share the
+/// remaining percentage equally. If all have one, what is missing to 100 goes to the largest, of equal ones to the last:
+/// fio 3.33 draws in the order of the percentages, and takes the last value where none was drawn.
 pub fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<Vec<(f64, T)>> {
     let part = |part: &str| match part.trim().split_once('/') {
         None => Ok((None, parse(part.trim())?)),
         Some((size, "")) => Ok((None, parse(size)?)),
-        Some((size, share)) => Ok((Some(real(share)?), parse(size)?)),
+        Some((size, share)) => Ok((Some(real(share)?).filter(|share| *share != 0.0), parse(size)?)),
     };
     let parts = text.split(':').map(part).collect::<Parsed<Vec<(Option<f64>, T)>>>()?;
     let said: f64 = parts.iter().filter_map(|(share, _)| *share).sum();
@@ -161,7 +162,14 @@ pub fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> 
         return Err("shares are 0 to 100, and 100 together at most".into());
     }
     let rest = (100.0 - said) / unsaid.max(1) as f64;
-    Ok(parts.into_iter().map(|(share, size)| (share.unwrap_or(rest), size)).collect())
+    let mut parts: Vec<(f64, T)> =
+        parts.into_iter().map(|(share, size)| (share.unwrap_or(rest), size)).collect();
+    if let (0, Some((largest, _))) =
+        (unsaid, parts.iter_mut().max_by(|(one, _), (two, _)| one.total_cmp(two)))
+    {
+        *largest += 100.0 - said;
+    }
+    Ok(parts)
 }
 
 /// Parses values for reads and writes: one for both, or `READS,WRITES`, of which either may be missing. A third value,
@@ -220,6 +228,21 @@ mod tests {
         let size = |text| size(text, KbBase::Compatible);
         assert_eq!((size("25%"), size("1m")), (Ok(Size::Percent(25)), Ok(Size::Bytes(1 << 20))));
         assert!(["0%", "101%", "1m%", "%", "300%"].iter().all(|text| size(text).is_err()));
+    }
+
+    #[test]
+    fn what_shares_lack_goes_to_the_largest() {
+        let shares = |text| {
+            let parsed = shares(text, |size| number(size, KbBase::Compatible)).unwrap();
+            parsed.into_iter().map(|(share, _)| share).collect::<Vec<f64>>()
+        };
+        assert_eq!((shares("4k/20:8k/20"), shares("4k/30:8k/20")), (vec![20.0, 80.0], vec![80.0, 20.0]));
+        assert_eq!(shares("4k/50:16k/10:8k/10"), [80.0, 10.0, 10.0]);
+        assert_eq!(
+            (shares("4k/20:8k"), shares("4k/0:8k/0:16k/50")),
+            (vec![20.0, 80.0], vec![25.0, 25.0, 50.0])
+        );
+        assert_eq!((shares("4k"), shares("4k/100:8k")), (vec![100.0], vec![100.0, 0.0]));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Arguments {
                 let goal = (self.time.is_some() || self.until.is_some()).then(|| self.goal());
                 resume(directory, goal, self.force, &meter)
             }
-            None => self.endurance()?.begin(&self.out, &meter),
+            None => self.begin(&meter)?,
         };
         meter.finish();
         show(&record?)
@@ -129,7 +129,20 @@ impl Arguments {
         Goal { seconds: self.time.map(|time| time.as_secs_f64()), volumes: self.until }
     }
 
-    fn endurance(&self) -> Result<Endurance, Failure> {
+    /// Begins a run. An image that is made for it does not stay if the run ends before anything is recorded: the
+    /// command with its mistake put right would find it in its way.
+    fn begin(&self, meter: &Meter) -> Result<platter_lab::Result<Record>, Failure> {
+        let (endurance, is_made) = self.endurance()?;
+        let record = endurance.begin(&self.out, meter);
+        if record.is_err() && is_made && Record::refuse_existing(&self.out).is_ok() {
+            // The error of the run is the one to tell.
+            let _ = std::fs::remove_file(&endurance.device);
+        }
+        Ok(record)
+    }
+
+    /// Returns the run, and whether its image was made for it.
+    fn endurance(&self) -> Result<(Endurance, bool), Failure> {
         let wrong = |option: &str, why: &str| Failure::new(option, why).with_code(USAGE);
         let device = self.device.clone().unwrap_or_default();
         let target = Target::parse(&self.target)?;
@@ -143,8 +156,8 @@ impl Arguments {
             goal => goal,
         };
         Record::refuse_existing(&self.out)?;
-        let device = self.provide(&device)?;
-        Ok(Endurance {
+        let (device, is_made) = self.provide(&device)?;
+        let endurance = Endurance {
             device,
             force: self.force,
             target,
@@ -161,20 +174,22 @@ impl Arguments {
             sample: self.every,
             goal,
             command: command_line(),
-        })
+        };
+        Ok((endurance, is_made))
     }
 
-    /// Returns the path of the named device, if it may be overwritten; makes an image file that does not exist.
-    fn provide(&self, device: &Path) -> Result<PathBuf, Failure> {
+    /// Returns the path of the named device, if it may be overwritten, and whether it is an image that was made here
+    /// because there was none.
+    fn provide(&self, device: &Path) -> Result<(PathBuf, bool), Failure> {
         match may_be_overwritten(device, self.force)? {
-            Some(real) => Ok(real),
+            Some(real) => Ok((real, false)),
             None => {
                 let Some(size) = self.size else {
                     let why = "there is nothing; --size says how large an image is to be made";
                     return Err(Failure::new(device.display(), why).with_code(USAGE));
                 };
                 FileDevice::create_new(device, size, FileOptions::default())?;
-                Ok(device.to_owned())
+                Ok((device.to_owned(), true))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The progress of a comparison, shown while it runs.
 
-use crate::command::failure::tell;
+use crate::command::failure::{harmless, tell};
 use crate::command::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platter_lab::workload::Case;
@@ -40,7 +40,7 @@ impl Observer for Meter {
         let Some(spoken) = &self.spoken else {
             self.bar.set_length(total.as_millis() as u64);
             self.bar.set_position(done.as_millis() as u64);
-            self.bar.set_message(what.to_string());
+            self.bar.set_message(harmless(what));
             return;
         };
         let mut spoken = spoken.lock().expect("no panic while locked");
@@ -52,7 +52,7 @@ impl Observer for Meter {
     }
 
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64) {
-        let case = format!("{workload} {case}");
+        let (target, case) = (harmless(target), harmless(&format!("{workload} {case}")));
         self.bar.println(format!("{target:<20} {case:<40} {mb_per_s:>9.1} MB/s {iops:>10.0} IOPS"));
     }
 
