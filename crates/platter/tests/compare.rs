@@ -248,7 +248,10 @@ fn ended_by(signal: &str, here: &Path, before: &[&str]) -> Option<i32> {
     )
     .unwrap();
     let own = [env!("CARGO_BIN_EXE_platter"), "compare", "--workloads", "long.fio", "--device", "mem:64M"];
-    let all: Vec<&str> = before.iter().chain(&own).chain(&["--targets", "raw"]).copied().collect();
+    // The tests themselves may run under nohup(1).
+    let heard = ["env", "--default-signal=HUP"];
+    let all: Vec<&str> =
+        heard.iter().chain(before).chain(&own).chain(&["--targets", "raw"]).copied().collect();
     let mut child = Command::new(all[0])
         .args(&all[1..])
         .current_dir(here)

@@ -269,8 +269,8 @@ fn one_wrong_argument_costs_nothing_of_the_others() {
 fn control_characters_do_not_reach_the_terminal() {
     let place = Place::new("escapes");
     place.works("mkfs exfat v.img --size 32M");
-    let said = place.fails("cat v.img:/a\u{1b}[31m\nb\u{9b}31m");
-    assert!(said.contains("v.img:/a?[31m?b?31m: no such file"), "{said:?}");
+    let said = place.fails("cat v.img:/a\u{1b}[31mb\u{9b}31m");
+    assert!(said.contains("v.img:/a?[31mb?31m: no such file"), "{said:?}");
 }
 
 #[test]
