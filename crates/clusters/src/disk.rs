@@ -132,19 +132,32 @@ impl<'d> Disk<'d> {
 
     /// Writes the changed slots, sector by sector.
     pub fn write_edits(&mut self) -> Result<()> {
-        let sector = self.device.sectors().logical as usize;
-        let mut bytes = vec![0; sector];
         while let Some((&first, _)) = self.edits.first_key_value() {
-            let start = first / sector as u64 * sector as u64;
-            let later = self.edits.split_off(&(start + sector as u64));
-            let here = std::mem::replace(&mut self.edits, later);
-            self.device.read_at(start, &mut bytes)?;
-            for (at, slot) in here {
-                let at = (at - start) as usize;
-                bytes[at..at + SLOT].copy_from_slice(&slot);
-            }
-            self.device.write_at(start, &bytes)?;
+            self.write_sector(first)?;
         }
         Ok(())
+    }
+
+    /// Writes the changed slots of the sectors in which some slots are, given by their offsets.
+    pub fn write_edits_at(&mut self, slots: &[u64]) -> Result<()> {
+        slots.iter().try_for_each(|&slot| self.write_sector(slot))
+    }
+
+    /// Writes the changed slots of the sector in which a slot is.
+    fn write_sector(&mut self, slot: u64) -> Result<()> {
+        let sector = u64::from(self.device.sectors().logical);
+        let start = slot / sector * sector;
+        let mut here = self.edits.split_off(&start);
+        self.edits.append(&mut here.split_off(&(start + sector)));
+        if here.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = vec![0; sector as usize];
+        self.device.read_at(start, &mut bytes)?;
+        for (at, slot) in here {
+            let at = (at - start) as usize;
+            bytes[at..at + SLOT].copy_from_slice(&slot);
+        }
+        Ok(self.device.write_at(start, &bytes)?)
     }
 }

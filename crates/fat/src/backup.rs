@@ -58,8 +58,9 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
             };
         }
     };
-    if let Some(right) = boot.before_a_flip(&disk) {
-        return Err(boot.damage(&right));
+    let damage = boot.before_a_flip(&disk).map(|right| boot.damage(&right));
+    if let Some(error) = damage.or_else(|| boot.missing_fats(&disk)) {
+        return Err(error);
     }
     Ok(Chosen { boot, offset: 0, doubt: None })
 }

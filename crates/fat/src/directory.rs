@@ -71,7 +71,8 @@ impl FatDirectory {
                     };
                 }
                 Slot::Short(short) if short.attributes.label() => {
-                    let is_label = !short.attributes.directory() && short.cluster == 0 && short.size == 0;
+                    let cluster = if is_narrow { short.cluster & 0xFFFF } else { short.cluster };
+                    let is_label = !short.attributes.directory() && cluster == 0 && short.size == 0;
                     // A label with clusters or a size is a file whose attributes are damaged.
                     if !is_label {
                         note(slot, "a volume label without content", &short.attributes);

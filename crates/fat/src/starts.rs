@@ -167,7 +167,7 @@ impl Boot {
         let length = disk.device().len();
         let others = one_bit_away(&self.sector).into_iter().filter_map(|sector| {
             let geometry = sector.geometry(length).ok().filter(|geometry| geometry.short_fat().is_none())?;
-            let boot = Boot { sector, geometry };
+            let boot = Boot { sector, geometry }.with_media_of_fat(disk);
             let fit = boot.fit(disk);
             // With another size of the root directory or of the volume, the FATs are found in the same place; so a
             // directory in the root, or the end of the device, must confirm it.
@@ -188,6 +188,30 @@ impl Boot {
         others.max_by_key(|(found, _)| *found).map(|(_, boot)| boot)
     }
 
+    /// Takes the media byte, which places nothing, from the FAT that repeats it, in case it was damaged too.
+    fn with_media_of_fat(mut self, disk: &Disk) -> Boot {
+        let mut media = [0];
+        let is_read = disk.read(self.geometry.fat_offset(0), &mut media).is_ok();
+        if is_read && is_media(media[0]) {
+            self.sector.media = media[0];
+        }
+        self
+    }
+
+    /// Returns the error if the boot sector states more than the usual two FATs, and not one of the others is there. A
+    /// repair would write FATs over what is in these places.
+    pub fn missing_fats(&self, disk: &Disk) -> Option<Error> {
+        let mut others = (2..self.geometry.fat_count).map(|copy| {
+            let mut start = [0; 12];
+            let is_read = disk.read(self.geometry.fat_offset(copy), &mut start).is_ok();
+            is_read && get(self.geometry.kind, &start, 0) == Some(self.first_entry())
+        });
+        (self.geometry.fat_count > 2 && !others.any(|is_there| is_there)).then(|| {
+            let expected = "1 or 2 FATs, as no more are where they would be";
+            Error::damaged("boot sector", 16, expected, self.geometry.fat_count)
+        })
+    }
+
     /// Returns the error that describes how this sector differs from `right`, the sector before the damage.
     pub fn damage(&self, right: &Boot) -> Error {
         let told = |Boot { geometry, .. }: &Boot| {
@@ -203,6 +227,11 @@ impl Boot {
         let at = ours.iter().zip(theirs).position(|(ours, theirs)| *ours != theirs).unwrap_or(0);
         Error::damaged("boot sector", at as u64, told(right), told(self))
     }
+}
+
+/// Whether a byte is one that names a medium (fatgen103, `BPB_Media`).
+pub fn is_media(byte: u8) -> bool {
+    matches!(byte, 0xF0 | 0xF8..)
 }
 
 /// Returns all boot sectors that differ in one bit of a field that places structures.

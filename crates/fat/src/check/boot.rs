@@ -3,7 +3,7 @@
 use super::table::Table;
 use crate::backup::{read, search, unmarked};
 use crate::layout::{BootSector, FatKind, Geometry, InfoSector, VolumeState, clean_bits};
-use crate::starts::Boot;
+use crate::starts::{Boot, is_media};
 use platter_clusters::Disk;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
@@ -35,6 +35,11 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
             disk.write(0, &right.sector.to_bytes())?;
         }
         *boot = right;
+    }
+    if let Ok(boot) = &first
+        && let Some(error) = boot.missing_fats(disk)
+    {
+        first = Err(error);
     }
     let copy = match &first {
         Ok(Boot { geometry, .. }) => match geometry.backup_sector {
@@ -132,7 +137,7 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
     let mut finding = |code, severity, message: String| {
         report.add(Finding { code, severity, path: None, message, repaired: repair });
     };
-    if !matches!(boot.sector.media, 0xF0 | 0xF8..) {
+    if !is_media(boot.sector.media) {
         let found = boot.sector.media;
         finding(
             "media",
@@ -140,10 +145,8 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
             format!("the boot sector's media byte is {found:02X}, not F0 or F8 to FF"),
         );
         // Entry 0 of the FAT repeats the media byte.
-        boot.sector.media = match table.get(0) as u8 {
-            media @ (0xF0 | 0xF8..) => media,
-            _ => BootSector::FIXED_MEDIA,
-        };
+        let of_fat = table.get(0) as u8;
+        boot.sector.media = if is_media(of_fat) { of_fat } else { BootSector::FIXED_MEDIA };
     }
     let (expected, found) = (boot.first_entry(), table.get(0));
     if found != expected {

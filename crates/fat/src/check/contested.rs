@@ -4,10 +4,15 @@
 //! and modification time. Then exactly one of the entries is kept, whole, and nothing is cut or copied. Two entries
 //! that name the same first cluster but differ otherwise are two files, one of which has lost its clusters: each gets
 //! the content that is readable under its entry.
+//!
+//! A sector that was written to a wrong place gives entries of one directory to another too: see [`misplaced`].
+
+mod misplaced;
 
 use super::listing::{Item, Listing};
 use super::walk::{Lead, Shared, Walk};
 use crate::layout::{Link, SLOT, ShortEntry, ShortName, Slot};
+use misplaced::Piece;
 use platter_clusters::{is_found, is_inside};
 use platter_vfs::{Name, Result, Severity};
 use std::cmp::Reverse;
@@ -22,6 +27,8 @@ struct Claimant {
     name: Name,
     /// Whether the entry is whole: it has its long name, or none was ever written for it.
     whole: bool,
+    /// The 512 bytes around the entry.
+    piece: Piece,
 }
 
 /// Resolves every contested cluster.
@@ -41,7 +48,9 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
             let is_usual = short.name.is_valid() && !short.name.has_small_letters();
             let whole = !torn && is_usual && (long.is_some() || !short.name.0.contains(&b'~'));
             let name = long.unwrap_or_else(|| short.name.to_name(short.nt));
+            let piece = Piece::read(walk, dir, &listing, slot)?;
             claimants.entry(start).or_default().push(Claimant {
+                piece,
                 dir,
                 slots: first..slot + 1,
                 short,
@@ -80,6 +89,7 @@ fn drop_entry(
     if walk.find(code, Severity::Inconsistent, Some((claimant.dir, Some(&claimant.name))), message) {
         let mut listing = read(walk, claimant.dir)?;
         listing.delete(walk.disk, claimant.slots.clone());
+        walk.dropped.extend(claimant.slots.clone().map(|slot| listing.offset(slot)));
     }
     Ok(())
 }
@@ -112,7 +122,9 @@ fn leave_dot_dot(walk: &mut Walk, cluster: u32) -> Result<()> {
 /// Keeps one of several entries that name the same first cluster.
 fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<()> {
     let above = dot_dot(walk, cluster)?;
-    let is_directory = above.is_some();
+    // The first sector of a directory, with the entry "..", may be lost.
+    let is_directory =
+        above.is_some() || claimants.iter().all(|claimant| claimant.short.attributes.directory());
     let wanted = claimants.iter().map(|claimant| u64::from(claimant.short.size)).max().unwrap_or(0);
     let held = chain_length(walk, cluster, walk.geometry.clusters_for(wanted))
         * u64::from(walk.geometry.cluster_size);
@@ -123,6 +135,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
         (
             claimant.short.attributes.directory() == is_directory && !lies_below(walk, claimant.dir, cluster),
             !is_found(claimant.dir, |at| (walk.dirs[at as usize].parent, &walk.dirs[at as usize].name)),
+            Reverse(claimant.piece.faults_if_copied(claimants.iter().map(|other| &other.piece))),
             claimant.whole,
             above == Some(parent_cluster),
             size <= held,

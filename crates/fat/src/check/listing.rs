@@ -54,6 +54,11 @@ impl Listing {
         Ok(Listing { bytes, place: ListingPlace::Clusters(size, offsets) })
     }
 
+    /// Returns slots that are looked at for themselves, and never changed.
+    pub fn of(bytes: Vec<u8>) -> Listing {
+        Listing { bytes, place: ListingPlace::Fixed(0) }
+    }
+
     /// Adds an empty cluster at the end.
     pub fn extend(&mut self, geometry: &Geometry, cluster: u32) {
         if let ListingPlace::Clusters(size, offsets) = &mut self.place {

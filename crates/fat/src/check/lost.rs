@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, HashSet};
 /// The highest number of recovered entries; further lost chains are appended to the last file.
 const MOST_NAMES: u32 = 10_000;
 
+/// The code of findings of chains that belong to no file.
+pub const CODE: &str = "lost-chain";
+
 /// The state that the search for lost chains works on.
 pub struct Lost<'a, 'd> {
     pub disk: &'a mut Disk<'d>,
@@ -199,7 +202,7 @@ impl Lost<'_, '_> {
         let Chain { first, last, count } = chain;
         let what = format!("{count} clusters from {first} belong to no file");
         if !self.repair {
-            self.report("lost-chain", false, what);
+            self.report(CODE, false, what);
             return Ok(());
         }
         let bytes = count * u64::from(self.geometry.cluster_size);
@@ -213,16 +216,16 @@ impl Lost<'_, '_> {
         if let Some(name) = room.add(self, b"REC", entry)? {
             self.table.set(last, end);
             room.last = Some((last, bytes));
-            self.report("lost-chain", true, format!("{what}; they become {}", name.to_name(0)));
+            self.report(CODE, true, format!("{what}; they become {}", name.to_name(0)));
         } else if let Some((before, size)) = room.last
             && size + bytes <= LARGEST_FILE
         {
             self.table.set(before, first);
             self.table.set(last, end);
             room.last = Some((last, size + bytes));
-            self.report("lost-chain", true, format!("{what}; they are appended to the last recovered file"));
+            self.report(CODE, true, format!("{what}; they are appended to the last recovered file"));
         } else {
-            self.report("lost-chain", false, format!("{what}, and the root directory is full"));
+            self.report(CODE, false, format!("{what}, and the root directory is full"));
         }
         Ok(())
     }

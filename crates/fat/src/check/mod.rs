@@ -7,7 +7,7 @@
 //! 1. copies of shared clusters, into free clusters;
 //! 2. FAT entries of clusters that are newly taken;
 //! 3. FAT entries of chains that are truncated or linked differently;
-//! 4. directory slots;
+//! 4. directory slots, first those of entries that lead to the same clusters as another;
 //! 5. FAT entries of clusters that become free;
 //! 6. when a round finds nothing more: the information sector, and the flags that mark the volume as clean.
 //!
@@ -82,12 +82,12 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         if !again || !repair {
             break;
         }
-        commit(&mut disk, &geometry, &table)?;
+        commit(&mut disk, &geometry, &table, &done.dropped)?;
     }
     boot::info(&disk, &geometry, table.free(), &mut report, repair)?;
     check_label(&mut boot.sector, label, &mut report, repair);
     if repair && report.repaired > 0 {
-        commit(&mut disk, &geometry, &table)?;
+        commit(&mut disk, &geometry, &table, &[])?;
         boot::make_clean(&mut boot, &mut table);
         table.write(&disk, &geometry, Write::Freed)?;
         if boot.sector != damaged_boot || dirty {
@@ -99,10 +99,12 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     Ok(report)
 }
 
-/// The result of a round: the label found, and whether changes were postponed to the next round.
+/// The result of a round: the label found, whether changes were postponed to the next round, and the slots of the
+/// entries to take away first.
 struct Done {
     label: Option<[u8; 11]>,
     postponed: bool,
+    dropped: Vec<u64>,
 }
 
 /// Runs one round: reports all findings and, if `repair`, changes the table and the slots in memory.
@@ -118,7 +120,7 @@ fn analyse(
     let mut walk = Walk::new(disk, geometry, table, findings, progress);
     walk.run()?;
     contested::resolve(&mut walk)?;
-    let Walk { mut claimed, contested, shared, cuts, tails, label, findings, .. } = walk;
+    let Walk { mut claimed, contested, shared, cuts, tails, label, dropped, findings, .. } = walk;
     let postponed = findings.postponed;
     report.used_clusters = claimed.count();
     let mut search = 2;
@@ -144,7 +146,7 @@ fn analyse(
     if contested.is_empty() && !postponed {
         Lost { disk, geometry, table, claimed: &mut claimed, report, repair }.recover()?;
     }
-    Ok(Done { label, postponed })
+    Ok(Done { label, postponed, dropped })
 }
 
 /// Gives a file copies of the clusters that it shares with another. Where no cluster is free its chain ends, and the
@@ -202,10 +204,14 @@ fn copy(
 }
 
 /// Writes the changes of a round.
-fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table) -> Result<()> {
+fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table, dropped: &[u64]) -> Result<()> {
     disk.flush()?;
     table.write(disk, geometry, Write::Taken)?;
     table.write(disk, geometry, Write::Linked)?;
+    if !dropped.is_empty() {
+        disk.write_edits_at(dropped)?;
+        disk.flush()?;
+    }
     disk.write_edits()?;
     disk.flush()?;
     table.write(disk, geometry, Write::Freed)
@@ -240,23 +246,13 @@ fn choose_table(
     }
     let mut parts = 0;
     for other in &others {
-        // A chain through several parts is whole only when all of these parts come from the other copy. So a part
-        // that changes nothing is kept at first; it stays if a later part makes more chains whole, and is put back
-        // otherwise.
-        let mut open = Vec::new();
-        for part in best.differences(other, geometry.kind, MOST_PARTS) {
-            let kept = best.take(other, part.clone());
-            let sound = soundness(disk, geometry, &mut best)?;
-            if sound > most {
-                (most, parts) = (sound, parts + open.len() + 1);
-                open.clear();
-            } else if sound == most {
-                open.push((part, kept));
-            } else {
-                best.put(part, &kept);
+        for _ in 0..PASSES {
+            let taken = take_parts(disk, geometry, &mut best, other, &mut most)?;
+            parts += taken;
+            if taken == 0 {
+                break;
             }
         }
-        open.into_iter().rev().for_each(|(part, kept)| best.put(part, &kept));
     }
     let of_others = match parts {
         0 => String::new(),
@@ -279,26 +275,80 @@ fn choose_table(
 /// The most parts in which two copies of the FAT are compared. Each part takes a walk over the whole volume.
 const MOST_PARTS: usize = 16;
 
-/// Returns a measure of how well a FAT fits the volume: the files and directories reached, less the damaged ones,
-/// less the FAT entries that lead to free, bad or invalid clusters. Counting damage alone would prefer a FAT that
-/// hides it, such as an empty one.
-fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<i64> {
+/// How often the parts of another copy are tried. An entry of FAT12 that lies in two sectors may lead into a part that
+/// is taken only after it: alone it seems to be worse, and is right once that part was taken.
+const PASSES: usize = 3;
+
+/// Takes from another copy of the FAT the parts with which the volume has less damage. Returns how many were taken.
+fn take_parts(
+    disk: &mut Disk,
+    geometry: &Geometry,
+    best: &mut Table,
+    other: &Table,
+    most: &mut Soundness,
+) -> Result<usize> {
+    let mut parts = 0;
+    // A chain through several parts is whole only when all of these parts come from the other copy. So a part
+    // that changes nothing is kept at first; it stays if a later part makes more chains whole, and is put back
+    // otherwise.
+    let mut open = Vec::new();
+    for part in best.differences(other, geometry.kind, MOST_PARTS) {
+        let kept = best.take(other, part.clone());
+        let sound = soundness(disk, geometry, best)?;
+        if sound > *most {
+            (*most, parts) = (sound, parts + open.len() + 1);
+            open.clear();
+        } else if sound == *most {
+            open.push((part, kept));
+        } else {
+            best.put(part, &kept);
+        }
+    }
+    open.into_iter().rev().for_each(|(part, kept)| best.put(part, &kept));
+    Ok(parts)
+}
+
+/// How well a FAT fits the volume, first by what it loses, then by what it leaves to repair: the greater value fits
+/// better.
+///
+/// The first number is that of the files and directories reached, less the damaged ones, less the FAT entries that
+/// lead to free, bad or invalid clusters. Counting damage alone would prefer a FAT that hides it, such as an empty one.
+/// The second is 0, less what does not fit together, as a chain that is longer than its file. Chains that belong to no
+/// file are not counted there: the copy that has them may have more.
+type Soundness = (i64, i64);
+
+fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<Soundness> {
     let mut report = CheckReport::default();
     analyse(disk, geometry, table, &mut report, &Silent, false)?;
-    let damaged =
-        report.findings.iter().filter(|finding| finding.severity == Severity::DataLoss).count() as i64;
+    let count = |severity: Severity| {
+        let counted = |finding: &&Finding| finding.severity == severity && finding.code != lost::CODE;
+        report.findings.iter().filter(counted).count() as i64
+    };
     let nowhere = (2..=geometry.last_cluster()).filter(|&cluster| match table.link(geometry, cluster) {
         Link::Next(next) => matches!(table.link(geometry, next), Link::Free | Link::Bad),
         Link::Invalid(_) => true,
         _ => false,
     });
-    Ok((report.files + report.directories) as i64 - damaged - nowhere.count() as i64)
+    let reached = (report.files + report.directories) as i64;
+    Ok((reached - count(Severity::DataLoss) - nowhere.count() as i64, -count(Severity::Inconsistent)))
 }
 
 /// Makes the label in the boot sector equal to the label in the root directory, which takes precedence.
 fn check_label(boot: &mut BootSector, label: Option<[u8; 11]>, report: &mut CheckReport, repair: bool) {
     let is_none = |label: [u8; 11]| label == BootSector::NO_NAME || Label(label).to_string().is_empty();
     let is_same = label.map_or_else(|| is_none(boot.label), |label| Label(label).is_same(&Label(boot.label)));
+    if is_same && label.is_some() && !boot.is_extended() && boot.type_text.starts_with(b"FAT") {
+        // Other programs take the label in the boot sector for missing, and the two for different.
+        report.add(Finding {
+            code: "boot-signature",
+            severity: Severity::Notice,
+            path: None,
+            message: "the boot sector's extended signature says that the label, which is there, is not"
+                .into(),
+            repaired: repair,
+        });
+        boot.extended_signature = BootSector::EXTENDED;
+    }
     if is_same || !boot.is_extended() {
         return;
     }

@@ -79,6 +79,9 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     for cut in cuts {
         let image: Arc<dyn Device> = Arc::new(log.cut(cut, Survivors::Random(seed)));
         let again = volume.check(&*image, true);
+        if std::env::var("PLATTER_DAMAGE").is_ok() {
+            println!("cut at write {cut}: {}", again.as_ref().map_or_else(Clone::clone, told));
+        }
         if let (Ok(_), Err(error)) = (&repaired, again) {
             failures.push(format!("cut at write {cut} of {writes}, a repair fails: {error}"));
         }
