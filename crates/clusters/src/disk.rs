@@ -61,12 +61,14 @@ pub fn each_sector(
 pub struct Disk<'d> {
     device: &'d dyn Device,
     edits: BTreeMap<u64, [u8; SLOT]>,
+    /// The offsets of the slots whose sectors are written first.
+    first: Vec<u64>,
 }
 
 impl<'d> Disk<'d> {
     /// A device without changes.
     pub fn new(device: &'d dyn Device) -> Disk<'d> {
-        Disk { device, edits: BTreeMap::new() }
+        Disk { device, edits: BTreeMap::new(), first: Vec::new() }
     }
 
     /// The device below.
@@ -130,17 +132,22 @@ impl<'d> Disk<'d> {
         self.edits.len()
     }
 
-    /// Writes the changed slots, sector by sector.
-    pub fn write_edits(&mut self) -> Result<()> {
-        while let Some((&first, _)) = self.edits.first_key_value() {
-            self.write_sector(first)?;
-        }
-        Ok(())
+    /// Notes that the sector of a changed slot is to be durable before those of others are written.
+    pub fn write_first(&mut self, offset: u64) {
+        self.first.push(offset);
     }
 
-    /// Writes the changed slots of the sectors in which some slots are, given by their offsets.
-    pub fn write_edits_at(&mut self, slots: &[u64]) -> Result<()> {
-        slots.iter().try_for_each(|&slot| self.write_sector(slot))
+    /// Writes the changed slots, sector by sector.
+    pub fn write_edits(&mut self) -> Result<()> {
+        let first = std::mem::take(&mut self.first);
+        if !first.is_empty() {
+            first.into_iter().try_for_each(|slot| self.write_sector(slot))?;
+            self.flush()?;
+        }
+        while let Some((&slot, _)) = self.edits.first_key_value() {
+            self.write_sector(slot)?;
+        }
+        Ok(())
     }
 
     /// Writes the changed slots of the sector in which a slot is.

@@ -4,10 +4,13 @@
 //! and modification time. Then exactly one of the entries is kept, whole, and nothing is cut or copied. Two entries
 //! that name the same first cluster but differ otherwise are two files, one of which has lost its clusters: each gets
 //! the content that is readable under its entry.
+//!
+//! A sector that was written to a wrong place gives entries of one directory to another too: see [`Piece`].
 
+use super::listing::Listing;
 use super::walk::{Shared, Walk};
 use crate::layout::{EntrySet, FileInfo, Primary};
-use platter_clusters::{Claims, Link, is_found};
+use platter_clusters::{Claims, Fit, Link, PIECE_SLOTS, Piece, SLOT, is_found, likeness};
 use platter_vfs::{Result, Severity};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,6 +22,8 @@ struct Claimant {
     slots: Range<usize>,
     offsets: [u64; 2],
     set: EntrySet,
+    /// The sector of the entry.
+    piece: Piece,
 }
 
 /// Resolves every contested cluster.
@@ -41,7 +46,8 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
                 let start = set.info().cluster;
                 if start != 0 && walk.contested.contains(&start) {
                     let offsets = [listing.offset(slots.start), listing.offset(slots.start + 1)];
-                    claimants.entry(start).or_default().push(Claimant { dir, slots, offsets, set });
+                    let piece = piece(walk, &listing, slots.start)?;
+                    claimants.entry(start).or_default().push(Claimant { dir, slots, offsets, set, piece });
                 }
             } else {
                 at += 1;
@@ -64,6 +70,44 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
     Ok(())
 }
 
+/// Reads the sector of a slot, and judges whether it belongs where it is.
+fn piece(walk: &Walk, listing: &Listing, slot: usize) -> Result<Piece> {
+    let between = |both: &[[u8; SLOT]]| {
+        let mut fit = Fit::default();
+        let (mut before, mut behind) = (None, None);
+        let mut at = 0;
+        while at < both.len() && Primary::of(&both[at]) != Primary::End {
+            let mut end = at + 1;
+            if Primary::of(&both[at]) == Primary::File {
+                match EntrySet::read(&both[at..], &walk.upcase) {
+                    Ok(set) => {
+                        end = at + set.slots().len();
+                        match at < PIECE_SLOTS {
+                            true => before = Some(set.name()),
+                            false => behind = behind.or_else(|| Some(set.name())),
+                        }
+                    }
+                    // The second byte is the number of entries that follow.
+                    Err(_) if at < PIECE_SLOTS => {
+                        fit.faults += usize::from(at + usize::from(both[at][1]) >= PIECE_SLOTS);
+                    }
+                    Err(_) => {}
+                }
+            } else if at == PIECE_SLOTS && matches!(Primary::of(&both[at]), Primary::Secondary(_)) {
+                // The entry before it, to which it belongs, is not there.
+                fit.faults += 1;
+            }
+            at = end;
+        }
+        if let (Some(before), Some(behind)) = (before, behind) {
+            fit.likeness = likeness(&before, &behind);
+        }
+        fit
+    };
+    let offset = |slot| listing.offset(slot);
+    Piece::read(walk.disk, slot, listing.capacity(), offset, |_, _| 0, between)
+}
+
 fn drop_entry(
     walk: &mut Walk,
     claimant: &Claimant,
@@ -74,6 +118,8 @@ fn drop_entry(
     if walk.find(code, Severity::Inconsistent, Some((claimant.dir, Some(&name))), message) {
         let mut listing = walk.listing(claimant.dir)?;
         listing.delete(walk.disk, claimant.slots.clone());
+        // Other changes take away what tells the right entry from the wrong one.
+        claimant.slots.clone().for_each(|slot| walk.disk.write_first(listing.offset(slot)));
     }
     Ok(())
 }
@@ -86,6 +132,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()
         (
             !walk.is_inside_itself(claimant.dir, cluster),
             !is_found(claimant.dir, |at| (walk.dirs[at as usize].parent, &walk.dirs[at as usize].name)),
+            claimant.piece.rank(claimants.iter().map(|other| &other.piece)),
             info.valid <= info.length,
             info.length,
             info.valid,

@@ -5,15 +5,12 @@
 //! that name the same first cluster but differ otherwise are two files, one of which has lost its clusters: each gets
 //! the content that is readable under its entry.
 //!
-//! A sector that was written to a wrong place gives entries of one directory to another too: see [`misplaced`].
-
-mod misplaced;
+//! A sector that was written to a wrong place gives entries of one directory to another too: see [`Piece`].
 
 use super::listing::{Item, Listing};
 use super::walk::{Lead, Shared, Walk};
 use crate::layout::{Link, SLOT, ShortEntry, ShortName, Slot};
-use misplaced::Piece;
-use platter_clusters::{is_found, is_inside};
+use platter_clusters::{Fit, PIECE_SLOTS, Piece, is_found, is_inside, likeness};
 use platter_vfs::{Name, Result, Severity};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -27,7 +24,7 @@ struct Claimant {
     name: Name,
     /// Whether the entry is whole: it has its long name, or none was ever written for it.
     whole: bool,
-    /// The 512 bytes around the entry.
+    /// The sector of the entry.
     piece: Piece,
 }
 
@@ -48,7 +45,7 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
             let is_usual = short.name.is_valid() && !short.name.has_small_letters();
             let whole = !torn && is_usual && (long.is_some() || !short.name.0.contains(&b'~'));
             let name = long.unwrap_or_else(|| short.name.to_name(short.nt));
-            let piece = Piece::read(walk, dir, &listing, slot)?;
+            let piece = piece(walk, dir, &listing, slot)?;
             claimants.entry(start).or_default().push(Claimant {
                 piece,
                 dir,
@@ -80,6 +77,52 @@ fn read(walk: &Walk, dir: u32) -> Result<Listing> {
     Listing::read(walk.disk, walk.geometry, walk.table, known.first, known.count)
 }
 
+/// Reads the sector of a slot, and judges whether it belongs where it is.
+fn piece(walk: &Walk, dir: u32, listing: &Listing, slot: usize) -> Result<Piece> {
+    let (is_root, cluster) = (dir == 0, walk.dirs[dir as usize].first);
+    let inside = |slots: &[[u8; SLOT]], first| {
+        let faults = slots.iter().enumerate().map(|(at, slot)| {
+            let wanted = match first + at {
+                0 if !is_root => Some(ShortName::DOT),
+                1 if !is_root => Some(ShortName::DOT_DOT),
+                _ => None,
+            };
+            match Slot::from_bytes(slot) {
+                Slot::Short(short) if wanted == Some(short.name) => {
+                    short.name == ShortName::DOT && walk.geometry.first_cluster(&short) != cluster
+                }
+                Slot::Short(short) if short.name.is_dots() || short.attributes.label() && !is_root => true,
+                _ => wanted.is_some(),
+            }
+        });
+        faults.filter(|is_fault| *is_fault).count()
+    };
+    let between = |both: &[[u8; SLOT]]| {
+        let mut fit = Fit::default();
+        let (mut before, mut behind) = (None, None);
+        for item in Listing::of(both.as_flattened().to_vec()).items(0) {
+            match item {
+                Item::Orphan { slots, .. } if slots.start <= PIECE_SLOTS && slots.end >= PIECE_SLOTS => {
+                    fit.faults += 1;
+                }
+                Item::Orphan { .. } => {}
+                Item::Entry { slot, short, long, .. } => {
+                    let name = long.unwrap_or_else(|| short.name.to_name(short.nt));
+                    match slot < PIECE_SLOTS {
+                        true => before = Some(name),
+                        false => behind = behind.or(Some(name)),
+                    }
+                }
+            }
+        }
+        if let (Some(before), Some(behind)) = (before, behind) {
+            fit.likeness = likeness(&before, &behind);
+        }
+        fit
+    };
+    Piece::read(walk.disk, slot, listing.len(), |slot| listing.offset(slot), inside, between)
+}
+
 fn drop_entry(
     walk: &mut Walk,
     claimant: &Claimant,
@@ -89,7 +132,8 @@ fn drop_entry(
     if walk.find(code, Severity::Inconsistent, Some((claimant.dir, Some(&claimant.name))), message) {
         let mut listing = read(walk, claimant.dir)?;
         listing.delete(walk.disk, claimant.slots.clone());
-        walk.dropped.extend(claimant.slots.clone().map(|slot| listing.offset(slot)));
+        // Other changes take away what tells the right entry from the wrong one.
+        claimant.slots.clone().for_each(|slot| walk.disk.write_first(listing.offset(slot)));
     }
     Ok(())
 }
@@ -135,7 +179,7 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
         (
             claimant.short.attributes.directory() == is_directory && !lies_below(walk, claimant.dir, cluster),
             !is_found(claimant.dir, |at| (walk.dirs[at as usize].parent, &walk.dirs[at as usize].name)),
-            Reverse(claimant.piece.faults_if_copied(claimants.iter().map(|other| &other.piece))),
+            claimant.piece.rank(claimants.iter().map(|other| &other.piece)),
             claimant.whole,
             above == Some(parent_cluster),
             size <= held,

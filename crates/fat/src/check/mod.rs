@@ -82,12 +82,12 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
         if !again || !repair {
             break;
         }
-        commit(&mut disk, &geometry, &table, &done.dropped)?;
+        commit(&mut disk, &geometry, &table)?;
     }
     boot::info(&disk, &geometry, table.free(), &mut report, repair)?;
     check_label(&mut boot.sector, label, &mut report, repair);
     if repair && report.repaired > 0 {
-        commit(&mut disk, &geometry, &table, &[])?;
+        commit(&mut disk, &geometry, &table)?;
         boot::make_clean(&mut boot, &mut table);
         table.write(&disk, &geometry, Write::Freed)?;
         if boot.sector != damaged_boot || dirty {
@@ -99,12 +99,10 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     Ok(report)
 }
 
-/// The result of a round: the label found, whether changes were postponed to the next round, and the slots of the
-/// entries to take away first.
+/// The result of a round: the label found, and whether changes were postponed to the next round.
 struct Done {
     label: Option<[u8; 11]>,
     postponed: bool,
-    dropped: Vec<u64>,
 }
 
 /// Runs one round: reports all findings and, if `repair`, changes the table and the slots in memory.
@@ -120,7 +118,7 @@ fn analyse(
     let mut walk = Walk::new(disk, geometry, table, findings, progress);
     walk.run()?;
     contested::resolve(&mut walk)?;
-    let Walk { mut claimed, contested, shared, cuts, tails, label, dropped, findings, .. } = walk;
+    let Walk { mut claimed, contested, shared, cuts, tails, label, findings, .. } = walk;
     let postponed = findings.postponed;
     report.used_clusters = claimed.count();
     let mut search = 2;
@@ -146,7 +144,7 @@ fn analyse(
     if contested.is_empty() && !postponed {
         Lost { disk, geometry, table, claimed: &mut claimed, report, repair }.recover()?;
     }
-    Ok(Done { label, postponed, dropped })
+    Ok(Done { label, postponed })
 }
 
 /// Gives a file copies of the clusters that it shares with another. Where no cluster is free its chain ends, and the
@@ -204,14 +202,10 @@ fn copy(
 }
 
 /// Writes the changes of a round.
-fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table, dropped: &[u64]) -> Result<()> {
+fn commit(disk: &mut Disk, geometry: &Geometry, table: &Table) -> Result<()> {
     disk.flush()?;
     table.write(disk, geometry, Write::Taken)?;
     table.write(disk, geometry, Write::Linked)?;
-    if !dropped.is_empty() {
-        disk.write_edits_at(dropped)?;
-        disk.flush()?;
-    }
     disk.write_edits()?;
     disk.flush()?;
     table.write(disk, geometry, Write::Freed)

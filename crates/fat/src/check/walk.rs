@@ -75,9 +75,6 @@ pub struct Walk<'a, 'd> {
     /// The first clusters of the parts that were cut off, and whether to free each part, unless another file has
     /// claimed it by then.
     pub tails: Vec<(u32, bool)>,
-    /// The offsets of slots of entries that are taken away because another leads to the same clusters. They are
-    /// written before other changes, which take away what tells the right entry from the wrong one.
-    pub dropped: Vec<u64>,
     /// The label in the root directory.
     pub label: Option<[u8; 11]>,
 }
@@ -117,7 +114,6 @@ impl<'a, 'd> Walk<'a, 'd> {
             shared: Vec::new(),
             cuts: Vec::new(),
             tails: Vec::new(),
-            dropped: Vec::new(),
             label: None,
         }
     }
