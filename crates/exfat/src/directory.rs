@@ -78,7 +78,7 @@ impl ExfatDirectory {
                 Primary::Other(other) => {
                     foreign = true;
                     let slots = &slots.data().as_chunks::<SLOT>().0[here as usize..end as usize];
-                    if is_benign(other) && is_whole(slots) {
+                    if is_benign(other) && (other == kind::PADDING || is_whole(slots)) {
                         // The secondary entries of a benign set are skipped with it.
                         let most = at + secondary_count(&slots[0]) as u32;
                         let is_part = |at: u32| {

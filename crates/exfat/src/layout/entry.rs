@@ -17,6 +17,8 @@ pub mod kind {
     pub const FILE: u8 = 0x85;
     /// The volume's GUID (7.5).
     pub const GUID: u8 = 0xA0;
+    /// What fills directories of TexFAT volumes, which have two FATs. Its content is not defined (7.10).
+    pub const PADDING: u8 = 0xA1;
     /// A stream extension: where a file's content is (7.6).
     pub const STREAM: u8 = 0xC0;
     /// A part of a file's name (7.7).

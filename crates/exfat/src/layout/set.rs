@@ -89,13 +89,10 @@ pub fn set_checksum(slots: &[[u8; SLOT]]) -> u16 {
     checksum16(0, bytes[..2.min(bytes.len())].iter().chain(bytes.get(4..).unwrap_or(&[])).copied())
 }
 
-/// Whether a primary entry of an unknown type is intact: its checksum is right (6.3.3), or it is TexFAT's padding,
-/// which has no defined content (7.10).
+/// Whether the checksum of the set of a primary entry of an unknown type is right (6.3.3).
 pub fn is_whole(slots: &[[u8; SLOT]]) -> bool {
-    const PADDING: u8 = 0xA1;
     let count = usize::from(slots[0][1]) + 1;
-    slots[0][0] == PADDING
-        || slots.get(..count).is_some_and(|set| set_checksum(set).to_le_bytes() == set[0][2..4])
+    slots.get(..count).is_some_and(|set| set_checksum(set).to_le_bytes() == set[0][2..4])
 }
 
 /// Returns the hash of a name (7.6.4).

@@ -159,6 +159,9 @@ fn what_flips_once_hid_is_found() {
         ("fat16", 27_007_789),
         ("fat32", 8_664_000_147),
         ("fat32", 8_664_000_354),
+        ("exfat", 27_005_337),
+        ("exfat", 27_015_358),
+        ("exfat", 27_017_509),
         ("refs", 8_664_000_003),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, flips::one));

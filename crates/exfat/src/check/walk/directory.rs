@@ -115,6 +115,7 @@ impl Walk<'_, '_> {
                     }
                 }
                 Primary::Other(other) if index == 0 && self.system.has(here) && other != kind::GUID => {}
+                Primary::Other(kind::PADDING) if self.clusters.geometry.fat_count == 2 => {}
                 Primary::Other(other)
                     if is_benign(other) && other != kind::GUID && is_whole(&listing.slots()[here..]) =>
                 {
