@@ -24,6 +24,8 @@ struct Claimant {
     name: Name,
     /// Whether the entry is whole: it has its long name, or none was ever written for it.
     whole: bool,
+    /// Whether the entry is on the device where the walk has it. Otherwise it was moved to make room for another.
+    is_there: bool,
     /// The sector of the entry.
     piece: Piece,
 }
@@ -45,9 +47,12 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
             let is_usual = short.name.is_valid() && !short.name.has_small_letters();
             let whole = !torn && is_usual && (long.is_some() || !short.name.0.contains(&b'~'));
             let name = long.unwrap_or_else(|| short.name.to_name(short.nt));
-            let piece = piece(walk, dir, &listing, slot)?;
+            let mut on_device = [0; SLOT];
+            walk.disk.read(listing.offset(slot), &mut on_device)?;
+            let first_cluster = walk.geometry.first_cluster(&ShortEntry::from_bytes(&on_device));
             claimants.entry(start).or_default().push(Claimant {
-                piece,
+                is_there: first_cluster == start,
+                piece: piece(walk, dir, &listing, slot)?,
                 dir,
                 slots: first..slot + 1,
                 short,
@@ -179,6 +184,8 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
         (
             claimant.short.attributes.directory() == is_directory && !lies_below(walk, claimant.dir, cluster),
             !is_found(claimant.dir, |at| (walk.dirs[at as usize].parent, &walk.dirs[at as usize].name)),
+            // An entry that is not yet on the device must not outlive one that is: the power may fail between the two.
+            claimant.is_there,
             claimant.piece.rank(claimants.iter().map(|other| &other.piece)),
             claimant.whole,
             above == Some(parent_cluster),

@@ -150,6 +150,8 @@ impl Walk<'_, '_> {
                 for (from, to) in old.clone().zip(to + 1 - run..) {
                     let slot = listing.slot(from);
                     listing.change(self.disk, to, slot);
+                    // Its old place is overwritten once it is in the new one.
+                    self.disk.write_first(listing.offset(to));
                 }
                 listing.delete(self.disk, old);
                 return;
