@@ -86,3 +86,56 @@ fn the_mark_that_a_volume_is_to_be_checked_is_found_and_removed() {
     system.create(Node::ROOT, &"file".into(), platter_vfs::Kind::File).unwrap();
     system.unmount().unwrap();
 }
+
+/// A file of which the type of `$DATA` has one wrong bit gets its content back.
+#[test]
+fn a_wrong_bit_in_the_type_of_an_attribute_is_put_right() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    let contents = [vec![7; 300], vec![8; 9000]];
+    let files: Vec<Node> = contents
+        .iter()
+        .enumerate()
+        .map(|(number, content)| {
+            let name = format!("file {number}").as_str().into();
+            let file = system.create(Node::ROOT, &name, platter_vfs::Kind::File).unwrap();
+            system.write(file, 0, content).unwrap();
+            file
+        })
+        .collect();
+    drop(files);
+    system.unmount().unwrap();
+    drop(system);
+    let image = device.to_image();
+    let geometry = BootSector::from_bytes(&image).unwrap().geometry(image.len() as u64).unwrap();
+    let number = |at: usize| usize::from(u16::from_le_bytes([image[at], image[at + 1]]));
+    let places: Vec<usize> = (record_number::FIRST_FREE..40)
+        .map(|record| (geometry.mft * geometry.cluster + record * u64::from(geometry.record)) as usize)
+        .filter(|&record| image[record + 0x16] == 1)
+        .filter_map(|record| {
+            let mut at = record + number(record + 0x14);
+            while image[at] != 0xFF && image[at..at + 4] != [0x80, 0, 0, 0] {
+                at += number(at + 4);
+            }
+            (image[at] == 0x80).then_some(at)
+        })
+        .collect();
+    assert_eq!(places.len(), contents.len());
+    for (place, bit) in places.iter().flat_map(|place| (0..32).map(move |bit| (place, bit))) {
+        let mut damaged = image.clone();
+        damaged[place + bit / 8] ^= 1 << (bit % 8);
+        let device = Arc::new(MemoryDevice::from_image(&damaged, Sectors::SMALL));
+        let report = check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
+        assert!(report.findings.iter().any(|found| found.code == "attribute-type"), "{}", told(&report));
+        let report = check(&*device, CheckOptions::default(), &Silent).unwrap();
+        assert_eq!(report.found, 0, "bit {bit}: {}", told(&report));
+        let system = open(device.clone());
+        for (number, content) in contents.iter().enumerate() {
+            let name = format!("file {number}").as_str().into();
+            let file = system.lookup(Node::ROOT, &name).unwrap();
+            let mut read = vec![0; content.len() + 1];
+            let length = system.read(file, 0, &mut read).unwrap();
+            assert!(read[..length] == content[..], "bit {bit} at {place:#x}: {name:?}");
+        }
+    }
+}

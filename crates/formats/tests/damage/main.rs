@@ -163,6 +163,10 @@ fn what_flips_once_hid_is_found() {
         ("exfat", 27_005_337),
         ("exfat", 27_015_358),
         ("exfat", 27_017_509),
+        ("ntfs", 27_000_490),
+        ("ntfs", 27_008_826),
+        ("ntfs", 27_012_993),
+        ("ntfs", 27_013_996),
         ("refs", 8_664_000_003),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, flips::one));

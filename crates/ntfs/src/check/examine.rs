@@ -1,7 +1,7 @@
 //! Checking one file: its records, its attribute list, and then its attributes and names.
 
 use super::file::Assembled;
-use super::{Check, Severity, extended, names, record, streams};
+use super::{Check, Severity, extended, names, record, streams, types};
 use crate::layout::{Attribute, Kind, ListEntry, definitions};
 use platter_vfs::Result;
 
@@ -17,6 +17,7 @@ pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
     if !faults.is_empty() {
         file.records.iter_mut().for_each(|part| part.is_changed = true);
     }
+    types::restore(check, &mut file);
     headers(check, &mut file);
     list(check, &mut file)?;
     streams::examine_all(check, &mut file)?;
@@ -35,7 +36,7 @@ pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
 }
 
 /// Whether NTFS has attributes of this type; the last one is a type of Windows NT 4.
-fn is_known(kind: Kind) -> bool {
+pub fn is_known(kind: Kind) -> bool {
     definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
 }
 

@@ -40,6 +40,7 @@ mod streams;
 mod surface;
 mod system;
 mod tree;
+mod types;
 mod views;
 
 use crate::layout::bytes::u64_at;
