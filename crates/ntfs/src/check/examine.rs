@@ -1,8 +1,9 @@
 //! Checking one file: its records, its attribute list, and then its attributes and names.
 
 use super::file::Assembled;
-use super::{Check, Severity, extended, names, record, streams, types};
-use crate::layout::{Attribute, Kind, ListEntry, definitions};
+use super::types::{self, is_known};
+use super::{Check, Severity, extended, names, record, streams};
+use crate::layout::{Attribute, Kind, ListEntry};
 use platter_vfs::Result;
 
 /// Checks a file's records and attributes, claims its clusters, repairs what can be repaired, and notes the facts that
@@ -33,11 +34,6 @@ pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether NTFS has attributes of this type; the last one is a type of Windows NT 4.
-pub fn is_known(kind: Kind) -> bool {
-    definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
 }
 
 /// Whether attributes of this type have names.

@@ -4,13 +4,17 @@
 //! stream would make that true. So the type is put back, if one bit away there is exactly one type that the file lacks,
 //! that stands in the right order among the record's attributes, and that the attribute can be of.
 
-use super::examine::is_known;
 use super::file::Assembled;
 use super::{Check, Severity};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::{
-    Attribute, AttributeContent, FileName, Kind, StandardInformation, file_flags, record_number,
+    Attribute, AttributeContent, FileName, Kind, StandardInformation, definitions, file_flags, record_number,
 };
+
+/// Whether NTFS has attributes of this type; the last one is a type of Windows NT 4.
+pub fn is_known(kind: Kind) -> bool {
+    definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
+}
 
 /// Puts back types with one wrong bit.
 pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
