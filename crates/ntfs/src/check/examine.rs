@@ -1,7 +1,7 @@
 //! Checking one file: its records, its attribute list, and then its attributes and names.
 
 use super::file::Assembled;
-use super::{Check, Severity, extended, names, record, streams};
+use super::{Check, Severity, extended, names, record, reparse, streams};
 use crate::layout::{Attribute, Kind, ListEntry, definitions};
 use platter_vfs::Result;
 
@@ -19,6 +19,7 @@ pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
     }
     headers(check, &mut file);
     list(check, &mut file)?;
+    reparse::examine(check, &mut file)?;
     streams::examine_all(check, &mut file)?;
     extended::examine(check, &mut file)?;
     names::collect(check, &mut file);
