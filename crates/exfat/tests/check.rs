@@ -8,10 +8,12 @@ use damaged::{KINDS, Volume, damage, populated};
 use judges::{ImageFile, Verdict, fsck};
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
+use platter_exfat::layout::{SLOT, set_checksum};
 use platter_testing::model::{Random, losses, seed, told};
-use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 fn check(device: &MemoryDevice, repair: bool) -> CheckReport {
     Exfat.check(device, CheckOptions { repair }, &Silent).unwrap()
@@ -168,4 +170,56 @@ fn a_label_of_fifteen_units_is_no_damage() {
     // An entry has no room for more than 15 units.
     image[at + 1] = 16;
     assert_eq!(check(&MemoryDevice::from_image(&image, Sectors::SMALL), false).exit_code(), 4);
+}
+
+/// Where the first entry set of the file `/name.txt` is, in a volume that has only this file.
+fn volume_with_one_file() -> (Vec<u8>, usize) {
+    let memory = Arc::new(MemoryDevice::new(64 << 20, Sectors::SMALL));
+    Exfat.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let system = Exfat.open(memory.clone(), OpenOptions::default()).unwrap();
+    let file = system.create(Node::ROOT, &"name.txt".into(), Kind::File).unwrap();
+    system.write(file, 0, b"content").unwrap();
+    system.unmount().unwrap();
+    let image = memory.to_image();
+    let part: Vec<u8> = [0xC1, 0].into_iter().chain("name.txt".bytes().flat_map(|byte| [byte, 0])).collect();
+    let at = (0..image.len()).step_by(32).find(|&at| image[at..].starts_with(&part)).unwrap();
+    (image, at - 64)
+}
+
+/// Writes the checksum of the entry set at an offset.
+fn seal(image: &mut [u8], at: usize) {
+    let count = 1 + usize::from(image[at + 1]);
+    let sum = set_checksum(image[at..at + count * SLOT].as_chunks::<SLOT>().0);
+    image[at + 2..at + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// What stands behind the end of a name is no damage where the hash says which end is right.
+#[test]
+fn units_behind_a_name_whose_hash_is_right_are_no_damage() {
+    let (mut image, at) = volume_with_one_file();
+    // The name's 8 units begin at 2 of the third slot, which has room for 15.
+    image[at + 64 + 2 + 16..at + 96].fill(0xFF);
+    seal(&mut image, at);
+    let device = MemoryDevice::from_image(&image, Sectors::SMALL);
+    let report = check(&device, false);
+    assert_eq!((report.exit_code(), report.found, report.notices), (0, 1, 1), "{}", told(&report));
+    // With another length the hash is wrong too.
+    image[at + 32 + 3] = 9;
+    seal(&mut image, at);
+    assert_eq!(check(&MemoryDevice::from_image(&image, Sectors::SMALL), false).exit_code(), 4);
+}
+
+/// A set with a critical entry that is not known is left alone, and the check says so.
+#[test]
+fn a_set_with_an_unknown_entry_is_told_of() {
+    let (mut image, at) = volume_with_one_file();
+    let end = at + 96;
+    assert!(image[end..end + 32].iter().all(|&byte| byte == 0));
+    (image[end], image[at + 1]) = (0xC2, 3);
+    seal(&mut image, at);
+    let device = MemoryDevice::from_image(&image, Sectors::SMALL);
+    let report = check(&device, true);
+    let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!((codes, report.exit_code()), (vec!["unknown-entry"], 0), "{}", told(&report));
+    assert!(device.to_image() == image);
 }

@@ -19,8 +19,8 @@
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
 use crate::served::Served;
-use platter_vfs::bytes::{u16_at, u32_at, u64_at};
-use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Reparse, Timestamp};
+use platter_vfs::bytes::{u32_at, u64_at};
+use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Timestamp, reparse};
 
 /// The longest value of an attribute that the kernel passes on, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -101,11 +101,7 @@ impl Served {
             Meaning::Security => self.attribute(system.security_descriptor(node)),
             Meaning::Reparse => {
                 let point = self.attribute(system.reparse_point(node))?.ok_or(Errno::NODATA)?;
-                let mut value = point.tag.to_le_bytes().to_vec();
-                value.extend((point.data.len() as u16).to_le_bytes());
-                value.extend([0, 0]);
-                value.extend(&point.data);
-                Ok(value)
+                Ok(reparse::to_bytes(&point))
             }
             Meaning::Integrity => {
                 let is_on = self.told(system.integrity(node))?.enabled;
@@ -173,8 +169,8 @@ impl Served {
                 set(Change { created: time(0), modified: time(8), accessed: time(16), ..Change::default() })
             }
             Meaning::Security => self.told(system.set_security_descriptor(node, value)),
-            Meaning::Reparse if value.len() >= 8 && usize::from(u16_at(value, 4)) == value.len() - 8 => {
-                let point = Reparse { tag: u32_at(value, 0), data: value[8..].to_vec() };
+            Meaning::Reparse => {
+                let point = reparse::from_bytes(value).ok_or(Errno::INVALID)?;
                 self.told(system.set_reparse_point(node, Some(&point)))
             }
             Meaning::Integrity => {

@@ -194,6 +194,10 @@ fn what_windows_knows_of_a_file_is_in_attributes() {
     assert_eq!(served.remove_attribute(node, b"user.one"), error(libc::ENODATA));
     set("system.ntfs_reparse_data", &[0x1B, 0, 0, 0x80, 2, 0, 0, 0, 7, 8]);
     assert_eq!(get("system.ntfs_reparse_data"), [0x1B, 0, 0, 0x80, 2, 0, 0, 0, 7, 8]);
+    // The length of a tag that is not Microsoft's does not count the GUID.
+    let foreign = [&[0x42, 0, 0, 0, 2, 0, 0, 0][..], &[6; 16], &[7, 8]].concat();
+    set("system.ntfs_reparse_data", &foreign);
+    assert_eq!(get("system.ntfs_reparse_data"), foreign);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
 use platter_testing::model::Random;
 use platter_vfs::{
-    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent,
+    CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Reparse, Silent,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -312,5 +312,149 @@ fn a_name_has_the_sequence_number_of_its_directory() {
             let again = check(&memory, CheckOptions::default(), &Silent).unwrap();
             assert!(again.is_clean(), "{}", told(&again));
         }
+    }
+}
+
+/// The offset of the record in use that has this name, and no other; records in the log are left out.
+fn record_of(image: &[u8], name: &str) -> usize {
+    let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let has_name = |at: &usize| {
+        let record = &image[*at..*at + 1024];
+        record.starts_with(b"FILE")
+            && record[0x16] & 1 == 1
+            && record.windows(units.len()).any(|part| part == units)
+    };
+    let table = u64::from_le_bytes(image[48..56].try_into().unwrap()) as usize * 4096;
+    let places: Vec<usize> = (table..table + (256 << 10)).step_by(1024).filter(has_name).collect();
+    let [at] = places[..] else { panic!("{name}: {places:?}") };
+    at
+}
+
+/// The offset of the first attribute of a type in the record at an offset.
+fn attribute_of(image: &[u8], record: usize, kind: u32) -> usize {
+    let word = |at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap());
+    let mut at = record + usize::from(image[record + 0x14]);
+    while word(at) != kind {
+        assert_ne!(word(at), u32::MAX, "no attribute {kind:#x}");
+        at += word(at + 4) as usize;
+    }
+    at
+}
+
+/// The content of a file in the root directory.
+fn content_of(memory: &Arc<MemoryDevice>, name: &str) -> platter_vfs::Result<Vec<u8>> {
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let system = Ntfs.open(memory.clone(), options)?;
+    let node = system.lookup(Node::ROOT, &name.into())?;
+    let mut content = vec![0; system.attributes(node)?.size as usize];
+    let length = system.read(node, 0, &mut content)?;
+    content.truncate(length);
+    Ok(content)
+}
+
+/// A record of which only the signature, the header of the update sequence or a number of that is wrong keeps its file,
+/// in a repair and when what is left is copied out. A record whose attributes are torn as well does not come back.
+#[test]
+fn a_record_that_only_its_update_sequence_calls_torn_is_kept() {
+    let memory = volume_with(|system| {
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, b"content").unwrap();
+    });
+    let sound = memory.to_image();
+    let at = record_of(&sound, "file");
+    type Change = fn(&mut [u8]);
+    let changes: [(&str, Change); 6] = [
+        ("the mark of a bad record", |record| record[..4].copy_from_slice(b"BAAD")),
+        ("one bit of the signature", |record| record[1] ^= 0x40),
+        ("the place of the array", |record| record[4] ^= 2),
+        ("the length of the array", |record| record[6] = 9),
+        ("a number in the first sector", |record| record[511] ^= 0x10),
+        ("a number behind the attributes", |record| record[1022] ^= 1),
+    ];
+    for (what, change) in changes {
+        let mut image = sound.clone();
+        change(&mut image[at..at + 1024]);
+        let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+        let mut left = Vec::new();
+        platter_ntfs::recover(memory.clone(), &Silent, &mut |found, data| {
+            let mut bytes = vec![0; found.size as usize];
+            data.read(0, &mut bytes)?;
+            left.push((found.path.last().unwrap().to_string(), found.damaged, bytes));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(left, [("file".to_owned(), true, b"content".to_vec())], "{what}");
+        let found = check(&*memory, CheckOptions::default(), &Silent).unwrap();
+        let codes: Vec<&str> = found.findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, ["record-torn"], "{what}: {}", told(&found));
+        check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+        assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean(), "{what}");
+        assert_eq!(content_of(&memory, "file").unwrap(), b"content", "{what}");
+    }
+    let mut image = sound;
+    image[at + 511] ^= 0x10;
+    let name = attribute_of(&image, at, 0x30);
+    image[name + 4] = 0xFF;
+    let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+    check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+    assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+    assert!(content_of(&memory, "file").is_err());
+}
+
+/// A header that states other virtual clusters than the run list costs no content.
+#[test]
+fn the_run_list_is_right_where_the_allocated_size_agrees_with_it() {
+    let content: Vec<u8> = (0..80_000u32).map(|at| at as u8).collect();
+    let memory = volume_with(|system| {
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, &content).unwrap();
+    });
+    let sound = memory.to_image();
+    let data = attribute_of(&sound, record_of(&sound, "file"), 0x80);
+    // The first virtual cluster is at 0x10, the last one at 0x18.
+    for (at, bit) in [(0x10, 1), (0x18, 1), (0x18, 4), (0x19, 1)] {
+        let mut image = sound.clone();
+        image[data + at] ^= bit;
+        let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+        let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+        assert!(found.findings.iter().all(|finding| finding.code == "runs"), "{at}: {}", told(&found));
+        assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+        assert!(content_of(&memory, "file").unwrap() == content, "{at}, {bit}");
+    }
+}
+
+/// A reparse point whose data is not inside its value is found and repaired, and the content of its file stays readable.
+#[test]
+fn a_reparse_point_has_the_data_that_it_states() {
+    let memory = volume_with(|system| {
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, b"content").unwrap();
+        // The tag is not Microsoft's, so a GUID comes first.
+        let point = Reparse { tag: 0x0000_0042, data: vec![7; 24] };
+        system.set_reparse_point(file, Some(&point)).unwrap();
+        let short = Reparse { tag: 0x0000_0042, data: vec![7; 15] };
+        assert!(system.set_reparse_point(file, Some(&short)).is_err());
+    });
+    let sound = memory.to_image();
+    assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+    let point = attribute_of(&sound, record_of(&sound, "file"), 0xC0);
+    // The data's length is in the value at 4, the value's own length in the attribute at 0x10.
+    for (at, byte, has_point) in
+        [(0x18 + 4, 200, true), (0x10, 20, false), (0x10, 4, false), (0x10, 0, false)]
+    {
+        let mut image = sound.clone();
+        image[point + at] = byte;
+        let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+        assert_eq!(content_of(&memory, "file").unwrap(), b"content", "{at:#x}, {byte}");
+        let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+        assert!(found.findings.iter().any(|finding| finding.code == "reparse"), "{}", told(&found));
+        assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+        assert_eq!(content_of(&memory, "file").unwrap(), b"content", "{at:#x}, {byte}");
+        let system = Ntfs.open(memory, OpenOptions::default()).unwrap();
+        let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
+        let point = system.reparse_point(file).unwrap();
+        assert_eq!(point.map(|point| point.data), has_point.then(|| vec![7; 24]), "{at:#x}, {byte}");
+        system.unlink(Node::ROOT, &"file".into()).unwrap();
+        system.unmount().unwrap();
     }
 }

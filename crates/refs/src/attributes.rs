@@ -108,7 +108,14 @@ pub fn reparse_point(record: &Record) -> Option<Reparse> {
     let row = record.single(REPARSE)?;
     let length = usize::from(u16_at(&row.value, 0x10));
     let data = row.value.get(REPARSE_DATA..).unwrap_or(&[]);
-    Some(Reparse { tag: u32_at(&row.value, 0x0C), data: data[..length.min(data.len())].to_vec() })
+    let tag = u32_at(&row.value, 0x0C);
+    let length = length + guid_length(tag);
+    Some(Reparse { tag, data: data[..length.min(data.len())].to_vec() })
+}
+
+/// The bytes of the GUID in front of a reparse point's data, which the data's length does not count.
+fn guid_length(tag: u32) -> usize {
+    platter_vfs::reparse::header(tag) - platter_vfs::reparse::header(u32::MAX)
 }
 
 /// Sets the reparse point of a record, or removes it.
@@ -122,7 +129,7 @@ pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
     put(&mut value, 0x04, length as u32 - 12);
     put(&mut value, 0x08, 0x0Cu32);
     put(&mut value, 0x0C, point.tag);
-    put(&mut value, 0x10, point.data.len() as u16);
+    put(&mut value, 0x10, point.data.len().saturating_sub(guid_length(point.tag)) as u16);
     value[REPARSE_DATA..].copy_from_slice(&point.data);
     record.attributes |= Record::REPARSE_POINT;
     record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, value));

@@ -377,6 +377,13 @@ fn reparse_points() {
     let node = file(&volume, "pipe", b"");
     let pipe = Reparse { tag: 0x8000_0024, data: Vec::new() };
     volume.set_reparse_point(node, Some(&pipe)).unwrap();
+    // The data of a tag that is not Microsoft's begins with a GUID, which its length does not count.
+    let foreign = file(&volume, "foreign", b"");
+    let point = Reparse { tag: 0x0000_0042, data: vec![7; 24] };
+    volume.set_reparse_point(foreign, Some(&point)).unwrap();
+    assert_eq!(volume.reparse_point(foreign).unwrap().unwrap(), point);
+    assert!(volume.set_reparse_point(foreign, Some(&Reparse { data: vec![7; 15], ..point })).is_err());
+    volume.unlink(Node::ROOT, &name("foreign")).unwrap();
     let link = file(&volume, "linux", b"");
     let mut data = vec![2, 0, 0, 0];
     data.extend("/etc/pässwd".bytes());

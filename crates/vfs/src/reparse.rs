@@ -2,7 +2,7 @@
 //!
 //! Source: [MS-FSCC] 2.1.2 (`REPARSE_DATA_BUFFER`).
 
-use crate::bytes::{put, u16_at};
+use crate::bytes::{put, u16_at, u32_at};
 use crate::{Error, Reparse, Result};
 
 /// The tag of symbolic links.
@@ -18,6 +18,30 @@ const RELATIVE: u16 = 1;
 /// Whether a node with this reparse tag is a symbolic link, which has a target path and no content.
 pub fn is_link(tag: u32) -> bool {
     matches!(tag, SYMLINK | JUNCTION | LINUX_SYMLINK)
+}
+
+/// Bytes before the data that the length of a reparse point counts: tag and length, and, if the tag is not Microsoft's,
+/// a GUID, which [`Reparse::data`] begins with.
+pub fn header(tag: u32) -> usize {
+    if tag & 0x8000_0000 == 0 { 24 } else { 8 }
+}
+
+/// The bytes of a reparse point as Windows hands it out: tag, length, two bytes of zero, and data. The length does not
+/// count the GUID that the data of a tag that is not Microsoft's begins with.
+pub fn to_bytes(point: &Reparse) -> Vec<u8> {
+    let length = (8 + point.data.len()).saturating_sub(header(point.tag));
+    let mut bytes = vec![0; 8];
+    put(&mut bytes, 0, point.tag);
+    put(&mut bytes, 4, length as u16);
+    bytes.extend(&point.data);
+    bytes
+}
+
+/// Reads what [`to_bytes`] writes; `None` if the length is not that of the data.
+pub fn from_bytes(bytes: &[u8]) -> Option<Reparse> {
+    let data = bytes.get(8..)?.to_vec();
+    let tag = u32_at(bytes, 0);
+    (header(tag) + usize::from(u16_at(bytes, 4)) == bytes.len()).then_some(Reparse { tag, data })
 }
 
 /// The reparse point of a symbolic link. Windows stores the target twice: the substitute name, which is followed, and

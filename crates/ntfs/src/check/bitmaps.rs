@@ -3,9 +3,9 @@
 
 use super::clusters::{Clusters, PIECE};
 use super::file::{Assembled, key, outside};
-use super::record::RecordState;
+use super::record::{self, RecordState};
 use super::{Check, Severity};
-use crate::layout::{AttributeContent, Kind, Run, record_number as known};
+use crate::layout::{AttributeContent, Kind, Record, Run, fixup, record_number as known};
 use platter_vfs::Result;
 
 /// Bytes at the beginning of the device whose clusters are never handed out: they belong to `$Boot`.
@@ -149,6 +149,9 @@ pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
         if !is_set && signature == *b"BAAD" {
             continue;
         }
+        if is_set && believe(check, number, place)? {
+            continue;
+        }
         let (code, severity, expected) = match is_set {
             true => ("record-lost", Severity::DataLoss, "a file record that was written whole"),
             false => ("record-blank", Severity::Inconsistent, "an unused file record"),
@@ -160,6 +163,33 @@ pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Takes a record that is in use for whole, although its signature or its update sequence says otherwise, if all the
+/// rest of it makes sense: otherwise its file would be lost. Returns whether it does. The first records have copies,
+/// which are better.
+fn believe(check: &mut Check<'_>, number: u64, place: u64) -> Result<bool> {
+    let mut bytes = vec![0; check.geometry.record as usize];
+    check.table.read(&check.disk, &check.geometry, number, &mut bytes)?;
+    let record = (number > known::VOLUME).then(|| record::believed(&bytes, number, place)).flatten();
+    let Some(record) = record else { return Ok(false) };
+    let fault = match bytes.starts_with(Record::SIGNATURE) {
+        true => fixup::remove(&mut bytes, "file record", place).err(),
+        false => Record::from_bytes(&bytes, place).err(),
+    };
+    let fault = fault.map_or_else(String::new, |error| error.to_string());
+    let message = format!("record {number}: {fault}; all the rest of it makes sense, and it is kept");
+    check.find("record-torn", Severity::Inconsistent, None, message, check.is_repairing);
+    // A check without repair drops this change at its end; until then everything reads the record as it should be.
+    check.put_record(number, &record)?;
+    check.states[number as usize] = match record.base.0 {
+        0 => RecordState::Base,
+        _ => RecordState::Extension,
+    };
+    if record.base.0 != 0 {
+        check.extensions.entry(record.base.number()).or_default().push(number);
+    }
+    Ok(true)
 }
 
 fn record_bits(check: &Check<'_>) -> Result<Vec<u8>> {

@@ -2,7 +2,7 @@
 
 use super::file::Assembled;
 use super::types::{self, is_known};
-use super::{Check, Severity, extended, names, record, streams};
+use super::{Check, Severity, extended, names, record, reparse, streams};
 use crate::layout::{Attribute, Kind, ListEntry};
 use platter_vfs::Result;
 
@@ -21,6 +21,7 @@ pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
     types::restore(check, &mut file);
     headers(check, &mut file);
     list(check, &mut file)?;
+    reparse::examine(check, &mut file)?;
     streams::examine_all(check, &mut file)?;
     extended::examine(check, &mut file)?;
     names::collect(check, &mut file);

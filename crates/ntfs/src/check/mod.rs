@@ -34,6 +34,7 @@ mod order;
 mod orphans;
 pub(crate) mod record;
 pub(crate) mod records;
+mod reparse;
 mod security;
 mod store;
 mod streams;

@@ -3,9 +3,11 @@
 use super::disk::Disk;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::{
-    Attribute, AttributeContent, Geometry, Kind, ListEntry, Record, Reference, fixup, record_flags, runs,
+    Attribute, AttributeContent, Geometry, Kind, ListEntry, Record, Reference, definitions, fixup,
+    record_flags, runs,
 };
 use platter_vfs::{Error, Result};
+use std::collections::BTreeSet;
 
 /// The state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +70,26 @@ pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
         faults.push("attributes: expected an end mark, found none".into());
     }
     Ok((record, faults))
+}
+
+/// The record in `bytes`, although its signature or its update sequence says that it was not written whole, if all the
+/// rest of it says that it was: it has the right number, and attributes that NTFS has, in their order, up to the end mark.
+pub fn believed(bytes: &[u8], number: u64, at: u64) -> Option<Record> {
+    let (bytes, _) = Record::mended(bytes)?;
+    let record = Record::from_bytes(&bytes, at).ok()?;
+    let has_standard = record.find(Kind::STANDARD_INFORMATION, "").is_some();
+    let is_known = |kind: Kind| definitions().iter().any(|definition| definition.kind == kind);
+    let ids: BTreeSet<u16> = record.attributes.iter().map(|attribute| attribute.id).collect();
+    let is_whole = record.in_use()
+        && u64::from(record.number) == number & 0xFFFF_FFFF
+        && record.sequence != 0
+        // Only base records have this attribute.
+        && (record.base.0 == 0) == has_standard
+        && !record.attributes.is_empty()
+        && record.attributes.is_sorted_by_key(|attribute| attribute.kind)
+        && record.attributes.iter().all(|attribute| is_known(attribute.kind))
+        && ids.len() == record.attributes.len();
+    is_whole.then_some(record)
 }
 
 /// The entries of an attribute list.

@@ -79,7 +79,29 @@ fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
     }
 }
 
+/// The end of the virtual clusters of an attribute in one piece, if the header states others than its run list, which
+/// agrees with the allocated size: then the header is wrong, and not the run list.
+fn end_by_runs(check: &Check<'_>, file: &Assembled, places: &[AttributePlace]) -> Option<u64> {
+    let &[place] = places else { return None };
+    let AttributeContent::NonResident(piece) = &file.attribute(place).content else { return None };
+    let end = piece.allocated / check.geometry.cluster;
+    let fits = |first, end| runs::unpack(&piece.pairs, first, end, check.geometry.clusters, file.at).is_ok();
+    (end > 0 && !(piece.first == 0 && fits(0, piece.end)) && fits(0, end)).then_some(end)
+}
+
 fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[AttributePlace]) {
+    if let Some(end) = end_by_runs(check, file, places)
+        && let AttributeContent::NonResident(piece) = &mut file.attribute_mut(places[0]).content
+    {
+        let (first, other) = (piece.first, piece.end);
+        (piece.first, piece.end) = (0, end);
+        let message = format!(
+            "{} of the file record at offset {}: expected virtual clusters from 0 and below {end}, found from {first} and below {other}",
+            told(key),
+            file.at
+        );
+        check.find("runs", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+    }
     let Some((runs, fault)) = unpack(check, file, places) else { return };
     let (first, attribute_flags) = (places[0], file.attribute(places[0]).flags);
     let AttributeContent::NonResident(header) = file.attribute(first).content.clone() else { return };

@@ -57,6 +57,10 @@ impl ExtendedAttribute {
         let mut cut_short = None;
         while position < bytes.len() {
             let rest = &bytes[position..];
+            // The offset in the last attribute may lead to its own end, and padding follow there.
+            if position > 0 && rest.iter().all(|&byte| byte == 0) {
+                break;
+            }
             let next = u32_at(rest, 0) as usize;
             let (name, value) =
                 (usize::from(rest.get(5).copied().unwrap_or(0)), usize::from(u16_at(rest, 6)));
@@ -159,5 +163,9 @@ mod tests {
         assert_eq!(ExtendedAttribute::read_all(&bytes, 0).unwrap(), two());
         bytes.extend([0; 8]);
         assert_eq!(ExtendedAttribute::read_all(&bytes, 0).unwrap(), two());
+        let mut bytes = ExtendedAttribute::write_all(&two());
+        bytes.extend([0; 8]);
+        assert_eq!(ExtendedAttribute::read_all(&bytes, 0).unwrap(), two());
+        assert!(ExtendedAttribute::read_all(&[0; 8], 0).is_err());
     }
 }

@@ -48,6 +48,29 @@ pub fn remove(block: &mut [u8], structure: &'static str, at: u64) -> Result<()> 
     Ok(())
 }
 
+/// [`remove`] for a block that may be damaged: puts back what the update sequence replaced, and returns the strides that
+/// end with another number than the sequence's, counted from 0. If the header says something impossible of the array,
+/// it is taken to be at `usual`, and the header is set to that.
+pub fn remove_loosely(block: &mut [u8], usual: usize) -> Vec<usize> {
+    let count = fields(block.len());
+    let (offset, stated) = (usize::from(u16_at(block, 4)), usize::from(u16_at(block, 6)));
+    let is_possible = stated == count
+        && offset >= 8
+        && offset.is_multiple_of(2)
+        && offset + count * 2 <= (STRIDE - 2).min(block.len());
+    let offset = if is_possible { offset } else { usual };
+    put(block, 4, offset as u16);
+    put(block, 6, count as u16);
+    let number = u16_at(block, offset);
+    let torn =
+        (1..count).filter(|stride| u16_at(block, stride * STRIDE - 2) != number).map(|stride| stride - 1);
+    let torn = torn.collect();
+    for stride in 1..count {
+        block.copy_within(offset + stride * 2..offset + stride * 2 + 2, stride * STRIDE - 2);
+    }
+    torn
+}
+
 /// Gives the block the next number of its sequence, and puts that at the end of every stride. The header must name an
 /// array that [`remove`] would accept.
 pub fn apply(block: &mut [u8]) {

@@ -41,9 +41,7 @@ pub use object_id::ObjectId;
 pub use platter_vfs::bytes;
 pub use record::{Record, record_flags};
 pub use reference::{Reference, record_number};
-pub use reparse::{
-    elsewhere, lacks_content, reparse_entry, reparse_from_bytes, reparse_key, reparse_to_bytes,
-};
+pub use reparse::{elsewhere, lacks_content, reparse_entry, reparse_from_bytes, reparse_key};
 pub use runs::Run;
 pub use security::{DescriptorHeader, descriptor_hash};
 pub use standard::{CASE_SENSITIVE, StandardExtended, StandardInformation};

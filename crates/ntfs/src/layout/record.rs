@@ -67,6 +67,23 @@ impl Record {
         self.flags & record_flags::IN_USE != 0
     }
 
+    /// [`Record::from_bytes`] for a record whose update sequence was not removed and whose signature or update sequence
+    /// may be damaged. Returns the record's bytes as they are without that damage, and the strides of the update sequence
+    /// that end with another number; `None` if the bytes do not begin as a record does.
+    pub fn mended(bytes: &[u8]) -> Option<(Vec<u8>, Vec<usize>)> {
+        /// What Windows writes over the signature of a record that it could not read whole.
+        const BAD: &[u8; 4] = b"BAAD";
+        let found: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
+        let flipped = u32::from_le_bytes(found) ^ u32::from_le_bytes(*Record::SIGNATURE);
+        if flipped.count_ones() > 1 && found != *BAD || !bytes.len().is_multiple_of(fixup::STRIDE) {
+            return None;
+        }
+        let mut mended = bytes.to_vec();
+        mended[..4].copy_from_slice(Record::SIGNATURE);
+        let torn = fixup::remove_loosely(&mut mended, SEQUENCE_AT);
+        Some((mended, torn))
+    }
+
     /// Bytes in a record of `size` before its attributes.
     pub fn header_length(size: usize) -> usize {
         (SEQUENCE_AT + fixup::fields(size) * 2).next_multiple_of(8)

@@ -2,16 +2,8 @@
 
 use super::bytes::{put, u16_at, u32_at};
 use super::{Reference, Run};
+use platter_vfs::reparse::header;
 use platter_vfs::{Error, Reparse, Result};
-
-/// The value of `$REPARSE_POINT` for a reparse point: tag, length, data.
-pub fn reparse_to_bytes(point: &Reparse) -> Vec<u8> {
-    let mut bytes = vec![0; 8];
-    put(&mut bytes, 0, point.tag);
-    put(&mut bytes, 4, point.data.len() as u16);
-    bytes.extend(&point.data);
-    bytes
-}
 
 /// Reads a value. Tags that are not Microsoft's are followed by a GUID, which stays in front of the data.
 ///
@@ -19,11 +11,14 @@ pub fn reparse_to_bytes(point: &Reparse) -> Vec<u8> {
 /// [`Error::Damaged`] if the data is not inside.
 pub fn reparse_from_bytes(bytes: &[u8], at: u64) -> Result<Reparse> {
     let (tag, length) = (u32_at(bytes, 0), usize::from(u16_at(bytes, 4)));
-    let guid = if tag & 0x8000_0000 == 0 { 16 } else { 0 };
-    match bytes.get(8..8 + length + guid) {
+    let header = header(tag);
+    if bytes.len() < header {
+        return Err(Error::damaged("$REPARSE_POINT", at, format!("a header of {header} bytes"), bytes.len()));
+    }
+    match bytes.get(8..header + length) {
         Some(data) => Ok(Reparse { tag, data: data.to_vec() }),
         None => {
-            let expected = format!("at most {} bytes of data", bytes.len().saturating_sub(8));
+            let expected = format!("at most {} bytes of data", bytes.len() - header);
             Err(Error::damaged("$REPARSE_POINT", at + 4, expected, length))
         }
     }
@@ -96,6 +91,20 @@ pub fn lacks_content(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_vfs::reparse::to_bytes;
+
+    #[test]
+    fn the_length_counts_the_data_without_the_guid() {
+        for (tag, length) in [(0x8000_0017, 20), (0x0000_0017, 4)] {
+            let point = Reparse { tag, data: vec![7; 20] };
+            let bytes = to_bytes(&point);
+            assert_eq!((bytes.len(), usize::from(u16_at(&bytes, 4))), (28, length), "{tag:#x}");
+            assert_eq!(reparse_from_bytes(&bytes, 0).unwrap(), point, "{tag:#x}");
+        }
+        // The header of a tag that is not Microsoft's has 24 bytes.
+        let error = reparse_from_bytes(&[7; 16], 0).unwrap_err().to_string();
+        assert!(error.contains("a header of 24 bytes, found 16"), "{error}");
+    }
 
     #[test]
     fn tags_of_content_that_is_elsewhere() {

@@ -144,7 +144,13 @@ impl<'d> Source<'d> {
                 at
             }
         };
-        fixup::remove(&mut bytes, "file record", at).ok()?;
-        record::salvage(&bytes, at).ok().map(|(record, faults)| (record, !faults.is_empty()))
+        let raw = bytes.clone();
+        if bytes.starts_with(Record::SIGNATURE) && fixup::remove(&mut bytes, "file record", at).is_ok() {
+            return record::salvage(&bytes, at).ok().map(|(record, faults)| (record, !faults.is_empty()));
+        }
+        // What its signature or its update sequence says was not written whole may still be all there.
+        let (bytes, _) = Record::mended(&raw)?;
+        let (record, _) = record::salvage(&bytes, at).ok()?;
+        (u64::from(record.number) == number & 0xFFFF_FFFF).then_some((record, true))
     }
 }

@@ -444,7 +444,7 @@ impl NtfsVolume {
             None => 0,
         };
         let tag = match file.find(Type::REPARSE_POINT, &[]) {
-            Some(_) => reparse_of(core, file)?.map_or(0, |point| point.tag),
+            Some(_) => tag_of(core, file)?.unwrap_or(0),
             None => {
                 let information = file.value(Type::EA_INFORMATION).unwrap_or(&[]);
                 u32::from(crate::layout::bytes::u16_at(information, 0))

@@ -47,7 +47,7 @@ impl NtfsVolume {
         }
         let mut state = StreamState::of(file.find(Type::DATA, &name));
         let tag = match name.is_empty() {
-            true => reparse_of(core, &file)?.map(|point| point.tag),
+            true => tag_of(core, &file)?,
             false => None,
         };
         state.set_tag(tag, self.cluster);

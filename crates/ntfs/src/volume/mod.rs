@@ -28,6 +28,7 @@ mod streams;
 
 use crate::core::{Core, DETACHED};
 use crate::file::{Attr, Body, File};
+use crate::layout::bytes::u32_at;
 use crate::layout::{
     BootSector, ExtendedAttribute, FileName, FileTime, Kind as Type, Run, StandardInformation,
     VolumeInformation, file_flags, namespace, record_flags, record_number, reparse_from_bytes,
@@ -198,18 +199,21 @@ impl NtfsVolume {
     /// The attributes of a file according to its records.
     fn attributes_of_file(&self, core: &mut Core, file: &File) -> Result<Attributes> {
         let standard = standard(file)?;
-        let point = reparse_of(core, file)?.filter(|point| platter_vfs::reparse::is_link(point.tag));
+        let is_link = is_link(core, file)?;
         let is_directory = file.flags & record_flags::DIRECTORY != 0;
-        let kind = match (&point, is_directory) {
-            (Some(_), _) => Kind::SymbolicLink,
-            (None, true) => Kind::Directory,
-            (None, false) => Kind::File,
+        let kind = match (is_link, is_directory) {
+            (true, _) => Kind::SymbolicLink,
+            (false, true) => Kind::Directory,
+            (false, false) => Kind::File,
         };
         let data = file.find(Type::DATA, &[]);
-        let (size, allocated) = match (kind, &point) {
-            (Kind::File, _) => data.map_or((0, 0), |data| (data.size(), data.allocated(self.cluster))),
-            (_, Some(point)) => {
-                (platter_vfs::reparse::target(point).map_or(0, |target| target.len() as u64), 0)
+        let (size, allocated) = match kind {
+            Kind::File => data.map_or((0, 0), |data| (data.size(), data.allocated(self.cluster))),
+            Kind::SymbolicLink => {
+                // What a damaged point leads to has no length.
+                let target = reparse_of(core, file).ok().flatten();
+                let target = target.and_then(|point| platter_vfs::reparse::target(&point).ok());
+                (target.map_or(0, |target| target.len() as u64), 0)
             }
             _ => (0, 0),
         };
@@ -306,8 +310,15 @@ fn reparse_of(core: &Core, file: &File) -> Result<Option<Reparse>> {
     }
 }
 
+/// The tag of a file's reparse point, if it has one. It is also known of a point whose data is damaged.
+fn tag_of(core: &Core, file: &File) -> Result<Option<u32>> {
+    let Some(attr) = file.find(Type::REPARSE_POINT, &[]) else { return Ok(None) };
+    let value = whole_value(core, attr, 1 << 16)?;
+    Ok((value.len() >= 4).then(|| u32_at(&value, 0)))
+}
+
 fn is_link(core: &Core, file: &File) -> Result<bool> {
-    Ok(reparse_of(core, file)?.is_some_and(|point| platter_vfs::reparse::is_link(point.tag)))
+    Ok(tag_of(core, file)?.is_some_and(platter_vfs::reparse::is_link))
 }
 
 impl FileSystem for NtfsVolume {
@@ -511,8 +522,9 @@ impl FileSystem for NtfsVolume {
     }
 
     fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
-        let mut all = self.extended_of(&mut self.core(), node)?;
-        let known = ExtendedAttribute::find(&all, name).ok_or(Error::NotFound)?;
+        let (mut all, fault) = self.readable_extended_of(&mut self.core(), node)?;
+        let missing = || fault.err().unwrap_or(Error::NotFound);
+        let known = ExtendedAttribute::find(&all, name).ok_or_else(missing)?;
         Ok(all.swap_remove(known).value)
     }
 

@@ -5,7 +5,7 @@ use crate::format::security;
 use crate::index::name_key;
 use crate::layout::Index;
 use crate::layout::index::{IndexEntry, IndexRoot, collation, name_entry};
-use crate::layout::{CASE_SENSITIVE, Reference, attribute_flags, reparse_to_bytes};
+use crate::layout::{CASE_SENSITIVE, Reference, attribute_flags};
 use crate::open::key_of;
 
 /// An entry of a directory.
@@ -299,7 +299,12 @@ impl NtfsVolume {
                 file.add(data);
             }
             if let Some(point) = point {
-                core.place_value(&mut file, Type::REPARSE_POINT, reparse_to_bytes(point), true)?;
+                core.place_value(
+                    &mut file,
+                    Type::REPARSE_POINT,
+                    platter_vfs::reparse::to_bytes(point),
+                    true,
+                )?;
                 self.enter_reparse(core, point.tag, reference)?;
             }
             self.add_name(core, &mut file, parent, name.units())?;

@@ -30,8 +30,8 @@ impl NtfsVolume {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(point) = reparse_of(core, &file)? {
-            self.leave_reparse(core, point.tag, file.reference)?;
+        if let Some(tag) = tag_of(core, &file)? {
+            self.leave_reparse(core, tag, file.reference)?;
         }
         let mut kept = file.clone();
         kept.links = 0;

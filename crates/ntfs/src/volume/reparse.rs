@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::layout::Index;
-use crate::layout::{Reference, reparse_entry, reparse_key, reparse_to_bytes};
+use crate::layout::{Reference, reparse_entry, reparse_key};
 
 impl NtfsVolume {
     pub(super) fn enter_reparse(&self, core: &mut Core, tag: u32, file: Reference) -> Result<()> {
@@ -25,6 +25,9 @@ impl NtfsVolume {
         if point.is_some_and(|point| point.tag == 0 || point.data.len() > 16 << 10) {
             return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
         }
+        if point.is_some_and(|point| point.data.len() + 8 < platter_vfs::reparse::header(point.tag)) {
+            return Err(Error::InvalidArgument("data of a tag that is not Microsoft's begins with a GUID"));
+        }
         let mut core = self.change()?;
         let entity = core.nodes.get(node.0)?;
         if entity.part.is_some() {
@@ -45,10 +48,10 @@ impl NtfsVolume {
         core.transact(|core| {
             let mut file = file;
             let on_disk = number < DETACHED;
-            if let Some(old) = reparse_of(core, &file)?
+            if let Some(old) = tag_of(core, &file)?
                 && on_disk
             {
-                self.leave_reparse(core, old.tag, file.reference)?;
+                self.leave_reparse(core, old, file.reference)?;
             }
             core.remove_value(&mut file, Type::REPARSE_POINT, on_disk);
             let mut standard = standard(&file)?;
@@ -56,7 +59,12 @@ impl NtfsVolume {
             standard.changed = now;
             if let Some(point) = point {
                 standard.flags |= file_flags::REPARSE;
-                core.place_value(&mut file, Type::REPARSE_POINT, reparse_to_bytes(point), on_disk)?;
+                core.place_value(
+                    &mut file,
+                    Type::REPARSE_POINT,
+                    platter_vfs::reparse::to_bytes(point),
+                    on_disk,
+                )?;
                 if on_disk {
                     self.enter_reparse(core, point.tag, file.reference)?;
                 }

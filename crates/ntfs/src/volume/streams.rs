@@ -193,18 +193,27 @@ impl NtfsVolume {
     // Extended attributes
 
     pub(super) fn extended_of(&self, core: &mut Core, node: Node) -> Result<Vec<ExtendedAttribute>> {
+        let (all, fault) = self.readable_extended_of(core, node)?;
+        fault.map(|()| all)
+    }
+
+    /// The extended attributes of a file that can be read, and the fault that the others have.
+    pub(super) fn readable_extended_of(
+        &self,
+        core: &mut Core,
+        node: Node,
+    ) -> Result<(Vec<ExtendedAttribute>, Result<()>)> {
+        let mut all = Vec::new();
         let entity = core.nodes.get(node.0)?;
         if entity.part.is_some() {
-            return Ok(Vec::new());
+            return Ok((all, Ok(())));
         }
         let number = entity.file;
         let file = core.file(number)?;
-        match file.find(Type::EA, &[]) {
-            None => Ok(Vec::new()),
-            Some(attr) => {
-                ExtendedAttribute::read_all(&whole_value(core, attr, ExtendedAttribute::LONGEST)?, 0)
-            }
-        }
+        let Some(attr) = file.find(Type::EA, &[]) else { return Ok((all, Ok(()))) };
+        let bytes = whole_value(core, attr, ExtendedAttribute::LONGEST)?;
+        let fault = ExtendedAttribute::read_into(&mut all, &bytes, 0);
+        Ok((all, fault))
     }
 
     pub(super) fn change_extended(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {

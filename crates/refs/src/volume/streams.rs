@@ -135,6 +135,9 @@ impl RefsVolume {
         if point.is_some_and(|point| point.tag == 0 || point.data.len() > 16 << 10) {
             return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
         }
+        if point.is_some_and(|point| point.data.len() + 8 < platter_vfs::reparse::header(point.tag)) {
+            return Err(Error::InvalidArgument("data of a tag that is not Microsoft's begins with a GUID"));
+        }
         let now = self.now();
         let mut core = if point.is_some() { self.grow()? } else { self.change()? };
         let entity = core.entity_mut(node.0)?;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::check::names::is_allowed;
 use crate::layout::{Attributes, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash};
+use platter_vfs::Finding;
 
 impl Walk<'_, '_> {
     /// Checks the set that begins in a slot; returns the slot after it.
@@ -30,7 +31,13 @@ impl Walk<'_, '_> {
             for part in info.parts() {
                 self.claim_part(part.contiguous, part.cluster, part.length)?;
             }
-            names.insert(&set.name(), &self.upcase);
+            let name = set.name();
+            names.insert(&name, &self.upcase);
+            let message =
+                "it has an entry of a type that is not known, so it is neither shown nor changed".to_owned();
+            let path = Some(self.path(index, Some(&name)));
+            let (code, severity) = ("unknown-entry", Severity::Notice);
+            self.findings.report.add(Finding { code, severity, path, message, repaired: false });
             return Ok(after);
         }
         let oddities = oddities(self.clusters, &set, &self.upcase);
@@ -113,7 +120,10 @@ impl Walk<'_, '_> {
         if written != *shown {
             let (stated, found) = (shown.units().len(), written.units().len());
             let message = || format!("its name is said to have {stated} units, and {found} stand there");
-            if self.find("name-length", Severity::Inconsistent, place, message) {
+            // Where the hash agrees with the stated length, the name is sure, and what follows it is not read.
+            let is_sure = name_hash(shown.units(), &self.upcase) == set.hash();
+            let severity = if is_sure { Severity::Notice } else { Severity::Inconsistent };
+            if self.find("name-length", severity, place, message) {
                 let longer = name_hash(written.units(), &self.upcase) == set.hash();
                 set.set_name(if longer { &written } else { shown }, &self.upcase);
             }

@@ -6,7 +6,7 @@ use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
 use clap::{Args, Subcommand};
 use platter::{Access, Held};
 use platter_device::Buffer;
-use platter_vfs::{Change, Error, Kind, Name, NodeStream, Reparse};
+use platter_vfs::{Change, Error, Kind, Name, NodeStream, reparse};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs;
@@ -183,11 +183,8 @@ impl List {
 /// Returns a row for each thing that a file has besides its content, and the errors of those that cannot be read.
 fn rows(held: &Held) -> (Vec<AttributeRow>, Vec<Error>) {
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
-    for kind in [streams, snapshots, extended, reparse, security] {
-        match kind(held) {
-            Ok(mut more) => rows.append(&mut more),
-            Err(fault) => faults.push(fault),
-        }
+    for kind in [streams, snapshots, extended, reparse_point, security] {
+        faults.extend(kind(held, &mut rows).err());
     }
     (rows, faults)
 }
@@ -196,41 +193,46 @@ fn row(what: String, size: u64) -> AttributeRow {
     AttributeRow { what, size, target: None, tag: None }
 }
 
-fn streams(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
+fn streams(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
     let streams = or_none(held.system.streams(held.node))?.unwrap_or_default().into_iter();
-    Ok(streams.map(|NodeStream { name, size }| row(format!("stream:{name}"), size)).collect())
+    rows.extend(streams.map(|NodeStream { name, size }| row(format!("stream:{name}"), size)));
+    Ok(())
 }
 
-fn snapshots(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
-    let (system, mut rows) = (&held.system, Vec::new());
+fn snapshots(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
+    let system = &held.system;
     for name in or_none(system.snapshots(held.node))?.unwrap_or_default() {
         let part = Held::new(system, system.stream(held.node, &name, false)?);
         rows.push(row(format!("snapshot:{name}"), system.attributes(part.node)?.size));
     }
-    Ok(rows)
+    Ok(())
 }
 
-fn extended(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
-    let mut rows = Vec::new();
+fn extended(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
     for name in or_none(held.system.extended_attributes(held.node))?.unwrap_or_default() {
         let size = held.system.extended_attribute(held.node, &name)?.len() as u64;
         rows.push(row(format!("ea:{name}"), size));
     }
-    Ok(rows)
+    Ok(())
 }
 
-fn reparse(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
+fn reparse_point(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
     let (system, node) = (&held.system, held.node);
-    let Some(Some(point)) = or_none(system.reparse_point(node))? else { return Ok(Vec::new()) };
-    let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
-    let target = if is_link { Some(system.read_link(node)?) } else { None };
+    let Some(Some(point)) = or_none(system.reparse_point(node))? else { return Ok(()) };
     let size = HEADER as u64 + point.data.len() as u64;
-    Ok(vec![AttributeRow { what: "reparse".into(), size, target, tag: Some(point.tag) }])
+    let mut row = AttributeRow { what: "reparse".into(), size, target: None, tag: Some(point.tag) };
+    let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
+    // A point that leads nowhere is there all the same, and can be copied out and removed.
+    let target = if is_link { system.read_link(node).map(Some) } else { Ok(None) };
+    let fault = target.map(|target| row.target = target);
+    rows.push(row);
+    fault
 }
 
-fn security(held: &Held) -> platter_vfs::Result<Vec<AttributeRow>> {
+fn security(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
     let descriptor = or_none(held.system.security_descriptor(held.node))?;
-    Ok(descriptor.map(|descriptor| row("security".into(), descriptor.len() as u64)).into_iter().collect())
+    rows.extend(descriptor.map(|descriptor| row("security".into(), descriptor.len() as u64)));
+    Ok(())
 }
 
 /// The length in bytes of the header of a `REPARSE_DATA_BUFFER`: tag, data length, and two reserved bytes.
@@ -255,10 +257,7 @@ impl Get {
             What::Reparse => {
                 let point = system.reparse_point(node).and_then(|point| point.ok_or(Error::NotFound));
                 let point = point.about(&path)?;
-                output.bytes(&point.tag.to_le_bytes())?;
-                output.bytes(&(point.data.len() as u16).to_le_bytes())?;
-                output.bytes(&[0, 0])?;
-                output.bytes(&point.data)?;
+                output.bytes(&reparse::to_bytes(&point))?;
             }
         }
         output.finish()?;
@@ -313,7 +312,7 @@ impl Set {
             What::Security => system.set_security_descriptor(held.node, &self.bytes(1 << 16)?).about(&path),
             What::Reparse => {
                 let bytes = self.bytes(1 << 16)?;
-                let point = point(&bytes).ok_or_else(|| {
+                let point = reparse::from_bytes(&bytes).ok_or_else(|| {
                     Failure::new(
                         &path,
                         "expected tag, length, two zero bytes, and as many bytes as the length says",
@@ -365,14 +364,6 @@ impl Set {
             }
         }
     }
-}
-
-/// Parses a `REPARSE_DATA_BUFFER`; `None` if its length field does not match.
-fn point(bytes: &[u8]) -> Option<Reparse> {
-    let (header, data) = bytes.split_at_checked(HEADER)?;
-    let tag = u32::from_le_bytes(header[..4].try_into().ok()?);
-    let length = u16::from_le_bytes([header[4], header[5]]);
-    (usize::from(length) == data.len()).then(|| Reparse { tag, data: data.to_vec() })
 }
 
 impl Remove {
