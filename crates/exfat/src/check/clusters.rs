@@ -39,6 +39,8 @@ pub struct Clusters<'d> {
     old: Vec<u8>,
     new: Vec<u8>,
     claimed: Bits,
+    /// The clusters that were given up in this round. Until it is written, entries on the device lead to them.
+    released: Bits,
     /// The cluster from which to search for free clusters.
     search: u32,
 }
@@ -85,6 +87,7 @@ impl<'d> Clusters<'d> {
             old: Vec::new(),
             new: Vec::new(),
             claimed: Bits::new(heap.last().saturating_add(1)),
+            released: Bits::new(heap.last().saturating_add(1)),
             search: 2,
         }
     }
@@ -92,6 +95,7 @@ impl<'d> Clusters<'d> {
     /// Forgets which clusters are claimed, for a new round.
     pub fn begin(&mut self) {
         self.claimed = Bits::new(self.heap.last().saturating_add(1));
+        self.released = Bits::new(self.heap.last().saturating_add(1));
         self.search = 2;
         (self.place, self.old, self.new) = (Runs::default(), Vec::new(), Vec::new());
     }
@@ -117,6 +121,7 @@ impl<'d> Clusters<'d> {
     /// Gives up the claim on a cluster, and frees the cluster.
     pub fn release(&mut self, cluster: u32) {
         self.claimed.clear(cluster);
+        self.released.set(cluster);
         set_bit(&mut self.new, cluster, false);
     }
 
@@ -129,7 +134,8 @@ impl<'d> Clusters<'d> {
     pub fn allocate(&mut self, count: u32) -> Result<Option<u32>> {
         let (mut start, mut length) = (self.search, 0);
         for cluster in self.search..=self.heap.last() {
-            if self.claimed.get(cluster) || bit(&self.new, cluster) || self.link(cluster)? == Link::Bad {
+            let is_kept = self.claimed.get(cluster) || self.released.get(cluster) || bit(&self.new, cluster);
+            if is_kept || self.link(cluster)? == Link::Bad {
                 (start, length) = (cluster + 1, 0);
                 continue;
             }

@@ -69,10 +69,12 @@ impl Table {
         self.entries[2..].iter().filter(|&&value| value == 0).count() as u32
     }
 
-    /// Returns the ranges of entries in which another copy differs: one for each sector of 512 bytes that differs. If
-    /// there are more than `most` ranges, neighbouring ones are joined.
+    /// Returns the ranges of entries in which another copy differs: one for each sector of 512 bytes that differs, and one
+    /// for each differing entry of FAT12 that lies in two. If there are more than `most` ranges, neighbouring ones are
+    /// joined.
     pub fn differences(&self, other: &Table, kind: FatKind, most: usize) -> Vec<Range<usize>> {
-        let sector = |index: usize| index * kind.bits() as usize / 8 / 512;
+        let bits = kind.bits() as usize;
+        let sector = |index: usize| (index * bits / 8 / 512, (index * bits + bits - 1) / 8 / 512);
         let mut parts: Vec<Range<usize>> = Vec::new();
         let pairs = self.entries.iter().zip(&other.entries).enumerate();
         for (index, _) in pairs.filter(|(_, (one, two))| one != two) {
