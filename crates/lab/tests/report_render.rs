@@ -310,8 +310,8 @@ fn the_page_refers_to_nothing_outside() {
 }
 
 /// Opens a page in headless Chromium. Returns the page's DOM after its scripts ran, and the messages of the console.
-/// Chromium has crashed once in thousands of starts, on a page that it showed before and after, so a page fails only if
-/// Chromium crashes three times.
+/// Chromium has crashed once in thousands of starts and hung once for minutes, on pages that it showed before and after,
+/// so a page fails only if Chromium does so three times.
 fn browse(page: &str, width: u32) -> (String, Vec<String>) {
     let mut deaths = Vec::new();
     while deaths.len() < 3 {
@@ -330,7 +330,9 @@ fn run_chromium(page: &str, width: u32) -> Output {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = directory.path().join("page.html");
     std::fs::write(&file, page).unwrap();
-    Command::new("chromium")
+    // A start takes a second or two.
+    Command::new("timeout")
+        .args(["--kill-after=5", "60", "chromium"])
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
         .args(["--disable-component-update", "--disable-sync", "--no-first-run", "--hide-scrollbars"])
         .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0", "--dump-dom"])
@@ -338,7 +340,9 @@ fn run_chromium(page: &str, width: u32) -> Output {
         .arg(format!("--window-size={width},1000"))
         .arg(format!("file://{}", file.display()))
         .output()
-        .expect("chromium is needed to test the page; Debian: apt-get install chromium")
+        .expect(
+            "chromium and timeout are needed to test the page; Debian: apt-get install chromium coreutils",
+        )
 }
 
 /// Adds a script to the page that lists every request that the page made, successful or not.
