@@ -26,6 +26,20 @@ pub fn header(tag: u32) -> usize {
     if tag & 0x8000_0000 == 0 { 24 } else { 8 }
 }
 
+/// Refuses a reparse point that no file can have.
+///
+/// # Errors
+/// [`Error::InvalidArgument`].
+pub fn check(point: &Reparse) -> Result<()> {
+    if point.tag == 0 || point.data.len() > 16 << 10 {
+        return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
+    }
+    if point.data.len() + 8 < header(point.tag) {
+        return Err(Error::InvalidArgument("data of a tag that is not Microsoft's begins with a GUID"));
+    }
+    Ok(())
+}
+
 /// The bytes of a reparse point as Windows hands it out: tag, length, two bytes of zero, and data. The length does not
 /// count the GUID that the data of a tag that is not Microsoft's begins with.
 pub fn to_bytes(point: &Reparse) -> Vec<u8> {

@@ -10,6 +10,7 @@ use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::{
     Attribute, AttributeContent, FileName, Kind, StandardInformation, definitions, file_flags, record_number,
 };
+use platter_vfs::reparse;
 
 /// Whether NTFS has attributes of this type; the last one is a type of Windows NT 4.
 pub fn is_known(kind: Kind) -> bool {
@@ -77,8 +78,7 @@ fn is_reparse(check: &Check<'_>, file: &Assembled, attribute: &Attribute) -> boo
     // What cannot be read is not judged.
     start.is_none_or(|start| {
         start.len() >= 8 && {
-            let guid = if u32_at(&start, 0) & 0x8000_0000 == 0 { 16 } else { 0 };
-            let whole = 8 + guid + u64::from(u16_at(&start, 4));
+            let whole = (reparse::header(u32_at(&start, 0)) + usize::from(u16_at(&start, 4))) as u64;
             whole == length || whole < length && is_told(file)
         }
     })

@@ -22,12 +22,7 @@ impl NtfsVolume {
 
     /// Replaces a file's reparse point, or removes it if `point` is `None`.
     pub(super) fn change_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
-        if point.is_some_and(|point| point.tag == 0 || point.data.len() > 16 << 10) {
-            return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
-        }
-        if point.is_some_and(|point| point.data.len() + 8 < platter_vfs::reparse::header(point.tag)) {
-            return Err(Error::InvalidArgument("data of a tag that is not Microsoft's begins with a GUID"));
-        }
+        point.map_or(Ok(()), platter_vfs::reparse::check)?;
         let mut core = self.change()?;
         let entity = core.nodes.get(node.0)?;
         if entity.part.is_some() {

@@ -132,12 +132,7 @@ impl RefsVolume {
 
     /// Gives a file another reparse point, or takes it away.
     pub(super) fn change_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
-        if point.is_some_and(|point| point.tag == 0 || point.data.len() > 16 << 10) {
-            return Err(Error::InvalidArgument("a reparse point has a tag and at most 16 KiB of data"));
-        }
-        if point.is_some_and(|point| point.data.len() + 8 < platter_vfs::reparse::header(point.tag)) {
-            return Err(Error::InvalidArgument("data of a tag that is not Microsoft's begins with a GUID"));
-        }
+        point.map_or(Ok(()), platter_vfs::reparse::check)?;
         let now = self.now();
         let mut core = if point.is_some() { self.grow()? } else { self.change()? };
         let entity = core.entity_mut(node.0)?;
