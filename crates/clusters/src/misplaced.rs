@@ -7,6 +7,8 @@
 use crate::{Disk, SLOT};
 use platter_vfs::{Name, Result};
 use std::cmp::Reverse;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::num::NonZeroU32;
 
 /// The number of slots in the smallest sector.
 pub const PIECE_SLOTS: usize = 512 / SLOT;
@@ -15,7 +17,9 @@ pub const PIECE_SLOTS: usize = 512 / SLOT;
 /// round, which repair what gives a misplaced sector away.
 pub struct Piece {
     offset: u64,
-    slots: [[u8; SLOT]; PIECE_SLOTS],
+    /// A hash of each slot; the slots themselves would take much memory where many entries are contested. `None` for an
+    /// empty slot.
+    hashes: [Option<NonZeroU32>; PIECE_SLOTS],
     fit: Fit,
 }
 
@@ -68,7 +72,7 @@ impl Piece {
             fit.faults += faults;
             fit.likeness += likeness;
         }
-        Ok(Piece { offset: offset(first), slots, fit })
+        Ok(Piece { offset: offset(first), hashes: slots.map(|slot| hash(&slot)), fit })
     }
 
     /// Returns how well this piece fits to its place, if another is a copy of it; the greater value fits better.
@@ -81,10 +85,19 @@ impl Piece {
 
     /// Whether two pieces have several slots in common. A repair that a power cut ended has changed others.
     fn is_like(&self, other: &Piece) -> bool {
-        let slots = self.slots.iter().zip(&other.slots);
-        // The first byte says whether the slot is in use.
-        slots.filter(|(one, two)| one[1..] == two[1..] && one[1..] != [0; SLOT - 1]).count() >= 3
+        let hashes = self.hashes.iter().zip(&other.hashes);
+        hashes.filter(|(one, two)| one.is_some() && one == two).count() >= 3
     }
+}
+
+/// A hash of a slot but for its first byte, which says whether the slot is in use.
+fn hash(slot: &[u8; SLOT]) -> Option<NonZeroU32> {
+    let rest = &slot[1..];
+    let mut hasher = DefaultHasher::new();
+    rest.hash(&mut hasher);
+    rest.iter()
+        .any(|&byte| byte != 0)
+        .then(|| NonZeroU32::new(hasher.finish() as u32).unwrap_or(NonZeroU32::MIN))
 }
 
 /// Returns the number of characters with which both names begin.

@@ -2,16 +2,47 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
-use platter_vfs::{Change, FormatOptions, Kind, Node, OpenOptions, Silent, Timestamp};
+use platter_vfs::{Change, Error, FileSystem, FormatOptions, Kind, Node, OpenOptions, Silent, Timestamp};
 use std::sync::Arc;
+
+/// A new volume of each format that has named streams, and the format's name.
+fn volumes() -> impl Iterator<Item = (&'static str, Arc<dyn FileSystem>)> {
+    [("ntfs", 16 << 20), ("refs", 320 << 20), ("refs+integrity", 320 << 20)].into_iter().map(
+        |(name, size)| {
+            let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(size, Sectors::SMALL));
+            let format = by_name(name).expect("registered");
+            format.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+            (name, format.open(device, OpenOptions::default()).unwrap())
+        },
+    )
+}
+
+/// Names of streams may have characters that names of files may not have.
+#[test]
+fn a_stream_may_be_called_as_windows_allows() {
+    for (format, system) in volumes() {
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        for name in ["\u{5}SummaryInformation", "a?*<>|\" ", "ends with a dot.", " "] {
+            let stream = system.stream(file, &name.into(), true).unwrap();
+            system.write(stream, 0, name.as_bytes()).unwrap();
+            system.forget(stream, 1);
+            let stream = system.stream(file, &name.into(), false).unwrap();
+            let mut read = vec![0; 50];
+            let length = system.read(stream, 0, &mut read).unwrap();
+            assert_eq!(&read[..length], name.as_bytes(), "{format}");
+        }
+        for name in ["a:b", "a\\b", "a/b", "a\0b", ""] {
+            let refused = system.stream(file, &name.into(), true);
+            assert!(matches!(refused, Err(Error::InvalidName { .. })), "{format}: {name:?}: {refused:?}");
+            let none = system.stream(file, &name.into(), false);
+            assert!(matches!(none, Err(Error::NotFound)), "{format}: {name:?}: {none:?}");
+        }
+    }
+}
 
 #[test]
 fn a_removal_that_fails_leaves_the_times_as_they_were() {
-    for (format, size) in [("ntfs", 16 << 20), ("refs", 320 << 20), ("refs+integrity", 320 << 20)] {
-        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(size, Sectors::SMALL));
-        let format = by_name(format).expect("registered");
-        format.make(&*device, &FormatOptions::default(), &Silent).unwrap();
-        let system = format.open(device, OpenOptions::default()).unwrap();
+    for (format, system) in volumes() {
         let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
         let stream = system.stream(file, &"stream".into(), true).unwrap();
         let old = Change { modified: Some(Timestamp { seconds: 1, nanoseconds: 0 }), ..Change::default() };
@@ -19,10 +50,10 @@ fn a_removal_that_fails_leaves_the_times_as_they_were() {
         system.write(stream, 0, &[1; 100]).unwrap();
         let times = |node: Node| system.attributes(node).map(|now| (now.modified, now.changed)).unwrap();
         let before = times(file);
-        assert!(before.0.seconds > 1, "{}: {before:?}", format.name());
+        assert!(before.0.seconds > 1, "{format}: {before:?}");
         for node in [stream, file] {
             assert!(system.remove_stream(node, &"none".into()).is_err());
-            assert_eq!((times(file), times(stream)), (before, before), "{}", format.name());
+            assert_eq!((times(file), times(stream)), (before, before), "{format}");
         }
     }
 }

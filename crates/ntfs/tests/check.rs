@@ -4,14 +4,14 @@ mod common;
 mod filled;
 mod judges;
 
-use common::{USUAL, open};
+use common::{USUAL, names, open};
 use filled::filled;
 use platter_device::{FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_ntfs::check::check;
 use platter_ntfs::layout::{
     Attribute, BootSector, Kind, Record, VolumeInformation, fixup, record_number, volume_flags,
 };
-use platter_vfs::{CheckOptions, CheckReport, Error, FileSystem, Node, Severity, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Error, FileSystem, Name, Node, Severity, Silent};
 use std::sync::Arc;
 
 fn told(report: &CheckReport) -> String {
@@ -87,25 +87,16 @@ fn the_mark_that_a_volume_is_to_be_checked_is_found_and_removed() {
     system.unmount().unwrap();
 }
 
-/// A file of which the type of `$DATA` has one wrong bit gets its content back.
-#[test]
-fn a_wrong_bit_in_the_type_of_an_attribute_is_put_right() {
+/// A volume with two files, one of them with its content in its record; the contents, and where each `$DATA` stands.
+fn two_files() -> (Vec<u8>, [Vec<u8>; 2], Vec<usize>) {
     let device = USUAL.make();
     let system = open(device.clone());
     let contents = [vec![7; 300], vec![8; 9000]];
-    let files: Vec<Node> = contents
-        .iter()
-        .enumerate()
-        .map(|(number, content)| {
-            let name = format!("file {number}").as_str().into();
-            let file = system.create(Node::ROOT, &name, platter_vfs::Kind::File).unwrap();
-            system.write(file, 0, content).unwrap();
-            file
-        })
-        .collect();
-    drop(files);
+    for (number, content) in contents.iter().enumerate() {
+        let file = system.create(Node::ROOT, &numbered(number), platter_vfs::Kind::File).unwrap();
+        system.write(file, 0, content).unwrap();
+    }
     system.unmount().unwrap();
-    drop(system);
     let image = device.to_image();
     let geometry = BootSector::from_bytes(&image).unwrap().geometry(image.len() as u64).unwrap();
     let number = |at: usize| usize::from(u16::from_le_bytes([image[at], image[at + 1]]));
@@ -121,21 +112,92 @@ fn a_wrong_bit_in_the_type_of_an_attribute_is_put_right() {
         })
         .collect();
     assert_eq!(places.len(), contents.len());
-    for (place, bit) in places.iter().flat_map(|place| (0..32).map(move |bit| (place, bit))) {
-        let mut damaged = image.clone();
-        damaged[place + bit / 8] ^= 1 << (bit % 8);
-        let device = Arc::new(MemoryDevice::from_image(&damaged, Sectors::SMALL));
-        let report = check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
-        assert!(report.findings.iter().any(|found| found.code == "attribute-type"), "{}", told(&report));
-        let report = check(&*device, CheckOptions::default(), &Silent).unwrap();
-        assert_eq!(report.found, 0, "bit {bit}: {}", told(&report));
-        let system = open(device.clone());
-        for (number, content) in contents.iter().enumerate() {
-            let name = format!("file {number}").as_str().into();
-            let file = system.lookup(Node::ROOT, &name).unwrap();
-            let mut read = vec![0; content.len() + 1];
-            let length = system.read(file, 0, &mut read).unwrap();
-            assert!(read[..length] == content[..], "bit {bit} at {place:#x}: {name:?}");
+    (image, contents, places)
+}
+
+fn numbered(number: usize) -> Name {
+    Name::from(format!("file {number}").as_str())
+}
+
+/// Inverts a bit of an image, and repairs it: the finding is made, and then the volume is clean.
+fn repaired(image: &[u8], place: usize, bit: usize, code: &str) -> Arc<MemoryDevice> {
+    let mut damaged = image.to_vec();
+    damaged[place + bit / 8] ^= 1 << (bit % 8);
+    let device = Arc::new(MemoryDevice::from_image(&damaged, Sectors::SMALL));
+    let report = check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
+    assert!(
+        report.findings.iter().any(|found| found.code == code),
+        "bit {bit} at {place:#x}:\n{}",
+        told(&report)
+    );
+    let report = check(&*device, CheckOptions::default(), &Silent).unwrap();
+    assert_eq!(report.found, 0, "bit {bit} at {place:#x}:\n{}", told(&report));
+    device
+}
+
+/// A file gets its content back if `$DATA` has one wrong bit in its type, in the byte that says whether it is resident,
+/// or in the flag that it is encrypted.
+#[test]
+fn a_wrong_bit_in_the_header_of_data_is_put_right() {
+    let (image, contents, places) = two_files();
+    let type_bits = (0..32).map(|bit| (bit, "attribute-type"));
+    let residency_bits = (8 * 8 + 1..9 * 8).map(|bit| (bit, "record"));
+    let bits = type_bits.chain(residency_bits).chain([(12 * 8 + 14, "encrypted")]);
+    for (bit, code) in bits {
+        for &place in &places {
+            let system = open(repaired(&image, place, bit, code));
+            for (number, content) in contents.iter().enumerate() {
+                let file = system.lookup(Node::ROOT, &numbered(number)).unwrap();
+                let mut read = vec![0; content.len() + 1];
+                let length = system.read(file, 0, &mut read).unwrap();
+                assert!(read[..length] == content[..], "bit {bit} at {place:#x}: file {number}");
+            }
         }
     }
+}
+
+/// Where a name differs in a file's record and in its directory, the directory's stays as programs saw it, unless it
+/// stands out of order.
+#[test]
+fn of_two_names_that_differ_the_one_in_its_order_stays() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    for number in [0, 2, 4, 6, 8] {
+        system.create(Node::ROOT, &numbered(number), platter_vfs::Kind::File).unwrap();
+    }
+    system.unmount().unwrap();
+    drop(system);
+    let image = device.to_image();
+    let geometry = BootSector::from_bytes(&image).unwrap().geometry(image.len() as u64).unwrap();
+    let record = geometry.mft * geometry.cluster + record_number::FIRST_FREE * u64::from(geometry.record);
+    let records = record as usize..record as usize + 40 * geometry.record as usize;
+    let wanted: Vec<u8> = "file 4".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let is_key = |at: usize| image[at - 2..at] == [6, 3] || image[at - 2..at] == [6, 0];
+    let places: Vec<usize> = (2..image.len() - wanted.len())
+        .filter(|&at| image[at..].starts_with(&wanted) && is_key(at))
+        .collect();
+    let (in_record, elsewhere): (Vec<usize>, Vec<usize>) =
+        places.into_iter().partition(|at| records.contains(at));
+    let list = |device: Arc<MemoryDevice>| -> Vec<String> {
+        names(&open(device), Node::ROOT).into_iter().filter(|name| name.starts_with('f')).collect()
+    };
+    let expected = |third: &str| ["file 0", "file 2", third, "file 6", "file 8"].map(String::from);
+    let [in_record] = in_record[..] else { panic!("one record: {in_record:?}") };
+    // The second letter, and the digit: "fkle 4" stands out of order, "file 5" does not.
+    let (letter, digit) = (2 * 8 + 1, 10 * 8);
+    for bit in [letter, digit] {
+        assert_eq!(list(repaired(&image, in_record, bit, "name-differs")), expected("file 4"));
+    }
+    // Of the places outside of the record one is the directory, the others are the log.
+    let mut in_directory = 0;
+    for place in elsewhere {
+        let mut damaged = image.clone();
+        damaged[place + digit / 8] ^= 1;
+        if list(Arc::new(MemoryDevice::from_image(&damaged, Sectors::SMALL))) == expected("file 5") {
+            in_directory += 1;
+            assert_eq!(list(repaired(&image, place, digit, "name-differs")), expected("file 5"));
+            assert_eq!(list(repaired(&image, place, letter, "entry-dead")), expected("file 4"));
+        }
+    }
+    assert_eq!(in_directory, 1);
 }

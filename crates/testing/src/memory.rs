@@ -860,7 +860,6 @@ impl FileSystem for MemoryFileSystem {
         let now = self.stamp();
         let case = self.case();
         let mut state = self.lock();
-        self.options.capabilities.names.check(name)?;
         if state.object(node)?.part_of.is_some() {
             return Err(Error::InvalidArgument("a named stream has no streams of its own"));
         }
@@ -870,6 +869,7 @@ impl FileSystem for MemoryFileSystem {
             Some((_, stream)) => *stream,
             None if !create => return Err(Error::NotFound),
             None => {
+                NameRules::STREAM.check(name)?;
                 drop(state);
                 state = self.change()?;
                 let mut stream = Object::new(NodeContent::File(Vec::new()), now);

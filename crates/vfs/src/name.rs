@@ -162,6 +162,11 @@ impl NameRules {
         no_trailing_dot_or_space: true,
     };
 
+    /// The rules for names of streams, in which fewer characters are forbidden than in names of files: `\`, `/`, `:` and
+    /// U+0000 ([MS-FSCC] 2.1.5.3). Office, for one, calls a stream `\u{5}SummaryInformation`.
+    pub const STREAM: NameRules =
+        NameRules { forbidden: ":\\", no_trailing_dot_or_space: false, ..NameRules::WINDOWS };
+
     /// Whether an entry that is called `name` may be called `new_name`. Its present name is always allowed, since drivers
     /// for other systems make names that the rules forbid.
     ///

@@ -331,14 +331,15 @@ fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<
 fn check_label(boot: &mut BootSector, label: Option<[u8; 11]>, report: &mut CheckReport, repair: bool) {
     let is_none = |label: [u8; 11]| label == BootSector::NO_NAME || Label(label).to_string().is_empty();
     let is_same = label.map_or_else(|| is_none(boot.label), |label| Label(label).is_same(&Label(boot.label)));
-    if is_same && label.is_some() && !boot.is_extended() && boot.type_text.starts_with(b"FAT") {
+    if label.is_some() && !boot.is_extended() && boot.type_text.starts_with(b"FAT") {
         // Other programs take the label in the boot sector for missing, and the two for different.
         report.add(Finding {
             code: "boot-signature",
             severity: Severity::Notice,
             path: None,
-            message: "the boot sector's extended signature says that the label, which is there, is not"
-                .into(),
+            message:
+                "the boot sector's extended signature says that label and type, which are there, are not"
+                    .into(),
             repaired: repair,
         });
         boot.extended_signature = BootSector::EXTENDED;

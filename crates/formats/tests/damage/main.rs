@@ -131,6 +131,7 @@ fn what_a_repair_once_harmed_it_harms_no_more() {
         ("ntfs", 8_664_002_165),
         ("ntfs", 8_664_003_080),
         ("ntfs", 8_664_004_329),
+        ("ntfs", 30_003_868),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, repair::one));
     judge(&failures.collect::<Vec<_>>());
@@ -173,6 +174,8 @@ fn what_flips_once_hid_is_found() {
         ("ntfs", 27_008_826),
         ("ntfs", 27_012_993),
         ("ntfs", 27_013_996),
+        ("ntfs", 30_002_036),
+        ("ntfs", 30_012_072),
         ("refs", 8_664_000_003),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, flips::one));
@@ -189,6 +192,8 @@ fn twenty_thousand_flips_are_found_or_harmless() {
 #[test]
 fn twenty_flips_at_once_are_found_or_harmless() {
     slice(20, flips::twenty);
+    // Damage of the campaign after whose repair another program's checker objected.
+    judge(&volumes("fat12", 31_015_963..31_015_964, flips::twenty));
 }
 
 /// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture twenty_thousand_times`

@@ -1,6 +1,7 @@
 //! Directories: their indexes are compared with the names in file records, and built anew from those.
 
 use super::file::{Assembled, Key, key};
+use super::misspelt::Misspelt;
 use super::names::{self, KnownName};
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
@@ -74,8 +75,12 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     let mut dead: u64 = 0;
     let mut first: Option<String> = None;
     let mut misled = Vec::new();
+    let mut misspelt = Misspelt::default();
     let faults = tree::walk(check, &tree, TOLD, &mut |check, entry, place| {
         misled.extend(lead_back(check, own, entry, place));
+        if misspelt.visit(check, own, entry, place) {
+            return;
+        }
         let record = Reference(entry.head()).number();
         if check.is_record_cut_off(record) {
             if let Ok(name) = FileName::from_bytes(entry.key(), place)
@@ -88,6 +93,10 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
             first.get_or_insert(fault);
         }
     });
+    for fault in misspelt.settle(check, own)? {
+        dead += 1;
+        first.get_or_insert(fault);
+    }
     // Blocks behind the end of the device are reported with their file. The faults and missing entries that follow from
     // them are no further damage.
     if check.is_cut_off(&file, &key(Kind::INDEX_ALLOCATION, "$I30")) {

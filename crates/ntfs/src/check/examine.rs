@@ -1,7 +1,7 @@
 //! Checking one file: its records, its attribute list, and then its attributes and names.
 
 use super::file::Assembled;
-use super::types::{self, is_known};
+use super::types;
 use super::{Check, Severity, extended, names, record, reparse, streams};
 use crate::layout::{Attribute, Kind, ListEntry};
 use platter_vfs::Result;
@@ -66,13 +66,13 @@ fn headers(check: &mut Check<'_>, file: &mut Assembled) {
         if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
             wrong.push(format!("attribute numbers: expected each once, found {} twice", pair[0]));
         }
-        let unknown = part.record.attributes.iter().find(|attribute| !is_known(attribute.kind));
+        let unknown = part.record.attributes.iter().find(|attribute| !attribute.kind.is_known());
         if let Some(unknown) = unknown {
             let message =
                 format!("file record at offset {at}: expected a known attribute, found {}", unknown.kind);
             check.find("attribute-unknown", Severity::DataLoss, Some(file.number), message, repairing);
             let part = &mut file.records[index];
-            part.record.attributes.retain(|attribute| is_known(attribute.kind));
+            part.record.attributes.retain(|attribute| attribute.kind.is_known());
             part.is_changed = true;
         }
         let is_misnamed =

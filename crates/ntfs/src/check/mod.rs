@@ -29,6 +29,7 @@ mod journal;
 mod log;
 mod long_list;
 mod mft;
+mod misspelt;
 mod names;
 mod order;
 mod orphans;

@@ -3,8 +3,7 @@
 use super::disk::Disk;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::{
-    Attribute, AttributeContent, Geometry, Kind, ListEntry, Record, Reference, definitions, fixup,
-    record_flags, runs,
+    Attribute, AttributeContent, Geometry, Kind, ListEntry, Record, Reference, fixup, record_flags, runs,
 };
 use platter_vfs::{Error, Result};
 use std::collections::BTreeSet;
@@ -62,6 +61,13 @@ pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
                 if length < 0x18 || !length.is_multiple_of(8) || length > used - position {
                     break;
                 }
+                // Of the byte that says whether the attribute is resident, only the lowest bit has a meaning.
+                let mut other = bytes[position..position + length].to_vec();
+                if std::mem::replace(&mut other[8], bytes[position + 8] & 1) > 1
+                    && let Ok((attribute, _)) = Attribute::from_bytes(&other, at + position as u64)
+                {
+                    record.attributes.push(attribute);
+                }
                 position += length;
             }
         }
@@ -78,7 +84,6 @@ pub fn believed(bytes: &[u8], number: u64, at: u64) -> Option<Record> {
     let (bytes, _) = Record::mended(bytes)?;
     let record = Record::from_bytes(&bytes, at).ok()?;
     let has_standard = record.find(Kind::STANDARD_INFORMATION, "").is_some();
-    let is_known = |kind: Kind| definitions().iter().any(|definition| definition.kind == kind);
     let ids: BTreeSet<u16> = record.attributes.iter().map(|attribute| attribute.id).collect();
     let is_whole = record.in_use()
         && u64::from(record.number) == number & 0xFFFF_FFFF
@@ -87,7 +92,7 @@ pub fn believed(bytes: &[u8], number: u64, at: u64) -> Option<Record> {
         && (record.base.0 == 0) == has_standard
         && !record.attributes.is_empty()
         && record.attributes.is_sorted_by_key(|attribute| attribute.kind)
-        && record.attributes.iter().all(|attribute| is_known(attribute.kind))
+        && record.attributes.iter().all(|attribute| attribute.kind.is_known())
         && ids.len() == record.attributes.len();
     is_whole.then_some(record)
 }

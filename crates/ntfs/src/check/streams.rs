@@ -1,6 +1,6 @@
 //! Attributes and their clusters: runs, sizes, and other attributes that have the same clusters.
 
-use super::file::{Assembled, AttributePlace, Key, taken};
+use super::file::{Assembled, AttributePlace, Key, key, taken};
 use super::{Check, Severity};
 use crate::layout::record_number as known;
 use crate::layout::runs;
@@ -8,13 +8,14 @@ use crate::layout::{
     Attribute, AttributeContent, Kind, NonResident, Run, StandardInformation, attribute_flags as flags,
     file_flags,
 };
-use platter_vfs::Result;
+use platter_vfs::{Name, NameRules, Result};
 
 /// How often all clusters of a volume may be claimed again before further claims are taken for garbage.
 const CLAIMS: u64 = 16;
 
 /// Checks all attributes of a file, and claims their clusters.
 pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+    names(check, file);
     // Removing an attribute moves the others, so the places are looked up again for each.
     for key in file.streams().into_keys() {
         let places = file.find(&key);
@@ -36,8 +37,54 @@ pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
             outside(check, file, &key, &places);
         }
     }
+    encryption(check, file);
     flags_of_file(check, file);
     Ok(())
+}
+
+/// Finds streams with a name that no stream can have, so that no program opens them: characters of it are replaced.
+fn names(check: &mut Check<'_>, file: &mut Assembled) {
+    let is_bad = |key: &Key| {
+        let name = Name::from_units(&key.1);
+        key.0 == Kind::DATA && !key.1.is_empty() && NameRules::STREAM.check(&name).is_err()
+    };
+    for key in file.streams().into_keys().filter(is_bad) {
+        let found = String::from_utf16_lossy(&key.1);
+        let message =
+            format!("file record at offset {}: expected a name of a stream, found {found:?}", file.at);
+        check.find("stream-name", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+        let allowed = |unit: &u16| match NameRules::STREAM.check(&Name::from_units(&[*unit])) {
+            Ok(()) => *unit,
+            Err(_) => u16::from(b'_'),
+        };
+        let mut name: Vec<u16> = key.1.iter().map(allowed).collect();
+        while !file.find(&(Kind::DATA, name.as_slice().into())).is_empty() {
+            name.truncate(NameRules::STREAM.longest - 1);
+            name.push(u16::from(b'_'));
+        }
+        for place in file.find(&key) {
+            file.attribute_mut(place).name = name.as_slice().into();
+        }
+    }
+}
+
+/// Finds data that is called encrypted in a file without the attribute `$EFS`, which holds the key: then the flag is
+/// wrong. It would keep everyone from the content.
+fn encryption(check: &mut Check<'_>, file: &mut Assembled) {
+    if !file.find(&key(Kind::LOGGED_UTILITY_STREAM, "$EFS")).is_empty() {
+        return;
+    }
+    let data = file.of(Kind::DATA).into_iter();
+    let encrypted: Vec<_> =
+        data.filter(|place| file.attribute(*place).flags & flags::ENCRYPTED != 0).collect();
+    for place in encrypted {
+        let message = format!(
+            "$DATA of the file record at offset {}: expected that it is not encrypted, since the file has no key ($EFS), found otherwise",
+            file.at
+        );
+        check.find("encrypted", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+        file.attribute_mut(place).flags &= !flags::ENCRYPTED;
+    }
 }
 
 /// Compares the flags in `$STANDARD_INFORMATION` with those of the file's data.

@@ -8,14 +8,9 @@ use super::file::Assembled;
 use super::{Check, Severity};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::{
-    Attribute, AttributeContent, FileName, Kind, StandardInformation, definitions, file_flags, record_number,
+    Attribute, AttributeContent, FileName, Kind, StandardInformation, file_flags, record_number,
 };
 use platter_vfs::reparse;
-
-/// Whether NTFS has attributes of this type; the last one is a type of Windows NT 4.
-pub fn is_known(kind: Kind) -> bool {
-    definitions().iter().any(|definition| definition.kind == kind) || kind == Kind(0xF0)
-}
 
 /// Puts back types with one wrong bit.
 pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
@@ -60,7 +55,7 @@ fn may_be(attribute: &Attribute, kind: Kind) -> bool {
         Kind::FILE_NAME => !is_named && value.is_some_and(|value| FileName::from_bytes(value, 0).is_ok()),
         Kind::INDEX_ROOT => is_named && value.is_some(),
         Kind::INDEX_ALLOCATION => is_named && value.is_none(),
-        kind => is_known(kind),
+        kind => kind.is_known(),
     }
 }
 

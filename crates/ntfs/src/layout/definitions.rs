@@ -36,6 +36,13 @@ impl Definition {
     }
 }
 
+impl Kind {
+    /// Whether NTFS has attributes of this type; 0xF0 is one of Windows NT 4.
+    pub fn is_known(self) -> bool {
+        definitions().iter().any(|definition| definition.kind == self) || self == Kind(0xF0)
+    }
+}
+
 /// The table of NTFS 3.1, as Windows 10 writes it.
 pub fn definitions() -> [Definition; 15] {
     const NONE: u64 = u64::MAX;

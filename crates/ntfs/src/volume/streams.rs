@@ -105,7 +105,6 @@ impl NtfsVolume {
     }
 
     pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
-        self.capabilities.names.check(name)?;
         let mut core = if create { self.change_or_read()? } else { self.core() };
         let entity = core.nodes.get(node.0)?;
         if entity.part.is_some() {
@@ -117,6 +116,7 @@ impl NtfsVolume {
             Some(units) => units,
             None if !create => return Err(Error::NotFound),
             None => {
+                NameRules::STREAM.check(name)?;
                 core.writable()?;
                 let mut file = (*file).clone();
                 file.add(Attr::resident(Type::DATA, Vec::new()).named(name.units()));

@@ -15,7 +15,8 @@ use crate::tree::Tree;
 impl RefsVolume {
     /// Returns the row of a name in a directory: its key as it is stored, and its parsed value.
     fn row(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<(Vec<u8>, ListedRow)>> {
-        if NAMES.check(name).is_err() {
+        // No name that is this long or empty is there. One that the rules for new names forbid may be.
+        if !(1..=NAMES.longest).contains(&name.units().len()) {
             return Ok(None);
         }
         let (tree, pages) = core.tree(directory)?;
@@ -613,4 +614,43 @@ const _: () = assert!(FIRST_OBJECT > ROOT);
 /// New directories get the security descriptor of the one above.
 fn above_security(core: &Core, directory: Node) -> Result<u64> {
     Ok(core.entity(directory.0)?.record.security)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Refs;
+    use platter_device::{MemoryDevice, Sectors};
+    use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
+
+    /// Windows makes such names for programs that ask for them with a path that begins with `\\?\`.
+    #[test]
+    fn a_name_that_no_new_file_may_have_is_found_and_changed() {
+        let device = Arc::new(MemoryDevice::new(384 << 20, Sectors::SMALL));
+        Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+        let volume = RefsVolume::open(device.clone(), OpenOptions::default()).unwrap();
+        let file = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        volume.write(file, 0, &[7; 5000]).unwrap();
+        volume.unmount().unwrap();
+        drop(volume);
+        let volume = RefsVolume::open(device, OpenOptions::default()).unwrap();
+        let [allowed, other] = ["file", "file. "].map(Name::from);
+        let mut core = volume.grow().unwrap();
+        let object = core.changeable_directory(Node::ROOT).unwrap();
+        let (tree, pages) = core.tree_mut(object).unwrap();
+        let [old, new] = [&allowed, &other].map(|name| key::name(key::LONG, name.units()));
+        let row = tree.get(pages, &old, |row| row.value.to_vec()).unwrap().unwrap();
+        tree.remove(pages, &old).unwrap();
+        tree.put(pages, &new, 0, &row).unwrap();
+        drop(core);
+        let file = volume.lookup(Node::ROOT, &other).unwrap();
+        let mut read = [0; 5000];
+        assert_eq!(volume.read(file, 0, &mut read).unwrap(), 5000);
+        assert_eq!(read, [7; 5000]);
+        let refused = volume.rename(Node::ROOT, &other, Node::ROOT, &"?".into(), RenameFlags::default());
+        assert!(matches!(refused, Err(Error::InvalidName { .. })), "{refused:?}");
+        volume.rename(Node::ROOT, &other, Node::ROOT, &allowed, RenameFlags::default()).unwrap();
+        volume.unlink(Node::ROOT, &allowed).unwrap();
+        volume.unmount().unwrap();
+    }
 }

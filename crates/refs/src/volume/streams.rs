@@ -174,7 +174,6 @@ impl RefsVolume {
     }
 
     pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
-        NAMES.check(name)?;
         // An existing stream is opened however full the volume is.
         let mut core = match create {
             true => self.grow().or_else(|error| match error {
@@ -197,6 +196,7 @@ impl RefsVolume {
             Some(found) => found,
             None if !create => return Err(Error::NotFound),
             None => {
+                NameRules::STREAM.check(name)?;
                 core.writable()?;
                 if !core.spares(TO_ADD) {
                     return Err(Error::NoSpace);
