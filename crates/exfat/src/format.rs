@@ -190,7 +190,7 @@ fn boot_sector(measures: &Measures, serial: u32) -> BootSector {
         cluster_count: measures.clusters,
         root_cluster: 2 + measures.bitmap + measures.upcase,
         serial,
-        revision: 0x0100,
+        revision: BootSector::REVISION,
         flags: VolumeFlags(0),
         sector_shift: measures.sector_shift as u8,
         cluster_shift: (measures.shift - measures.sector_shift) as u8,

@@ -125,7 +125,11 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         }
     }
     match (doubtful, error) {
-        (Some(boot), _) => use_instead(disk, report, repair, *boot, "its fields can be true all the same"),
+        (Some(mut boot), _) => {
+            // A newer minor revision, which the checksum does not confirm, is damage: there is none but 1.00.
+            boot.sector.revision = BootSector::REVISION;
+            use_instead(disk, report, repair, *boot, "its fields can be true all the same")
+        }
         (None, Some(error)) => Err(error),
         (None, None) => {
             Err(Error::NotThisFormat { format: "exFAT", reason: "no boot region is good".into() })

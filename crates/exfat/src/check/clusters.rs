@@ -4,7 +4,7 @@
 use crate::layout::Geometry;
 use platter_clusters::{Bits, Claims, Disk, Heap, Images, Link, Runs, Table};
 use platter_device::Device;
-use platter_vfs::Result;
+use platter_vfs::{Finding, Result, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most bytes of the FAT that are kept in memory.
@@ -18,9 +18,21 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, cluster: u32) {
-        self.first = self.first.or(Some(cluster));
+    pub fn add(&mut self, cluster: u32) {
+        self.first = Some(self.first.map_or(cluster, |first| first.min(cluster)));
         self.count += 1;
+    }
+
+    /// The finding that these are taken in the bitmap, and no file uses them.
+    pub fn lost(&self, repaired: bool) -> Option<Finding> {
+        let (count, first) = (self.count, self.first?);
+        Some(Finding {
+            code: "bitmap-taken",
+            severity: Severity::Inconsistent,
+            path: None,
+            message: format!("{count} clusters are taken in the bitmap by nothing, the first {first}"),
+            repaired,
+        })
     }
 }
 

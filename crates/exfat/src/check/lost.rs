@@ -4,7 +4,7 @@
 //! are consecutive, or that the FAT links, become a file `FSCKnnnn.REC`. Clusters for which the root directory has no
 //! room stay lost.
 
-use super::clusters::Clusters;
+use super::clusters::{Clusters, Tally};
 use super::listing::Listing;
 use crate::layout::{Attributes, EntrySet, FileInfo, Geometry, Precision, SLOT, Stamp, Upcase};
 use platter_clusters::{Claims, Disk, Link, Runs};
@@ -26,12 +26,15 @@ pub fn recover(
         // The comparison with the bitmap reports their number.
         return Ok(());
     }
-    let mut room = None;
+    let (mut room, mut left) = (None, Tally::default());
     let mut found = false;
     for cluster in 2..=clusters.heap.last() {
         if clusters.is_lost(cluster)? && is_directory(disk, clusters, cluster, upcase)? {
             let runs = directory(disk, clusters, cluster, upcase)?;
-            found |= add(disk, clusters, report, upcase, &mut room, &runs, true)?;
+            match add(disk, clusters, report, upcase, &mut room, &runs, true)? {
+                true => found = true,
+                false => note(&mut left, &runs),
+            }
         }
     }
     if found {
@@ -52,11 +55,19 @@ pub fn recover(
         for cluster in 2..=clusters.heap.last() {
             if clusters.is_lost(cluster)? && !(heads && pointed.contains(&cluster)) {
                 let runs = chain(clusters, cluster, &pointed)?;
-                add(disk, clusters, report, upcase, &mut room, &runs, false)?;
+                if !add(disk, clusters, report, upcase, &mut room, &runs, false)? {
+                    note(&mut left, &runs);
+                }
             }
         }
     }
+    left.lost(false).into_iter().for_each(|finding| report.add(finding));
     keep(clusters)
+}
+
+/// Notes clusters for which the root directory has no room.
+fn note(left: &mut Tally, runs: &Runs) {
+    runs.iter().flat_map(|run| run.cluster..run.cluster + run.count).for_each(|cluster| left.add(cluster));
 }
 
 /// Claims the clusters that are still lost, so that this round does not free them.
@@ -237,7 +248,9 @@ fn add(
     };
     let mut finding = |repaired, how: String| {
         let message = format!("{what}, {count} clusters from {first}, has no entry; {how}");
-        report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired });
+        // What stays lost is reported together.
+        let severity = if repaired { Severity::Inconsistent } else { Severity::Notice };
+        report.add(Finding { code, severity, path: None, message, repaired });
     };
     let set = match room.name(extension, upcase) {
         Some(name) => EntrySet::new(&name, &info, upcase),

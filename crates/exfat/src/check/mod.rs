@@ -123,24 +123,21 @@ fn analyse<'d>(
 /// Compares the bitmap with the claimed clusters.
 fn bitmap(clusters: &mut Clusters, report: &mut CheckReport, repair: bool, whole: bool) -> Result<()> {
     let (free, taken) = clusters.differences()?;
-    let mut finding = |code, message: String| {
-        let severity = Severity::Inconsistent;
-        report.add(Finding { code, severity, path: None, message, repaired: repair });
-    };
     if let Some(first) = free.first {
-        finding(
-            "bitmap-free",
-            format!("{} clusters in use are free in the bitmap, the first {first}", free.count),
-        );
+        let message = format!("{} clusters in use are free in the bitmap, the first {first}", free.count);
+        report.add(Finding {
+            code: "bitmap-free",
+            severity: Severity::Inconsistent,
+            path: None,
+            message,
+            repaired: repair,
+        });
         if repair {
             clusters.take_claimed();
         }
     }
-    if let Some(first) = taken.first.filter(|_| whole) {
-        finding(
-            "bitmap-taken",
-            format!("{} clusters are taken in the bitmap by nothing, the first {first}", taken.count),
-        );
+    if let Some(lost) = taken.lost(repair).filter(|_| whole) {
+        report.add(lost);
         if repair {
             clusters.free_unclaimed()?;
         }

@@ -76,6 +76,8 @@ impl VolumeFlags {
 }
 
 impl BootSector {
+    /// The value of `revision`: 1.00.
+    pub const REVISION: u16 = 0x0100;
     /// The size of the structure in bytes.
     pub const SIZE: usize = 512;
     /// The offset of `VolumeFlags` in the sector.
