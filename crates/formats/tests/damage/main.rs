@@ -176,6 +176,8 @@ fn what_flips_once_hid_is_found() {
         ("ntfs", 27_013_996),
         ("ntfs", 30_002_036),
         ("ntfs", 30_012_072),
+        ("ntfs", 32_006_374),
+        ("ntfs", 32_016_955),
         ("refs", 8_664_000_003),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, flips::one));

@@ -5,6 +5,7 @@ use super::misspelt::Misspelt;
 use super::names::{self, KnownName};
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
+use crate::layout::bytes::u32_at;
 use crate::layout::index::{IndexEntry, IndexRoot, collation};
 use crate::layout::{
     AttributeContent, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace,
@@ -12,6 +13,9 @@ use crate::layout::{
 };
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Where the node of an index root begins in its value.
+const NODE: usize = 0x10;
 
 /// How many faults of one index are reported.
 const TOLD: usize = 8;
@@ -25,6 +29,12 @@ pub fn open(check: &Check<'_>, file: &Assembled, name: &str) -> std::result::Res
     let value = root.first().and_then(|place| file.attribute(*place).value());
     let value = value.ok_or_else(|| "expected $INDEX_ROOT, found none".to_owned())?;
     let root = IndexRoot::from_bytes(value, file.at).map_err(|error| error.to_string())?;
+    // The node in the root takes what is left of the value.
+    let (used, allocated) = (u32_at(value, NODE + 4), u32_at(value, NODE + 8));
+    let room = (value.len() - NODE) as u32;
+    if !(used..=room).contains(&allocated) {
+        return Err(format!("index root: expected {used} to {room} allocated bytes, found {allocated}"));
+    }
     let (mut runs, mut size): (Vec<Run>, u64) = (Vec::new(), 0);
     if let Some((found, header)) = file.runs(check.geometry.clusters, &key(Kind::INDEX_ALLOCATION, name)) {
         size = header.size.min(found.last().map_or(0, Run::end) * check.geometry.cluster);

@@ -1,7 +1,8 @@
 //! Names of which a directory and the file's record have different letters.
 //!
 //! One of the two is damaged, and neither has a checksum. Programs see the directory's: it stays, and the record gets it
-//! too, unless it does not stand in its order, by which it is shown to be the damaged one.
+//! too, unless something shows that it is the damaged one: it does not stand in its order, or the record's is more like
+//! the names beside it, as "80.txt" is beside "79.txt" and "80.txu" is not.
 
 use super::names::{self, KnownName};
 use super::{Check, Severity, order};
@@ -92,7 +93,11 @@ impl Misspelt {
                 |left: &[u16], right: &[u16]| order::names(&check.upper, left, right) == Ordering::Less;
             let is_in_order = entry.before.as_deref().is_none_or(|before| less(before, &entry.key.name))
                 && entry.behind.as_deref().is_none_or(|behind| less(&entry.key.name, behind));
-            if !is_in_order {
+            let beside = [&entry.before, &entry.behind];
+            let likeness = |name: &[u16]| -> usize {
+                beside.iter().filter_map(|other| Some(alike(name, other.as_deref()?))).sum()
+            };
+            if !is_in_order || likeness(&name.units) > likeness(&entry.key.name) {
                 faults.push(format!(
                     "entry \"{shown}\" at offset {}: expected \"{others}\", as in record {}",
                     entry.place, entry.file
@@ -121,4 +126,11 @@ fn is_like(name: &KnownName, key: &FileName, directory: Reference) -> bool {
         && name.space == key.namespace
         && name.units.len() == key.name.len()
         && (1..=MOST).contains(&different)
+}
+
+/// How many letters two names have in common at their beginnings and at their ends.
+fn alike(one: &[u16], other: &[u16]) -> usize {
+    let begin = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let end = one.iter().rev().zip(other.iter().rev()).take_while(|(one, other)| one == other).count();
+    begin + end
 }
