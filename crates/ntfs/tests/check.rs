@@ -163,7 +163,7 @@ fn of_two_names_that_differ_the_more_likely_one_stays() {
     let device = USUAL.make();
     let system = open(device.clone());
     for number in [0, 2, 4, 6, 8] {
-        let name = Name::from(format!("file {number}.txt").as_str());
+        let name = Name::from(format!("file {number}x").as_str());
         system.create(Node::ROOT, &name, platter_vfs::Kind::File).unwrap();
     }
     system.unmount().unwrap();
@@ -172,8 +172,8 @@ fn of_two_names_that_differ_the_more_likely_one_stays() {
     let geometry = BootSector::from_bytes(&image).unwrap().geometry(image.len() as u64).unwrap();
     let record = geometry.mft * geometry.cluster + record_number::FIRST_FREE * u64::from(geometry.record);
     let records = record as usize..record as usize + 40 * geometry.record as usize;
-    let wanted: Vec<u8> = "file 4.txt".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let is_key = |at: usize| image[at - 2..at] == [10, 3] || image[at - 2..at] == [10, 0];
+    let wanted: Vec<u8> = "file 4x".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let is_key = |at: usize| image[at - 2..at] == [7, 3] || image[at - 2..at] == [7, 0];
     let places: Vec<usize> = (2..image.len() - wanted.len())
         .filter(|&at| image[at..].starts_with(&wanted) && is_key(at))
         .collect();
@@ -182,25 +182,24 @@ fn of_two_names_that_differ_the_more_likely_one_stays() {
     let list = |device: Arc<MemoryDevice>| -> Vec<String> {
         names(&open(device), Node::ROOT).into_iter().filter(|name| name.starts_with('f')).collect()
     };
-    let expected =
-        |third: &str| ["file 0.txt", "file 2.txt", third, "file 6.txt", "file 8.txt"].map(String::from);
+    let expected = |third: &str| ["file 0x", "file 2x", third, "file 6x", "file 8x"].map(String::from);
     let [in_record] = in_record[..] else { panic!("one record: {in_record:?}") };
-    // The second letter, the digit and the last letter: "fkle 4.txt" stands out of order, "file 5.txt" is as likely as the
-    // right name, and "file 4.txu" is less so.
-    let (letter, digit, last) = (2 * 8 + 1, 10 * 8, 18 * 8);
+    // The second letter, the digit and the last letter: "fkle 4x" stands out of order, "file 5x" is as likely as the
+    // right name, and "file 4y" is less so.
+    let (letter, digit, last) = (2 * 8 + 1, 10 * 8, 12 * 8);
     for bit in [letter, digit, last] {
-        assert_eq!(list(repaired(&image, in_record, bit, "name-differs")), expected("file 4.txt"));
+        assert_eq!(list(repaired(&image, in_record, bit, "name-differs")), expected("file 4x"));
     }
     // Of the places outside of the record one is the directory, the others are the log.
     let mut in_directory = 0;
     for place in elsewhere {
         let mut damaged = image.clone();
         damaged[place + digit / 8] ^= 1;
-        if list(Arc::new(MemoryDevice::from_image(&damaged, Sectors::SMALL))) == expected("file 5.txt") {
+        if list(Arc::new(MemoryDevice::from_image(&damaged, Sectors::SMALL))) == expected("file 5x") {
             in_directory += 1;
-            assert_eq!(list(repaired(&image, place, digit, "name-differs")), expected("file 5.txt"));
+            assert_eq!(list(repaired(&image, place, digit, "name-differs")), expected("file 5x"));
             for bit in [letter, last] {
-                assert_eq!(list(repaired(&image, place, bit, "entry-dead")), expected("file 4.txt"));
+                assert_eq!(list(repaired(&image, place, bit, "entry-dead")), expected("file 4x"));
             }
         }
     }
