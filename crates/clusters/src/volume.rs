@@ -115,7 +115,7 @@ impl<F: Family> Volume<F> {
     /// and runs it again. Afterwards commits if too many changes wait.
     fn with_space<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
         let mut result = run();
-        if matches!(result, Err(Error::NoSpace)) {
+        if matches!(result, Err(Error::NoSpace | Error::DirectoryFull { .. })) {
             let hope = {
                 let core = self.core();
                 core.waiting > 0 || core.change.erases

@@ -3,7 +3,7 @@
 //! The parser is Platter's own: the existing libraries panic on damaged tables or allocate memory by their unchecked
 //! fields. The tests use those libraries to make tables.
 
-use crate::marks::{is_boot_sector, read_bytes};
+use crate::marks::{HEAD, TAIL, far_marks, is_boot_sector, marks, read_bytes};
 use crate::{Device, Error, Partition, Result, show_size};
 use std::fmt;
 use std::sync::Arc;
@@ -71,15 +71,17 @@ impl PartitionTable {
         if device.len() < 2 * sector {
             return Ok(None);
         }
-        let first = read_bytes(device, 0, 512)?;
-        if first[510..] != [0x55, 0xAA] || is_boot_sector(&first) {
-            return Ok(None);
+        match FirstSector::read(device)? {
+            FirstSector::Volume => Ok(None),
+            FirstSector::Mbr(slots) if slots.iter().any(|slot| slot.kind == PROTECTIVE) => {
+                read_protected(device, slots).map(Some)
+            }
+            FirstSector::Mbr(slots) => match read_mbr(device, &slots)? {
+                Some(table) => Ok(Some(table)),
+                None => read_bare_gpt(device),
+            },
+            FirstSector::Other => read_bare_gpt(device),
         }
-        let Some(slots) = mbr_slots(&first) else { return Ok(None) };
-        if slots.iter().any(|slot| slot.kind == PROTECTIVE) {
-            return read_gpt(device).map(Some);
-        }
-        read_mbr(device, &slots)
     }
 
     /// The partition with this number, as a device.
@@ -120,17 +122,18 @@ pub fn select_partition(
     number: Option<u32>,
     holds_volume: &dyn Fn(&dyn Device) -> bool,
 ) -> Result<Arc<dyn Device>> {
-    let table = match (PartitionTable::read(&*device), number) {
-        (Ok(Some(table)), _) => table,
-        (Ok(None), None) => return Ok(device),
-        (Ok(None), Some(number)) => {
-            let reason = format!("has no partition table, and so no partition {number}");
-            return Err(unusable(&*device, reason));
-        }
-        (Err(error), _) => return Err(error),
+    let Some(table) = PartitionTable::read(&*device)? else {
+        let Some(number) = number else { return Ok(device) };
+        let reason = format!("has no partition table, and so no partition {number}");
+        return Err(unusable(&*device, reason));
     };
     if let Some(number) = number {
         return Ok(Arc::new(table.open(device, number)?));
+    }
+    // A GPT that no first sector announces may be left over from before a volume took the whole device.
+    let is_announced = matches!(FirstSector::read(&*device)?, FirstSector::Mbr(slots) if slots.iter().any(|slot| slot.is_used()));
+    if !is_announced && holds_volume(&*device) {
+        return Ok(device);
     }
     let mut found: Vec<Partition> = Vec::new();
     for entry in &table.partitions {
@@ -143,6 +146,7 @@ pub fn select_partition(
     }
     match found.len() {
         1 => Ok(Arc::new(found.remove(0))),
+        0 if !is_announced => Ok(device),
         0 => Err(unusable(&*device, format!("no partition holds a file system that is known here; {table}"))),
         _ => Err(unusable(
             &*device,
@@ -155,12 +159,30 @@ fn unusable(device: &dyn Device, reason: String) -> Error {
     Error::Unusable { device: device.name().into(), reason }
 }
 
+/// What the first sector of a device says about partitions.
+enum FirstSector {
+    /// It is that of a volume.
+    Volume,
+    Mbr([Slot; 4]),
+    Other,
+}
+
+impl FirstSector {
+    fn read(device: &dyn Device) -> Result<FirstSector> {
+        let first = read_bytes(device, 0, 512)?;
+        if first[510..] == [0x55, 0xAA] && is_boot_sector(&first) {
+            return Ok(FirstSector::Volume);
+        }
+        Ok(mbr_slots(&first, 4).map_or(FirstSector::Other, FirstSector::Mbr))
+    }
+}
+
 // MBR
 
 /// The type of the MBR entry that protects a GPT.
 const PROTECTIVE: u8 = 0xEE;
 /// The most logical partitions that are read: the chain may be a loop.
-const MOST_LOGICAL: u32 = 128;
+const MOST_LOGICAL: usize = 128;
 
 #[derive(Clone, Copy)]
 struct Slot {
@@ -179,16 +201,17 @@ impl Slot {
     }
 }
 
-/// The four entries of a table sector, or `None` if the bytes cannot be a table.
-fn mbr_slots(sector: &[u8]) -> Option<[Slot; 4]> {
+/// The four entries of a table sector, or `None` if the bytes cannot be a table. Of the entries, the first `sure` ones
+/// are sure to be entries.
+fn mbr_slots(sector: &[u8], sure: usize) -> Option<[Slot; 4]> {
     if sector.get(510..512) != Some(&[0x55, 0xAA]) {
         return None;
     }
     let entry = |number: usize| &sector[446 + 16 * number..][..16];
     let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     // The boot indicator has only two valid values, which the text or code of a boot sector is unlikely to have in all
-    // four places.
-    if (0..4).any(|place| !matches!(entry(place)[0], 0x00 | 0x80)) {
+    // places.
+    if (0..sure).any(|place| !matches!(entry(place)[0], 0x00 | 0x80)) {
         return None;
     }
     Some(std::array::from_fn(|place| Slot {
@@ -211,7 +234,7 @@ fn read_mbr(device: &dyn Device, slots: &[Slot; 4]) -> Result<Option<PartitionTa
     let mut logical = Vec::new();
     for (place, slot) in used() {
         if slot.is_extended() {
-            read_logical(device, u64::from(slot.start), unit, &mut logical)?;
+            read_logical(device, *slot, unit, &mut logical)?;
         } else {
             partitions.push(mbr_entry(place as u32 + 1, u64::from(slot.start), *slot, unit));
         }
@@ -224,33 +247,41 @@ fn read_mbr(device: &dyn Device, slots: &[Slot; 4]) -> Result<Option<PartitionTa
 }
 
 /// Follows the chain of table sectors in an extended partition. Each holds one logical partition, counted from that
-/// sector, and a link to the next table sector, counted from the start of the extended partition.
+/// sector, and a link to the next table sector, counted from the start of the extended partition. A partition that was
+/// made later may lie before others, so links may lead backward. Some programs write the link first, and some leave
+/// anything in the last two entries.
 fn read_logical(
     device: &dyn Device,
-    extended: u64,
+    extended: Slot,
     unit: u64,
     found: &mut Vec<PartitionEntry>,
 ) -> Result<()> {
-    let mut link = 0;
-    for _ in 0..MOST_LOGICAL {
-        let place = extended + link;
+    let start = u64::from(extended.start);
+    let mut links = vec![0];
+    while let Some(&link) = links.last() {
+        let place = start + link;
         if place * unit + 512 > device.len() {
             break;
         }
-        let Some(slots) = mbr_slots(&read_bytes(device, place * unit, 512)?) else { break };
-        if slots[0].is_used() && !slots[0].is_extended() {
-            let number = 5 + found.len() as u32;
-            found.push(mbr_entry(number, place + u64::from(slots[0].start), slots[0], unit));
-        }
-        if !slots[1].is_extended() || slots[1].start == 0 {
+        let sector = read_bytes(device, place * unit, 512)?;
+        if is_boot_sector(&sector) {
             break;
         }
-        let next = u64::from(slots[1].start);
-        // A chain leads forward; a link backward is a loop or damage, and ends the list.
-        if next <= link {
+        let Some(slots) = mbr_slots(&sector, 2) else { break };
+        for (number, slot) in slots.iter().enumerate() {
+            let (first, count) = (place + u64::from(slot.start), u64::from(slot.count));
+            let is_inside = first > place && first + count <= start + u64::from(extended.count);
+            if slot.is_used() && !slot.is_extended() && (number < 2 || is_inside) {
+                found.push(mbr_entry(5 + found.len() as u32, first, *slot, unit));
+            }
+        }
+        let next = slots.iter().find(|slot| slot.is_extended() && slot.start != 0);
+        let Some(next) = next.map(|slot| u64::from(slot.start)) else { break };
+        // A second time at the same sector: a loop.
+        if links.len() >= MOST_LOGICAL || links.contains(&next) {
             break;
         }
-        link = next;
+        links.push(next);
     }
     Ok(())
 }
@@ -280,20 +311,52 @@ fn mbr_entry(number: u32, start: u64, slot: Slot, unit: u64) -> PartitionEntry {
 /// The most bytes of entries that are read: the usual 128 entries take 16 KiB.
 const MOST_ENTRIES: u64 = 1 << 20;
 
+/// Reads the GPT that a protective entry announces. Some disks have some of the partitions in their MBR as well (hybrid
+/// MBR), where they are found if both copies of the GPT are lost.
+fn read_protected(device: &dyn Device, mut slots: [Slot; 4]) -> Result<PartitionTable> {
+    let damage = match read_gpt(device) {
+        Ok(table) => return Ok(table),
+        Err(damage) => damage,
+    };
+    for slot in slots.iter_mut().filter(|slot| slot.kind == PROTECTIVE) {
+        slot.kind = 0;
+    }
+    match read_mbr(device, &slots)? {
+        Some(table) => Ok(table),
+        None => Err(damage),
+    }
+}
+
+/// Reads the GPT of a disk whose first sector is lost, and with it the protective entry, unless something else is
+/// recognised on the disk, as then the GPT may be left over from before.
+fn read_bare_gpt(device: &dyn Device) -> Result<Option<PartitionTable>> {
+    let Ok(table) = read_gpt(device) else { return Ok(None) };
+    let head = read_bytes(device, 0, HEAD.min(device.len()))?;
+    let tail_length = TAIL.min(device.len());
+    let tail = read_bytes(device, device.len() - tail_length, tail_length)?;
+    let is_other = marks(&head, &tail, device.len()).or_else(|| far_marks(device)).is_some();
+    Ok((!is_other).then_some(table))
+}
+
 fn read_gpt(device: &dyn Device) -> Result<PartitionTable> {
     // The image of a disk does not contain the disk's sector size.
     let units = [u64::from(device.sectors().logical), 512, 4096];
     let backups = units.map(|unit| (unit, (device.len() / unit).saturating_sub(1)));
     let copies = units.map(|unit| (unit, 1)).into_iter().chain(backups);
     let mut damage = "neither header is there".to_string();
+    let mut unreadable = None;
     for (unit, place) in copies {
-        match read_gpt_copy(device, unit, place)? {
-            Ok(partitions) => return Ok(PartitionTable { scheme: Scheme::Gpt, partitions, sector: unit }),
-            Err(Some(reason)) => damage = reason,
-            Err(None) => {}
+        match read_gpt_copy(device, unit, place) {
+            Ok(Ok(partitions)) => {
+                return Ok(PartitionTable { scheme: Scheme::Gpt, partitions, sector: unit });
+            }
+            Ok(Err(Some(reason))) => damage = reason,
+            Ok(Err(None)) => {}
+            // The other copy may be readable.
+            Err(error) => unreadable = unreadable.or(Some(error)),
         }
     }
-    Err(unusable(device, format!("damaged GPT partition table: {damage}")))
+    Err(unreadable.unwrap_or_else(|| unusable(device, format!("damaged GPT partition table: {damage}"))))
 }
 
 /// Reads one copy of the table. The inner error is `None` if there is no header, and otherwise says what is wrong with
@@ -526,6 +589,101 @@ mod tests {
         assert!(part.end() < part.len() && part.read_only());
         let why = part.why_read_only().unwrap();
         assert!(why.contains("bytes before the volume"), "{why}");
+    }
+
+    /// A GPT is found without the first sector, by either copy, unless the whole device is a volume.
+    #[test]
+    fn reads_gpt_without_its_first_sector() {
+        let image = gpt_image(512);
+        let table = read(&image, Sectors::SMALL).unwrap();
+        for lost in [512, 34 * 512] {
+            let mut wiped = image.clone();
+            wiped[..lost].fill(0);
+            assert_eq!(read(&wiped, Sectors::SMALL).unwrap(), table, "{lost}");
+            let device: Arc<dyn Device> = Arc::new(MemoryDevice::from_image(&wiped, Sectors::SMALL));
+            assert_eq!(
+                contents(&*device).unwrap().as_deref(),
+                Some("a GPT partition table with 2 partitions")
+            );
+            let select = |holds: &dyn Fn(&dyn Device) -> bool| {
+                select_partition(device.clone(), None, holds).unwrap().name().to_string()
+            };
+            assert_eq!(select(&|device| device.len() == 4 * MIB), "mem:8388608 partition 3");
+            // A volume takes the whole device, or what it was is to be found out.
+            assert_eq!(select(&|device| device.len() == 8 * MIB), "mem:8388608");
+            assert_eq!(select(&|_| false), "mem:8388608");
+        }
+        // The GPT is left over: ext4, whose first sector is empty, has taken the disk.
+        let mut other = image.clone();
+        other[..34 * 512].fill(0);
+        other[1080..1082].copy_from_slice(&[0x53, 0xEF]);
+        assert_eq!(read(&other, Sectors::SMALL).unwrap(), None);
+    }
+
+    /// A hybrid MBR names partitions beside the protective entry: they are used if both copies of the GPT are lost.
+    #[test]
+    fn reads_a_hybrid_mbr_without_its_gpt() {
+        let mut image = gpt_image(512);
+        let mut slot = [0; 16];
+        slot[4] = 0x07;
+        slot[8..12].copy_from_slice(&((3 * MIB / 512) as u32).to_le_bytes());
+        slot[12..16].copy_from_slice(&((4 * MIB / 512) as u32).to_le_bytes());
+        image[446 + 16..446 + 32].copy_from_slice(&slot);
+        let table = read(&image, Sectors::SMALL).unwrap().unwrap();
+        assert_eq!((table.scheme, table.partitions.len()), (Scheme::Gpt, 2));
+        image[512 + 60] ^= 1;
+        image[8 * MIB as usize - 512 + 60] ^= 1;
+        let table = read(&image, Sectors::SMALL).unwrap().unwrap();
+        let [part] = &table.partitions[..] else { panic!("{table:?}") };
+        assert_eq!((table.scheme, part.number, part.start), (Scheme::Mbr, 2, 3 * MIB));
+    }
+
+    /// A sector of the first copy cannot be read: the second one is used.
+    #[test]
+    fn reads_the_backup_of_a_gpt_that_cannot_be_read() {
+        use crate::{Fault, Faults, Operation, When};
+        let device = Arc::new(MemoryDevice::from_image(&gpt_image(512), Sectors::SMALL));
+        let whole = PartitionTable::read(&*device).unwrap();
+        for sector in [1, 2] {
+            let faulty = Faults::new(device.clone(), 1);
+            faulty.inject(When::within(Operation::Read, sector * 512..(sector + 1) * 512), Fault::Fail);
+            assert_eq!(PartitionTable::read(&faulty).unwrap(), whole, "sector {sector}");
+        }
+    }
+
+    /// A logical partition that was deleted and made again is the last of the chain, though it lies before others.
+    #[test]
+    fn a_chain_of_logical_partitions_may_lead_backward() {
+        let start = |sector: u64| (4 * MIB + sector * 512) as usize;
+        let entry = |kind: u8, first: u32, count: u32| {
+            let mut slot = [0; 16];
+            slot[4] = kind;
+            slot[8..12].copy_from_slice(&first.to_le_bytes());
+            slot[12..16].copy_from_slice(&count.to_le_bytes());
+            slot
+        };
+        let mut image = mbr_image();
+        image[start(0)..start(0) + 8 * MIB as usize].fill(0);
+        // At sector 0 the first one; then 8192; then 4096, whose link stands before its partition and behind which are
+        // leftovers.
+        for (sector, slots) in [
+            (0, [entry(7, 64, 1000), entry(5, 8192, 2000), [0; 16], [0; 16]]),
+            (8192, [entry(7, 64, 1900), entry(5, 4096, 2000), [0; 16], [0; 16]]),
+            (4096, [entry(5, 0, 0), entry(7, 64, 1800), [0xA5; 16], [0; 16]]),
+        ] {
+            let at = start(sector);
+            image[at + 446..at + 510].copy_from_slice(slots.as_flattened());
+            image[at + 510..at + 512].copy_from_slice(&[0x55, 0xAA]);
+        }
+        let table = read(&image, Sectors::SMALL).unwrap().unwrap();
+        let logical: Vec<_> = table
+            .partitions
+            .iter()
+            .filter(|entry| entry.number > 4)
+            .map(|it| (it.number, it.start))
+            .collect();
+        let at = |sector: u64| start(sector + 64) as u64;
+        assert_eq!(logical, [(5, at(0)), (6, at(8192)), (7, at(4096))]);
     }
 
     #[test]

@@ -223,3 +223,46 @@ fn a_set_with_an_unknown_entry_is_told_of() {
     assert_eq!((codes, report.exit_code()), (vec!["unknown-entry"], 0), "{}", told(&report));
     assert!(device.to_image() == image);
 }
+
+/// A file that starts at a directory's cluster has nothing of its own there, but keeps its name.
+#[test]
+fn a_file_that_starts_at_a_directorys_cluster_keeps_its_name() {
+    let memory = Arc::new(MemoryDevice::new(64 << 20, Sectors::SMALL));
+    Exfat.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let system = Exfat.open(memory.clone(), OpenOptions::default()).unwrap();
+    let above = system.create(Node::ROOT, &"above".into(), Kind::Directory).unwrap();
+    let beside = system.create(Node::ROOT, &"beside".into(), Kind::Directory).unwrap();
+    for directory in [above, beside] {
+        let inside = system.create(directory, &"inside".into(), Kind::File).unwrap();
+        system.write(inside, 0, b"inside").unwrap();
+    }
+    let file = system.create(above, &"name.txt".into(), Kind::File).unwrap();
+    system.write(file, 0, b"content").unwrap();
+    system.unmount().unwrap();
+    let image = memory.to_image();
+    let entry = |name: &str| {
+        let part: Vec<u8> = [0xC1, 0].into_iter().chain(name.bytes().flat_map(|byte| [byte, 0])).collect();
+        (0..image.len()).step_by(32).find(|&at| image[at..].starts_with(&part)).unwrap() - 64
+    };
+    let cluster = |at: usize| -> [u8; 4] { image[at + 52..at + 56].try_into().unwrap() };
+    let at = entry("name.txt");
+    for (start, length) in ["above", "beside"].into_iter().flat_map(|name| [(name, 0), (name, 7)]) {
+        let mut damaged = image.clone();
+        damaged[at + 52..at + 56].copy_from_slice(&cluster(entry(start)));
+        (damaged[at + 40], damaged[at + 56]) = (length, length);
+        seal(&mut damaged, at);
+        let device = Arc::new(MemoryDevice::from_image(&damaged, Sectors::SMALL));
+        let report = check(&device, true);
+        assert!(!report.is_clean() && report.exit_code() == 1, "{start} {length}\n{}", told(&report));
+        let report = check(&device, false);
+        assert!(report.is_clean(), "{start} {length}\n{}", told(&report));
+        let system = Exfat.open(device, OpenOptions::default()).unwrap();
+        for (directory, name, expected) in
+            [("above", "name.txt", 0), ("above", "inside", 6), ("beside", "inside", 6)]
+        {
+            let directory = system.lookup(Node::ROOT, &directory.into()).unwrap();
+            let file = system.lookup(directory, &name.into()).unwrap();
+            assert_eq!(system.attributes(file).unwrap().size, expected, "{start} {length}: {name}");
+        }
+    }
+}

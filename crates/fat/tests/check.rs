@@ -673,3 +673,33 @@ fn marks_of_failures_are_told() {
         assert_eq!(facts(&device.to_image()), (false, false), "{kind:?}");
     }
 }
+
+/// A file that starts at a directory's cluster has nothing of its own there, but keeps its name.
+#[test]
+fn a_file_that_starts_at_a_directorys_cluster_keeps_its_name() {
+    for (kind, directory, size) in [FatKind::Fat16, FatKind::Fat32].into_iter().flat_map(|kind| {
+        let directories = ["/second", "/an empty directory"];
+        directories.into_iter().flat_map(move |directory| [0, 7].map(|size| (kind, directory, size)))
+    }) {
+        let mut volume = base(kind);
+        let last = |path: &str| {
+            let found = volume.found.iter().find(|found| found.path == path);
+            *found.unwrap_or_else(|| panic!("no {path}")).slots.last().unwrap()
+        };
+        let (at, from) = (last("/second/SHORT1.TXT"), last(directory));
+        let mut expected = volume.contents();
+        for range in [20..22, 26..28] {
+            volume.image.copy_within(from + range.start..from + range.end, at + range.start);
+        }
+        volume.image[at + 28..at + 32].copy_from_slice(&u32::to_le_bytes(size));
+        let what = format!("{kind:?} {directory} {size}");
+        let (after, report) = repaired(&volume.image, &what);
+        assert_eq!(report.exit_code(), 1, "{what}\n{}", told(&report));
+        let mut found = after.contents();
+        assert_eq!(found.remove("/second/SHORT1.TXT"), Some(Vec::new()), "{what}\n{}", told(&report));
+        expected.remove("/second/SHORT1.TXT");
+        // What was the content comes back under another name.
+        found.retain(|path, _| !path.contains("FSCK"));
+        assert!(found == expected, "{what}\n{}", told(&report));
+    }
+}

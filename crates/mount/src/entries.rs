@@ -26,7 +26,7 @@ pub struct New {
 impl Served {
     /// Looks up a name in a directory. This adds 1 to the node's lookup count, which [`Served::forget`] lowers.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
-        let name = self.sought(name)?;
+        let name = self.sought(directory, name)?;
         let node = self.told(match self.options.ignores_case {
             true => self.system.lookup(directory, &name),
             false => self.system.lookup_exact(directory, &name),
@@ -161,7 +161,7 @@ impl Served {
     /// Removes an entry that is not a directory.
     pub fn unlink(&self, directory: Node, name: &[u8]) -> Answer<()> {
         self.change()?;
-        let name = self.sought(name)?;
+        let name = self.sought(directory, name)?;
         self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
     }
 
@@ -199,7 +199,7 @@ impl Served {
     /// Removes an empty directory.
     pub fn remove_directory(&self, directory: Node, name: &[u8]) -> Answer<()> {
         self.change()?;
-        let name = self.sought(name)?;
+        let name = self.sought(directory, name)?;
         self.told(self.system.rmdir(directory, &name))
     }
 
@@ -213,7 +213,7 @@ impl Served {
         flags: RenameFlags,
     ) -> Answer<()> {
         self.change()?;
-        let (name, new_name) = (self.sought(name)?, self.given(new_name)?);
+        let (name, new_name) = (self.sought(from, name)?, self.given(new_name)?);
         let rename = || self.system.rename(from, &name, to, &new_name, flags);
         let done = match flags {
             RenameFlags::Replace => self.unprotected(to, &new_name, rename),

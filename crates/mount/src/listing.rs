@@ -3,7 +3,7 @@
 use crate::errors::Answer;
 use crate::served::Served;
 use crate::stat::Stat;
-use platter_vfs::{Cursor, Error, Kind, Node};
+use platter_vfs::{Cursor, Error, Kind, Name, Node};
 
 /// An entry of a listing.
 pub struct Listed {
@@ -26,6 +26,26 @@ const DOTS: u64 = 2;
 /// The number of an entry whose node number is not known without a lookup. No file has this number. 0 would not do,
 /// since readdir(3) leaves out entries with it.
 const UNKNOWN: u64 = u64::MAX;
+
+/// What stands for a character that the kernel takes in no name.
+pub(crate) const INSTEAD: u16 = 0xFFFD;
+
+/// Returns the name under which an entry is listed. The kernel refuses a whole listing for one name with a slash, and
+/// cuts names at a zero; "." and ".." would be taken for what these mean everywhere. No program makes such names, but
+/// damage does: one wrong bit makes a slash of an "o".
+pub(crate) fn shown(name: &Name) -> Name {
+    const DOT: u16 = b'.' as u16;
+    let is_dots = matches!(name.units(), [DOT] | [DOT, DOT]);
+    let is_wrong = |unit: u16| unit == u16::from(b'/') || unit == 0 || is_dots;
+    match name.units() {
+        [] => Name::from_units(&[INSTEAD]),
+        units if units.iter().any(|unit| is_wrong(*unit)) => {
+            let right = |unit: &u16| if is_wrong(*unit) { INSTEAD } else { *unit };
+            Name::from_units(&units.iter().map(right).collect::<Vec<_>>())
+        }
+        _ => name.clone(),
+    }
+}
 
 impl Served {
     /// Passes the entries of a directory to `take`, from the position `from` on, which is 0 or a value of
@@ -76,7 +96,7 @@ impl Served {
                     None
                 };
                 let listed = Listed {
-                    name: entry.name.to_bytes(),
+                    name: shown(&entry.name).to_bytes(),
                     kind: entry.attributes.kind,
                     next: entry.next.0.saturating_add(DOTS),
                     stat,

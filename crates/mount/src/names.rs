@@ -1,13 +1,31 @@
 //! Conversion of names from programs.
 
 use crate::errors::{Answer, Errno};
+use crate::listing::{INSTEAD, shown};
 use crate::served::Served;
-use platter_vfs::Name;
+use platter_vfs::{Cursor, Name, Node};
 
 impl Served {
-    /// Returns the name that these bytes spell, for a lookup.
-    pub(crate) fn sought(&self, bytes: &[u8]) -> Answer<Name> {
-        self.check_length(Name::from_bytes(bytes))
+    /// Returns the name that these bytes spell, for a lookup in a directory: the name of an entry that is listed so.
+    pub(crate) fn sought(&self, directory: Node, bytes: &[u8]) -> Answer<Name> {
+        let name = self.check_length(Name::from_bytes(bytes))?;
+        if !name.units().contains(&INSTEAD) {
+            return Ok(name);
+        }
+        if let Ok(node) = self.system.lookup_exact(directory, &name) {
+            self.system.forget(node, 1);
+            return Ok(name);
+        }
+        let (mut cursor, mut entries) = (Cursor::START, Vec::new());
+        loop {
+            entries.clear();
+            let read = self.system.read_directory(directory, cursor, 64, &mut entries);
+            if let Some(entry) = entries.iter().find(|entry| shown(&entry.name) == name) {
+                return Ok(entry.name.clone());
+            }
+            let (Ok(_), Some(last)) = (read, entries.last()) else { return Ok(name) };
+            cursor = last.next;
+        }
     }
 
     /// Returns the name that these bytes spell, for a new entry.

@@ -626,3 +626,44 @@ fn files_can_have_all_the_room_that_is_said_to_be_theirs() {
         assert!(left.available * left.cluster <= 1 << 20, "{format}: {left:?} of {room:?}");
     }
 }
+
+/// One wrong bit makes a slash of an "o" in a name. The kernel would refuse the whole listing for it: the entry is
+/// listed under a name that it takes, and found, moved and removed under that.
+#[test]
+fn a_name_with_a_slash_does_not_hide_the_directory() {
+    let device = Arc::new(MemoryDevice::new(64 << 20, Sectors::SMALL));
+    let format = platter_formats::by_name("ntfs").unwrap();
+    format.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+    for name in ["boz", "bp", "other"] {
+        system.create(Node::ROOT, &name.into(), Kind::File).unwrap();
+    }
+    system.unmount().unwrap();
+    let mut image = device.to_image();
+    let units = |name: &str| -> Vec<u8> { name.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let (right, wrong) = (units("boz"), units("b/z"));
+    for at in (0..image.len() - right.len()).step_by(2) {
+        if image[at..].starts_with(&right) {
+            image[at..at + wrong.len()].copy_from_slice(&wrong);
+        }
+    }
+    let device = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+    let (served, _) =
+        served_with(platter_formats::open(device, OpenOptions::default()).unwrap(), Options::of(0, 0, 0o022));
+    let listed = || {
+        let mut names = Vec::new();
+        let take = |entry: &platter_mount::Listed| {
+            names.push(String::from_utf8(entry.name.clone()).unwrap());
+            true
+        };
+        served.list(Node::ROOT, 2, false, take).unwrap();
+        names.retain(|name| name.starts_with(['b', 'm', 'o']));
+        names
+    };
+    assert_eq!(listed(), ["b\u{FFFD}z", "bp", "other"]);
+    let name = "b\u{FFFD}z".as_bytes();
+    let stat = served.lookup(Node::ROOT, name).unwrap();
+    served.forget(Node(stat.node), 1);
+    served.rename(Node::ROOT, name, Node::ROOT, b"moved", RenameFlags::NoReplace).unwrap();
+    assert_eq!(listed(), ["bp", "moved", "other"]);
+}

@@ -9,7 +9,8 @@ use filled::filled;
 use platter_device::{FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_ntfs::check::check;
 use platter_ntfs::layout::{
-    Attribute, BootSector, Kind, Record, VolumeInformation, fixup, record_number, volume_flags,
+    Attribute, BootSector, DescriptorHeader, Kind, Record, VolumeInformation, fixup, record_number,
+    volume_flags,
 };
 use platter_vfs::{CheckOptions, CheckReport, Error, FileSystem, Name, Node, Severity, Silent};
 use std::sync::Arc;
@@ -152,6 +153,33 @@ fn a_wrong_bit_in_the_header_of_data_is_put_right() {
                 let length = system.read(file, 0, &mut read).unwrap();
                 assert!(read[..length] == content[..], "bit {bit} at {place:#x}: file {number}");
             }
+        }
+    }
+}
+
+/// Of the two copies of a security descriptor's header, the one counts that the indexes and the files agree with: the
+/// hash does not cover the number, nor a length of whole turns of it.
+#[test]
+fn a_wrong_bit_in_the_number_of_a_descriptor_costs_no_file_its_own() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    let file = system.create(Node::ROOT, &numbered(0), platter_vfs::Kind::File).unwrap();
+    let descriptor = system.security_descriptor(file).unwrap();
+    system.unmount().unwrap();
+    let image = device.to_image();
+    let starts: Vec<usize> = (20..image.len() - descriptor.len())
+        .filter(|&at| image[at..].starts_with(&descriptor))
+        .map(|at| at - 20)
+        .collect();
+    let block = DescriptorHeader::BLOCK as usize;
+    let first = *starts.iter().find(|&at| starts.contains(&(at + block))).unwrap();
+    for place in [first, first + block] {
+        // Number and length.
+        for bit in (4 * 8..8 * 8).chain(16 * 8..20 * 8) {
+            let system = open(repaired(&image, place, bit, "security-copy"));
+            let file = system.lookup(Node::ROOT, &numbered(0)).unwrap();
+            let found = system.security_descriptor(file).unwrap();
+            assert_eq!(found, descriptor, "bit {bit} at {place:#x}");
         }
     }
 }

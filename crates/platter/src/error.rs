@@ -176,9 +176,10 @@ fn kind(error: &SystemError) -> ErrorKind {
         SystemError::NotADirectory => ErrorKind::NotADirectory,
         SystemError::IsADirectory => ErrorKind::IsADirectory,
         SystemError::NotEmpty => ErrorKind::NotEmpty,
-        SystemError::NoSpace | SystemError::RecordFull { .. } | SystemError::TooManyLinks { .. } => {
-            ErrorKind::NoSpace
-        }
+        SystemError::NoSpace
+        | SystemError::DirectoryFull { .. }
+        | SystemError::RecordFull { .. }
+        | SystemError::TooManyLinks { .. } => ErrorKind::NoSpace,
         SystemError::FileTooLarge { .. } => ErrorKind::FileTooLarge,
         SystemError::InvalidName { .. } => ErrorKind::InvalidName,
         SystemError::InvalidArgument(_) | SystemError::Misaligned { .. } | SystemError::IntoItself => {

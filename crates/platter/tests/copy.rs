@@ -138,7 +138,8 @@ fn a_copy_that_fails_leaves_the_file_that_was_there() {
         place.ends(1, "cp v.img:/source w.img:/kept");
         // Nor does one for which there is no room.
         fs::write(place.path("huge"), content(3, 80_000_000)).unwrap();
-        place.ends(1, "cp huge w.img:/kept");
+        let (_, error) = place.ends(1, "cp huge w.img:/kept");
+        assert!(error.starts_with("platter: w.img:/kept: no space left"), "{format}: {error}");
         place.works("cp w.img:/kept back");
         assert!(fs::read(place.path("back")).unwrap() == old, "{format}");
         assert_eq!(place.works("ls w.img:/").lines().count(), 1, "{format}: something is left over");
@@ -244,4 +245,27 @@ fn permissions_that_are_not_recorded_are_those_of_the_host() {
                   stat -c %a out/lost";
     let modes = place.tool("sh", &["-ec", script, platter]);
     assert_eq!(modes, "750\n640\n2711\n600\n640\n");
+}
+
+/// To a volume that cannot be written to nothing is copied, and the one message says so.
+#[test]
+fn nothing_is_copied_to_a_volume_that_is_only_read() {
+    let place = Place::new("copy-to-read-only");
+    fs::write(place.path("a"), "a").unwrap();
+    fs::write(place.path("b"), "b").unwrap();
+    place.works("mkfs ntfs v.img --size 16M");
+    // The version in $VOLUME_INFORMATION, an attribute of record 3.
+    let mut image = fs::read(place.path("v.img")).unwrap();
+    let mft = u64::from_le_bytes(image[48..56].try_into().unwrap()) as usize * 4096;
+    let mut at = mft + 3 * 1024 + usize::from(image[mft + 3 * 1024 + 20]);
+    while image[at] != 0x70 {
+        at += usize::from(image[at + 4]);
+    }
+    let value = at + usize::from(image[at + 20]);
+    assert_eq!(image[value + 8..value + 10], [3, 1]);
+    image[value + 8..value + 10].copy_from_slice(&[1, 2]);
+    fs::write(place.path("v.img"), image).unwrap();
+    let error = place.fails("cp a b v.img:/");
+    assert!(error.starts_with("platter: v.img:/: the volume is read-only: "), "{error}");
+    assert_eq!(place.ends(0, "ls v.img").0, "");
 }

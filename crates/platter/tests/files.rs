@@ -462,6 +462,14 @@ fn a_full_volume_is_an_error_and_stays_sound() {
     place.works("rm v.img:/small");
     place.works("cp small v.img:/");
     assert!(place.platter("cat v.img:/small").stdout == content(4, 1000));
+    // The root directory is full long before the volume is.
+    let names: Vec<String> = (0..600).map(|number| format!("e{number}")).collect();
+    names.iter().for_each(|name| fs::write(place.path(name), "").unwrap());
+    let (_, error) = place.ends(1, &format!("cp {} v.img:/", names.join(" ")));
+    assert!(
+        error.lines().all(|line| line.contains("the directory is full: its entries can take")),
+        "{error}"
+    );
     place.fsck("v.img");
 }
 

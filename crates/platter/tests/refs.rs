@@ -250,7 +250,15 @@ fn what_a_file_has_besides_its_content() {
     assert_eq!(get("snapshot:first"), bytes);
     assert_eq!(get("ea:user.x"), b"small");
     assert_eq!(place.works("cat a.img:/f"), "small");
-    assert!(place.fails("attr get a.img:/f stream:first").contains("no such file"));
+    assert_eq!(place.fails("attr get a.img:/f stream:first"), "platter: a.img:/f: has no stream:first\n");
+    assert!(place.fails("attr remove a.img:/f stream:none").contains("a.img:/f: has no stream:none"));
+    // A source that is not there costs nothing and leaves nothing.
+    for stream in ["notes", "new"] {
+        let error = place.fails(&format!("attr set a.img:/f stream:{stream} absent"));
+        assert!(error.starts_with("platter: absent:"), "{error}");
+    }
+    assert_eq!(get("stream:notes"), b"small");
+    assert!(place.fails("attr get a.img:/f stream:new").contains("has no stream:new"));
     assert!(place.fails("attr set a.img:/f snapshot:second small").contains("present content"));
     assert!(place.fails("attr remove a.img:/f security").contains("every file"));
     // Reparse points, and a security descriptor copied from one file to another.
@@ -294,5 +302,11 @@ fn copies_share_clusters() {
     place.works("cp a.img:/copy4/large back");
     assert_eq!(fs::read(place.path("back")).unwrap(), bytes);
     assert_eq!(place.works("cat a.img:/copy0/small"), "small");
+    // A clone has checksums if its source has: it could not share the clusters otherwise.
+    place.works("integrity set a.img:/copy4/large on");
+    place.works("cp --clone a.img:/copy4/large a.img:/sealed");
+    assert_eq!(place.works("integrity get a.img:/sealed"), "on   a.img:/sealed\n");
+    place.works("cp --clone a.img:/copy3/large a.img:/sealed");
+    assert_eq!(place.works("integrity get a.img:/sealed"), "off  a.img:/sealed\n");
     assert!(place.works("check a.img").contains("no damage"));
 }

@@ -92,6 +92,12 @@ pub enum Error {
     /// No free cluster, directory slot or record is left.
     #[error("no space left on the volume")]
     NoSpace,
+    /// A directory has as many entries as it can hold, however empty the volume is.
+    #[error("the directory is full: its entries can take {limit} bytes at most")]
+    DirectoryFull {
+        /// The most bytes of entries.
+        limit: u64,
+    },
     /// The metadata of one file or directory has no room for more, however empty the volume is.
     #[error("{format} holds no more of one file: {what}")]
     RecordFull {
@@ -205,7 +211,13 @@ impl Error {
     /// Whether the operation failed for want of room, on the volume or in the metadata of one file. It has changed
     /// nothing then.
     pub fn is_full(&self) -> bool {
-        matches!(self, Error::NoSpace | Error::RecordFull { .. } | Error::TooManyLinks { .. })
+        matches!(
+            self,
+            Error::NoSpace
+                | Error::DirectoryFull { .. }
+                | Error::RecordFull { .. }
+                | Error::TooManyLinks { .. }
+        )
     }
 
     /// The error that a POSIX caller gets for this one.
@@ -216,7 +228,7 @@ impl Error {
             Error::NotADirectory => libc::ENOTDIR,
             Error::IsADirectory => libc::EISDIR,
             Error::NotEmpty => libc::ENOTEMPTY,
-            Error::NoSpace => libc::ENOSPC,
+            Error::NoSpace | Error::DirectoryFull { .. } => libc::ENOSPC,
             Error::RecordFull { .. } => libc::E2BIG,
             Error::TooManyLinks { .. } => libc::EMLINK,
             Error::FileTooLarge { .. } => libc::EFBIG,
@@ -263,6 +275,7 @@ mod tests {
         for (error, expected) in [
             (Error::NotFound, libc::ENOENT),
             (Error::NoSpace, libc::ENOSPC),
+            (Error::DirectoryFull { limit: 1 }, libc::ENOSPC),
             (Error::ReadOnly("x".into()), libc::EROFS),
             (Error::FileTooLarge { format: "F", limit: 1, wanted: 2 }, libc::EFBIG),
             (Error::TooManyLinks { format: "F", what: "x" }, libc::EMLINK),

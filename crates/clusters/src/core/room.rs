@@ -47,12 +47,14 @@ impl<F: Family> Core<F> {
     /// Adds a zeroed cluster to a directory.
     pub fn grow_directory(&mut self, number: u64) -> Result<()> {
         let storage = self.directory(number)?.slots().storage().clone();
-        let Storage::Chain(mut runs) = storage else { return Err(Error::NoSpace) };
+        let mut runs = match storage {
+            Storage::Fixed(_, limit) => return Err(Error::DirectoryFull { limit }),
+            Storage::Chain(runs) => runs,
+        };
         let linked = runs.clusters();
-        if (u64::from(linked) + 1) << self.heap.shift
-            > self.family.largest_directory().max(self.heap.cluster_size())
-        {
-            return Err(Error::NoSpace);
+        let limit = self.family.largest_directory().max(self.heap.cluster_size());
+        if (u64::from(linked) + 1) << self.heap.shift > limit {
+            return Err(Error::DirectoryFull { limit });
         }
         let taken = self.allocate(number, &runs, 1)?;
         let cluster = taken[0].cluster;

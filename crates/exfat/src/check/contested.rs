@@ -43,8 +43,13 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
             {
                 let slots = at..at + set.slots().len();
                 at = slots.end;
-                let start = set.info().cluster;
-                if start != 0 && walk.contested.contains(&start) {
+                let info = set.info();
+                let start = info.cluster;
+                // An empty file has no content that another could have.
+                if (info.length > 0 || info.attributes.directory())
+                    && start != 0
+                    && walk.contested.contains(&start)
+                {
                     let offsets = [listing.offset(slots.start), listing.offset(slots.start + 1)];
                     let piece = piece(walk, &listing, slots.start)?;
                     claimants.entry(start).or_default().push(Claimant { dir, slots, offsets, set, piece });
@@ -59,6 +64,10 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
         match &claimants[..] {
             _ if root => {
                 for claimant in &claimants {
+                    if !claimant.set.info().attributes.directory() {
+                        empty_entry(walk, cluster, claimant)?;
+                        continue;
+                    }
                     let message = || "it starts at the root directory's cluster".to_owned();
                     drop_entry(walk, claimant, "bad-start", message)?;
                 }
@@ -124,6 +133,21 @@ fn drop_entry(
     Ok(())
 }
 
+/// Keeps a file that starts at a directory's cluster, without content: its own, if there is any, belongs to no entry.
+fn empty_entry(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<()> {
+    let (name, mut info) = (claimant.set.name(), claimant.set.info());
+    let message = || format!("{} bytes start at cluster {cluster}, which is a directory's", info.length);
+    if walk.find("bad-start", Severity::DataLoss, Some((claimant.dir, Some(&name))), message) {
+        (info.cluster, info.length, info.valid, info.contiguous) = (0, 0, 0, false);
+        let mut set = claimant.set.clone();
+        set.set_info(&info);
+        let mut listing = walk.listing(claimant.dir)?;
+        listing.put(walk.disk, claimant.slots.start, &set);
+        claimant.slots.clone().for_each(|slot| walk.disk.write_first(listing.offset(slot)));
+    }
+    Ok(())
+}
+
 /// Keeps one of several entries that name the same first cluster.
 fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()> {
     let rank = |claimant: &Claimant| {
@@ -154,6 +178,9 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: &[Claimant]) -> Result<()
     for (at, claimant) in claimants.iter().enumerate() {
         if at != best && !is_one(&claimant.set.info()) {
             inside_another(walk, cluster, claimant);
+        } else if at != best && of_best.attributes.directory() && !claimant.set.info().attributes.directory()
+        {
+            empty_entry(walk, cluster, claimant)?;
         } else if at != best {
             let message = || format!("a second entry for what {kept} is, at cluster {cluster}");
             drop_entry(walk, claimant, "duplicate-entry", message)?;

@@ -41,7 +41,10 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
         for item in listing.items(if dir == 0 { 0 } else { 2.min(listing.len()) }) {
             let Item::Entry { first, slot, short, long, torn } = item else { continue };
             let start = walk.geometry.first_cluster(&short);
-            if short.attributes.label() || short.name.is_dots() || !walk.contested.contains(&start) {
+            // An empty file has no content that another could have.
+            let is_empty = short.size == 0 && !short.attributes.directory();
+            let is_other = short.attributes.label() || short.name.is_dots() || is_empty;
+            if is_other || !walk.contested.contains(&start) {
                 continue;
             }
             let is_usual = short.name.is_valid() && !short.name.has_small_letters();
@@ -64,6 +67,10 @@ pub fn resolve(walk: &mut Walk) -> Result<()> {
     for (cluster, claimants) in claimants {
         if cluster == walk.geometry.root_cluster {
             for claimant in claimants {
+                if !claimant.short.attributes.directory() {
+                    empty_entry(walk, cluster, &claimant)?;
+                    continue;
+                }
                 drop_entry(walk, &claimant, "bad-start", || {
                     "it starts at the root directory's cluster".into()
                 })?;
@@ -143,6 +150,21 @@ fn drop_entry(
     Ok(())
 }
 
+/// Keeps a file that starts at a directory's cluster, without content: its own, if there is any, belongs to no entry.
+fn empty_entry(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<()> {
+    let place = Some((claimant.dir, Some(&claimant.name)));
+    let size = claimant.short.size;
+    let message = || format!("a file of {size} bytes starts at cluster {cluster}, which is a directory's");
+    if walk.find("bad-start", Severity::DataLoss, place, message) {
+        let mut listing = read(walk, claimant.dir)?;
+        let slot = claimant.slots.end - 1;
+        let empty = ShortEntry { cluster: 0, size: 0, ..claimant.short.clone() };
+        listing.change(walk.disk, slot, empty.to_bytes());
+        walk.disk.write_first(listing.offset(slot));
+    }
+    Ok(())
+}
+
 /// Returns the cluster that ".." names in the directory that starts at `cluster`; `None` if no directory starts
 /// there.
 fn dot_dot(walk: &Walk, cluster: u32) -> Result<Option<u32>> {
@@ -210,6 +232,8 @@ fn keep_best(walk: &mut Walk, cluster: u32, claimants: Vec<Claimant>) -> Result<
     for (at, claimant) in claimants.iter().enumerate() {
         if at != best && !is_directory && !claimant.short.attributes.directory() && !is_one(&claimant.short) {
             share(walk, cluster, claimant)?;
+        } else if at != best && is_directory && !claimant.short.attributes.directory() {
+            empty_entry(walk, cluster, claimant)?;
         } else if at != best {
             let message = || format!("a second entry for what {kept} is, at cluster {cluster}");
             drop_entry(walk, claimant, "duplicate-entry", message)?;

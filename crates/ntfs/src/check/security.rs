@@ -11,8 +11,8 @@ use crate::layout::{
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The indexes of `$Secure`: by number and by hash.
-const INDEXES: [&str; 2] = ["$SII", "$SDH"];
+/// The indexes of `$Secure`, by number and by hash, with their rules of order.
+const INDEXES: [(&str, u32); 2] = [("$SII", collation::NUMBER), ("$SDH", collation::SECURITY_HASH)];
 
 /// The most bytes of `$SDS` that are read.
 const MOST: u64 = 256 << 20;
@@ -45,7 +45,14 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     };
     let mut bytes = vec![0; header.size.min(header.allocated).min(MOST) as usize];
     check.disk.read_runs(&check.geometry, &runs, 0, &mut bytes)?;
-    let (found, mended) = descriptors(&mut bytes);
+    let indexes = INDEXES.map(|(name, rule)| IndexFound::read(check, &mut file, name, rule));
+    let used: BTreeSet<u32> = check.files.values().map(|file| file.security).collect();
+    // How much speaks for a header, where two copies with right hashes differ in what the hash does not cover.
+    let support = |header: &DescriptorHeader| {
+        let count = indexes.iter().filter(|index| index.entries.contains(&index.entry(header))).count();
+        (count, used.contains(&header.id))
+    };
+    let (found, mended) = descriptors(&mut bytes, support);
     let repairing = check.is_repairing;
     if found.is_empty() {
         return remake(check, &mut file);
@@ -60,8 +67,8 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
         }
     }
     let mut is_changed = false;
-    for (name, rule) in INDEXES.into_iter().zip([collation::NUMBER, collation::SECURITY_HASH]) {
-        is_changed |= index(check, &mut file, name, rule, &found)?;
+    for of_index in indexes {
+        is_changed |= index(check, &mut file, of_index, &found)?;
     }
     if is_changed && repairing && !file.store(check)? {
         no_room(check);
@@ -69,9 +76,51 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     numbers(check, &found)
 }
 
+/// What one of the two indexes contains.
+struct IndexFound {
+    name: &'static str,
+    rule: u32,
+    /// Keys and data.
+    entries: BTreeSet<(Vec<u8>, Vec<u8>)>,
+    faults: Vec<String>,
+}
+
+impl IndexFound {
+    fn read(check: &mut Check<'_>, file: &mut Assembled, name: &'static str, rule: u32) -> IndexFound {
+        let mut entries = BTreeSet::new();
+        let faults = match directory::open(check, file, name) {
+            Ok(tree) if tree.root.collation == rule => tree::walk(check, &tree, 4, &mut |_, entry, _| {
+                entries.insert((entry.key().to_vec(), entry.data().to_vec()));
+            }),
+            Ok(tree) => {
+                vec![format!("index: expected collation {rule:#x}, found {:#x}", tree.root.collation)]
+            }
+            Err(fault) => vec![fault],
+        };
+        IndexFound { name, rule, entries, faults }
+    }
+
+    fn is_by_id(&self) -> bool {
+        self.rule == collation::NUMBER
+    }
+
+    /// Key and data that this index has for a descriptor.
+    fn entry(&self, header: &DescriptorHeader) -> (Vec<u8>, Vec<u8>) {
+        let key = match self.is_by_id() {
+            true => header.id.to_le_bytes().to_vec(),
+            false => DescriptorHeader::hash_key(header.hash, header.id).to_vec(),
+        };
+        (key, header.to_bytes().to_vec())
+    }
+}
+
 /// The descriptors by number. A damaged copy is replaced by the other one; also returns how many were, and the offset
-/// of the first.
-fn descriptors(bytes: &mut [u8]) -> (BTreeMap<u32, DescriptorHeader>, Option<(u64, u64)>) {
+/// of the first. The hash covers neither the number nor, if what follows is zero, the length: where both copies have
+/// a right hash and differ, the one with more `support` is right.
+fn descriptors<S: Ord>(
+    bytes: &mut [u8],
+    support: impl Fn(&DescriptorHeader) -> S,
+) -> (BTreeMap<u32, DescriptorHeader>, Option<(u64, u64)>) {
     let mut found = BTreeMap::new();
     let mut mended: Option<(u64, u64)> = None;
     let block = DescriptorHeader::BLOCK;
@@ -83,7 +132,12 @@ fn descriptors(bytes: &mut [u8]) -> (BTreeMap<u32, DescriptorHeader>, Option<(u6
         while at + DescriptorHeader::LENGTH as u64 <= end {
             let one = descriptor(bytes, at, at, end);
             let other = descriptor(bytes, at + block, at, (end + block).min(length));
-            let Some(header) = one.or(other) else {
+            let weight = |header: &DescriptorHeader| (support(header), !found.contains_key(&header.id));
+            let is_first = match (&one, &other) {
+                (Some(one), Some(other)) => weight(one) >= weight(other),
+                (one, _) => one.is_some(),
+            };
+            let Some(header) = (if is_first { one } else { other }) else {
                 at += DescriptorHeader::ALIGN;
                 continue;
             };
@@ -92,7 +146,7 @@ fn descriptors(bytes: &mut [u8]) -> (BTreeMap<u32, DescriptorHeader>, Option<(u6
             if one != other || bytes.get(from..from + size) != bytes.get(twin..twin + size) {
                 // The last block's copy may not be there at all.
                 if twin + size <= bytes.len() {
-                    let (source, target) = if one.is_some() { (from, twin) } else { (twin, from) };
+                    let (source, target) = if is_first { (from, twin) } else { (twin, from) };
                     bytes.copy_within(source..source + size, target);
                 }
                 mended.get_or_insert((0, at)).0 += 1;
@@ -120,29 +174,12 @@ fn descriptor(bytes: &[u8], at: u64, offset: u64, end: u64) -> Option<Descriptor
 fn index(
     check: &mut Check<'_>,
     file: &mut Assembled,
-    name: &'static str,
-    rule: u32,
+    index: IndexFound,
     descriptors: &BTreeMap<u32, DescriptorHeader>,
 ) -> Result<bool> {
-    let by_id = rule == collation::NUMBER;
-    let expected: BTreeSet<(Vec<u8>, Vec<u8>)> = descriptors
-        .values()
-        .map(|header| {
-            let key = match by_id {
-                true => header.id.to_le_bytes().to_vec(),
-                false => DescriptorHeader::hash_key(header.hash, header.id).to_vec(),
-            };
-            (key, header.to_bytes().to_vec())
-        })
-        .collect();
-    let mut found = BTreeSet::new();
-    let mut faults = match directory::open(check, file, name) {
-        Ok(tree) if tree.root.collation == rule => tree::walk(check, &tree, 4, &mut |_, entry, _| {
-            found.insert((entry.key().to_vec(), entry.data().to_vec()));
-        }),
-        Ok(tree) => vec![format!("index: expected collation {rule:#x}, found {:#x}", tree.root.collation)],
-        Err(fault) => vec![fault],
-    };
+    let expected: BTreeSet<_> = descriptors.values().map(|header| index.entry(header)).collect();
+    let by_id = index.is_by_id();
+    let IndexFound { name, rule, entries: found, mut faults } = index;
     if faults.is_empty() && found != expected {
         let missing = expected.difference(&found).count();
         let more = found.difference(&expected).count();
@@ -169,7 +206,8 @@ fn index(
     headers.sort_by_key(|header| if by_id { (header.id, 0) } else { (header.hash, header.id) });
     let entries: Vec<Vec<u8>> =
         headers.iter().map(|header| if by_id { header.id_entry() } else { header.hash_entry() }).collect();
-    let shape = build::Shape { name, siblings: &INDEXES, kind: Kind(0), collation: rule };
+    let siblings = INDEXES.map(|(name, _)| name);
+    let shape = build::Shape { name, siblings: &siblings, kind: Kind(0), collation: rule };
     let is_made = build::index(check, file, &shape, &entries)?;
     if !is_made {
         no_room(check);
@@ -223,7 +261,7 @@ fn remake(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     for (kind, name) in [(Kind::DATA, "$SDS"), (Kind::INDEX_ROOT, "$SII"), (Kind::INDEX_ROOT, "$SDH")] {
         file.remove(&key(kind, name));
     }
-    for name in INDEXES {
+    for (name, _) in INDEXES {
         file.remove(&key(Kind::INDEX_ALLOCATION, name));
         file.remove(&key(Kind::BITMAP, name));
     }
@@ -277,11 +315,30 @@ mod tests {
         bytes[..one.len()].copy_from_slice(&one);
         bytes[block..].copy_from_slice(&one);
         let whole = bytes.clone();
-        assert_eq!(descriptors(&mut bytes), (BTreeMap::from([(0x100, header)]), None));
+        assert_eq!(descriptors(&mut bytes, |_| ()), (BTreeMap::from([(0x100, header)]), None));
         for place in [30, block + 30] {
             bytes[place] ^= 1;
-            let (found, mended) = descriptors(&mut bytes);
+            let (found, mended) = descriptors(&mut bytes, |_| ());
             assert_eq!((found.len(), mended), (1, Some((1, 0))));
+            assert!(bytes == whole);
+        }
+    }
+
+    /// The hash does not cover a descriptor's number: the indexes say which of two copies has the right one.
+    #[test]
+    fn of_two_copies_that_differ_in_the_number_the_indexes_choose() {
+        let block = DescriptorHeader::BLOCK as usize;
+        let header =
+            DescriptorHeader { hash: descriptor_hash(&EVERYTHING), id: 0x103, offset: 0, length: 20 + 0x68 };
+        let one: Vec<u8> = header.to_bytes().into_iter().chain(EVERYTHING).collect();
+        let mut bytes = vec![0; block + one.len()];
+        bytes[..one.len()].copy_from_slice(&one);
+        bytes[block..].copy_from_slice(&one);
+        let whole = bytes.clone();
+        for place in [4, 7, block + 4, block + 7] {
+            bytes[place] ^= 2;
+            let (found, mended) = descriptors(&mut bytes, |it| *it == header);
+            assert_eq!((found, mended), (BTreeMap::from([(0x103, header)]), Some((1, 0))), "{place}");
             assert!(bytes == whole);
         }
     }

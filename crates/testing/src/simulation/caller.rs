@@ -54,7 +54,7 @@ impl Caller<'_> {
     /// Records a fault unless the error is one that a sound volume may return in this run.
     pub fn expect(&self, error: &Error, what: &str) {
         let due = match error {
-            Error::NoSpace | Error::Unsupported { .. } => true,
+            Error::NoSpace | Error::DirectoryFull { .. } | Error::Unsupported { .. } => true,
             Error::ReadOnly(why) => why.contains("unmounted") || self.stage.fails,
             Error::Device(_) => {
                 let writes = self.stage.kept.log().writes();

@@ -70,7 +70,21 @@ impl Walk<'_, '_> {
             }
             return Ok(Some(info));
         }
+        if wanted == 0 && !directory {
+            let message = || format!("an empty file has clusters from {first}");
+            if self.find("chain-too-long", Severity::Inconsistent, place, message) {
+                empty(&mut info);
+            }
+            return Ok(Some(info));
+        }
         if self.clusters.is_claimed(first) {
+            if self.is_inside_itself(index, first) && !directory {
+                let message = || format!("{length} bytes start at cluster {first}, which is a directory's");
+                if self.find("bad-start", Severity::DataLoss, place, message) {
+                    empty(&mut info);
+                }
+                return Ok(Some(info));
+            }
             if self.is_inside_itself(index, first) {
                 let message =
                     || format!("it starts at cluster {first}, which is that of a directory above it");
@@ -89,13 +103,6 @@ impl Walk<'_, '_> {
                 (info.length, info.valid) = (right, right);
             }
             wanted = self.clusters.heap.clusters_for(right);
-        }
-        if wanted == 0 {
-            let message = || format!("an empty file has clusters from {first}");
-            if self.find("chain-too-long", Severity::Inconsistent, place, message) {
-                empty(&mut info);
-            }
-            return Ok(Some(info));
         }
         self.clusters.claim(first);
         if !info.contiguous

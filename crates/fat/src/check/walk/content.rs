@@ -87,7 +87,14 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         if self.claimed.get(start) {
-            self.contest(start);
+            if wanted > 0 {
+                self.contest(start);
+                return Ok(());
+            }
+            let message = || format!("an empty file starts at cluster {start}, which is another's");
+            if self.find("chain-too-long", Severity::Inconsistent, place, message) {
+                resize(self, 0, 0);
+            }
             return Ok(());
         }
         if wanted == 0 {

@@ -9,6 +9,7 @@ use platter_device::Buffer;
 use platter_vfs::{Change, Error, Kind, Name, NodeStream, reparse};
 use serde::Serialize;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
@@ -97,6 +98,29 @@ enum What {
     Extended(String),
     Reparse,
     Security,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Stream(name) => write!(f, "stream:{name}"),
+            What::Snapshot(name) => write!(f, "snapshot:{name}"),
+            What::Extended(name) => write!(f, "ea:{name}"),
+            What::Reparse => f.write_str("reparse"),
+            What::Security => f.write_str("security"),
+        }
+    }
+}
+
+impl What {
+    /// Turns an error into a failure. That something is not found is said of what the file should have: the file itself
+    /// is there.
+    fn about<T>(&self, path: &VolumePath, result: platter_vfs::Result<T>) -> Result<T, Failure> {
+        match result {
+            Err(Error::NotFound) => Err(Failure::new(path, format!("has no {self}"))),
+            result => result.about(path),
+        }
+    }
 }
 
 impl FromStr for What {
@@ -247,16 +271,20 @@ impl Get {
         let mut output = Output::new();
         match &self.what {
             What::Stream(name) => {
-                print(&stream_of(&held, name, false, false).about(&path)?, &path, &mut output)?
+                let stream = self.what.about(&path, stream_of(&held, name, false, false))?;
+                print(&stream, &path, &mut output)?
             }
             What::Snapshot(name) => {
-                print(&stream_of(&held, name, true, false).about(&path)?, &path, &mut output)?
+                let snapshot = self.what.about(&path, stream_of(&held, name, true, false))?;
+                print(&snapshot, &path, &mut output)?
             }
-            What::Extended(name) => output.bytes(&system.extended_attribute(node, name).about(&path)?)?,
+            What::Extended(name) => {
+                output.bytes(&self.what.about(&path, system.extended_attribute(node, name))?)?
+            }
             What::Security => output.bytes(&system.security_descriptor(node).about(&path)?)?,
             What::Reparse => {
                 let point = system.reparse_point(node).and_then(|point| point.ok_or(Error::NotFound));
-                let point = point.about(&path)?;
+                let point = self.what.about(&path, point)?;
                 output.bytes(&reparse::to_bytes(&point))?;
             }
         }
@@ -301,10 +329,21 @@ impl Set {
         match &self.what {
             What::Snapshot(name) => system.create_snapshot(held.node, name).about(&path),
             What::Stream(name) => {
+                // A source that cannot be read costs nothing of the stream that is there.
+                let (source, mut reader) = self.reader()?;
+                let mut buffer = Buffer::new(1 << 20);
+                let length = fill(&mut *reader, &mut buffer).about(&source)?;
+                let is_new = matches!(stream_of(&held, name, false, false), Err(Error::NotFound));
                 let stream = stream_of(&held, name, false, true).about(&path)?;
                 let empty = Change { size: Some(0), ..Change::default() };
                 system.set_attributes(stream.node, &empty).about(&path)?;
-                self.copy(&path, &stream)
+                let copied = copy(&path, &stream, &source, &mut *reader, buffer, length);
+                if copied.is_err() && is_new {
+                    drop(stream);
+                    // The first error is returned.
+                    let _ = system.remove_stream(held.node, name);
+                }
+                copied
             }
             What::Extended(name) => {
                 system.set_extended_attribute(held.node, name, Some(&self.bytes(1 << 16)?)).about(&path)
@@ -334,26 +373,6 @@ impl Set {
         Ok(bytes)
     }
 
-    fn copy(&self, path: &VolumePath, stream: &Held) -> Result<(), Failure> {
-        let (name, mut reader) = self.reader()?;
-        let mut buffer = Buffer::new(1 << 20);
-        let mut offset = 0;
-        loop {
-            let mut length = 0;
-            while length < buffer.len() {
-                match reader.read(&mut buffer[length..]).about(&name)? {
-                    0 => break,
-                    read => length += read,
-                }
-            }
-            stream.system.write(stream.node, offset, &buffer[..length]).about(path)?;
-            offset += length as u64;
-            if length < buffer.len() {
-                return Ok(());
-            }
-        }
-    }
-
     fn reader(&self) -> Result<(String, Box<dyn Read>), Failure> {
         match &self.file {
             None => Ok(("standard input".into(), Box::new(std::io::stdin()))),
@@ -363,6 +382,38 @@ impl Set {
                 Ok((name, Box::new(file)))
             }
         }
+    }
+}
+
+/// Reads until the buffer is full or the source ends. Returns how much was read.
+fn fill(reader: &mut dyn Read, buffer: &mut Buffer) -> std::io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match reader.read(&mut buffer[length..])? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    Ok(length)
+}
+
+/// Writes a stream, beginning with the first `length` bytes of the buffer, which are read already.
+fn copy(
+    path: &VolumePath,
+    stream: &Held,
+    source: &str,
+    reader: &mut dyn Read,
+    mut buffer: Buffer,
+    mut length: usize,
+) -> Result<(), Failure> {
+    let mut offset = 0;
+    loop {
+        stream.system.write(stream.node, offset, &buffer[..length]).about(path)?;
+        offset += length as u64;
+        if length < buffer.len() {
+            return Ok(());
+        }
+        length = fill(reader, &mut buffer).about(source)?;
     }
 }
 
@@ -380,6 +431,6 @@ impl Remove {
                 return Err(Failure::new(&path, "every file has a security descriptor; set another one"));
             }
         };
-        removed.about(&path)
+        self.what.about(&path, removed)
     }
 }

@@ -94,6 +94,10 @@ impl Arguments {
     ) -> Result<crate::command::copy::Outcome, Failure> {
         // The target's volume is opened first, for writing, because a source on the same volume then uses it too.
         let (directory, new_name) = self.target(target, places, volumes)?;
+        if let Some(why) = directory.why_read_only() {
+            let target = shown(Path::new(&self.paths[places.len()]));
+            return Err(Failure::new(target, format!("the volume is read-only: {why}")));
+        }
         // A new name that ends with a slash is one for a directory.
         let is_for_directory =
             new_name.is_some() && self.paths.last().is_some_and(|path| means_directory(path));

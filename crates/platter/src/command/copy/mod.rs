@@ -264,7 +264,8 @@ impl<'a> Copy<'a> {
                 if manner == Manner::Beside {
                     first = target.free_name();
                 }
-                Some(self.file(&source, target, &first, &facts, manner)?)
+                let made = self.file(&source, target, &first, &facts, manner);
+                Some(made.map_err(|failure| failure.said_of(&target.path(&first), &target.path(name)))?)
             }
         };
         if manner == Manner::Stream {
@@ -287,7 +288,7 @@ impl<'a> Copy<'a> {
                 if manner != Manner::Over {
                     target.remove(&first);
                 }
-                return Err(failure);
+                return Err(failure.said_of(&target.path(&first), &target.path(name)));
             }
         };
         if let Some(identity) = facts.identity {
@@ -368,7 +369,7 @@ impl<'a> Copy<'a> {
             layout.data.extend((facts.size > 0).then_some(0..facts.size));
         }
         let writer = target.file(name, facts.size, manner)?;
-        let copied = match self.shared(source, &writer, facts.size) {
+        let copied = match self.shared(source, &writer, facts.size, manner) {
             Some(shared) => shared,
             None => self.content(source, &reader, &writer, &layout, facts.size),
         };
@@ -388,16 +389,34 @@ impl<'a> Copy<'a> {
 
     /// Makes the copy share the source's clusters, if `--clone` was given and both are on the same volume; `None` if
     /// not.
-    fn shared(&mut self, source: &Source, writer: &Writer, size: u64) -> Option<Result<(), Failure>> {
+    fn shared(
+        &mut self,
+        source: &Source,
+        writer: &Writer,
+        size: u64,
+        manner: Manner,
+    ) -> Option<Result<(), Failure>> {
         let (Source::Volume(_, from), Writer::Volume(path, to)) = (source, writer) else { return None };
         if !self.options.clone || !from.same_volume(to) {
             return None;
         }
         self.moved(size);
-        Some(match size {
-            0 => Ok(()),
-            _ => to.system.clone_range(from.node, 0, to.node, 0, size).about(path),
-        })
+        if size == 0 {
+            return Some(Ok(()));
+        }
+        // Clusters can be shared only by files that both have checksums, or both have none. A new file is made as its
+        // source is; one that is overwritten keeps its setting.
+        let (system, node) = (&to.system, to.node);
+        let share = || {
+            if manner != Manner::Over
+                && let (Ok(wanted), Ok(there)) = (system.integrity(from.node), system.integrity(node))
+                && wanted != there
+            {
+                system.set_integrity(node, wanted)?;
+            }
+            system.clone_range(from.node, 0, node, 0, size)
+        };
+        Some(share().about(path))
     }
 
     /// Copies the parts of a file that have content, and skips the holes.

@@ -382,13 +382,15 @@ impl Target {
 
     /// Whether this directory is on a volume that cannot be changed, or no longer.
     pub fn takes_nothing_more(&self) -> bool {
-        match self {
-            Target::Host(_) => false,
-            // Where the volume's info cannot be read, the next file is tried.
-            Target::Volume(_, held) => {
-                held.system.info().is_ok_and(|info| info.details.iter().any(|(name, _)| *name == "read-only"))
-            }
-        }
+        self.why_read_only().is_some()
+    }
+
+    /// Why nothing can be written to the target's volume, if that is so.
+    pub fn why_read_only(&self) -> Option<String> {
+        let Target::Volume(_, held) = self else { return None };
+        // Where the volume's info cannot be read, the next file is tried.
+        let details = held.system.info().ok()?.details;
+        details.into_iter().find(|(name, _)| *name == "read-only").map(|(_, why)| why)
     }
 
     /// Removes a file that could not be written in full. Errors are ignored: the failed write was reported already,
