@@ -26,7 +26,7 @@ cargo xtask accuracy ab [OPTIONS]    is one that is slower by a tenth found? OPT
 cargo xtask campaign [SEED]          the long campaigns of every format: model, callers, judges, power cuts, damage (hours)
 cargo xtask campaign threads [S]     64 threads on a volume of each format for S seconds (600), on a loop device and a mirror (root)
 cargo xtask campaign mount [S]       for S seconds (600) each on mounts of every format: fsx, with integrity of ReFS changed meanwhile,
-                                     and what serves the mount killed under writers, fsx and PostgreSQL (root)
+                                     what serves the mount killed under writers, fsx and PostgreSQL, and power cuts (root)
 cargo xtask campaign races [S]       the same in memory for S seconds (60), under ThreadSanitizer (needs a nightly toolchain with
                                      the sources of the standard library)
 cargo xtask campaign tables          DuckDB and Polars read the Parquet files, and fio-plot fio's JSON (needs PyPI)

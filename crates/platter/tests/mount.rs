@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::mount::{FORMATS, KINDS, Mount, WITH_OWNERS, kill, mount_known};
+use common::durable;
+use common::mount::{FORMATS, KINDS, Mount, Random, WITH_OWNERS, kill, mount_known};
 use common::{Place, content};
 use std::fs::{self, File};
 use std::io::Write;
@@ -381,7 +382,7 @@ fn a_signal_unmounts() {
     for signal in ["-TERM", "-INT"] {
         let mount = Mount::new(&format!("signal{signal}"), "ntfs");
         mount.end();
-        let process = mount_known(&mount, &[]);
+        let process = mount_known(&mount, "disk.img", &[]);
         fs::write(mount.at("file"), "kept").unwrap();
         kill(signal, process);
         let start = Instant::now();
@@ -401,7 +402,7 @@ fn what_was_synced_outlives_the_process_that_served_it() {
         mount.end();
         let mut kept: Vec<(String, u64)> = Vec::new();
         for round in 0..3u64 {
-            let process = mount_known(&mount, &[]);
+            let process = mount_known(&mount, "disk.img", &[]);
             let begin = kept.len() as u64;
             let (mount, at) = (&mount, mount.at(""));
             let written = thread::scope(|scope| {
@@ -466,7 +467,7 @@ fn what_nobody_syncs_is_durable_after_a_while() {
     let mounts = WITH_OWNERS.map(|format| {
         let mount = Mount::new("unsynced", format);
         mount.end();
-        let process = mount_known(&mount, &[]);
+        let process = mount_known(&mount, "disk.img", &[]);
         fs::write(mount.at("file"), content(1, 50_000)).unwrap();
         (mount, process)
     });
@@ -478,6 +479,15 @@ fn what_nobody_syncs_is_durable_after_a_while() {
         assert!(fs::read(mount.at("file")).unwrap() == content(1, 50_000));
         mount.end();
     }
+}
+
+#[test]
+fn what_was_synced_outlives_power_cuts() {
+    thread::scope(|scope| {
+        for format in FORMATS {
+            scope.spawn(move || durable::power_cuts(format, (0..3).map(Random)));
+        }
+    });
 }
 
 #[test]

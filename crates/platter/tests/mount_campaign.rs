@@ -4,12 +4,10 @@
 
 mod common;
 
-use common::content;
+use common::durable;
 use common::mount::{Campaign, Mount, campaign_kinds, kill, mount_known, recover};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -62,63 +60,6 @@ fn toggle_integrity(mount: &Mount, is_over: &AtomicBool, changes: &AtomicU64) {
     }
 }
 
-/// The data that was durable when the process that served the mount was killed.
-#[derive(Default)]
-struct Durable {
-    /// The files, and the seed of each one's content.
-    files: Vec<(String, u64)>,
-    /// The blocks of one file that are overwritten again and again: the seed of the content that was last durable,
-    /// and of the content being written.
-    blocks: Vec<(u64, u64)>,
-}
-
-const FILE: usize = 20_000;
-const BLOCK: usize = 8192;
-const BLOCKS: u64 = 64;
-
-/// Makes files, overwrites blocks of another file, renames and removes, until the mount is gone.
-fn write_until_killed(at: &Path, writer: u64, seed: u64) -> Durable {
-    let mut durable = Durable { blocks: vec![(0, 0); BLOCKS as usize], ..Durable::default() };
-    let mut work = || -> std::io::Result<()> {
-        let shared = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(at.join(format!("blocks {writer}")))?;
-        for number in 1.. {
-            let own = seed.wrapping_add(number);
-            match number % 3 {
-                0 => {
-                    // Written under another name and then renamed, as programs do that replace a file.
-                    let (draft, name) = (format!("draft {writer}"), format!("file {writer} {number}"));
-                    let file = File::create(at.join(&draft))?;
-                    file.write_all_at(&content(own, FILE), 0)?;
-                    file.sync_all()?;
-                    fs::rename(at.join(&draft), at.join(&name))?;
-                    // A name is durable only when its directory is synced.
-                    File::open(at)?.sync_all()?;
-                    durable.files.push((name, own));
-                    if durable.files.len() > 20 {
-                        let (name, _) = durable.files.remove(0);
-                        fs::remove_file(at.join(name))?;
-                    }
-                }
-                _ => {
-                    let index = own % BLOCKS;
-                    durable.blocks[index as usize].1 = own;
-                    shared.write_all_at(&content(own, BLOCK), index * BLOCK as u64)?;
-                    shared.sync_data()?;
-                    durable.blocks[index as usize].0 = own;
-                }
-            }
-        }
-        Ok(())
-    };
-    // Ends with an error when the mount is gone.
-    let _ = work();
-    durable
-}
-
 #[test]
 #[ignore = "a campaign"]
 fn what_was_synced_outlives_the_server_at_random_moments() {
@@ -129,56 +70,29 @@ fn what_was_synced_outlives_the_server_at_random_moments() {
         let (mut moments, mut found) = (0, 0u64);
         for mut random in campaign.rounds() {
             let (seed, moment) = (random.next(), 50 + random.below(950));
-            let process = mount_known(&mount, &[]);
-            let durable: Vec<Durable> = thread::scope(|scope| {
-                // Besides the writers, fsx changes another file in all ways; its content is not checked afterwards.
-                let mut exerciser = mount.exerciser(1 << 40, seed >> 32);
-                let exerciser = exerciser.stdout(Stdio::null()).stderr(Stdio::null());
-                let mut noise = exerciser.spawn().expect("fsx is needed for this test");
-                let writers: Vec<_> = (0..3)
-                    .map(|writer| {
-                        let at = mount.at("");
-                        scope.spawn(move || write_until_killed(&at, writer, seed ^ writer << 40))
-                    })
-                    .collect();
+            let process = mount_known(&mount, "disk.img", &[]);
+            let durable = durable::write_until(&mount, seed, || {
                 thread::sleep(Duration::from_millis(moment));
                 kill("-KILL", process);
-                // fsx reads what its own sendfile(2) puts into a socket, and waits forever when that fails.
-                noise.kill().unwrap();
-                noise.wait().unwrap();
-                writers.into_iter().map(|writer| writer.join().unwrap()).collect()
             });
             recover(&mount);
             mount.mount("");
-            for (writer, durable) in durable.iter().enumerate() {
-                for (name, own) in &durable.files {
-                    let what = format!("{format}, seed {seed}, {moment} ms: {name}");
-                    let is = fs::read(mount.at(name)).unwrap_or_else(|error| panic!("{what}: {error}"));
-                    assert!(is == content(*own, FILE), "{what} is another");
-                }
-                let blocks = fs::read(mount.at(&format!("blocks {writer}"))).unwrap_or_default();
-                for (index, (last, next)) in
-                    durable.blocks.iter().enumerate().filter(|(_, block)| block.0 > 0)
-                {
-                    let is = blocks.get(index * BLOCK..(index + 1) * BLOCK).unwrap_or_default();
-                    let what = format!("{format}, seed {seed}, {moment} ms: block {index} of {writer}");
-                    // Each 512 bytes are either of the last durable content or of the content that was being written.
-                    let (old, new) = (content(*last, BLOCK), content(*next, BLOCK));
-                    let is_known = (0..BLOCK).step_by(512).all(|at| {
-                        let part = is.get(at..at + 512).unwrap_or_default();
-                        part == &old[at..at + 512] || part == &new[at..at + 512]
-                    });
-                    assert!(is_known, "{what} is another");
-                    found += 1;
-                }
-                found += durable.files.len() as u64;
-            }
-            mount.shell("rm -f m/file* m/draft* m/blocks*");
+            found += durable::find_again(&mount, &durable, &format!("{format}, seed {seed}, {moment} ms"));
             mount.end();
             moments += 1;
         }
         println!("{format}: killed at {moments} moments, {found} durable files and blocks found again");
         assert!(found > 0, "{format}: nothing was durable");
+    }
+}
+
+#[test]
+#[ignore = "a campaign"]
+fn what_was_synced_outlives_power_cuts_at_random_moments() {
+    for format in campaign_kinds() {
+        let campaign = Campaign::new();
+        let (moments, found) = durable::power_cuts(format, campaign.rounds());
+        println!("{format}: power cut at {moments} moments, {found} durable files and blocks found again");
     }
 }
 
@@ -197,7 +111,7 @@ fn what_serves_a_mount_does_not_keep_all_files_that_were_ever_seen() {
     // ReFS keeps the most memory for each file.
     let mount = Mount::new("seen", "refs");
     mount.end();
-    let process = mount_known(&mount, &[]);
+    let process = mount_known(&mount, "disk.img", &[]);
     let used = File::create(mount.at("used")).unwrap();
     let (directories, files) = (200, 1_500);
     for directory in 0..directories {

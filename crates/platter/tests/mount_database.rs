@@ -78,7 +78,7 @@ fn crash_at(format: &str, moments: impl Iterator<Item = u64>) {
     let open = |mode| fs::set_permissions(&mount.place.0, fs::Permissions::from_mode(mode)).unwrap();
     open(0o777);
     mount.end();
-    let mut serves = mount_known(&mount, &["-o", OWNER]);
+    let mut serves = mount_known(&mount, "disk.img", &["-o", OWNER]);
     let cluster = Cluster { mount };
     cluster.user("initdb -D m/db -A trust -N >/dev/null");
     cluster.start();
@@ -98,7 +98,7 @@ fn crash_at(format: &str, moments: impl Iterator<Item = u64>) {
         });
         let mount = &cluster.mount;
         recover(mount);
-        serves = mount_known(mount, &["-o", OWNER]);
+        serves = mount_known(mount, "disk.img", &["-o", OWNER]);
         mount.shell("rm -f m/db/postmaster.pid .s.PGSQL.*");
         cluster.start();
         let sums = "select (select sum(abalance) from pgbench_accounts) = (select sum(delta) from pgbench_history), \

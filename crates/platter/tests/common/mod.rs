@@ -1,7 +1,9 @@
 //! Helpers that the tests of the commands share.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+pub mod durable;
 pub mod mount;
+pub mod volatile;
 
 use std::ffi::OsStr;
 use std::fs;

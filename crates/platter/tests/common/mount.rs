@@ -115,10 +115,10 @@ fn server(at: &Path) -> u32 {
     found.next().expect("a process serves the mount")
 }
 
-/// Mounts with an environment variable by which [`server`] finds the serving process, and returns that process's
+/// Mounts `source` with an environment variable by which [`server`] finds the serving process, and returns that process's
 /// number.
-pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
-    let arguments = [&["mount", "disk.img", "m"], options].concat();
+pub fn mount_known(mount: &Mount, source: &str, options: &[&str]) -> u32 {
+    let arguments = [&["mount", source, "m"], options].concat();
     let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
     let output = command.env("PWD_OF_TEST", mount.at("")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -170,7 +170,7 @@ impl Campaign {
 }
 
 /// Random numbers that depend on a seed alone.
-pub struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     /// The next number. Source: the generator that its author, Sebastiano Vigna, calls SplitMix64.
