@@ -10,14 +10,20 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-/// Makes a volume with a file, changes its checkpoints with `change` and seals them again.
-fn changed(change: impl Fn(&mut Checkpoint)) -> Arc<MemoryDevice> {
+/// Makes a volume with a file called "file" of 5000 times the byte 7.
+pub(crate) fn with_a_file() -> Arc<MemoryDevice> {
     let device = Arc::new(MemoryDevice::new(384 << 20, Sectors::SMALL));
     Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).unwrap();
     let volume = RefsVolume::open(device.clone(), OpenOptions::default()).unwrap();
     let file = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
     volume.write(file, 0, &[7; 5000]).unwrap();
     volume.unmount().unwrap();
+    device
+}
+
+/// Makes a volume with a file, changes its checkpoints with `change` and seals them again.
+fn changed(change: impl Fn(&mut Checkpoint)) -> Arc<MemoryDevice> {
+    let device = with_a_file();
     let found = anchors(&*device, &mut Notes::default()).unwrap();
     let geometry = &found.geometry;
     for (slot, mut checkpoint) in found.checkpoints.clone() {

@@ -6,7 +6,7 @@ use super::names::{self, KnownName};
 use super::tree::{self, Tree};
 use super::{Check, Severity, build, order};
 use crate::layout::bytes::u32_at;
-use crate::layout::index::{IndexEntry, IndexRoot, collation};
+use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
     AttributeContent, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace,
     record_number as known,
@@ -87,18 +87,22 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
     let mut misled = Vec::new();
     let mut misspelt = Misspelt::default();
     let faults = tree::walk(check, &tree, TOLD, &mut |check, entry, place| {
-        misled.extend(lead_back(check, own, entry, place));
-        if misspelt.visit(check, own, entry, place) {
-            return;
-        }
-        let record = Reference(entry.head()).number();
-        if check.is_record_cut_off(record) {
-            if let Ok(name) = FileName::from_bytes(entry.key(), place)
-                && name.namespace != namespace::DOS
-            {
-                check.find_name_behind_end(number, &name.name, record);
+        let reference = Reference(entry.head());
+        let is_cut_off = check.is_record_cut_off(reference.number());
+        let fault = match FileName::from_bytes(entry.key(), place) {
+            Err(error) => Some(error.to_string()).filter(|_| !is_cut_off),
+            Ok(key) => {
+                misled.extend(lead_back(check, own, reference, &key));
+                if misspelt.visit(check, own, reference, &key, place) {
+                    return;
+                }
+                if is_cut_off && key.namespace != namespace::DOS {
+                    check.find_name_behind_end(number, &key.name, reference.number());
+                }
+                if is_cut_off { None } else { name(check, own, reference, &key, place).err() }
             }
-        } else if let Err(fault) = name(check, own, entry, place) {
+        };
+        if let Some(fault) = fault {
             dead += 1;
             first.get_or_insert(fault);
         }
@@ -148,13 +152,15 @@ fn walk(check: &mut Check<'_>, number: u64) -> Result<()> {
 fn lead_back(
     check: &mut Check<'_>,
     directory: Reference,
-    entry: &IndexEntry<'_>,
-    place: u64,
+    reference: Reference,
+    key: &FileName,
 ) -> Option<(u64, FileName, Option<KnownName>)> {
-    let key = FileName::from_bytes(entry.key(), place).ok().filter(|key| key.parent == directory)?;
-    let number = Reference(entry.head()).number();
-    let file = check.files.get(&number).filter(|file| file.sequence == Reference(entry.head()).sequence())?;
-    let is_it = |name: &KnownName| name.units == key.name && name.space == key.namespace;
+    let number = reference.number();
+    let file = check.files.get(&number).filter(|file| file.sequence == reference.sequence())?;
+    if key.parent != directory {
+        return None;
+    }
+    let is_it = |name: &KnownName| name.is_called(key);
     // A parent with the sequence number 0 matches every use of the directory's record, but the entry states the right
     // number, so such a parent counts as wrong.
     let is_astray = |parent: Reference| {
@@ -164,7 +170,7 @@ fn lead_back(
     let is_lost = number >= known::FIRST_FREE
         && !file.names.iter().any(is_it)
         && file.names.len() < usize::from(file.links.max(1))
-        && names::is_possible(&key, number);
+        && names::is_possible(key, number);
     if index.is_none() && !is_lost {
         return None;
     }
@@ -179,18 +185,17 @@ fn lead_back(
             is_entered: false,
         }),
     }
-    Some((number, key, before))
+    Some((number, key.clone(), before))
 }
 
 /// Compares an entry with the record that it leads to.
 fn name(
     check: &mut Check<'_>,
     directory: Reference,
-    entry: &IndexEntry<'_>,
+    reference: Reference,
+    key: &FileName,
     place: u64,
 ) -> std::result::Result<(), String> {
-    let key = FileName::from_bytes(entry.key(), place).map_err(|error| error.to_string())?;
-    let reference = Reference(entry.head());
     let shown = String::from_utf16_lossy(&key.name);
     let wrong = |expected: String, found: String| {
         Err(format!("entry \"{shown}\" at offset {place}: expected {expected}, found {found}"))
@@ -205,9 +210,8 @@ fn name(
             reference.to_string(),
         );
     }
-    let found = file.names.iter_mut().find(|name| {
-        name.parent.number() == directory.number() && name.units == key.name && name.space == key.namespace
-    });
+    let is_it = |name: &KnownName| name.parent.number() == directory.number() && name.is_called(key);
+    let found = file.names.iter_mut().find(|name| is_it(name));
     let Some(name) = found else {
         return wrong(format!("a name that record {reference} has"), "another".into());
     };

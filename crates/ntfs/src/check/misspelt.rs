@@ -6,7 +6,6 @@
 
 use super::names::{self, KnownName};
 use super::{Check, Severity, order};
-use crate::layout::index::IndexEntry;
 use crate::layout::{FileName, Reference};
 use platter_vfs::Result;
 use std::cmp::Ordering;
@@ -39,10 +38,10 @@ impl Misspelt {
         &mut self,
         check: &Check<'_>,
         directory: Reference,
-        entry: &IndexEntry<'_>,
+        reference: Reference,
+        key: &FileName,
         place: u64,
     ) -> bool {
-        let Ok(key) = FileName::from_bytes(entry.key(), place) else { return false };
         let name = key.name.clone();
         if std::mem::take(&mut self.is_newest)
             && let Some(newest) = self.found.last_mut()
@@ -50,25 +49,21 @@ impl Misspelt {
             newest.behind = Some(name.clone());
         }
         let before = self.last.replace(name);
-        let reference = Reference(entry.head());
         let number = reference.number();
         let Some(file) = check.files.get(&number).filter(|file| file.sequence == reference.sequence()) else {
             return false;
         };
-        let has_it = file.names.iter().any(|name| {
-            name.parent.number() == directory.number()
-                && name.units == key.name
-                && name.space == key.namespace
-        });
-        let is_like = |name: &KnownName| is_like(name, &key, directory);
+        let is_it = |name: &KnownName| name.parent.number() == directory.number() && name.is_called(key);
+        let has_it = file.names.iter().any(is_it);
+        let is_like = |name: &KnownName| is_like(name, key, directory);
         if has_it
             || key.parent != directory
-            || !names::is_possible(&key, number)
+            || !names::is_possible(key, number)
             || !file.names.iter().any(is_like)
         {
             return false;
         }
-        self.found.push(Misspelling { file: number, key, place, before, behind: None });
+        self.found.push(Misspelling { file: number, key: key.clone(), place, before, behind: None });
         self.is_newest = true;
         true
     }

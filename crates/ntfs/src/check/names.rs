@@ -43,7 +43,12 @@ pub struct KnownName {
 impl KnownName {
     /// Whether this is the name that a `$FILE_NAME` attribute holds: the same directory, letters and namespace.
     fn is(&self, name: &FileName) -> bool {
-        (self.parent, &self.units, self.space) == (name.parent, &name.name, name.namespace)
+        self.parent == name.parent && self.is_called(name)
+    }
+
+    /// Whether this name has the letters and the namespace of another.
+    pub fn is_called(&self, name: &FileName) -> bool {
+        (&self.units, self.space) == (&name.name, name.namespace)
     }
 }
 

@@ -305,18 +305,25 @@ pub fn fill(check: &mut Check<'_>, record: &mut Record) -> Result<()> {
 mod tests {
     use super::*;
 
+    const BLOCK: usize = DescriptorHeader::BLOCK as usize;
+
+    /// The header of a descriptor with this number, and `$SDS` with both its copies.
+    fn both_copies(id: u32) -> (DescriptorHeader, Vec<u8>) {
+        let header =
+            DescriptorHeader { hash: descriptor_hash(&EVERYTHING), id, offset: 0, length: 20 + 0x68 };
+        let one: Vec<u8> = header.to_bytes().into_iter().chain(EVERYTHING).collect();
+        let mut bytes = vec![0; BLOCK + one.len()];
+        bytes[..one.len()].copy_from_slice(&one);
+        bytes[BLOCK..].copy_from_slice(&one);
+        (header, bytes)
+    }
+
     #[test]
     fn a_damaged_copy_is_replaced_by_the_other() {
-        let block = DescriptorHeader::BLOCK as usize;
-        let header =
-            DescriptorHeader { hash: descriptor_hash(&EVERYTHING), id: 0x100, offset: 0, length: 20 + 0x68 };
-        let one: Vec<u8> = header.to_bytes().into_iter().chain(EVERYTHING).collect();
-        let mut bytes = vec![0; block + one.len()];
-        bytes[..one.len()].copy_from_slice(&one);
-        bytes[block..].copy_from_slice(&one);
+        let (header, mut bytes) = both_copies(0x100);
         let whole = bytes.clone();
         assert_eq!(descriptors(&mut bytes, |_| ()), (BTreeMap::from([(0x100, header)]), None));
-        for place in [30, block + 30] {
+        for place in [30, BLOCK + 30] {
             bytes[place] ^= 1;
             let (found, mended) = descriptors(&mut bytes, |_| ());
             assert_eq!((found.len(), mended), (1, Some((1, 0))));
@@ -327,15 +334,9 @@ mod tests {
     /// The hash does not cover a descriptor's number: the indexes say which of two copies has the right one.
     #[test]
     fn of_two_copies_that_differ_in_the_number_the_indexes_choose() {
-        let block = DescriptorHeader::BLOCK as usize;
-        let header =
-            DescriptorHeader { hash: descriptor_hash(&EVERYTHING), id: 0x103, offset: 0, length: 20 + 0x68 };
-        let one: Vec<u8> = header.to_bytes().into_iter().chain(EVERYTHING).collect();
-        let mut bytes = vec![0; block + one.len()];
-        bytes[..one.len()].copy_from_slice(&one);
-        bytes[block..].copy_from_slice(&one);
+        let (header, mut bytes) = both_copies(0x103);
         let whole = bytes.clone();
-        for place in [4, 7, block + 4, block + 7] {
+        for place in [4, 7, BLOCK + 4, BLOCK + 7] {
             bytes[place] ^= 2;
             let (found, mended) = descriptors(&mut bytes, |it| *it == header);
             assert_eq!((found, mended), (BTreeMap::from([(0x103, header)]), Some((1, 0))), "{place}");

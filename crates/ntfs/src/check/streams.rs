@@ -9,6 +9,7 @@ use crate::layout::{
     file_flags,
 };
 use platter_vfs::{Name, NameRules, Result};
+use std::collections::BTreeSet;
 
 /// How often all clusters of a volume may be claimed again before further claims are taken for garbage.
 const CLAIMS: u64 = 16;
@@ -44,12 +45,11 @@ pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
 
 /// Finds streams with a name that no stream can have, so that no program opens them: characters of it are replaced.
 fn names(check: &mut Check<'_>, file: &mut Assembled) {
-    let is_bad = |key: &Key| {
-        let name = Name::from_units(&key.1);
-        key.0 == Kind::DATA && !key.1.is_empty() && NameRules::STREAM.check(&name).is_err()
-    };
-    for key in file.streams().into_keys().filter(is_bad) {
-        let found = String::from_utf16_lossy(&key.1);
+    let names = file.of(Kind::DATA).into_iter().map(|place| &file.attribute(place).name);
+    let named = names.filter(|name| !name.is_empty());
+    let bad = named.filter(|name| NameRules::STREAM.check(&Name::from_units(name)).is_err());
+    for bad in bad.cloned().collect::<BTreeSet<_>>() {
+        let found = String::from_utf16_lossy(&bad);
         let message =
             format!("file record at offset {}: expected a name of a stream, found {found:?}", file.at);
         check.find("stream-name", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
@@ -57,12 +57,12 @@ fn names(check: &mut Check<'_>, file: &mut Assembled) {
             Ok(()) => *unit,
             Err(_) => u16::from(b'_'),
         };
-        let mut name: Vec<u16> = key.1.iter().map(allowed).collect();
+        let mut name: Vec<u16> = bad.iter().map(allowed).collect();
         while !file.find(&(Kind::DATA, name.as_slice().into())).is_empty() {
             name.truncate(NameRules::STREAM.longest - 1);
             name.push(u16::from(b'_'));
         }
-        for place in file.find(&key) {
+        for place in file.find(&(Kind::DATA, bad)) {
             file.attribute_mut(place).name = name.as_slice().into();
         }
     }
@@ -71,12 +71,12 @@ fn names(check: &mut Check<'_>, file: &mut Assembled) {
 /// Finds data that is called encrypted in a file without the attribute `$EFS`, which holds the key: then the flag is
 /// wrong. It would keep everyone from the content.
 fn encryption(check: &mut Check<'_>, file: &mut Assembled) {
-    if !file.find(&key(Kind::LOGGED_UTILITY_STREAM, "$EFS")).is_empty() {
-        return;
-    }
     let data = file.of(Kind::DATA).into_iter();
     let encrypted: Vec<_> =
         data.filter(|place| file.attribute(*place).flags & flags::ENCRYPTED != 0).collect();
+    if encrypted.is_empty() || !file.find(&key(Kind::LOGGED_UTILITY_STREAM, "$EFS")).is_empty() {
+        return;
+    }
     for place in encrypted {
         let message = format!(
             "$DATA of the file record at offset {}: expected that it is not encrypted, since the file has no key ($EFS), found otherwise",

@@ -619,21 +619,12 @@ fn above_security(core: &Core, directory: Node) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Refs;
-    use platter_device::{MemoryDevice, Sectors};
-    use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
+    use platter_vfs::OpenOptions;
 
     /// Windows makes such names for programs that ask for them with a path that begins with `\\?\`.
     #[test]
     fn a_name_that_no_new_file_may_have_is_found_and_changed() {
-        let device = Arc::new(MemoryDevice::new(384 << 20, Sectors::SMALL));
-        Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).unwrap();
-        let volume = RefsVolume::open(device.clone(), OpenOptions::default()).unwrap();
-        let file = volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-        volume.write(file, 0, &[7; 5000]).unwrap();
-        volume.unmount().unwrap();
-        drop(volume);
-        let volume = RefsVolume::open(device, OpenOptions::default()).unwrap();
+        let volume = RefsVolume::open(crate::unknown::with_a_file(), OpenOptions::default()).unwrap();
         let [allowed, other] = ["file", "file. "].map(Name::from);
         let mut core = volume.grow().unwrap();
         let object = core.changeable_directory(Node::ROOT).unwrap();

@@ -78,20 +78,20 @@ impl Walk<'_, '_> {
             return Ok(Some(info));
         }
         if self.clusters.is_claimed(first) {
-            if self.is_inside_itself(index, first) && !directory {
-                let message = || format!("{length} bytes start at cluster {first}, which is a directory's");
-                if self.find("bad-start", Severity::DataLoss, place, message) {
-                    empty(&mut info);
-                }
+            if !self.is_inside_itself(index, first) {
+                self.contest(first);
                 return Ok(Some(info));
             }
-            if self.is_inside_itself(index, first) {
+            if directory {
                 let message =
                     || format!("it starts at cluster {first}, which is that of a directory above it");
                 let gone = self.find("directory-loop", Severity::Inconsistent, place, message);
                 return Ok(if gone { None } else { Some(info) });
             }
-            self.contest(first);
+            let message = || format!("{length} bytes start at cluster {first}, which is a directory's");
+            if self.find("bad-start", Severity::DataLoss, place, message) {
+                empty(&mut info);
+            }
             return Ok(Some(info));
         }
         let size = self.clusters.heap.cluster_size();

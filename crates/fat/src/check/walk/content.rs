@@ -86,24 +86,23 @@ impl Walk<'_, '_> {
             }
             return Ok(());
         }
-        if self.claimed.get(start) {
-            if wanted > 0 {
-                self.contest(start);
-                return Ok(());
-            }
-            let message = || format!("an empty file starts at cluster {start}, which is another's");
-            if self.find("chain-too-long", Severity::Inconsistent, place, message) {
-                resize(self, 0, 0);
-            }
-            return Ok(());
-        }
+        let is_others = self.claimed.get(start);
         if wanted == 0 {
-            let message = || format!("an empty file has clusters from {start}");
+            let message = || match is_others {
+                true => format!("an empty file starts at cluster {start}, which is another's"),
+                false => format!("an empty file has clusters from {start}"),
+            };
             let repaired = self.find("chain-too-long", Severity::Inconsistent, place, message);
             if repaired {
                 resize(self, 0, 0);
             }
-            self.tails.push((start, repaired));
+            if !is_others {
+                self.tails.push((start, repaired));
+            }
+            return Ok(());
+        }
+        if is_others {
+            self.contest(start);
             return Ok(());
         }
         self.claimed.set(start);
