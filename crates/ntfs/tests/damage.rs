@@ -205,8 +205,12 @@ fn entries_of(image: &[u8], name: &str) -> Vec<usize> {
 
 /// Returns the device of a new volume, unmounted after `fill` has made files in it.
 fn volume_with(fill: impl FnOnce(&dyn FileSystem)) -> Arc<MemoryDevice> {
+    volume_made_with(&FormatOptions::default(), fill)
+}
+
+fn volume_made_with(options: &FormatOptions, fill: impl FnOnce(&dyn FileSystem)) -> Arc<MemoryDevice> {
     let memory = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-    Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    Ntfs.make(&*memory, options, &Silent).unwrap();
     let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
     fill(&*system);
     system.unmount().unwrap();
@@ -420,6 +424,36 @@ fn the_run_list_is_right_where_the_allocated_size_agrees_with_it() {
         assert!(found.findings.iter().all(|finding| finding.code == "runs"), "{at}: {}", told(&found));
         assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
         assert!(content_of(&memory, "file").unwrap() == content, "{at}, {bit}");
+    }
+}
+
+/// One bit of the attribute's flags or of its compression unit costs no content, compressed or not.
+#[test]
+fn a_compression_unit_and_the_flag_of_compression_tell_of_each_other() {
+    let content: Vec<u8> = (0..200_000u32).map(|at| (at / 1000) as u8).collect();
+    for is_packed in [true, false] {
+        let options = FormatOptions { compress: Some(is_packed), ..FormatOptions::default() };
+        let memory = volume_made_with(&options, |system| {
+            let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+            system.write(file, 0, &content).unwrap();
+        });
+        let sound = memory.to_image();
+        // The flags are at 0x0C of an attribute, and the unit at 0x22 of one whose clusters are outside.
+        let data = attribute_of(&sound, record_of(&sound, "file"), 0x80);
+        assert_eq!([sound[data + 0x0C], sound[data + 0x22]], if is_packed { [1, 4] } else { [0, 0] });
+        let at = data + if is_packed { 0x0C } else { 0x22 };
+        let mut image = sound.clone();
+        image[at] ^= 1;
+        let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+        let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+        let codes: Vec<_> = found.findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, ["compression"], "{}", told(&found));
+        assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+        assert!(content_of(&memory, "file").unwrap() == content, "compressed: {is_packed}");
+        assert_eq!(
+            [memory.to_image()[data + 0x0C], memory.to_image()[data + 0x22]],
+            [sound[data + 0x0C], sound[data + 0x22]]
+        );
     }
 }
 

@@ -10,9 +10,13 @@ use crate::layout::{
 };
 use platter_vfs::{Name, NameRules, Result};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 /// How often all clusters of a volume may be claimed again before further claims are taken for garbage.
 const CLAIMS: u64 = 16;
+
+/// The base-2 logarithms of the clusters that a compression unit may have.
+const UNITS: RangeInclusive<u8> = 1..=10;
 
 /// Checks all attributes of a file, and claims their clusters.
 pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
@@ -89,10 +93,7 @@ fn encryption(check: &mut Check<'_>, file: &mut Assembled) {
 
 /// Compares the flags in `$STANDARD_INFORMATION` with those of the file's data.
 fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
-    let standard = file
-        .value(Kind::STANDARD_INFORMATION)
-        .and_then(|value| StandardInformation::from_bytes(value, 0).ok());
-    let Some(mut standard) = standard.filter(|_| file.number >= known::FIRST_FREE) else { return };
+    let Some(mut standard) = standard(file).filter(|_| file.number >= known::FIRST_FREE) else { return };
     let data = file.of(Kind::DATA);
     let any = data.iter().fold(0, |flags, place| flags | file.attribute(*place).flags);
     let own = data.iter().map(|place| file.attribute(*place)).find(|data| data.name.is_empty());
@@ -150,6 +151,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         check.find("runs", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
     }
     let Some((runs, fault)) = unpack(check, file, places) else { return };
+    let has_odd_unit = odd_unit(check, file, key, places[0]);
     let (first, attribute_flags) = (places[0], file.attribute(places[0]).flags);
     let AttributeContent::NonResident(header) = file.attribute(first).content.clone() else { return };
     let is_packed = attribute_flags & flags::COMPRESSION_MASK != 0;
@@ -161,7 +163,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
     let at = file.at;
     let repairing = check.is_repairing;
     let mut runs = runs;
-    let mut is_wrong = false;
+    let mut is_wrong = has_odd_unit;
     if let Some(fault) = fault {
         is_wrong = true;
         check.find("runs", Severity::DataLoss, Some(file.number), format!("{name}: {fault}"), repairing);
@@ -188,7 +190,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         }
     }
     let method = attribute_flags & flags::COMPRESSION_MASK;
-    let is_unit = (1..=10).contains(&header.unit);
+    let is_unit = UNITS.contains(&header.unit);
     if is_packed && (method != 1 || !is_unit || file.number < known::FIRST_FREE) {
         is_wrong = true;
         let message = format!(
@@ -214,6 +216,41 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
     if is_wrong && repairing {
         file.set_runs(check, key, &runs);
     }
+}
+
+/// Finds a compression unit where the attribute's flags speak neither of compression nor of holes.
+///
+/// If the file calls itself compressed, the flag is what was lost: without it, packed bytes would be read as content.
+/// Otherwise the unit is wrong: ntfs-3g then takes `$MFTMirr` for compressed, and refuses the volume.
+fn odd_unit(check: &mut Check<'_>, file: &mut Assembled, key: &Key, first: AttributePlace) -> bool {
+    let attribute = file.attribute(first);
+    let AttributeContent::NonResident(NonResident { unit, .. }) = attribute.content else { return false };
+    if unit == 0 || attribute.flags & (flags::COMPRESSION_MASK | flags::SPARSE) != 0 {
+        return false;
+    }
+    let is_packed = key.0 == Kind::DATA
+        && UNITS.contains(&unit)
+        && file.number >= known::FIRST_FREE
+        && standard(file).is_some_and(|standard| standard.flags & file_flags::COMPRESSED != 0);
+    let expected = if is_packed { "compression, as the file's flags say" } else { "no compression unit" };
+    let message = format!(
+        "{} of the file record at offset {}: expected {expected}, found flags without compression and units of 2^{unit} clusters",
+        told(key),
+        file.at
+    );
+    check.find("compression", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+    let attribute = file.attribute_mut(first);
+    if is_packed {
+        attribute.flags |= flags::COMPRESSED;
+    } else if let AttributeContent::NonResident(piece) = &mut attribute.content {
+        piece.unit = 0;
+    }
+    true
+}
+
+fn standard(file: &Assembled) -> Option<StandardInformation> {
+    let value = file.value(Kind::STANDARD_INFORMATION)?;
+    StandardInformation::from_bytes(value, 0).ok()
 }
 
 /// The runs of all pieces up to the first fault, and that fault.
