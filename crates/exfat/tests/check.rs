@@ -1,11 +1,8 @@
 //! Damaged volumes: the check finds the damage, fsck.exfat accepts the repaired volume, and nothing is lost that was
 //! not damaged.
 
-mod damaged;
-mod judges;
-
-use damaged::{KINDS, Volume, damage, populated};
-use judges::{ImageFile, Verdict, fsck};
+use crate::damaged::{KINDS, Volume, damage, populated};
+use crate::judges::{ImageFile, Verdict, fsck};
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
 use platter_exfat::layout::{SLOT, set_checksum};
@@ -114,8 +111,8 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// Run with `cargo test --release -p platter-exfat --test check -- --ignored --nocapture`; `PLATTER_SEED=n` selects
-/// other images.
+/// Run with `cargo test --release -p platter-exfat --test suite check:: -- --ignored --nocapture`; `PLATTER_SEED=n`
+/// selects other images.
 #[test]
 #[ignore = "a thousand images: run by name"]
 fn the_campaign() {

@@ -43,7 +43,7 @@ fn a_file_in_one_piece_costs_no_fat_and_a_larger_size_no_content() {
 }
 
 /// Measures the time of a planned read or overwrite:
-/// `cargo test --release -p platter-exfat --test cost -- --ignored --nocapture`.
+/// `cargo test --release -p platter-exfat --test suite cost:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]
 fn nanoseconds_of_a_plan() {

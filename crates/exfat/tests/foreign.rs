@@ -1,10 +1,7 @@
 //! Features that other implementations write: Platter keeps them, mounts the volume read-only, or refuses it.
 
-mod damaged;
-mod judges;
-
-use damaged::Volume;
-use judges::{ImageFile, fsck};
+use crate::damaged::Volume;
+use crate::judges::{ImageFile, fsck};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_exfat::layout::{
     BitmapEntry, BootRegion, BootSector, EntrySet, SLOT, UpcaseEntry, VolumeFlags, kind, table_checksum,

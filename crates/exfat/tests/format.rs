@@ -1,8 +1,6 @@
 //! New volumes, checked by exfatprogs.
 
-mod judges;
-
-use judges::{ImageFile, fsck, run};
+use crate::judges::{ImageFile, fsck, run};
 use platter_device::{Device, Immediate, MemoryDevice, Queue, Sectors};
 use platter_exfat::Exfat;
 use platter_exfat::layout::{BootSector, Geometry};

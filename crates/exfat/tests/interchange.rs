@@ -1,10 +1,7 @@
 //! Other implementations read what Platter writes, and Platter reads what they write.
 
-mod common;
-mod judges;
-
-use common::{Volume, open, tested};
-use judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, run as tool};
+use crate::common::{Volume, open, tested};
+use crate::judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, run as tool};
 use platter_device::{Device, FileDevice, FileOptions};
 use platter_testing::model::judge::{assert_same, judge_every, ours, partly_written};
 use platter_testing::model::{Clock, Listed, Random, Runner, generate, seed};
@@ -77,7 +74,7 @@ fn others_agree_after_random_operations() {
 
 /// 200,000 operations; at their end Linux, which takes long to start, reads the volume too. Linux must be 6.8 or
 /// later: older versions took the valid data length for the size. Run with `cargo test --release -p platter-exfat
-/// --test interchange -- --ignored --nocapture`; `PLATTER_SEED=n` selects other operations.
+/// --test suite interchange:: -- --ignored --nocapture`; `PLATTER_SEED=n` selects other operations.
 fn campaign(number: usize, step: usize) {
     let volume = JUDGED[number];
     let (image, tree) = judge(volume, seed() + number as u64, 200_000, step);

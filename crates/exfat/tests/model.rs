@@ -1,9 +1,6 @@
 //! Long random sequences of operations, compared with the reference file system.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, Volume, tested};
+use crate::common::{VOLUMES, Volume, tested};
 use platter_testing::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
@@ -18,7 +15,7 @@ fn every_size_of_cluster_agrees_with_the_reference() {
     }
 }
 
-/// A million operations: `cargo test --release -p platter-exfat --test model -- --ignored --nocapture`.
+/// A million operations: `cargo test --release -p platter-exfat --test suite model:: -- --ignored --nocapture`.
 /// `PLATTER_SEED=n` selects other operations.
 #[test]
 #[ignore = "a campaign: takes minutes"]

@@ -1,11 +1,8 @@
 //! The power fails at every write of a run. Files that were synced and not changed since are there, before a repair
 //! and after it, even if the power fails again during the repair.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, Volume, tested};
-use judges::ImageFile;
+use crate::common::{VOLUMES, Volume, tested};
+use crate::judges::{self, ImageFile};
 use platter_device::Device;
 use platter_exfat::Exfat;
 use platter_testing::model::power::MakeOn;
@@ -35,7 +32,8 @@ fn what_was_synced_survives_a_power_cut() {
     }
 }
 
-/// 5,000 operations, cut at every write: `cargo test --release -p platter-exfat --test power -- --ignored --nocapture`.
+/// 5,000 operations, cut at every write: `cargo test --release -p platter-exfat --test suite power:: -- --ignored
+/// --nocapture`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {

@@ -1,8 +1,6 @@
 //! Volumes in sectors of 512 bytes on a device whose sectors have 4,096, such as a disk that was moved to another USB bridge.
 
-mod damaged;
-
-use damaged::{Volume, populated};
+use crate::damaged::{Volume, populated};
 use platter_exfat::Exfat;
 use platter_exfat::layout::{BootRegion, BootSector};
 use platter_testing::model::read_in_small_sectors;

@@ -1,9 +1,6 @@
 //! Many threads work on one volume, which is sound afterwards.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, check_clean, open};
+use crate::common::{VOLUMES, check_clean, open};
 use platter_testing::model::get_along;
 use platter_vfs::FileSystem;
 

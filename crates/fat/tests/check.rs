@@ -1,10 +1,7 @@
 //! The check on damaged volumes: compared with fsck.fat, and tested for files that must survive a repair.
 
-mod damaged;
-mod judges;
-
-use damaged::{KINDS, Random, Volume, damage, populated};
-use judges::{ImageFile, fsck};
+use crate::damaged::{KINDS, Random, Volume, damage, populated};
+use crate::judges::{ImageFile, fsck};
 use platter_device::{Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_fat::Fat;
 use platter_fat::layout::{FatKind, ShortEntry, ShortName};
@@ -127,7 +124,7 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..135));
 }
 
-/// Run with `cargo test --release -p platter-fat --test check -- --ignored --nocapture the_campaign`.
+/// Run with `cargo test --release -p platter-fat --test suite -- --ignored --nocapture the_campaign`.
 #[test]
 #[ignore = "a thousand images: run by name"]
 fn the_campaign() {
@@ -194,7 +191,7 @@ fn what_the_check_calls_clean_after_a_flip_is_clean_to_fsck() {
     flips(0..300);
 }
 
-/// Run with `cargo test --release -p platter-fat --test check -- --ignored --nocapture twenty_thousand_flips`.
+/// Run with `cargo test --release -p platter-fat --test suite -- --ignored --nocapture twenty_thousand_flips`.
 #[test]
 #[ignore = "a campaign: some minutes"]
 fn twenty_thousand_flips() {

@@ -88,7 +88,7 @@ fn the_largest_volumes_open_in_little_memory() {
 }
 
 /// Measures the time of a planned read or overwrite:
-/// `cargo test --release -p platter-fat --test cost -- --ignored --nocapture`.
+/// `cargo test --release -p platter-fat --test suite cost:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]
 fn nanoseconds_of_a_plan() {

@@ -1,8 +1,6 @@
 //! New volumes, checked by dosfstools and mtools.
 
-mod judges;
-
-use judges::{ImageFile, fsck, run};
+use crate::judges::{ImageFile, fsck, run};
 use platter_device::{Device, Immediate, MemoryDevice, Queue, Sectors};
 use platter_fat::Fat;
 use platter_fat::layout::{BootSector, FatKind, Geometry};

@@ -1,9 +1,6 @@
 //! Files and directories that grow on a small, full and fragmented volume.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, Volume, tested};
+use crate::common::{VOLUMES, Volume, tested};
 use platter_fat::Fat;
 use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
@@ -22,7 +19,7 @@ fn what_grows_is_refused_or_kept() {
 }
 
 /// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-fat --test
-/// growth -- --ignored --nocapture`. `PLATTER_SEED=n` selects other operations, and `PLATTER_PART=i/n` a part of
+/// suite growth:: -- --ignored --nocapture`. `PLATTER_SEED=n` selects other operations, and `PLATTER_PART=i/n` a part of
 /// them.
 #[test]
 #[ignore = "a campaign: takes hours"]

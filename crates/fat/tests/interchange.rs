@@ -1,10 +1,7 @@
 //! mtools and dosfstools read what Platter writes, and Platter reads what they write.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, Volume, open, tested};
-use judges::{ImageFile, fsck, run as tool};
+use crate::common::{VOLUMES, Volume, open, tested};
+use crate::judges::{ImageFile, fsck, run as tool};
 use platter_device::{MemoryDevice, Sectors};
 use platter_testing::model::judge::{Tree, assert_same, on_host, ours, without_leap_day_in_2100};
 use platter_testing::model::{Clock, Operation, Random, Runner, generate, seed};
@@ -90,8 +87,8 @@ fn mtools_and_fsck_agree_after_random_operations() {
     }
 }
 
-/// Run with `cargo test --release -p platter-fat --test interchange -- --ignored`; `PLATTER_SEED=n` selects other
-/// operations.
+/// Run with `cargo test --release -p platter-fat --test suite interchange:: -- --ignored`; `PLATTER_SEED=n` selects
+/// other operations.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn mtools_and_fsck_agree_after_200_000_random_operations() {

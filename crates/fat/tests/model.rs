@@ -1,9 +1,6 @@
 //! Long random sequences of operations, compared with the reference file system.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, Volume, tested};
+use crate::common::{VOLUMES, Volume, tested};
 use platter_testing::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
@@ -21,8 +18,8 @@ fn every_kind_agrees_with_the_reference() {
     }
 }
 
-/// A million operations: `cargo test --release -p platter-fat --test model -- --ignored`. `PLATTER_SEED=n` selects
-/// other operations.
+/// A million operations: `cargo test --release -p platter-fat --test suite model:: -- --ignored`. `PLATTER_SEED=n`
+/// selects other operations.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {

@@ -1,11 +1,8 @@
 //! The power fails at every write of a run. Files that were synced and not changed since are there, before a repair
 //! and after it, even if the power fails again during the repair.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, Volume, tested};
-use judges::ImageFile;
+use crate::common::{self, VOLUMES, Volume, tested};
+use crate::judges::{self, ImageFile};
 use platter_device::{Device, Fault, Faults, Grain, Operation as DeviceOperation, Survivors, When};
 use platter_fat::Fat;
 use platter_testing::model::power::MakeOn;
@@ -85,7 +82,8 @@ fn what_was_synced_survives_a_power_cut() {
     }
 }
 
-/// 2,000 operations on each kind, cut at every write: `cargo test --release -p platter-fat --test power -- --ignored`.
+/// 2,000 operations on each kind, cut at every write: `cargo test --release -p platter-fat --test suite power:: --
+/// --ignored`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {

@@ -1,10 +1,7 @@
 //! Volumes whose FAT is a few entries too short for the clusters that the sectors have room for, as some sticks are sold.
 
-mod damaged;
-mod judges;
-
-use damaged::{Volume, populated};
-use judges::{ImageFile, fsck};
+use crate::damaged::{Volume, populated};
+use crate::judges::{ImageFile, fsck};
 use platter_device::{MemoryDevice, Sectors};
 use platter_fat::Fat;
 use platter_fat::layout::{BootSector, FatKind, Geometry};

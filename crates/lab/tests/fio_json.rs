@@ -1,8 +1,6 @@
 //! The fio report, compared with the JSON that fio itself prints.
 
-#[allow(dead_code, reason = "each test binary uses a part of this")]
-mod sample;
-
+use crate::sample;
 use platter_lab::report::{Document, fio};
 use serde_json::Value;
 use std::process::Command;

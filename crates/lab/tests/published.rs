@@ -1,8 +1,6 @@
 //! The published figures are typed in by hand; figures that a source states twice must agree.
 
-#[allow(dead_code, reason = "the samples are shared by several tests")]
-mod sample;
-
+use crate::sample;
 use platter_lab::published::{self, Source};
 use platter_lab::report::document::{Case, Direction};
 use platter_lab::report::{Table, html, markdown, terminal};

@@ -1,7 +1,6 @@
 //! The JSON document must read back unchanged, and conform to its published schema.
 
-mod sample;
-
+use crate::sample;
 use platter_lab::report::Document;
 use platter_lab::report::document::{JSON_SCHEMA, ReadError};
 use serde_json::Value;

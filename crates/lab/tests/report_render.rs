@@ -1,7 +1,6 @@
 //! Rendered reports: nothing is cut off, no name can inject markup, and no page uses the network.
 
-mod sample;
-
+use crate::sample;
 use platter_lab::report::document::*;
 use platter_lab::report::terminal::{self, View};
 use platter_lab::report::{Diff, csv, html, markdown};

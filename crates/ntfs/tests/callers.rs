@@ -1,8 +1,6 @@
 //! Many callers at once: which calls wait for which others, what they share, and that none loses its data.
 
-mod common;
-
-use common::{USUAL, Volume, check_clean, open};
+use crate::common::{USUAL, Volume, check_clean, open};
 use platter_device::{Buffer, Device, Fault, Faults, Operation, OverlayDevice, When};
 use platter_ntfs::{Ntfs, NtfsVolume};
 use platter_testing::model::listings;

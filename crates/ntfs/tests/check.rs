@@ -1,11 +1,8 @@
 //! The check finds nothing on volumes that Windows and ntfs-3g wrote, but that one is marked as to be checked.
 
-mod common;
-mod filled;
-mod judges;
-
-use common::{USUAL, names, open};
-use filled::filled;
+use crate::common::{USUAL, names, open};
+use crate::filled::filled;
+use crate::judges;
 use platter_device::{FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_ntfs::check::check;
 use platter_ntfs::layout::{

@@ -57,8 +57,8 @@ fn small_files_take_few_allocations() {
     assert!(made < 75 && removed < 48, "{made} to make, {removed} to remove");
 }
 
-/// Measures the time that a planned read or overwrite takes: `cargo test --release -p platter-ntfs --test cost --
-/// --ignored --nocapture`.
+/// Measures the time that a planned read or overwrite takes: `cargo test --release -p platter-ntfs --test suite cost::
+/// -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]
 fn nanoseconds_of_a_plan() {

@@ -1,8 +1,6 @@
 //! Volumes whose device ends before they do: the check reads what is there, and names what is not.
 
-mod common;
-
-use common::{USUAL, Volume, open};
+use crate::common::{USUAL, Volume, open};
 use platter_device::{Device, MemoryDevice, Partition, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
 use platter_testing::model::Random;

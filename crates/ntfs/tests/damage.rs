@@ -1,13 +1,9 @@
 //! Damaged volumes: no panic and no hang; after a repair the check and ntfs-3g accept the volume, and every file whose
 //! records were not hit has its content.
 
-mod damaged;
-mod filled;
-mod judges;
-
-use damaged::{KINDS, Volume, damage};
-use filled::{fill, filled};
-use judges::{AttributeContent, ImageFile, Mount, ntfsfix};
+use crate::damaged::{KINDS, Volume, damage};
+use crate::filled::{fill, filled};
+use crate::judges::{AttributeContent, ImageFile, Mount, ntfsfix};
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
 use platter_ntfs::check::check;
@@ -179,8 +175,8 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// Run with `cargo test --release -p platter-ntfs --test damage -- --ignored --nocapture`, with `PLATTER_SEED=n` for
-/// other volumes and `PLATTER_COUNT=n` for another number of them.
+/// Run with `cargo test --release -p platter-ntfs --test suite damage:: -- --ignored --nocapture`, with
+/// `PLATTER_SEED=n` for other volumes and `PLATTER_COUNT=n` for another number of them.
 #[test]
 #[ignore = "two thousand images: run by name"]
 fn the_campaign() {

@@ -1,10 +1,7 @@
 //! Short names, made by other drivers: each is kept as long as its long name is, and removed with it.
 
-mod common;
-mod judges;
-
-use common::open;
-use judges::{ImageFile, Mount, ntfsfix};
+use crate::common::{self, open};
+use crate::judges::{self, ImageFile, Mount, ntfsfix};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_vfs::{Cursor, Error, FileSystem, Kind, Node, RenameFlags};
 use std::path::Path;

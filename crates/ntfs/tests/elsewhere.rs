@@ -1,9 +1,7 @@
 //! Files whose content a filter driver of Windows keeps elsewhere: nothing reads or writes what their unnamed stream
 //! lacks, and everything else works. A file that has such a tag and all of its content is read as any other.
 
-mod common;
-
-use common::{USUAL, Volume, check_clean, names, open};
+use crate::common::{USUAL, Volume, check_clean, names, open};
 use platter_device::MemoryDevice;
 use platter_ntfs::NtfsVolume;
 use platter_vfs::{Change, Error, FileSystem, Kind, Node, Plan, RenameFlags, Reparse, Result, Silent};

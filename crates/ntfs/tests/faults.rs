@@ -1,8 +1,6 @@
 //! Devices that fail while a volume is open.
 
-mod common;
-
-use common::{USUAL, check_clean, open};
+use crate::common::{USUAL, check_clean, open};
 use platter_device::{Device, Fault, Faults, Operation, OverlayDevice, When};
 use platter_vfs::{Error, FileSystem, Kind, Name, Node, Place, SyncScope};
 use std::sync::Arc;

@@ -1,9 +1,7 @@
 //! New volumes, judged by other implementations.
 
-mod judges;
-
-use judges::readers::{self, Tree};
-use judges::{ImageFile, Mount, ntfsfix, run};
+use crate::judges::readers::{self, Tree};
+use crate::judges::{ImageFile, Mount, ntfsfix, run};
 use platter_device::{MemoryDevice, Sectors};
 use platter_vfs::{CheckOptions, Error, FormatOptions, Silent};
 

@@ -1,8 +1,6 @@
 //! Volumes as former versions, which had fewer limits, left them: every file that has its record is found again.
 
-mod common;
-
-use common::{check_clean, names, open};
+use crate::common::{check_clean, names, open};
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
 use platter_vfs::{CheckOptions, FileSystem, Format, Name, Node, Silent};

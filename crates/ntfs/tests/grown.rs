@@ -2,11 +2,8 @@
 //! single clusters: changes that are accepted are there after the volume is closed, and those that have no room are
 //! refused and change nothing.
 
-mod common;
-mod judges;
-
-use common::{USUAL, Volume, check_clean, open};
-use judges::{ImageFile, ntfsfix};
+use crate::common::{USUAL, Volume, check_clean, open};
+use crate::judges::{ImageFile, ntfsfix};
 use platter_ntfs::NtfsVolume;
 use platter_testing::model::Random;
 use platter_vfs::{Change, FileSystem, Kind, Name, Node, Result};
@@ -270,7 +267,7 @@ fn what_grows_on_full_and_scattered_volumes_stays_whole() {
     runs(1..2, 400);
 }
 
-/// Run with `cargo test --release -p platter-ntfs --test grown -- --ignored --nocapture`.
+/// Run with `cargo test --release -p platter-ntfs --test suite grown:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_grows_stays_whole_after_many_operations() {

@@ -1,10 +1,7 @@
 //! Everything that can grow grows on a small, full and fragmented volume.
 
-mod common;
-mod judges;
-
-use common::{USUAL, VOLUMES, Volume, check_clean, checked_by};
-use judges::{ImageFile, ntfsfix, readers};
+use crate::common::{USUAL, VOLUMES, Volume, check_clean, checked_by};
+use crate::judges::{ImageFile, ntfsfix, readers};
 use platter_device::Device;
 use platter_ntfs::NtfsVolume;
 use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
@@ -46,8 +43,9 @@ fn a_time_has_room_in_a_crowded_record() {
     run(Volume { cluster: 16384, bytes: 24 << 20, ..USUAL }, Part { seed: 9032, count: RUN, attempts: 250 });
 }
 
-/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-ntfs --test growth
-/// -- --ignored --nocapture`, with `PLATTER_SEED=n` for other operations, and a part of them with `PLATTER_PART=i/n`.
+/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-ntfs --test suite
+/// growth:: -- --ignored --nocapture`, with `PLATTER_SEED=n` for other operations, and a part of them with
+/// `PLATTER_PART=i/n`.
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {

@@ -1,11 +1,8 @@
 //! Directories that grow and shrink, as other implementations and this crate's check see them.
 
-mod common;
-mod judges;
-
-use common::{VOLUMES, Volume, open};
-use judges::readers::{self, assert_same, ours};
-use judges::{ImageFile, ntfsfix};
+use crate::common::{self, VOLUMES, Volume, open};
+use crate::judges::readers::{self, assert_same, ours};
+use crate::judges::{ImageFile, ntfsfix};
 use platter_device::Device;
 use platter_testing::model::Random;
 use platter_vfs::{FileSystem, Kind, Name, Node};

@@ -1,11 +1,8 @@
 //! Other implementations read and change volumes that Platter writes, and the other way round.
 
-mod common;
-mod judges;
-
-use common::{USUAL, VOLUMES, Volume, open, tested};
-use judges::readers::{self, Tree, assert_same, ours};
-use judges::{ImageFile, Mount, ntfsfix};
+use crate::common::{USUAL, VOLUMES, Volume, open, tested};
+use crate::judges::readers::{self, Tree, assert_same, ours};
+use crate::judges::{self, ImageFile, Mount, ntfsfix};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_testing::model::judge::{judge_every, partly_written};
 use platter_testing::model::{Clock, Random, Runner, generate, linux, linux_within, seed};
@@ -115,8 +112,8 @@ fn others_agree_after_random_operations() {
     }
 }
 
-/// 200,000 operations for each kind of volume: `cargo test --release -p platter-ntfs --test interchange -- --ignored`,
-/// with `PLATTER_SEED=n` for other operations.
+/// 200,000 operations for each kind of volume: `cargo test --release -p platter-ntfs --test suite interchange:: --
+/// --ignored`, with `PLATTER_SEED=n` for other operations.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn others_agree_after_200_000_operations() {
@@ -173,7 +170,7 @@ fn packed_files_are_read_and_appended_to_by_others() {
 }
 
 /// A million names that Platter made in one directory are read and changed by other implementations: `cargo test
-/// --release -p platter-ntfs --test interchange -- --ignored --nocapture million`.
+/// --release -p platter-ntfs --test suite -- --ignored --nocapture others_read`.
 #[test]
 #[ignore = "a campaign: takes many minutes and gigabytes of memory"]
 fn others_read_a_million_names_in_one_directory() {

@@ -1,8 +1,6 @@
 //! Many files, many names in one directory, a file in many pieces: trees and lists that are larger than in other tests.
 
-mod common;
-
-use common::{USUAL, Volume, check_clean, open};
+use crate::common::{USUAL, Volume, check_clean, open};
 use platter_vfs::{Cursor, FileSystem, Kind, Name, Node};
 use std::time::Instant;
 
@@ -72,7 +70,7 @@ fn many_files_in_one_directory() {
     many(Volume { cluster: 65536, record: 4096, bytes: 128 << 20, ..USUAL }, 3_000);
 }
 
-/// Run with `cargo test --release -p platter-ntfs --test large -- --ignored --nocapture`.
+/// Run with `cargo test --release -p platter-ntfs --test suite large:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes and gigabytes of memory"]
 fn a_million_names_in_one_directory() {

@@ -2,11 +2,8 @@
 //! everything as can be. An operation that reaches a limit fails with an error that says so, and the volume stays
 //! whole.
 
-mod common;
-mod judges;
-
-use common::{USUAL, Volume, check_clean, names, open};
-use judges::{ImageFile, ntfsfix, readers};
+use crate::common::{USUAL, Volume, check_clean, names, open};
+use crate::judges::{ImageFile, ntfsfix, readers};
 use platter_device::MemoryDevice;
 use platter_ntfs::NtfsVolume;
 use platter_vfs::{Cursor, Error, FileSystem, Kind, Name, Node};

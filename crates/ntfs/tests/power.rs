@@ -1,9 +1,7 @@
 //! The power fails at every write of a run. The log is replayed, and the volume is as it was at the last commit: no
 //! repair is needed, and data that was synced and not changed since is there.
 
-mod common;
-
-use common::{USUAL, VOLUMES, Volume, check_clean, open, tested};
+use crate::common::{USUAL, VOLUMES, Volume, check_clean, open, tested};
 use platter_device::{Buffer, Device, OverlayDevice};
 use platter_testing::model::outlived::Judge;
 use platter_testing::model::seed;
@@ -93,7 +91,7 @@ fn a_long_run_survives_power_cuts_at_random() {
     }
 }
 
-/// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-ntfs --test power --
+/// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-ntfs --test suite --
 /// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for other operations.
 #[test]
 #[ignore = "a campaign: takes half an hour"]
@@ -110,7 +108,7 @@ fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
 }
 
 /// 5,000 operations on each kind of volume, in runs of 1,000, cut at every write: `cargo test --release -p platter-ntfs
-/// --test power -- --ignored --nocapture every_write`.
+/// --test suite -- --ignored --nocapture every_write`.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {

@@ -1,14 +1,10 @@
 //! Volumes that Windows or ntfs-3g filled: Platter reads the same from them as other implementations.
 
-mod common;
-mod filled;
-mod judges;
-
-use common::open;
-use filled::filled;
-use judges::ImageFile;
-use judges::facts::{self, All};
-use judges::readers::{self, Tree};
+use crate::common::open;
+use crate::filled::filled;
+use crate::judges::facts::{self, All};
+use crate::judges::readers::{self, Tree};
+use crate::judges::{self, ImageFile};
 use platter_device::{FileDevice, FileOptions};
 use platter_vfs::FileSystem;
 use std::path::Path;
@@ -77,7 +73,7 @@ fn what_ntfs_3g_made_is_read_as_others_read_it() {
     }
 }
 
-/// A hundred thousand files: `cargo test --release -p platter-ntfs --test reading -- --ignored --nocapture`.
+/// A hundred thousand files: `cargo test --release -p platter-ntfs --test suite reading:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn a_hundred_thousand_files_are_read_as_others_read_them() {

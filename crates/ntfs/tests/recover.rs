@@ -1,12 +1,8 @@
 //! Copying out what is left: deleted files, and volumes without boot sectors or without `$MFT`'s first records.
 
-mod common;
-mod filled;
-mod judges;
-
-use common::{USUAL, Volume, check_clean, open};
-use filled::filled;
-use judges::{AttributeContent, ImageFile, Mount, ntfsfix, sum};
+use crate::common::{USUAL, Volume, check_clean, open};
+use crate::filled::filled;
+use crate::judges::{self, AttributeContent, ImageFile, Mount, ntfsfix, sum};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_ntfs::layout::{
     Attribute, BootSector, Kind as AttributeKind, Record, StandardInformation, fixup,

@@ -3,13 +3,9 @@
 //! ntfsresize writes no copy of the new boot sector, and the copy of the former one stays in the last sector of the
 //! device.
 
-mod common;
-mod filled;
-mod judges;
-
-use common::{USUAL, check_clean};
-use filled::filled;
-use judges::{ImageFile, Mount, output, text};
+use crate::common::{USUAL, check_clean};
+use crate::filled::filled;
+use crate::judges::{ImageFile, Mount, output, text};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_ntfs::check::check;
 use platter_ntfs::layout::{BootSector, Geometry};

@@ -1,10 +1,7 @@
 //! Clusters that cannot be read: reported with the files on them, and kept from use.
 
-mod common;
-mod judges;
-
-use common::{USUAL, Volume, open};
-use judges::{ImageFile, Mount, ntfsfix};
+use crate::common::{USUAL, Volume, open};
+use crate::judges::{ImageFile, Mount, ntfsfix};
 use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, When};
 use platter_ntfs::Ntfs;
 use platter_vfs::{CheckOptions, CheckReport, FileSystem, Format, Kind, Node, Place, Severity, Silent};

@@ -32,7 +32,7 @@ const INSTEAD: [(&str, &str); 15] = [
     // This command runs all tests, this one among them.
     ("cargo xtask test", "grep -q '\"test\"' \"$ROOT/xtask/src/main.rs\""),
     (
-        "cargo test --release -p platter-fat --test check -- --ignored --nocapture the_campaign",
+        "cargo test --release -p platter-fat --test suite -- --ignored --nocapture the_campaign",
         "grep -rq 'fn the_campaign' \"$ROOT/crates/fat/tests/check\"*",
     ),
     (

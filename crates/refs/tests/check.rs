@@ -1,10 +1,7 @@
 //! Tests of the check: a sound volume has no findings, damage is found, and a repair leaves a clean volume.
 
-mod common;
-mod damaged;
-
-use common::{VOLUMES, Volume, content, open};
-use damaged::{Did, Of, Surgeon, attribute, is_body, is_name, start, units};
+use crate::common::{VOLUMES, Volume, content, open};
+use crate::damaged::{Did, Of, Surgeon, attribute, is_body, is_name, start, units};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::layout::attribute::{DATA, OBJECT_LINK};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
@@ -838,7 +835,7 @@ fn sealed_damage_never_panics_and_never_grows() {
     campaign(0..60);
 }
 
-/// `cargo test --release -p platter-refs --test check -- --ignored`, with `PLATTER_SEED=n` for other seeds.
+/// `cargo test --release -p platter-refs --test suite check:: -- --ignored`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn sealed_damage_of_many_kinds() {

@@ -1,9 +1,7 @@
 //! Single bits and single sectors go bad at random places of a populated volume with integrity streams: a read returns
 //! right data or an error, and on a mirror both copies are right again afterwards.
 
-mod common;
-
-use common::{VOLUMES, Volume, content, open};
+use crate::common::{VOLUMES, Volume, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::{Refs, RefsVolume};
 use platter_testing::model::{Random, seed};
@@ -402,8 +400,8 @@ fn a_mirror_repairs_what_was_damaged() {
     }
 }
 
-/// 100,000 damaged places, half of them on mirrors: `cargo test --release -p platter-refs --test damage -- --ignored
-/// --nocapture`, with `PLATTER_SEED=n` for other seeds.
+/// 100,000 damaged places, half of them on mirrors: `cargo test --release -p platter-refs --test suite damage:: --
+/// --ignored --nocapture`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes an hour"]
 fn a_hundred_thousand_places() {

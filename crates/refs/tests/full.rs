@@ -1,8 +1,6 @@
 //! Full volumes: every operation that needs room fails cleanly, and existing files can be removed.
 
-mod common;
-
-use common::{VOLUMES, check_clean, open};
+use crate::common::{VOLUMES, check_clean, open};
 use platter_device::Recorder;
 use platter_vfs::{Change, Error, FileSystem, Kind, Name, Node};
 use std::sync::Arc;

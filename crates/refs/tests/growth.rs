@@ -1,8 +1,6 @@
 //! Everything that can grow does so on a small, full and fragmented volume.
 
-mod common;
-
-use common::{VOLUMES, Volume, tested};
+use crate::common::{VOLUMES, Volume, tested};
 use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
 
 fn run(volume: Volume, part: Part) {
@@ -18,7 +16,7 @@ fn what_grows_is_refused_or_kept() {
     grow_all(&VOLUMES, RUN / VOLUMES.len(), run);
 }
 
-/// 200,000 operations on each kind of volume: `cargo test --release -p platter-refs --test growth -- --ignored
+/// 200,000 operations on each kind of volume: `cargo test --release -p platter-refs --test suite growth:: -- --ignored
 /// --nocapture`, with `PLATTER_SEED=n` for other seeds, and `PLATTER_PART=i/n` for a part of the operations.
 #[test]
 #[ignore = "a campaign: takes hours"]

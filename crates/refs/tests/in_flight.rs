@@ -1,8 +1,6 @@
 //! Planned writes that are in flight together and finish in either order.
 
-mod common;
-
-use common::{VOLUMES, check_clean, open};
+use crate::common::{VOLUMES, check_clean, open};
 use platter_device::{Buffer, Device};
 use platter_vfs::{FileSystem, Kind, Node, Plan};
 use std::sync::Arc;

@@ -4,9 +4,7 @@
 //! container and object tables of one page, and names of directories of any size. It does not read records and content
 //! as 3.x has them.
 
-mod common;
-
-use common::{V3_14, VOLUMES, Volume, open};
+use crate::common::{V3_14, VOLUMES, Volume, open};
 use platter_device::Device;
 use platter_refs::layout::bytes::{u16_at, u64_at};
 use platter_refs::layout::{Checkpoint, Root};

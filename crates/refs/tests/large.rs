@@ -1,8 +1,6 @@
 //! Large volumes, on devices that take memory only for what was written.
 
-mod common;
-
-use common::{check_clean, open};
+use crate::common::{check_clean, open};
 use platter_device::{MemoryDevice, Sectors};
 use platter_refs::Refs;
 use platter_vfs::{Error, FileSystem, Format, FormatOptions, Kind, Node, Silent};

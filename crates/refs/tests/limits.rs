@@ -1,8 +1,6 @@
 //! A change that does not fit into a record is refused at once, and nothing that was done before is lost.
 
-mod common;
-
-use common::{V3_14, VOLUMES, Volume, check_clean, content, open};
+use crate::common::{V3_14, VOLUMES, Volume, check_clean, content, open};
 use platter_device::Device;
 use platter_refs::RefsVolume;
 use platter_vfs::{Error, FileSystem, Integrity, Kind, Name, Node, RenameFlags, Reparse};

@@ -1,8 +1,6 @@
 //! Long random streams of operations, compared with the reference file system in memory.
 
-mod common;
-
-use common::{VOLUMES, Volume, tested};
+use crate::common::{VOLUMES, Volume, tested};
 use platter_testing::model::{Make, million, verify};
 
 fn run(volume: Volume, seed: u64, count: usize) {
@@ -20,8 +18,8 @@ fn every_kind_agrees_with_the_reference() {
     }
 }
 
-/// A million operations: `cargo test --release -p platter-refs --test model -- --ignored`, with `PLATTER_SEED=n` for
-/// other seeds.
+/// A million operations: `cargo test --release -p platter-refs --test suite model:: -- --ignored`, with
+/// `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn a_million_operations_agree_with_the_reference() {

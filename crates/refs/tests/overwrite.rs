@@ -1,9 +1,7 @@
 //! Tests of overwriting and appending: how many writes of the device they cost, that they leak no space, and that
 //! scattered files are defragmented.
 
-mod common;
-
-use common::{VOLUMES, check_clean, content, open};
+use crate::common::{VOLUMES, check_clean, content, open};
 use platter_device::{Device, Recorder};
 use platter_refs::RefsVolume;
 use platter_testing::model::Random;

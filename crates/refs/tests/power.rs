@@ -1,9 +1,7 @@
 //! The power fails at every write of a run. The volume is as it was at the last commit: no repair is needed, and what
 //! was synced and not changed since is there.
 
-mod common;
-
-use common::{VOLUMES, Volume, open, tested};
+use crate::common::{self, VOLUMES, Volume, open, tested};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, When};
 use platter_testing::model::outlived::Judge;
 use platter_testing::model::seed;
@@ -71,7 +69,7 @@ fn a_long_run_survives_power_cuts_at_random() {
     }
 }
 
-/// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-refs --test power --
+/// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-refs --test suite --
 /// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
@@ -87,7 +85,7 @@ fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
     }
 }
 
-/// 5,000 operations, cut at every write: `cargo test --release -p platter-refs --test power -- --ignored`.
+/// 5,000 operations, cut at every write: `cargo test --release -p platter-refs --test suite power:: -- --ignored`.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {

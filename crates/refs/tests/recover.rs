@@ -1,8 +1,6 @@
 //! Recovery of files from volumes that cannot be opened.
 
-mod common;
-
-use common::{BYTES, VOLUMES, content, open};
+use crate::common::{BYTES, VOLUMES, content, open};
 use platter_device::{Device, MemoryDevice};
 use platter_refs::Refs;
 use platter_testing::model::{Random, seed};

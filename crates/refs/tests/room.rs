@@ -1,9 +1,7 @@
 //! Accepted changes are stored: none is accepted that the next commit has no room for, and an operation that fails
 //! gives back the clusters that it took.
 
-mod common;
-
-use common::{V3_14, VOLUMES, Volume, check_clean, content, open};
+use crate::common::{V3_14, VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_refs::RefsVolume;
 use platter_vfs::{Cursor, Error, FileSystem, Integrity, Kind, Name, Node};

@@ -1,11 +1,8 @@
 //! One metadata page after another is lost or damaged. The tests count the files that a repair keeps, and look whether
 //! the volume is clean afterwards.
 
-mod common;
-mod damaged;
-
-use common::{V3_14, VOLUMES, Volume, content, open};
-use damaged::{Of, Surgeon};
+use crate::common::{V3_14, VOLUMES, Volume, content, open};
+use crate::damaged::{Of, Surgeon};
 use platter_device::{Device, MemoryDevice, OverlayDevice};
 use platter_refs::layout::Root;
 use platter_refs::layout::bytes::u64_at;
@@ -185,7 +182,7 @@ fn a_page_that_is_lost_costs_little() {
     judge(damage_each(V3_14, 5));
 }
 
-/// Every page of other volumes: `cargo test --release -p platter-refs --test salvage -- --ignored --nocapture`.
+/// Every page of other volumes: `cargo test --release -p platter-refs --test suite salvage:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a campaign"]
 fn each_page_that_is_lost_costs_little() {

@@ -1,9 +1,7 @@
 //! Tests of the scrub: damage is found and repaired from another copy of a mirror, or the files that have it are
 //! removed.
 
-mod common;
-
-use common::{VOLUMES, Volume, check_clean, content, open};
+use crate::common::{VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
 use platter_refs::Refs;
 use platter_testing::model::{Random, seed};

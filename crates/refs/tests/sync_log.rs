@@ -1,11 +1,8 @@
 //! Syncs that write an entry of a log instead of a commit. The changes that they made durable are there whenever the
 //! power fails, and a clean unmount removes the log.
 
-mod common;
-mod damaged;
-
-use common::{V3_14, VOLUMES, Volume, check_clean, open};
-use damaged::{Of, Surgeon};
+use crate::common::{self, V3_14, VOLUMES, Volume, check_clean, open};
+use crate::damaged::{Of, Surgeon};
 use platter_device::{
     Buffer, Device, Error, Faults, Grain, MemoryDevice, Mirror, Recorder, Sectors, Survivors,
 };
@@ -264,8 +261,8 @@ fn what_an_entry_tells_survives_a_power_cut() {
     }
 }
 
-/// 600 rounds, cut at every write: `cargo test --release -p platter-refs --test sync_log -- --ignored --nocapture`,
-/// with `PLATTER_SEED=n` for other seeds.
+/// 600 rounds, cut at every write: `cargo test --release -p platter-refs --test suite sync_log:: -- --ignored
+/// --nocapture`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_entries_tell_survives_a_power_cut_at_every_write() {

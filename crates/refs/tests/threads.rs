@@ -1,8 +1,6 @@
 //! Many threads use one volume at once, and the volume is sound afterwards.
 
-mod common;
-
-use common::{VOLUMES, check_clean, open};
+use crate::common::{VOLUMES, check_clean, open};
 use platter_testing::model::get_along;
 use platter_vfs::FileSystem;
 

@@ -1,8 +1,6 @@
 //! Checksums of large requests, which are computed while the device carries these out.
 
-mod common;
-
-use common::{BYTES, VOLUMES, check_clean, open};
+use crate::common::{BYTES, VOLUMES, check_clean, open};
 use platter_device::{Buffer, Device, FileDevice, FileOptions, Kind as RequestKind, Request};
 use platter_refs::RefsVolume;
 use platter_vfs::{Error, FileSystem, Kind, Node, Plan};

@@ -1,5 +1,5 @@
 //! Checks that parts of a crate import only parts before them in the order of ARCHITECTURE.md, and that no two modules
-//! inside the same module import each other, directly or indirectly.
+//! inside the same module import each other, directly or indirectly; and that every file of the tests is compiled.
 
 #[path = "imports/source.rs"]
 mod source;
@@ -143,4 +143,29 @@ fn reaches(beside: &BTreeMap<&String, BTreeSet<&String>>, from: &String, to: &St
         }
     }
     false
+}
+
+/// Where all tests of a crate are one program, a file that it does not name would never run.
+#[test]
+fn each_file_of_the_tests_is_in_their_program() {
+    let mut programs = 0;
+    for name in crates() {
+        let tests = root().join("crates").join(&name).join("tests");
+        let Ok(main) = fs::read_to_string(tests.join("main.rs")) else { continue };
+        programs += 1;
+        let manifest = fs::read_to_string(root().join("crates").join(&name).join("Cargo.toml")).unwrap();
+        for entry in fs::read_dir(&tests).unwrap().map(|entry| entry.unwrap()) {
+            let file = entry.file_name().into_string().unwrap();
+            let module = file.strip_suffix(".rs").unwrap_or(&file);
+            let has_tests = file.ends_with(".rs") || entry.path().join("mod.rs").exists();
+            let is_named = main.contains(&format!("mod {module};\n"))
+                || manifest.contains(&format!("path = \"tests/{file}\""));
+            assert!(
+                is_named || !has_tests,
+                "{}: expected in main.rs or in Cargo.toml",
+                entry.path().display()
+            );
+        }
+    }
+    assert_ne!(programs, 0);
 }

@@ -1,5 +1,4 @@
 //! Helpers that the tests of exFAT volumes share.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use crate::judges::{self, ImageFile};
 use platter_device::{Device, MemoryDevice, Sectors};

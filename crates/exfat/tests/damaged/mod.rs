@@ -1,5 +1,4 @@
 //! Volumes with a tree of files, and ways of damaging them.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::layout::{

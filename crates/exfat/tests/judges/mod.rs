@@ -1,6 +1,5 @@
 //! Other implementations that check Platter's volumes: exfatprogs, exfat-fuse, dissect.fat and the Linux kernel. A
 //! test fails if one is missing.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_testing::model::judge::{File, Programs, on_host, without_leap_day_in_2100};
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! Volumes with a tree of files, made with mtools, and ways of damaging them.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use crate::judges::{ImageFile, run};
 use platter_device::{MemoryDevice, Sectors};

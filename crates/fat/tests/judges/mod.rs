@@ -1,5 +1,4 @@
 //! Other implementations that check Platter's volumes: dosfstools and mtools. A test fails if one is missing.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_testing::model::judge::Programs;
 

@@ -1,5 +1,4 @@
 //! Code that the tests of NTFS volumes share.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};

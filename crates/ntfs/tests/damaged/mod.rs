@@ -1,5 +1,4 @@
 //! Deliberate damage to the metadata of a volume, and what must survive it.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_ntfs::layout::{
     AttributeContent, BootSector, FileName, Geometry, Kind, Record, Run, attribute_flags, fixup, namespace,

@@ -1,5 +1,4 @@
 //! The other implementations that judge Platter's. A missing one fails the test.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 pub mod facts;
 pub mod readers;

@@ -1,5 +1,4 @@
 //! Helpers that the tests of ReFS volumes share.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_refs::{Refs, RefsVolume};

@@ -1,6 +1,5 @@
 //! Damages volumes precisely: bytes of a page are changed, and the checksums from that page up to the checkpoint are
 //! computed anew, so that nothing else is wrong.
-#![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use platter_device::Device;
 use platter_refs::layout::bytes::{put, u32_at, u64_at};

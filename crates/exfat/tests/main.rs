@@ -1,0 +1,16 @@
+//! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
+
+mod check;
+mod common;
+mod cost;
+mod damaged;
+mod foreign;
+mod format;
+mod fuzz;
+mod growth;
+mod interchange;
+mod judges;
+mod model;
+mod power;
+mod small_sectors;
+mod threads;

@@ -1,0 +1,17 @@
+//! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
+
+mod check;
+mod common;
+mod cost;
+mod damaged;
+mod format;
+mod fuzz;
+mod growth;
+mod interchange;
+mod judges;
+mod model;
+mod power;
+mod short_fat;
+mod small_sectors;
+mod threads;
+mod upper_half;

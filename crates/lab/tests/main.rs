@@ -1,0 +1,13 @@
+//! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
+
+mod corpus;
+mod diskspd;
+mod endurance;
+mod fio_json;
+mod iometer;
+mod published;
+mod report_document;
+mod report_render;
+mod sample;
+mod shapes;
+mod together;

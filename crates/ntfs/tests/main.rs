@@ -1,0 +1,32 @@
+//! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
+
+mod callers;
+mod check;
+mod common;
+mod cost;
+mod cut;
+mod damage;
+mod damaged;
+mod dos_names;
+mod elsewhere;
+mod faults;
+mod filled;
+mod format;
+mod former;
+mod fuzz;
+mod grown;
+mod growth;
+mod indexes;
+mod interchange;
+mod judges;
+mod large;
+mod limits;
+mod log;
+mod model;
+mod power;
+mod reading;
+mod recover;
+mod resized;
+mod surface;
+mod threads;
+mod unfinished;

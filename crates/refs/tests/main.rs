@@ -1,0 +1,24 @@
+//! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
+
+mod check;
+mod common;
+mod cost;
+mod damage;
+mod damaged;
+mod full;
+mod fuzz;
+mod growth;
+mod in_flight;
+mod judged;
+mod large;
+mod limits;
+mod model;
+mod overwrite;
+mod power;
+mod recover;
+mod room;
+mod salvage;
+mod scrub;
+mod sync_log;
+mod threads;
+mod work_beside;
