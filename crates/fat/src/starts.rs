@@ -79,8 +79,10 @@ impl Boot {
             let mut start = [0; 12];
             let is_read = disk.read(geometry.fat_offset(copy), &mut start).is_ok();
             let entry = |index| get(geometry.kind, &start, index).unwrap_or(0);
-            found.push(is_read && entry(0) == self.first_entry());
-            found.push(is_read && entry(1) > geometry.kind.bad() >> 5);
+            let begins = is_read && entry(0) == self.first_entry();
+            found.push(begins);
+            // Most bytes are an end mark, so the second entry proves nothing without the first one.
+            found.push(begins && entry(1) > geometry.kind.bad() >> 5);
         }
         let root = match geometry.root_cluster {
             0 => geometry.root_offset(),
@@ -102,6 +104,29 @@ impl Boot {
     pub fn fits(&self, disk: &Disk) -> bool {
         let (found, of) = self.fit(disk);
         found == of
+    }
+
+    /// Whether more speaks for this boot sector than for another one: each structure that is found where it places it,
+    /// less each that is not. Neither suffices alone: a sector that states many FATs expects more to be found, and one that
+    /// places the root directory wrongly expects no directories.
+    pub fn fits_better(&self, other: &Boot, disk: &Disk) -> bool {
+        let weight = |boot: &Boot| {
+            let (found, of) = boot.fit(disk);
+            let of_root = if boot.is_root_in_use(disk) { 1 } else { -1 };
+            i64::from(found) * 2 - i64::from(of) + of_root
+        };
+        weight(self) > weight(other)
+    }
+
+    /// Whether the entry of the first cluster of FAT32's root directory is in use.
+    fn is_root_in_use(&self, disk: &Disk) -> bool {
+        let geometry = &self.geometry;
+        let mut entry = [0; 4];
+        let at = geometry.fat_offset(geometry.primary_fat())
+            + geometry.kind.table_bytes(geometry.root_cluster.into());
+        let is_read = disk.read(at, &mut entry).is_ok();
+        let value = get(geometry.kind, &entry, 0).unwrap_or(0);
+        is_read && !matches!(geometry.link(value), Link::Free | Link::Bad)
     }
 
     /// For each of the root's first directories, whether it begins with an entry that names its own cluster.

@@ -491,6 +491,39 @@ fn a_damaged_boot_sector_of_fat32_has_a_copy() {
     assert!(!is_fat(&other));
 }
 
+/// Of two boot sectors that place structures elsewhere, the right one is taken though other damage keeps it from finding
+/// everything, too.
+#[test]
+fn the_better_of_two_boot_sectors_of_fat32_is_taken() {
+    let mut sound = populated(FatKind::Fat32);
+    let before = Volume::new(sound.clone()).contents();
+    // Free clusters keep the content of former files. Read as a FAT, this one has an end mark.
+    let free = sound.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    sound[free..].fill(0xA5);
+    let directory =
+        sound.chunks(512).position(|sector| sector.starts_with(b".          \x10")).unwrap() * 512;
+    let fat = usize::from(u16::from_le_bytes([sound[14], sound[15]])) * 512;
+    assert!(free < sound.len() / 2);
+    assert_eq!((sound[directory], sound[fat]), (b'.', sound[21]));
+    // The copy is in sector 6. The fields: reserved sectors, number of FATs, sectors, sectors of a FAT, first cluster of
+    // the root directory.
+    for of in [0, 6 * 512] {
+        for at in (14..17).chain(32..40).chain(44..48) {
+            for bit in 0..8 {
+                let mut image = sound.clone();
+                image[of + at] ^= 1 << bit;
+                image[directory] ^= 1;
+                image[fat] ^= 0x80;
+                let device = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+                let report = check(&device, true);
+                let what = format!("sector at {of}, byte {at}, bit {bit}: {}", told(&report));
+                assert!(check(&device, false).is_clean(), "{what}");
+                assert!(Volume::new(device.to_image()).contents() == before, "files are lost: {what}");
+            }
+        }
+    }
+}
+
 /// FAT12 and FAT16 have no copy of the boot sector, but what marks it can be told without one.
 #[test]
 fn a_boot_sector_without_its_marks_is_read_where_all_else_is_right() {

@@ -51,6 +51,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
         Err(_) => search(disk)?,
     };
     let good_copy = copy.as_ref().and_then(|(_, sector)| Boot::new(disk, sector.clone()).ok());
+    let good_copy = good_copy.filter(|copy| copy.missing_fats(disk).is_none());
     match (first, good_copy) {
         (Err(error), None) => match unmarked(disk, &sector) {
             Some(boot) => {
@@ -69,9 +70,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
             }
             Ok(copy)
         }
-        (Ok(first), Some(copy))
-            if first.geometry != copy.geometry && copy.fit(disk).0 > first.fit(disk).0 =>
-        {
+        (Ok(first), Some(copy)) if first.geometry != copy.geometry && copy.fits_better(&first, disk) => {
             finding(
                 "boot-sector",
                 "the boot sector describes another volume than its copy, which fits".into(),
