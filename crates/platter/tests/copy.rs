@@ -1,8 +1,6 @@
 //! `platter cp` keeps everything that source and target can hold.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::fs;
 use std::os::unix::fs::symlink;
 

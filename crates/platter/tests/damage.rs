@@ -1,9 +1,7 @@
 //! Directories that are damaged in part: the readable entries are listed and copied, and the unreadable ones are
 //! reported.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use std::fs;
 
 const FILES: usize = 300;

@@ -1,9 +1,7 @@
 //! Volumes in doubt: the sound files are read and copied, the doubt is reported once, and an unreadable file is
 //! reported by its name.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::fs;
 
 /// Makes a volume with a few files.

@@ -1,8 +1,6 @@
 //! The file commands, run as from a shell, on images that mtools and fsck.fat check.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes};
 use std::path::{Path, PathBuf};

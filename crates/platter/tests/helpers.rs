@@ -1,8 +1,6 @@
 //! `mkfs(8)` and `fsck(8)` calling the program by its helper names.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Output;

@@ -1,8 +1,6 @@
 //! Mirrors in use: copies that are older, missing, blank, short, or written to by themselves.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::fs;
 
 const FORMATS: [&str; 4] = ["refs+integrity", "ntfs", "exfat", "fat32"];

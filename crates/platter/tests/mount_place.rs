@@ -1,8 +1,6 @@
 //! Mounts that were bound elsewhere or are covered, images that were renamed, and what a mount takes from its caller.
 
-mod common;
-
-use common::mount::{FORMATS, Mount, kill, mount_known};
+use crate::common::mount::{FORMATS, Mount, kill, mount_known};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -75,6 +73,8 @@ fn an_image_with_the_name_that_a_mounted_one_had_is_free() {
     mount.place.ends(0, "umount n");
     assert_eq!(mount.place.works("ls disk.img"), "new\n");
     mount.place.ends(0, "umount m");
+    // The command does not wait for a file that was renamed.
+    mount.shell("flock other.img true");
     assert_eq!(mount.place.works("ls other.img"), "old\n");
 }
 

@@ -1,8 +1,6 @@
 //! NTFS images, used from the command line.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{self, Place, content};
 use std::fs;
 use std::os::unix::fs::FileExt;
 

@@ -1,8 +1,6 @@
 //! Damaged volumes: images that are cut off, overwritten boot sectors, and copying out the files that remain.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::fs;
 
 const FORMATS: [(&str, u64); 5] = [("fat12", 8), ("fat16", 32), ("fat32", 64), ("exfat", 32), ("ntfs", 32)];

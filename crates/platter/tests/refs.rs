@@ -1,8 +1,6 @@
 //! Integrity, scrub and recovery on ReFS images, from the command line.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,8 +1,6 @@
 //! The lab overwrites nothing that the user did not name.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::fs;
 use std::process::Command;
 

@@ -1,8 +1,6 @@
 //! Standard output and standard error that are full, or closed by their reader.
 
-mod common;
-
-use common::Place;
+use crate::common::Place;
 use std::fs::File;
 use std::process::Stdio;
 

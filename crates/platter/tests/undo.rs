@@ -1,8 +1,6 @@
 //! Undoing repairs: the image gets back every byte that it had before.
 
-mod common;
-
-use common::{Place, content};
+use crate::common::{Place, content};
 use std::fs;
 
 const FORMATS: [&str; 5] = ["refs", "ntfs", "exfat", "fat32", "fat --size 8M"];

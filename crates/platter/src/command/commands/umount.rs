@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Unmount what platter mount mounted
 ///
 /// Returns when everything is written and the device is free and may be unplugged. While programs use the mount, it
-/// is not unmounted, and the programs are named.
+/// is not unmounted, and the programs are named. An image file that was renamed while it was mounted is not waited for.
 #[derive(Args)]
 pub struct Arguments {
     /// Directory that a volume is mounted at
@@ -39,6 +39,8 @@ impl Arguments {
         let Some(mount) = found else {
             return Err(Failure::new(shown(&at), "no volume is mounted here by platter"));
         };
+        let mut others = of_source(&mount.source)?;
+        others.retain(|other| other.device != mount.device);
         // Syncing the root makes all of the volume durable. A failure does not stop the unmount, but is reported.
         let synced = fs::File::open(&at).and_then(|root| root.sync_all());
         match platter_mount::unmount(&at, self.lazy) {
@@ -59,23 +61,26 @@ impl Arguments {
             synced => synced.about(shown(&at))?,
         }
         if !self.lazy {
-            wait(&mount)?;
+            wait(&mount, &others)?;
         }
         Ok(0)
     }
 }
 
 /// Waits until the process that served a mount has closed its devices. It does not while the volume is mounted in
-/// another mount namespace too.
-fn wait(mount: &MountPoint) -> Result<(), Failure> {
+/// another mount namespace too. `others` are the mounts of another volume that had the same name before: a file with
+/// that name was mounted, and then renamed.
+fn wait(mount: &MountPoint, others: &[MountPoint]) -> Result<(), Failure> {
     let source = &mount.source;
+    let is_other = |mount: &MountPoint| others.iter().any(|other| other.device == mount.device);
+    let is_mounted = || -> Result<bool, Failure> { Ok(!of_source(source)?.iter().all(is_other)) };
     let start = Instant::now();
     let mut told = false;
     for path in Source::whole(source)?.paths {
         // A device that is mounted is claimed by another mount, and is not waited for: one at another directory
         // (mount(8), "--bind"), or a new one, whose process could claim the device only after the old process had
         // closed it.
-        while !is_mounted(source)? && is_claimed(&path) {
+        while !is_mounted()? && is_claimed(&path) {
             if start.elapsed() > PATIENCE && !told {
                 told = true;
                 if platter_mount::is_mounted_elsewhere(mount) {
@@ -93,7 +98,9 @@ fn wait(mount: &MountPoint) -> Result<(), Failure> {
     Ok(())
 }
 
-fn is_mounted(source: &OsStr) -> Result<bool, Failure> {
-    let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
-    Ok(mounts.iter().any(|mount| mount.source == source))
+/// The mounts of a volume with this name.
+fn of_source(source: &OsStr) -> Result<Vec<MountPoint>, Failure> {
+    let mut mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
+    mounts.retain(|mount| mount.source == source);
+    Ok(mounts)
 }

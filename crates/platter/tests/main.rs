@@ -1,0 +1,17 @@
+//! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
+
+mod common;
+mod copy;
+mod damage;
+mod doubt;
+mod files;
+mod first_sector;
+mod helpers;
+mod mirror;
+mod mount_place;
+mod ntfs;
+mod recover;
+mod refs;
+mod safety;
+mod streams;
+mod undo;
