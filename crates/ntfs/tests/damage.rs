@@ -1,6 +1,7 @@
 //! Damaged volumes: no panic and no hang; after a repair the check and ntfs-3g accept the volume, and every file whose
 //! records were not hit has its content.
 
+use crate::common::names;
 use crate::damaged::{KINDS, Volume, damage};
 use crate::filled::{fill, filled};
 use crate::judges::{AttributeContent, ImageFile, Mount, ntfsfix};
@@ -421,6 +422,67 @@ fn the_run_list_is_right_where_the_allocated_size_agrees_with_it() {
         assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
         assert!(content_of(&memory, "file").unwrap() == content, "{at}, {bit}");
     }
+}
+
+/// No bit in the header of an attribute of a directory's index, or in the name of it, moves a file.
+#[test]
+fn the_index_of_a_directory_keeps_its_name_and_its_entries() {
+    let memory = volume_with(|system| {
+        let below = system.create(Node::ROOT, &"below".into(), Kind::Directory).unwrap();
+        for number in 0..60 {
+            let name = format!("a name that takes some room, {number}");
+            system.create(below, &(&*name).into(), Kind::File).unwrap();
+        }
+        let small = system.create(below, &"small".into(), Kind::Directory).unwrap();
+        system.create(small, &"file".into(), Kind::File).unwrap();
+    });
+    let sound = memory.to_image();
+    let before = tree_of(&memory);
+    assert_eq!(before.len(), 63);
+    let root = u64::from_le_bytes(sound[48..56].try_into().unwrap()) as usize * 4096 + 5 * 1024;
+    let attributes = [
+        attribute_of(&sound, root, 0x90),
+        attribute_of(&sound, record_of(&sound, "below"), 0x90),
+        attribute_of(&sound, record_of(&sound, "below"), 0xA0),
+        attribute_of(&sound, record_of(&sound, "below"), 0xB0),
+        attribute_of(&sound, record_of(&sound, "small"), 0x90),
+    ];
+    for (number, at) in attributes.into_iter().enumerate() {
+        let name = at + usize::from(sound[at + 0x0A]);
+        assert_eq!(&sound[name..name + 8], b"$\0I\x003\x000\0");
+        // The type, whether the content is outside, and the length and the place of the name.
+        for byte in (at..at + 4).chain(at + 8..at + 12).chain(name..name + 8) {
+            for bit in 0..8 {
+                let mut image = sound.clone();
+                image[byte] ^= 1 << bit;
+                let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+                let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+                let what = format!("attribute {number}, byte {:#x}, bit {bit}: {}", byte - at, told(&found));
+                let again = check(&*memory, CheckOptions::default(), &Silent).unwrap();
+                assert!(again.is_clean(), "{what} again: {}", told(&again));
+                assert_eq!(tree_of(&memory), before, "{what}");
+            }
+        }
+    }
+}
+
+/// The paths of all files of a volume.
+fn tree_of(memory: &Arc<MemoryDevice>) -> BTreeSet<String> {
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let system = Ntfs.open(memory.clone(), options).unwrap();
+    let mut paths = BTreeSet::new();
+    let mut left = vec![(Node::ROOT, String::new())];
+    while let Some((directory, path)) = left.pop() {
+        for entry in names(&*system, directory) {
+            let path = format!("{path}/{}", entry);
+            let node = system.lookup(directory, &(&*entry).into()).unwrap();
+            if system.attributes(node).unwrap().kind == Kind::Directory {
+                left.push((node, path.clone()));
+            }
+            paths.insert(path);
+        }
+    }
+    paths
 }
 
 /// One bit of the attribute's flags or of its compression unit costs no content, compressed or not.

@@ -1,26 +1,32 @@
-//! Attributes whose type has one wrong bit.
+//! Attributes whose type has one wrong bit, and indexes with a wrong name.
 //!
 //! A file whose `$DATA` seems to be of another type seems to have lost its content, and a repair that gave it an empty
 //! stream would make that true. So the type is put back, if one bit away there is exactly one type that the file lacks,
 //! that stands in the right order among the record's attributes, and that the attribute can be of.
 
-use super::file::Assembled;
+use super::file::{Assembled, key};
 use super::{Check, Severity};
 use crate::layout::bytes::{u16_at, u32_at};
+use crate::layout::index::IndexRoot;
 use crate::layout::{
-    Attribute, AttributeContent, FileName, Kind, StandardInformation, file_flags, record_number,
+    Attribute, AttributeContent, FileName, Kind, StandardInformation, file_flags, record_flags, record_number,
 };
 use platter_vfs::reparse;
 
-/// Puts back types with one wrong bit.
+/// Puts back types with one wrong bit, and names of indexes.
 pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
+    names_of_indexes(check, file);
     let places = file.records.iter().enumerate();
     let places =
         places.flat_map(|(part, record)| (0..record.record.attributes.len()).map(move |at| (part, at)));
+    let is_directory = file.base().flags & record_flags::DIRECTORY != 0;
+    let of_names = key(Kind::INDEX_ROOT, "$I30");
     for (part, at) in places.collect::<Vec<_>>() {
         let attribute = &file.records[part].record.attributes[at];
         let is_right = match attribute.kind {
             Kind::REPARSE_POINT => is_reparse(check, file, attribute),
+            // A directory may have a stream of any name, but not one that is the index which it lacks.
+            Kind::DATA if is_directory => attribute.name != of_names.1 || !is_index_of_names(attribute),
             kind => may_be(attribute, kind),
         };
         if is_right {
@@ -41,6 +47,45 @@ pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
         file.records[part].record.attributes[at].kind = kind;
         file.records[part].is_changed = true;
     }
+}
+
+/// Puts back the name `$I30` of the index of a directory. Without it the directory has no index, and without any name its
+/// index passes for data.
+fn names_of_indexes(check: &mut Check<'_>, file: &mut Assembled) {
+    // Only the volume's own files have other indexes, and views are none of file names.
+    let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
+    let is_systems = file.number < record_number::FIRST_FREE
+        && ![record_number::ROOT, record_number::EXTEND].contains(&file.number);
+    if is_view || is_systems {
+        return;
+    }
+    for kind in [Kind::INDEX_ROOT, Kind::INDEX_ALLOCATION, Kind::BITMAP] {
+        let right = key(kind, "$I30");
+        for place in file.of(kind) {
+            let attribute = file.attribute(place);
+            let is_of_names = match kind {
+                Kind::INDEX_ROOT => is_index_of_names(attribute),
+                _ => !file.find(&key(Kind::INDEX_ROOT, "$I30")).is_empty(),
+            };
+            // Only the blocks may be in several pieces.
+            let is_there = kind != Kind::INDEX_ALLOCATION && !file.find(&right).is_empty();
+            if attribute.name == right.1 || !is_of_names || is_there {
+                continue;
+            }
+            let found = String::from_utf16_lossy(&attribute.name);
+            let message = format!(
+                "file record at offset {}: expected the name $I30 of {kind}, found {found:?}",
+                file.at
+            );
+            check.find("index-name", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+            file.attribute_mut(place).name = right.1.clone();
+        }
+    }
+}
+
+fn is_index_of_names(attribute: &Attribute) -> bool {
+    let root = attribute.value().and_then(|value| IndexRoot::from_bytes(value, 0).ok());
+    root.is_some_and(|root| root.kind == Kind::FILE_NAME)
 }
 
 /// Whether an attribute may be of a type, as far as it shows by itself. Types that are not named here are not judged:

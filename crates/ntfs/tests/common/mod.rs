@@ -88,7 +88,7 @@ pub fn check_clean(device: &dyn Device) -> Result<(), String> {
 }
 
 /// All names in a directory.
-pub fn names(volume: &NtfsVolume, directory: Node) -> BTreeSet<String> {
+pub fn names(volume: &dyn FileSystem, directory: Node) -> BTreeSet<String> {
     let (mut entries, mut cursor, mut found) = (Vec::new(), Cursor::START, BTreeSet::new());
     loop {
         entries.clear();
