@@ -195,7 +195,14 @@ fn twenty_thousand_flips_are_found_or_harmless() {
 fn twenty_flips_at_once_are_found_or_harmless() {
     slice(20, flips::twenty);
     // Damage of the campaign after whose repair another program's checker or a second check objected.
-    let once = [("fat12", 31_015_963), ("exfat", 31_006_686), ("exfat", 31_014_559)];
+    let once = [
+        ("fat12", 31_015_963),
+        ("fat32", 40_002_051),
+        ("fat32", 40_002_967),
+        ("exfat", 31_006_686),
+        ("exfat", 31_014_559),
+        ("ntfs", 40_007_663),
+    ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, flips::twenty));
     judge(&failures.collect::<Vec<_>>());
 }

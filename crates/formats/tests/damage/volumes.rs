@@ -12,8 +12,10 @@ use platter_vfs::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Every format, by name.
-pub const FORMATS: [&str; 7] = ["fat12", "fat16", "fat32", "exfat", "ntfs", "refs", "refs+integrity"];
+/// Every format, by name; and NTFS with compressed files.
+pub const FORMATS: [&str; 8] =
+    ["fat12", "fat16", "fat32", "exfat", "ntfs", COMPRESSED, "refs", "refs+integrity"];
+const COMPRESSED: &str = "ntfs+compressed";
 
 /// Returns the size of a volume in bytes, and that of its clusters unless the format chooses it.
 fn size(format: &str) -> (u64, Option<u64>) {
@@ -22,7 +24,7 @@ fn size(format: &str) -> (u64, Option<u64>) {
         "fat16" => (5 << 20, Some(1024)),
         "fat32" => (40 << 20, Some(512)),
         "exfat" => (4 << 20, Some(512)),
-        "ntfs" => (8 << 20, Some(4096)),
+        "ntfs" | COMPRESSED => (8 << 20, Some(4096)),
         _ => (320 << 20, None),
     }
 }
@@ -39,7 +41,7 @@ pub struct Volume {
 
 impl Volume {
     pub fn new(name: &'static str) -> Volume {
-        let format = by_name(name).expect("a format of the list");
+        let format = by_name(if name == COMPRESSED { "ntfs" } else { name }).expect("a format of the list");
         let device: Arc<dyn Device> = populated(name, format);
         let system = format.open(device.clone(), READ_ONLY).expect("the volume just made");
         let places = Places::of(&*device, &*system);
@@ -51,6 +53,11 @@ impl Volume {
     /// Whether the content of files has checksums.
     pub fn has_integrity(&self) -> bool {
         self.name == "refs+integrity"
+    }
+
+    /// Whether all that could not be read is content that cannot be unpacked: a check does not read content.
+    pub fn is_packed_content(&self, tree: &Tree) -> bool {
+        self.name == COMPRESSED && tree.faults.iter().all(|fault| fault.contains("compression unit"))
     }
 
     /// Whether the tree of a damaged copy differs from that of this volume only in facts that NTFS stores once, in a
@@ -92,7 +99,7 @@ impl Volume {
         let arguments: &[&str] = match self.name {
             "fat12" | "fat16" | "fat32" => &["fsck.fat", "-n"],
             "exfat" => &["fsck.exfat", "-n"],
-            "ntfs" => &["ntfsfix", "-n"],
+            "ntfs" | COMPRESSED => &["ntfsfix", "-n"],
             _ => return None,
         };
         let image = ImageFile::of(device);
@@ -126,16 +133,18 @@ fn populated(name: &str, format: &dyn Format) -> Arc<dyn Device> {
         cluster,
         label: Some("DAMAGED".into()),
         serial: Some(8664),
+        compress: (name == COMPRESSED).then_some(true),
         ..FormatOptions::default()
     };
     format.make(&*device, &options, &Silent).expect("a volume of this size");
     let system = format.open(device, OpenOptions::default()).expect("the volume just made");
-    fill(&*system);
+    fill(&*system, name == COMPRESSED);
     system.unmount().expect("a device that does not fail");
     memory
 }
 
-fn fill(system: &dyn FileSystem) {
+/// Content that is repeated can be compressed.
+fn fill(system: &dyn FileSystem, is_repeated: bool) {
     let mut random = Random::new(8664);
     let make = |above: Node, name: &str, kind: Kind| {
         system.create(above, &Name::from(name), kind).expect("room for an entry")
@@ -146,7 +155,11 @@ fn fill(system: &dyn FileSystem) {
     let many = make(Node::ROOT, "many", Kind::Directory);
     make(Node::ROOT, "an empty one", Kind::Directory);
     let mut write = |node: Node, from: u64, size: u64| {
-        system.write(node, from, &random.bytes(size as usize)).expect("room for content");
+        let mut content = random.bytes(if is_repeated { 64 } else { size as usize });
+        if is_repeated {
+            content = content.into_iter().cycle().take(size as usize).collect();
+        }
+        system.write(node, from, &content).expect("room for content");
     };
     for number in 0..40_u64 {
         let size = [0, 1, 300, 513, 1024, 5000, 12_000][number as usize % 7];
