@@ -6,10 +6,11 @@
 //! names its own cluster, and no FAT entry after the last cluster's is in use. These facts are checked.
 
 use crate::layout::{
-    BootSector, Geometry, InfoSector, Link, SLOT, ShortEntry, ShortName, Slot, get, is_sound,
+    BootSector, Geometry, InfoSector, Link, SLOT, ShortEntry, ShortName, Slot, get, is_sound, set,
 };
 use platter_clusters::Disk;
 use platter_vfs::{Error, Result};
+use std::ops::Range;
 
 /// How many directories of the root are checked, and in how many bytes of the root they are searched for.
 const MOST_DIRECTORIES: usize = 8;
@@ -161,6 +162,31 @@ impl Boot {
 
     /// Whether no entry of the first FAT after the last cluster's entry is in use.
     fn is_free_behind(&self, disk: &Disk) -> bool {
+        self.behind(disk).is_none_or(|(_, bytes, entries)| {
+            entries
+                .into_iter()
+                .all(|index| self.is_unused(get(self.geometry.kind, &bytes, index).unwrap_or(0)))
+        })
+    }
+
+    /// Returns part of the first FAT as it must be, with its offset on the device, if entries after the last cluster's
+    /// are in use there.
+    pub fn freed_behind(&self, disk: &Disk) -> Option<(u64, Vec<u8>)> {
+        let (at, mut bytes, entries) = self.behind(disk)?;
+        let kind = self.geometry.kind;
+        let used = |index: &u32| !self.is_unused(get(kind, &bytes, *index).unwrap_or(0));
+        let used: Vec<u32> = entries.filter(used).collect();
+        used.iter().for_each(|index| _ = set(kind, &mut bytes, *index, 0));
+        (!used.is_empty()).then_some((at, bytes))
+    }
+
+    fn is_unused(&self, value: u32) -> bool {
+        matches!(self.geometry.link(value), Link::Free | Link::Bad)
+    }
+
+    /// Reads the entries of the first FAT after that of the last cluster: their offset on the device, their bytes, and
+    /// which entries of these bytes they are. `None` if they cannot be read.
+    fn behind(&self, disk: &Disk) -> Option<(u64, Vec<u8>, Range<u32>)> {
         let geometry = &self.geometry;
         let entries = u64::from(geometry.clusters) + 2;
         let used = geometry.kind.table_bytes(entries);
@@ -171,15 +197,11 @@ impl Boot {
             _ => (entries, used),
         };
         let length = room.saturating_sub(at).min(MOST_BEHIND) / 12 * 12;
+        let at = geometry.fat_offset(geometry.primary_fat()) + at;
         let mut bytes = vec![0; length as usize];
-        if disk.read(geometry.fat_offset(geometry.primary_fat()) + at, &mut bytes).is_err() {
-            return true;
-        }
+        disk.read(at, &mut bytes).ok()?;
         let behind = (entries - first) as u32..(length * 8 / u64::from(geometry.kind.bits())) as u32;
-        behind.into_iter().all(|index| {
-            let value = get(geometry.kind, &bytes, index).unwrap_or(0);
-            matches!(geometry.link(value), Link::Free | Link::Bad)
-        })
+        Some((at, bytes, behind))
     }
 
     /// Returns the boot sector as it was before a bit flipped in a field that places structures: a sector one bit

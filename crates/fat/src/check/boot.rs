@@ -161,6 +161,21 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
     }
 }
 
+/// Frees entries of the FAT after that of the last cluster, which belong to nothing. On a volume that needs no repair they
+/// are left alone, but after a repair they would make the next check doubt the boot sector.
+pub fn free_behind(disk: &Disk, boot: &Boot, report: &mut CheckReport) -> Result<()> {
+    let Some((at, bytes)) = boot.freed_behind(disk) else { return Ok(()) };
+    disk.write(at, &bytes)?;
+    report.add(Finding {
+        code: "fat-behind",
+        severity: Severity::Notice,
+        path: None,
+        message: format!("the FAT at offset {at} has entries for clusters behind the last one"),
+        repaired: true,
+    });
+    Ok(())
+}
+
 /// Checks the extended signature: if the type is present, it must say that serial number, label and type are.
 pub fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
     // 28 means that only the serial number is present, as OS/2 and Windows NT write it.

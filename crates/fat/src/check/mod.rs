@@ -88,6 +88,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     check_label(&mut boot.sector, label, &mut report, repair);
     if repair && report.repaired > 0 {
         commit(&mut disk, &geometry, &table)?;
+        boot::free_behind(&disk, &boot, &mut report)?;
         boot::make_clean(&mut boot, &mut table);
         table.write(&disk, &geometry, Write::Freed)?;
         if boot.sector != damaged_boot || dirty {

@@ -127,8 +127,8 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
         let expected = if is_directory { "an index of names" } else { "no index of names" };
         let message = format!("file record at offset {}: expected {expected}, found {found}", file.at);
         check.find("directory-flag", Severity::Inconsistent, Some(number), message, repairing);
-        // A file that has data is no directory.
-        is_directory = has_index || file.find(&key(Kind::DATA, "")).is_empty();
+        // A file that has data is no directory, but the root is always one.
+        is_directory = has_index || number == known::ROOT || file.find(&key(Kind::DATA, "")).is_empty();
         let flags = &mut file.base_mut().flags;
         *flags = *flags & !record_flags::DIRECTORY | if is_directory { record_flags::DIRECTORY } else { 0 };
         if is_directory && !has_index {
