@@ -509,7 +509,7 @@ fn the_better_of_two_boot_sectors_of_fat32_is_taken() {
     // the root directory.
     for of in [0, 6 * 512] {
         for at in (14..17).chain(32..40).chain(44..48) {
-            for bit in 0..8 {
+            for bit in [0, 3, 6] {
                 let mut image = sound.clone();
                 image[of + at] ^= 1 << bit;
                 image[directory] ^= 1;

@@ -452,7 +452,8 @@ fn the_index_of_a_directory_keeps_its_name_and_its_entries() {
         assert_eq!(&sound[name..name + 8], b"$\0I\x003\x000\0");
         // The type, whether the content is outside, and the length and the place of the name.
         for byte in (at..at + 4).chain(at + 8..at + 12).chain(name..name + 8) {
-            for bit in 0..8 {
+            // Of the name's length, 2 is the bit that is set.
+            for bit in [0, 2, 4] {
                 let mut image = sound.clone();
                 image[byte] ^= 1 << bit;
                 let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
@@ -499,19 +500,29 @@ fn a_compression_unit_and_the_flag_of_compression_tell_of_each_other() {
         // The flags are at 0x0C of an attribute, and the unit at 0x22 of one whose clusters are outside.
         let data = attribute_of(&sound, record_of(&sound, "file"), 0x80);
         assert_eq!([sound[data + 0x0C], sound[data + 0x22]], if is_packed { [1, 4] } else { [0, 0] });
-        let at = data + if is_packed { 0x0C } else { 0x22 };
-        let mut image = sound.clone();
-        image[at] ^= 1;
-        let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
-        let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
-        let codes: Vec<_> = found.findings.iter().map(|finding| finding.code).collect();
-        assert_eq!(codes, ["compression"], "{}", told(&found));
-        assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
-        assert!(content_of(&memory, "file").unwrap() == content, "compressed: {is_packed}");
-        assert_eq!(
-            [memory.to_image()[data + 0x0C], memory.to_image()[data + 0x22]],
-            [sound[data + 0x0C], sound[data + 0x22]]
-        );
+        let damages: &[(usize, u8)] = if is_packed {
+            &[(0x0C, 1), (0x0C, 2), (0x22, 1), (0x22, 2), (0x22, 16)]
+        } else {
+            &[(0x22, 1), (0x22, 4)]
+        };
+        for (at, bits) in damages {
+            let mut image = sound.clone();
+            image[data + at] ^= bits;
+            let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+            let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+            let codes: Vec<_> = found.findings.iter().map(|finding| finding.code).collect();
+            assert_eq!(codes, ["compression"], "{}", told(&found));
+            assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+            assert!(
+                content_of(&memory, "file").unwrap() == content,
+                "compressed: {is_packed}, {at:#x}, {bits}"
+            );
+            let repaired = memory.to_image();
+            assert_eq!(
+                [repaired[data + 0x0C], repaired[data + 0x22]],
+                [sound[data + 0x0C], sound[data + 0x22]]
+            );
+        }
     }
 }
 

@@ -132,6 +132,8 @@ fn what_a_repair_once_harmed_it_harms_no_more() {
         ("ntfs", 8_664_003_080),
         ("ntfs", 8_664_004_329),
         ("ntfs", 30_003_868),
+        ("ntfs+compressed", 41_003_049),
+        ("ntfs+compressed", 41_003_064),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, repair::one));
     judge(&failures.collect::<Vec<_>>());

@@ -15,8 +15,14 @@ use std::ops::RangeInclusive;
 /// How often all clusters of a volume may be claimed again before further claims are taken for garbage.
 const CLAIMS: u64 = 16;
 
-/// The base-2 logarithms of the clusters that a compression unit may have.
-const UNITS: RangeInclusive<u8> = 1..=10;
+/// The base-2 logarithm of the clusters of a compression unit on volumes with clusters of at most 4 KiB. It is a constant of
+/// NTFS: `FILE_COMPRESSION_INFORMATION` in ntifs.h, "CompressionUnitShift".
+const UNIT: u8 = 4;
+
+/// The base-2 logarithms of the clusters that a compression unit may have on this volume.
+fn units(check: &Check<'_>) -> RangeInclusive<u8> {
+    if check.geometry.cluster <= 4096 { UNIT..=UNIT } else { 1..=10 }
+}
 
 /// Checks all attributes of a file, and claims their clusters.
 pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
@@ -190,23 +196,32 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         }
     }
     let method = attribute_flags & flags::COMPRESSION_MASK;
-    let is_unit = UNITS.contains(&header.unit);
+    let units = units(check);
+    let is_unit = units.contains(&header.unit);
     if is_packed && (method != 1 || !is_unit || file.number < known::FIRST_FREE) {
         is_wrong = true;
         let message = format!(
-            "{name} of the file record at offset {at}: expected compression 1 (LZNT1) in units of 2^1 to 2^10 clusters, \
+            "{name} of the file record at offset {at}: expected compression 1 (LZNT1) in units of 2^{} to 2^{} clusters, \
              found {method} in units of 2^{}",
+            units.start(),
+            units.end(),
             header.unit
         );
-        check.find("compression", Severity::DataLoss, Some(file.number), message, repairing);
-        let may_be = is_unit && file.number >= known::FIRST_FREE;
+        // Where all files have the same unit, it is known.
+        let is_known = units.start() == units.end();
+        let may_be = (is_unit || is_known) && file.number >= known::FIRST_FREE;
+        let severity = if may_be { Severity::Inconsistent } else { Severity::DataLoss };
+        check.find("compression", severity, Some(file.number), message, repairing);
         let attribute = file.attribute_mut(first);
         attribute.flags = attribute.flags & !flags::COMPRESSION_MASK | u16::from(may_be);
-        if let AttributeContent::NonResident(piece) = &mut attribute.content
-            && !may_be
-        {
-            piece.unit = 0;
-            if attribute.flags & flags::SPARSE == 0 {
+        if let AttributeContent::NonResident(piece) = &mut attribute.content {
+            if is_known {
+                piece.unit = UNIT;
+            }
+            if !may_be {
+                piece.unit = 0;
+            }
+            if !may_be && attribute.flags & flags::SPARSE == 0 {
                 piece.taken = None;
             }
         }
@@ -229,7 +244,7 @@ fn odd_unit(check: &mut Check<'_>, file: &mut Assembled, key: &Key, first: Attri
         return false;
     }
     let is_packed = key.0 == Kind::DATA
-        && UNITS.contains(&unit)
+        && units(check).contains(&unit)
         && file.number >= known::FIRST_FREE
         && standard(file).is_some_and(|standard| standard.flags & file_flags::COMPRESSED != 0);
     let expected = if is_packed { "compression, as the file's flags say" } else { "no compression unit" };
