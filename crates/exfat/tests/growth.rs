@@ -22,8 +22,8 @@ fn what_grows_is_refused_or_kept() {
 }
 
 /// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-exfat --test
-/// suite -- --ignored --nocapture`. `PLATTER_SEED=n` selects other operations, and `PLATTER_PART=i/n` a part of
-/// them.
+/// suite growth:: -- --ignored --nocapture`. `PLATTER_SEED=n` selects other operations, and `PLATTER_PART=i/n` a part
+/// of them.
 #[test]
 #[ignore = "a campaign: takes hours"]
 fn what_grows_is_refused_or_kept_200_000_times() {

@@ -10,7 +10,6 @@ use crate::layout::{
 };
 use platter_clusters::Disk;
 use platter_vfs::{Error, Result};
-use std::ops::Range;
 
 /// How many directories of the root are checked, and in how many bytes of the root they are searched for.
 const MOST_DIRECTORIES: usize = 8;
@@ -97,7 +96,7 @@ impl Boot {
             found.push(is_read && InfoSector::from_bytes(&bytes).is_valid());
         }
         found.extend(self.directories(disk));
-        found.push(self.is_free_behind(disk));
+        found.push(self.freed_behind(disk).is_none());
         (found.iter().filter(|is_there| **is_there).count() as u32, found.len() as u32)
     }
 
@@ -127,7 +126,7 @@ impl Boot {
             + geometry.kind.table_bytes(geometry.root_cluster.into());
         let is_read = disk.read(at, &mut entry).is_ok();
         let value = get(geometry.kind, &entry, 0).unwrap_or(0);
-        is_read && !matches!(geometry.link(value), Link::Free | Link::Bad)
+        is_read && !self.is_unused(value)
     }
 
     /// For each of the root's first directories, whether it begins with an entry that names its own cluster.
@@ -160,39 +159,16 @@ impl Boot {
         starts.take(MOST_DIRECTORIES).map(is_directory).collect()
     }
 
-    /// Whether no entry of the first FAT after the last cluster's entry is in use.
-    fn is_free_behind(&self, disk: &Disk) -> bool {
-        self.behind(disk).is_none_or(|(_, bytes, entries)| {
-            entries
-                .into_iter()
-                .all(|index| self.is_unused(get(self.geometry.kind, &bytes, index).unwrap_or(0)))
-        })
-    }
-
-    /// Returns part of the first FAT as it must be, with its offset on the device, if entries after the last cluster's
-    /// are in use there.
+    /// Returns the entries of the first FAT after that of the last cluster, freed, with their offset on the device. `None`
+    /// if no entry there is in use, or if they cannot be read.
     pub fn freed_behind(&self, disk: &Disk) -> Option<(u64, Vec<u8>)> {
-        let (at, mut bytes, entries) = self.behind(disk)?;
-        let kind = self.geometry.kind;
-        let used = |index: &u32| !self.is_unused(get(kind, &bytes, *index).unwrap_or(0));
-        let used: Vec<u32> = entries.filter(used).collect();
-        used.iter().for_each(|index| _ = set(kind, &mut bytes, *index, 0));
-        (!used.is_empty()).then_some((at, bytes))
-    }
-
-    fn is_unused(&self, value: u32) -> bool {
-        matches!(self.geometry.link(value), Link::Free | Link::Bad)
-    }
-
-    /// Reads the entries of the first FAT after that of the last cluster: their offset on the device, their bytes, and
-    /// which entries of these bytes they are. `None` if they cannot be read.
-    fn behind(&self, disk: &Disk) -> Option<(u64, Vec<u8>, Range<u32>)> {
         let geometry = &self.geometry;
+        let kind = geometry.kind;
         let entries = u64::from(geometry.clusters) + 2;
-        let used = geometry.kind.table_bytes(entries);
+        let used = kind.table_bytes(entries);
         let room = u64::from(geometry.fat_sectors) * u64::from(geometry.bytes_per_sector);
         // Two entries of FAT12 share three bytes, so reading begins at a whole pair.
-        let (first, at) = match geometry.kind.bits() {
+        let (first, at) = match kind.bits() {
             12 => (entries / 2 * 2, entries / 2 * 3),
             _ => (entries, used),
         };
@@ -200,8 +176,18 @@ impl Boot {
         let at = geometry.fat_offset(geometry.primary_fat()) + at;
         let mut bytes = vec![0; length as usize];
         disk.read(at, &mut bytes).ok()?;
-        let behind = (entries - first) as u32..(length * 8 / u64::from(geometry.kind.bits())) as u32;
-        Some((at, bytes, behind))
+        let behind = (entries - first) as u32..(length * 8 / u64::from(kind.bits())) as u32;
+        let mut is_changed = false;
+        for index in behind {
+            if !self.is_unused(get(kind, &bytes, index).unwrap_or(0)) {
+                is_changed |= set(kind, &mut bytes, index, 0);
+            }
+        }
+        is_changed.then_some((at, bytes))
+    }
+
+    fn is_unused(&self, value: u32) -> bool {
+        matches!(self.geometry.link(value), Link::Free | Link::Bad)
     }
 
     /// Returns the boot sector as it was before a bit flipped in a field that places structures: a sector one bit

@@ -424,7 +424,7 @@ fn the_run_list_is_right_where_the_allocated_size_agrees_with_it() {
     }
 }
 
-/// No bit in the header of an attribute of a directory's index, or in the name of it, moves a file.
+/// One wrong bit in the header or the name of an attribute of a directory's index moves no file.
 #[test]
 fn the_index_of_a_directory_keeps_its_name_and_its_entries() {
     let memory = volume_with(|system| {

@@ -1,4 +1,4 @@
-//! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
+//! Most tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
 
 mod common;
 mod copy;

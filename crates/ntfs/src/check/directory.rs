@@ -8,8 +8,7 @@ use super::{Check, Severity, build, order};
 use crate::layout::bytes::u32_at;
 use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
-    AttributeContent, FileName, Kind, Reference, Run, StandardInformation, file_flags, namespace,
-    record_number as known,
+    AttributeContent, FileName, Kind, Reference, Run, file_flags, namespace, record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -301,10 +300,7 @@ fn rebuild(check: &mut Check<'_>, number: u64, children: Option<&BTreeSet<u64>>)
 
 /// A file's names in a directory, with the present times, sizes and flags of the file.
 pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
-    let standard = file
-        .value(Kind::STANDARD_INFORMATION)
-        .and_then(|value| StandardInformation::from_bytes(value, 0).ok())
-        .unwrap_or_default();
+    let standard = file.standard().unwrap_or_default();
     let data: Key = key(Kind::DATA, "");
     let (allocated, size) = match file.find(&data).first().map(|place| &file.attribute(*place).content) {
         Some(AttributeContent::NonResident(outside)) => {

@@ -6,7 +6,7 @@ use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::runs;
 use crate::layout::{
     Attribute, AttributeContent, FileName, Kind, ListEntry, NonResident, Record, Reference, Run,
-    attribute_flags, fixup,
+    StandardInformation, attribute_flags, fixup,
 };
 use platter_vfs::Result;
 use std::collections::BTreeMap;
@@ -138,6 +138,11 @@ impl Assembled {
     pub fn value(&self, kind: Kind) -> Option<&[u8]> {
         let place = self.find(&(kind, Box::default())).first().copied()?;
         self.attribute(place).value()
+    }
+
+    /// `$STANDARD_INFORMATION`, if it can be read.
+    pub fn standard(&self) -> Option<StandardInformation> {
+        StandardInformation::from_bytes(self.value(Kind::STANDARD_INFORMATION)?, 0).ok()
     }
 
     /// The runs of an attribute up to the first damage, and the header that has the attribute's sizes.

@@ -120,7 +120,7 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
             file.remove(&other);
         }
     }
-    let has_index = !file.find(&key(Kind::INDEX_ROOT, "$I30")).is_empty();
+    let has_index = !file.find(&key_of_names()).is_empty();
     let mut is_directory = file.base().flags & record_flags::DIRECTORY != 0;
     if has_index != is_directory {
         let found = if has_index { "an index of names" } else { "none" };
@@ -159,7 +159,8 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
     }
 }
 
-fn key_of_names() -> Key {
+/// The index of the names in a directory.
+pub fn key_of_names() -> Key {
     key(Kind::INDEX_ROOT, "$I30")
 }
 

@@ -6,8 +6,8 @@ use super::record::RecordState;
 use super::{Check, Severity, directory, order};
 use crate::layout::index::{IndexRoot, collation};
 use crate::layout::{
-    Attribute, FileName, Kind, Record, Reference, StandardInformation, file_flags, journal, namespace,
-    record_flags, record_number as known,
+    Attribute, FileName, Kind, Record, Reference, file_flags, journal, namespace, record_flags,
+    record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::BTreeSet;
@@ -99,10 +99,7 @@ fn found(check: &mut Check<'_>) -> Result<Reference> {
     let Some(number) = free else { return Ok(root) };
     let sequence = check.sequence(number).wrapping_add(1).max(1);
     let above = Assembled::read(check, known::ROOT, &mut Vec::new())?;
-    let mut standard = above
-        .value(Kind::STANDARD_INFORMATION)
-        .and_then(|value| StandardInformation::from_bytes(value, 0).ok())
-        .unwrap_or_default();
+    let mut standard = above.standard().unwrap_or_default();
     standard.flags = 0;
     let name = FileName {
         parent: root,

@@ -5,8 +5,7 @@ use super::record::RecordState;
 use super::{Check, Severity, build, directory, tree};
 use crate::layout::index::collation;
 use crate::layout::{
-    Attribute, DescriptorHeader, Kind, Record, StandardInformation, descriptor_hash, record_flags,
-    record_number as known,
+    Attribute, DescriptorHeader, Kind, Record, descriptor_hash, record_flags, record_number as known,
 };
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,10 +236,7 @@ fn numbers(check: &mut Check<'_>, descriptors: &BTreeMap<u32, DescriptorHeader>)
         );
         check.find("security", Severity::Inconsistent, Some(number), message, check.is_repairing);
         check.edit(number, |file| {
-            let standard = file
-                .value(Kind::STANDARD_INFORMATION)
-                .and_then(|value| StandardInformation::from_bytes(value, 0).ok());
-            if let Some(mut standard) = standard
+            if let Some(mut standard) = file.standard()
                 && let Some(extended) = &mut standard.extended
             {
                 extended.security = first;

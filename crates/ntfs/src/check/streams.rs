@@ -5,8 +5,7 @@ use super::{Check, Severity};
 use crate::layout::record_number as known;
 use crate::layout::runs;
 use crate::layout::{
-    Attribute, AttributeContent, Kind, NonResident, Run, StandardInformation, attribute_flags as flags,
-    file_flags,
+    Attribute, AttributeContent, Kind, NonResident, Run, attribute_flags as flags, file_flags,
 };
 use platter_vfs::{Name, NameRules, Result};
 use std::collections::BTreeSet;
@@ -99,7 +98,7 @@ fn encryption(check: &mut Check<'_>, file: &mut Assembled) {
 
 /// Compares the flags in `$STANDARD_INFORMATION` with those of the file's data.
 fn flags_of_file(check: &mut Check<'_>, file: &mut Assembled) {
-    let Some(mut standard) = standard(file).filter(|_| file.number >= known::FIRST_FREE) else { return };
+    let Some(mut standard) = file.standard().filter(|_| file.number >= known::FIRST_FREE) else { return };
     let data = file.of(Kind::DATA);
     let any = data.iter().fold(0, |flags, place| flags | file.attribute(*place).flags);
     let own = data.iter().map(|place| file.attribute(*place)).find(|data| data.name.is_empty());
@@ -215,12 +214,11 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         let attribute = file.attribute_mut(first);
         attribute.flags = attribute.flags & !flags::COMPRESSION_MASK | u16::from(may_be);
         if let AttributeContent::NonResident(piece) = &mut attribute.content {
-            if is_known {
-                piece.unit = UNIT;
-            }
-            if !may_be {
-                piece.unit = 0;
-            }
+            piece.unit = match may_be {
+                true if is_known => UNIT,
+                true => piece.unit,
+                false => 0,
+            };
             if !may_be && attribute.flags & flags::SPARSE == 0 {
                 piece.taken = None;
             }
@@ -246,7 +244,7 @@ fn odd_unit(check: &mut Check<'_>, file: &mut Assembled, key: &Key, first: Attri
     let is_packed = key.0 == Kind::DATA
         && units(check).contains(&unit)
         && file.number >= known::FIRST_FREE
-        && standard(file).is_some_and(|standard| standard.flags & file_flags::COMPRESSED != 0);
+        && file.standard().is_some_and(|standard| standard.flags & file_flags::COMPRESSED != 0);
     let expected = if is_packed { "compression, as the file's flags say" } else { "no compression unit" };
     let message = format!(
         "{} of the file record at offset {}: expected {expected}, found flags without compression and units of 2^{unit} clusters",
@@ -261,11 +259,6 @@ fn odd_unit(check: &mut Check<'_>, file: &mut Assembled, key: &Key, first: Attri
         piece.unit = 0;
     }
     true
-}
-
-fn standard(file: &Assembled) -> Option<StandardInformation> {
-    let value = file.value(Kind::STANDARD_INFORMATION)?;
-    StandardInformation::from_bytes(value, 0).ok()
 }
 
 /// The runs of all pieces up to the first fault, and that fault.

@@ -5,6 +5,7 @@
 //! that stands in the right order among the record's attributes, and that the attribute can be of.
 
 use super::file::{Assembled, key};
+use super::names::key_of_names;
 use super::{Check, Severity};
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::index::IndexRoot;
@@ -20,13 +21,14 @@ pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
     let places =
         places.flat_map(|(part, record)| (0..record.record.attributes.len()).map(move |at| (part, at)));
     let is_directory = file.base().flags & record_flags::DIRECTORY != 0;
-    let of_names = key(Kind::INDEX_ROOT, "$I30");
     for (part, at) in places.collect::<Vec<_>>() {
         let attribute = &file.records[part].record.attributes[at];
         let is_right = match attribute.kind {
             Kind::REPARSE_POINT => is_reparse(check, file, attribute),
             // A directory may have a stream of any name, but not one that is the index which it lacks.
-            Kind::DATA if is_directory => attribute.name != of_names.1 || !is_index_of_names(attribute),
+            Kind::DATA if is_directory => attribute.name != key_of_names().1 || !is_index_of_names(attribute),
+            // What may be the only index of a directory is no data, whatever its name.
+            Kind::INDEX_ROOT if is_directory && file.of(Kind::INDEX_ROOT).len() == 1 => true,
             kind => may_be(attribute, kind),
         };
         if is_right {
@@ -35,10 +37,6 @@ pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
         let found = attribute.kind;
         let near = (0..u32::BITS).map(|bit| Kind(found.0 ^ 1 << bit));
         let mut right = near.filter(|&kind| fits(file, part, at, kind));
-        // What may be the only index of a directory is no data, whatever its name.
-        if found == Kind::INDEX_ROOT && is_directory && file.of(found).len() == 1 {
-            continue;
-        }
         let (Some(kind), None) = (right.next(), right.next()) else { continue };
         let message = format!(
             "file record at offset {}: expected {kind} ({:#x}), found attribute type {:#x}, in which one bit differs",
@@ -64,12 +62,12 @@ fn names_of_indexes(check: &mut Check<'_>, file: &mut Assembled) {
         return;
     }
     for kind in [Kind::INDEX_ROOT, Kind::INDEX_ALLOCATION, Kind::BITMAP] {
-        let right = key(kind, "$I30");
         for place in file.of(kind) {
+            let right = key(kind, "$I30");
             let attribute = file.attribute(place);
             let is_of_names = match kind {
                 Kind::INDEX_ROOT => is_index_of_names(attribute),
-                _ => !file.find(&key(Kind::INDEX_ROOT, "$I30")).is_empty(),
+                _ => !file.find(&key_of_names()).is_empty(),
             };
             // Only the blocks may be in several pieces.
             let is_there = kind != Kind::INDEX_ALLOCATION && !file.find(&right).is_empty();
@@ -82,7 +80,7 @@ fn names_of_indexes(check: &mut Check<'_>, file: &mut Assembled) {
                 file.at
             );
             check.find("index-name", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
-            file.attribute_mut(place).name = right.1.clone();
+            file.attribute_mut(place).name = right.1;
         }
     }
 }
@@ -130,9 +128,7 @@ fn is_reparse(check: &Check<'_>, file: &Assembled, attribute: &Attribute) -> boo
 
 /// Whether the flags of a file say that it has a reparse point.
 fn is_told(file: &Assembled) -> bool {
-    let standard = file.value(Kind::STANDARD_INFORMATION);
-    let standard = standard.and_then(|value| StandardInformation::from_bytes(value, 0).ok());
-    standard.is_some_and(|standard| standard.flags & file_flags::REPARSE != 0)
+    file.standard().is_some_and(|standard| standard.flags & file_flags::REPARSE != 0)
 }
 
 /// Whether an attribute fits into its record if it is of another type.
