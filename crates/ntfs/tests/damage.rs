@@ -501,9 +501,9 @@ fn a_compression_unit_and_the_flag_of_compression_tell_of_each_other() {
         let data = attribute_of(&sound, record_of(&sound, "file"), 0x80);
         assert_eq!([sound[data + 0x0C], sound[data + 0x22]], if is_packed { [1, 4] } else { [0, 0] });
         let damages: &[(usize, u8)] = if is_packed {
-            &[(0x0C, 1), (0x0C, 2), (0x22, 1), (0x22, 2), (0x22, 16)]
+            &[(0x0C, 1), (0x0C, 2), (0x0C, 32), (0x22, 1), (0x22, 2), (0x22, 16)]
         } else {
-            &[(0x22, 1), (0x22, 4)]
+            &[(0x0C, 1), (0x0C, 2), (0x0C, 32), (0x22, 1), (0x22, 4), (0x22, 16)]
         };
         for (at, bits) in damages {
             let mut image = sound.clone();

@@ -204,6 +204,7 @@ fn twenty_flips_at_once_are_found_or_harmless() {
         ("exfat", 31_006_686),
         ("exfat", 31_014_559),
         ("ntfs", 40_007_663),
+        ("ntfs", 50_001_283),
     ];
     let failures = once.into_iter().flat_map(|(format, seed)| volumes(format, seed..seed + 1, flips::twenty));
     judge(&failures.collect::<Vec<_>>());

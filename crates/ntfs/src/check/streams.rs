@@ -156,7 +156,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         check.find("runs", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
     }
     let Some((runs, fault)) = unpack(check, file, places) else { return };
-    let has_odd_unit = odd_unit(check, file, key, places[0]);
+    let has_odd_compression = compression(check, file, key, places[0], &runs);
     let (first, attribute_flags) = (places[0], file.attribute(places[0]).flags);
     let AttributeContent::NonResident(header) = file.attribute(first).content.clone() else { return };
     let is_packed = attribute_flags & flags::COMPRESSION_MASK != 0;
@@ -168,11 +168,11 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
     let at = file.at;
     let repairing = check.is_repairing;
     let mut runs = runs;
-    let mut is_wrong = has_odd_unit;
+    let mut is_wrong = has_odd_compression;
     if let Some(fault) = fault {
         is_wrong = true;
         check.find("runs", Severity::DataLoss, Some(file.number), format!("{name}: {fault}"), repairing);
-        if is_packed && header.unit < 32 {
+        if is_packed {
             // A compression unit of which a part is missing cannot be unpacked.
             cut(&mut runs, header.unit);
         }
@@ -194,36 +194,6 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
             runs.retain(|run| run.vcn < vcn);
         }
     }
-    let method = attribute_flags & flags::COMPRESSION_MASK;
-    let units = units(check);
-    let is_unit = units.contains(&header.unit);
-    if is_packed && (method != 1 || !is_unit || file.number < known::FIRST_FREE) {
-        is_wrong = true;
-        let message = format!(
-            "{name} of the file record at offset {at}: expected compression 1 (LZNT1) in units of 2^{} to 2^{} clusters, \
-             found {method} in units of 2^{}",
-            units.start(),
-            units.end(),
-            header.unit
-        );
-        // Where all files have the same unit, it is known.
-        let is_known = units.start() == units.end();
-        let may_be = (is_unit || is_known) && file.number >= known::FIRST_FREE;
-        let severity = if may_be { Severity::Inconsistent } else { Severity::DataLoss };
-        check.find("compression", severity, Some(file.number), message, repairing);
-        let attribute = file.attribute_mut(first);
-        attribute.flags = attribute.flags & !flags::COMPRESSION_MASK | u16::from(may_be);
-        if let AttributeContent::NonResident(piece) = &mut attribute.content {
-            piece.unit = match may_be {
-                true if is_known => UNIT,
-                true => piece.unit,
-                false => 0,
-            };
-            if !may_be && attribute.flags & flags::SPARSE == 0 {
-                piece.taken = None;
-            }
-        }
-    }
     claim(check, file, key, &mut runs, &mut is_wrong);
     is_wrong |= sizes(check, file, &name, &header, &runs, attribute_flags);
     if is_wrong && repairing {
@@ -231,32 +201,61 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
     }
 }
 
-/// Finds a compression unit where the attribute's flags speak neither of compression nor of holes.
+/// Finds a method of compression and a compression unit that do not go together. Returns whether it found them.
 ///
-/// If the file calls itself compressed, the flag is what was lost: without it, packed bytes would be read as content.
-/// Otherwise the unit is wrong: ntfs-3g then takes `$MFTMirr` for compressed, and refuses the volume.
-fn odd_unit(check: &mut Check<'_>, file: &mut Assembled, key: &Key, first: AttributePlace) -> bool {
+/// Four signs speak of compression: the method and the unit of the attribute, the file's flags, and the size of the
+/// allocated clusters, for which only headers of compressed and sparse attributes have room. Two of them decide, so no
+/// single flipped bit does: packed bytes would be read as content, or content as packed bytes. A wrong unit alone makes
+/// ntfs-3g take `$MFTMirr` for compressed, and refuse the volume.
+fn compression(
+    check: &mut Check<'_>,
+    file: &mut Assembled,
+    key: &Key,
+    first: AttributePlace,
+    runs: &[Run],
+) -> bool {
     let attribute = file.attribute(first);
-    let AttributeContent::NonResident(NonResident { unit, .. }) = attribute.content else { return false };
-    if unit == 0 || attribute.flags & (flags::COMPRESSION_MASK | flags::SPARSE) != 0 {
+    let AttributeContent::NonResident(NonResident { unit, taken: stated, .. }) = attribute.content else {
+        return false;
+    };
+    let (method, units) = (attribute.flags & flags::COMPRESSION_MASK, units(check));
+    let is_sparse = attribute.flags & flags::SPARSE != 0;
+    let can_be = key.0 == Kind::DATA && file.number >= known::FIRST_FREE;
+    let is_right = match method {
+        0 => unit == 0 || is_sparse,
+        _ => can_be && method == flags::COMPRESSED && units.contains(&unit),
+    };
+    if is_right {
         return false;
     }
-    let is_packed = key.0 == Kind::DATA
-        && units(check).contains(&unit)
-        && file.number >= known::FIRST_FREE
-        && file.standard().is_some_and(|standard| standard.flags & file_flags::COMPRESSED != 0);
-    let expected = if is_packed { "compression, as the file's flags say" } else { "no compression unit" };
+    let is_said = file.standard().is_some_and(|standard| standard.flags & file_flags::COMPRESSED != 0);
+    let really = taken(runs) * check.geometry.cluster;
+    let signs = [method == flags::COMPRESSED, units.contains(&unit), is_said, stated == Some(really)];
+    let count = signs.into_iter().filter(|sign| *sign).count();
+    // A sparse attribute may have a unit and has that size, compressed or not: then the file's flags decide.
+    let is_packed = can_be && if is_sparse { is_said } else { count >= 2 };
+    let expected = if is_packed {
+        format!("compression 1 (LZNT1) in units of 2^{} to 2^{} clusters", units.start(), units.end())
+    } else {
+        "no compression".to_string()
+    };
     let message = format!(
-        "{} of the file record at offset {}: expected {expected}, found flags without compression and units of 2^{unit} clusters",
+        "{} of the file record at offset {}: expected {expected}, found {method} in units of 2^{unit}",
         told(key),
         file.at
     );
-    check.find("compression", Severity::Inconsistent, Some(file.number), message, check.is_repairing);
+    // Where several units are possible, the right one is not known.
+    let is_lost = is_packed && !units.contains(&unit) && units.start() != units.end();
+    let severity = if is_lost { Severity::DataLoss } else { Severity::Inconsistent };
+    check.find("compression", severity, Some(file.number), message, check.is_repairing);
     let attribute = file.attribute_mut(first);
-    if is_packed {
+    attribute.flags &= !flags::COMPRESSION_MASK;
+    let AttributeContent::NonResident(piece) = &mut attribute.content else { return true };
+    if is_packed && !is_lost {
         attribute.flags |= flags::COMPRESSED;
-    } else if let AttributeContent::NonResident(piece) = &mut attribute.content {
-        piece.unit = 0;
+        piece.unit = if units.contains(&unit) { unit } else { *units.start() };
+    } else if !is_sparse {
+        (piece.unit, piece.taken) = (0, None);
     }
     true
 }
