@@ -98,10 +98,10 @@ fn test() -> Outcome {
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    // Many tests wait for a mount, an emulated machine or a measurement, so the longest tests run in parallel with
-    // the others.
+    // Many tests wait for a mount, an emulated machine or a measurement, so the longest tests and the other tasks run in
+    // parallel with the rest.
     let (tested, beside) = std::thread::scope(|scope| {
-        let beside = scope.spawn(|| bindings::build().and(cargo(&[&ALL, &LONGEST[..]].concat())));
+        let beside = scope.spawn(beside_the_tests);
         let tested = cargo(&[&ALL, &BUT_THE_LONGEST[..]].concat());
         (tested, beside.join())
     });
@@ -109,7 +109,12 @@ fn test() -> Outcome {
     if let (Err(tested), Err(beside)) = (&tested, &beside) {
         return Err(format!("{tested}\nxtask: {beside}"));
     }
-    tested.and(beside)?;
+    tested.and(beside)
+}
+
+fn beside_the_tests() -> Outcome {
+    bindings::build()?;
+    cargo(&[&ALL, &LONGEST[..]].concat())?;
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
     cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
     package()?;
