@@ -1,7 +1,7 @@
 //! Extended attributes: those that the format stores, and properties of files that only Windows has.
 //!
-//! Attributes in the namespaces `user.` and `trusted.` are stored as the format's extended attributes, each under its
-//! whole name, as by Linux's own NTFS driver. The names in `system.` are those of ntfs-3g, and two more:
+//! Attributes in the namespaces `user.`, `trusted.` and `security.` are stored as the format's extended attributes, each
+//! under its whole name, as by Linux's own NTFS driver. The names in `system.` are those of ntfs-3g, and two more:
 //!
 //! | name | value |
 //! |---|---|
@@ -20,7 +20,7 @@ use crate::errors::{Answer, Errno};
 use crate::options::Streams;
 use crate::served::Served;
 use platter_vfs::bytes::{u32_at, u64_at};
-use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Timestamp, reparse};
+use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Timestamp, linux, reparse};
 
 /// The longest value of an attribute that the kernel passes on, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -52,7 +52,6 @@ enum Meaning<'a> {
 impl Served {
     fn meaning<'a>(&self, name: &'a [u8]) -> Answer<Meaning<'a>> {
         let name = std::str::from_utf8(name).map_err(|_| Errno::UNSUPPORTED)?;
-        let user = name.strip_prefix("user.").filter(|rest| !rest.is_empty());
         match name {
             "system.ntfs_attrib" => Ok(Meaning::Flags),
             "system.ntfs_times" => Ok(Meaning::Times),
@@ -61,13 +60,13 @@ impl Served {
             "system.ntfs_reparse_data" => Ok(Meaning::Reparse),
             "system.refs_integrity" if self.system.capabilities().integrity => Ok(Meaning::Integrity),
             "system.platter_access" => Ok(Meaning::Access),
-            _ if self.options.streams == Streams::Attributes => match user {
-                Some(stream) if self.system.capabilities().streams => Ok(Meaning::Stream(Name::from(stream))),
+            _ if self.options.streams == Streams::Attributes => match name.strip_prefix("user.") {
+                Some(stream) if !stream.is_empty() && self.system.capabilities().streams => {
+                    Ok(Meaning::Stream(Name::from(stream)))
+                }
                 _ => Err(Errno::UNSUPPORTED),
             },
-            _ if self.system.capabilities().extended_attributes
-                && (user.is_some() || name.starts_with("trusted.")) =>
-            {
+            _ if self.system.capabilities().extended_attributes && linux::is_kept(name) => {
                 Ok(Meaning::Extended(name))
             }
             _ => Err(Errno::UNSUPPORTED),
@@ -230,7 +229,7 @@ impl Served {
             }
         } else if self.system.capabilities().extended_attributes {
             for name in self.told(self.system.extended_attributes(node))? {
-                if name.starts_with("user.") || name.starts_with("trusted.") {
+                if linux::is_kept(&name) {
                     add("", name.as_bytes());
                 }
             }

@@ -27,6 +27,7 @@ fn plant(place: &Place) {
     place.tool("sh", &["-ec", "cd tree; printf x | dd of=sparse bs=1 seek=8388608 conv=notrunc; mkfifo fifo
         touch \"$(printf 'no text \\377\\376')\"; setfattr -n user.one -v two five sub/empty
         setfattr -n 'user.DosStream.stream:$DATA' -v 0sY29udGVudAA= big; setfattr -n user.DOSATTRIB -v 0sMHgyMg== big
+        setfattr -n security.capability -v 0sAQAAAgAgAAAAAAAAAAAAAAAAAAA= big
         chmod 4751 big; chmod 600 sparse; chown 1234:567 five; chmod 1777 sub
         find . -print0 | xargs -0 touch -h -d '2020-02-03 04:05:06.1234567'"]);
 }
@@ -79,7 +80,7 @@ fn what_the_target_cannot_keep_is_counted_once() {
     assert_eq!(said.lines().count(), 1, "{said}");
     for kind in [
         "1 named stream",
-        "3 extended attributes",
+        "4 extended attributes",
         "1 hard link",
         "1 symbolic link",
         "1 FIFO",

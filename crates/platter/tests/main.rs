@@ -9,6 +9,7 @@ mod first_sector;
 mod helpers;
 mod mirror;
 mod mount_place;
+mod mount_programs;
 mod ntfs;
 mod recover;
 mod refs;

@@ -67,6 +67,7 @@ fn what_posix_knows_of_files_is_the_same_there_and_back() {
         posix(&source);
         mount.shell("setfattr -n user.note -v 'a value' 'source/deep/file 1'; mkfifo -m 640 source/fifo");
         mount.shell("mknod -m 600 source/device b 8 17");
+        mount.shell(&format!("setfattr -n security.capability -v {CAPABILITY} 'source/deep/file 2'"));
         mount.shell("cp -a source m/copied; rsync -aHX source/ m/synced/");
         mount.end();
         mount.mount("");
@@ -198,6 +199,34 @@ fn privileges_go_with_what_another_user_writes_and_all_see_it_at_once() {
                  setpriv --reuid 65534 --regid 65534 --clear-groups sh -c '{change}' > out; stat -c %a m/f"
             );
             assert_eq!(mount.shell(&line), format!("{mode}\n{left}\n"), "{format}: {change}");
+        }
+        mount.end();
+    }
+}
+
+/// The attribute `security.capability` of a program that may open raw sockets.
+const CAPABILITY: &str = "0sAQAAAgAgAAAAAAAAAAAAAAAAAAA=";
+
+#[test]
+fn capabilities_stay_until_the_program_is_changed() {
+    for format in WITH_OWNERS {
+        let mount = Mount::new("capabilities", format);
+        for change in [
+            "printf y >> m/f",
+            "dd if=/dev/zero of=m/f bs=4k count=1 conv=notrunc oflag=direct status=none",
+            "truncate -s 5 m/f",
+            ": > m/f",
+            "chown 1:1 m/f",
+        ] {
+            mount.shell(&format!(
+                "printf x > m/f; chown 0:0 m/f; setfattr -n security.capability -v {CAPABILITY} m/f"
+            ));
+            mount.end();
+            mount.mount("");
+            let names = || mount.shell("getfattr -m security m/f");
+            assert!(names().contains("security.capability"), "{format}");
+            mount.shell(change);
+            assert_eq!(names(), "", "{format}: {change}");
         }
         mount.end();
     }

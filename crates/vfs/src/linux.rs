@@ -37,6 +37,13 @@ pub mod mode {
     pub const SOCKET: u32 = 0o140_000;
 }
 
+/// Whether an extended attribute of Linux is kept on a volume, under its whole name: those in the namespaces `user.`,
+/// `trusted.` and `security.` are. What is in `system.` are properties that the file system has otherwise.
+pub fn is_kept(name: &str) -> bool {
+    let parts = name.split_once('.');
+    parts.is_some_and(|(space, rest)| ["user", "trusted", "security"].contains(&space) && !rest.is_empty())
+}
+
 /// The Linux metadata in a file's extended attributes. A field without an attribute is `None`: the program that shows
 /// the volume, such as a mount, chooses its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

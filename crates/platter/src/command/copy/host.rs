@@ -3,7 +3,7 @@
 //!
 //! | on a volume | on the host |
 //! |---|---|
-//! | an extended attribute in `user.` or `trusted.` | the same |
+//! | an extended attribute in `user.`, `trusted.` or `security.` | the same |
 //! | the named stream NAME | `user.DosStream.NAME:$DATA`, with a zero byte behind the content |
 //! | flags that differ from a new file's | `user.DOSATTRIB`, in text such as `0x22` |
 //!
@@ -12,7 +12,7 @@
 
 use super::extras::{Extras, Layout, Stream, StreamContent};
 use crate::command::failure::{Failure, shown};
-use platter_vfs::{DosFlags, Name};
+use platter_vfs::{DosFlags, Name, linux};
 use rustix::fs::{
     SeekFrom, XattrFlags, lgetxattr, lgetxattr_query, llistxattr, llistxattr_query, lsetxattr, seek,
 };
@@ -105,7 +105,7 @@ pub fn extras(path: &Path) -> io::Result<Extras> {
                 let name = Name::from_bytes(stream.as_bytes());
                 extras.streams.push(Stream { name, content: StreamContent::Bytes(content) });
             }
-            _ if text.starts_with("user.") || text.starts_with("trusted.") => {
+            _ if linux::is_kept(text) => {
                 extras.extended.push((text.to_owned(), value(path, &name)?));
             }
             _ => extras.rights += 1,

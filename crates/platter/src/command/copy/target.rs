@@ -8,7 +8,7 @@ use super::times::set_times;
 use crate::command::failure::{About, Failure, shown};
 use crate::command::volume::{VolumePath, make_removable};
 use platter::Held;
-use platter_vfs::linux::{LinuxAttributes, make_link, mode};
+use platter_vfs::linux::{self, LinuxAttributes, make_link, mode};
 use platter_vfs::{Change, DosFlags, Error, Kind, Name, RenameFlags, reparse};
 use rustix::fs::{Access, CWD, FileType, Mode, access, makedev, mknodat};
 use std::ffi::OsStr;
@@ -538,7 +538,7 @@ impl Made {
         for (name, value) in extended {
             let at = format!("{from}:{name}");
             let kept = match self {
-                Made::Host(path) if name.starts_with("user.") || name.starts_with("trusted.") => {
+                Made::Host(path) if linux::is_kept(&name) => {
                     is_kept_by_host(host::set(path, &name, &value)).about(&at)
                 }
                 Made::Host(_) => Ok(false),
