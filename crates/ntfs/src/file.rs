@@ -352,12 +352,18 @@ impl File {
                 }
             }
         }
-        for attr in &file.attributes {
-            let Some(outside) = attr.outside() else { continue };
+        for attr in &mut file.attributes {
+            let is_packed = attr.flags & attribute_flags::COMPRESSION_MASK != 0;
+            let kind = attr.kind;
+            let Some(outside) = attr.outside_mut() else { continue };
             let limit = outside.clusters().saturating_mul(cluster);
+            if is_packed && outside.valid <= limit {
+                // Of compressed content whole units are written, also what is behind the end.
+                outside.valid = outside.valid.min(outside.size);
+            }
             if outside.size > limit || outside.valid > outside.size {
                 let (expected, found) = (
-                    format!("sizes of {} up to {limit}", attr.kind),
+                    format!("sizes of {kind} up to {limit}"),
                     format!("{} and {}", outside.size, outside.valid),
                 );
                 return Err(Error::damaged("attribute", at, expected, found));

@@ -526,6 +526,30 @@ fn a_compression_unit_and_the_flag_of_compression_tell_of_each_other() {
     }
 }
 
+/// Of compressed content whole units are written, so its initialized size may lie behind the end of the content.
+#[test]
+fn compressed_content_may_be_initialized_behind_its_end() {
+    let content = vec![7; 100_000];
+    let options = FormatOptions { compress: Some(true), ..FormatOptions::default() };
+    let memory = volume_made_with(&options, |system| {
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, &content).unwrap();
+    });
+    let mut image = memory.to_image();
+    let data = attribute_of(&image, record_of(&image, "file"), 0x80);
+    image[data + 0x38..data + 0x40].copy_from_slice(&131_072u64.to_le_bytes());
+    let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+    assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+    assert!(content_of(&memory, "file").unwrap() == content);
+    let system = Ntfs.open(memory.clone(), OpenOptions::default()).unwrap();
+    let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
+    system.write(file, 150_000, b"end").unwrap();
+    system.unmount().unwrap();
+    assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
+    let expected = [&content[..], &[0; 50_000], b"end"].concat();
+    assert!(content_of(&memory, "file").unwrap() == expected);
+}
+
 /// A reparse point whose data is not inside its value is found and repaired, and the content of its file stays readable.
 #[test]
 fn a_reparse_point_has_the_data_that_it_states() {
