@@ -526,6 +526,30 @@ fn a_compression_unit_and_the_flag_of_compression_tell_of_each_other() {
     }
 }
 
+/// Runs that no 0 ends are put back, although they say where the content is: ntfs-3g refuses a volume with such a file of the
+/// system.
+#[test]
+fn runs_have_an_end() {
+    let content = vec![7; 4096];
+    let memory = volume_with(|system| {
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, &content).unwrap();
+    });
+    let sound = memory.to_image();
+    let pairs = attribute_of(&sound, record_of(&sound, "file"), 0x80) + 0x40;
+    assert_eq!((sound[pairs], &sound[pairs + 4..pairs + 8]), (0x21, &[0; 4][..]));
+    let mut image = sound.clone();
+    // The place takes six bytes, and with them all that the attribute has.
+    image[pairs] = 0x61;
+    let memory = Arc::new(MemoryDevice::from_image(&image, Sectors::SMALL));
+    assert!(content_of(&memory, "file").unwrap() == content);
+    let found = check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+    let codes: Vec<_> = found.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["runs"], "{}", told(&found));
+    assert_eq!(memory.to_image()[pairs..pairs + 8], sound[pairs..pairs + 8]);
+    assert!(content_of(&memory, "file").unwrap() == content);
+}
+
 /// Of compressed content whole units are written, so its initialized size may lie behind the end of the content.
 #[test]
 fn compressed_content_may_be_initialized_behind_its_end() {

@@ -176,6 +176,11 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
             // A compression unit of which a part is missing cannot be unpacked.
             cut(&mut runs, header.unit);
         }
+    } else if !places.iter().all(|place| has_end(file, *place)) {
+        is_wrong = true;
+        let message =
+            format!("{name} of the file record at offset {at}: expected a 0 behind the runs, found none");
+        check.find("runs", Severity::Inconsistent, Some(file.number), message, repairing);
     }
     if file.number != known::BAD_CLUSTERS
         && !may_have_holes
@@ -198,6 +203,13 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
     is_wrong |= sizes(check, file, &name, &header, &runs, attribute_flags);
     if is_wrong && repairing {
         file.set_runs(check, key, &runs);
+    }
+}
+
+fn has_end(file: &Assembled, place: AttributePlace) -> bool {
+    match &file.attribute(place).content {
+        AttributeContent::NonResident(piece) => runs::has_end(&piece.pairs),
+        AttributeContent::Resident { .. } => true,
     }
 }
 

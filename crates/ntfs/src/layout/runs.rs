@@ -53,7 +53,7 @@ pub fn unpack_into(
         Error::damaged("mapping pairs", at + position as u64, expected, found)
     };
     loop {
-        // A list that fills its attribute may lack the byte that ends it.
+        // A list that fills its attribute may lack the byte that ends it: see [`has_end`].
         let head = pairs.get(position).copied().unwrap_or(0);
         if head == 0 {
             break;
@@ -92,6 +92,18 @@ pub fn unpack_into(
         return Err(damaged(position, format!("runs up to virtual cluster {end}"), format!("up to {vcn}")));
     }
     Ok(())
+}
+
+/// Whether a 0 ends the mapping pairs. Windows always writes it, and ntfs-3g refuses an attribute without it.
+pub fn has_end(pairs: &[u8]) -> bool {
+    let mut position = 0;
+    loop {
+        match pairs.get(position) {
+            None => return false,
+            Some(0) => return true,
+            Some(head) => position += 1 + usize::from(head & 0xF) + usize::from(head >> 4),
+        }
+    }
 }
 
 /// Appends a run, joined with the last one if the two are adjacent.
