@@ -113,8 +113,9 @@ fn test() -> Outcome {
 }
 
 fn beside_the_tests() -> Outcome {
-    bindings::build()?;
-    cargo(&[&ALL, &LONGEST[..]].concat())?;
+    // The tests run also if the bindings fail.
+    let built = bindings::build();
+    built.and(cargo(&[&ALL, &LONGEST[..]].concat()))?;
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
     cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
     package()?;

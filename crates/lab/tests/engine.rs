@@ -70,10 +70,9 @@ fn sequential_workers_go_on_where_they_were() {
     let mut job = job(1_500);
     job.pattern = Pattern { random_percent: 0, read_percent: 100, queue_depth: 1, ..job.pattern };
     let (_, recorder) = on_memory(&job);
-    // Sequential are all reads but the first of each worker, those after a worker wraps around, and those that the recorder
-    // cannot follow because several workers run in step: one in a hundred, on a machine under load one in four. Of
-    // random reads hardly any would be.
-    assert!(recorder.traffic().read.sequential_share() > 0.5, "{:?}", recorder.traffic().read);
+    // Sequential are all reads but the first of each worker, those after a worker wraps around, and about one in a
+    // hundred that the recorder cannot follow because several workers run in step.
+    assert!(recorder.traffic().read.sequential_share() > 0.9, "{:?}", recorder.traffic().read);
     job.pattern.workers = 1;
     let (_, recorder) = on_memory(&job);
     assert!(recorder.traffic().read.sequential >= 1_498, "{:?}", recorder.traffic().read);
