@@ -49,7 +49,7 @@ impl Default for Counts {
 
 /// The ends of recent transfers. Streams of several workers are interleaved on their way to a device, so a single "last
 /// end" would not show that each is sequential. An end is kept in the slot given by its hash and is lost when another
-/// end takes the slot, which with 256 slots is rare for as many streams as a device has in flight. It counts only for
+/// end takes the slot, which with 1,024 slots is rare for as many streams as a device has in flight. It counts only for
 /// the next transfers, because on a small span a random transfer would often begin at one of many older ends.
 struct Recent {
     /// The number of transfers so far.
@@ -59,7 +59,7 @@ struct Recent {
 }
 
 impl Recent {
-    const SLOTS: usize = 256;
+    const SLOTS: usize = 1024;
     /// The number of following transfers for which an end counts.
     const AGE: u64 = 64;
     /// The bits of a slot that hold the clock. The others hold the end in sectors of 512 bytes, up to 2^57 bytes.
@@ -80,8 +80,12 @@ impl Recent {
         known >> 16 == offset >> 9 && known >> 16 != 0 && age <= Recent::AGE
     }
 
+    /// Mixed twice: after one multiplication the slots of two streams in step would differ by the same at each step, so
+    /// that at some distances they would share a slot all the time.
     fn slot(position: u64) -> usize {
-        ((position >> 9).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize
+        const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mixed = (position >> 9).wrapping_mul(MIX);
+        ((mixed ^ mixed >> 32).wrapping_mul(MIX) >> 54) as usize
     }
 }
 
@@ -481,6 +485,20 @@ mod tests {
         }
         let share = small.traffic().read.sequential_share();
         assert!((0.04..0.08).contains(&share), "{share}");
+    }
+
+    /// Readers in step, however far apart, do not take each other's slots all the time.
+    #[test]
+    fn tells_two_streams_at_any_distance() {
+        for distance in 1000..3000_u64 {
+            let recorder = recorder();
+            for step in 0..200_u64 {
+                recorder.read_at(step * 4096, &mut [0; 4096]).unwrap();
+                recorder.read_at((distance + step) * 4096, &mut [0; 4096]).unwrap();
+            }
+            let share = recorder.traffic().read.sequential_share();
+            assert!(share > 0.9, "{distance} blocks apart: {share}");
+        }
     }
 
     #[test]
