@@ -1,6 +1,6 @@
 //! The check finds nothing on volumes that Windows and ntfs-3g wrote, but that one is marked as to be checked.
 
-use crate::common::{USUAL, names, open};
+use crate::common::{USUAL, Volume, names, open};
 use crate::filled::filled;
 use crate::judges;
 use platter_device::{FileDevice, FileOptions, MemoryDevice, Sectors};
@@ -152,6 +152,56 @@ fn a_wrong_bit_in_the_header_of_data_is_put_right() {
             }
         }
     }
+}
+
+/// The volume's own files keep all their attributes if one of them has one wrong bit in its type.
+#[test]
+fn a_wrong_bit_in_the_type_of_a_systems_attribute_is_put_right() {
+    let device = Volume { bytes: 8 << 20, ..USUAL }.make();
+    let system = open(device.clone());
+    system.set_label("of the volume").unwrap();
+    system.unmount().unwrap();
+    let image = device.to_image();
+    let geometry = BootSector::from_bytes(&image).unwrap().geometry(image.len() as u64).unwrap();
+    let size = geometry.record as usize;
+    let attributes = |image: &[u8], number: u64| -> Vec<(usize, Kind, String)> {
+        let start = (geometry.mft * geometry.cluster) as usize + number as usize * size;
+        let mut bytes = image[start..start + size].to_vec();
+        fixup::remove(&mut bytes, "file record", 0).unwrap();
+        let record = Record::from_bytes(&bytes, 0).unwrap();
+        let mut at = start + usize::from(u16::from_le_bytes([bytes[0x14], bytes[0x15]]));
+        let place = |attribute: &Attribute| {
+            let found = (at, attribute.kind, String::from_utf16_lossy(&attribute.name));
+            at += usize::from(u16::from_le_bytes([image[at + 4], image[at + 5]]));
+            found
+        };
+        record.attributes.iter().map(place).collect()
+    };
+    let mut wrong = Vec::new();
+    for number in (0..=record_number::EXTEND).chain(record_number::FIRST_FREE..record_number::FIRST_FREE + 3)
+    {
+        let before = attributes(&image, number);
+        for (place, kind, name) in &before {
+            // The bits that make another type that is known.
+            for bit in 4..8 {
+                let mut damaged = image.clone();
+                damaged[place + bit / 8] ^= 1 << (bit % 8);
+                let device = MemoryDevice::from_image(&damaged, Sectors::SMALL);
+                check(&device, CheckOptions { repair: true }, &Silent).unwrap();
+                let again = check(&device, CheckOptions::default(), &Silent).unwrap();
+                let kinds =
+                    |all: Vec<(usize, Kind, String)>| all.into_iter().map(|(_, kind, name)| (kind, name));
+                let after: Vec<_> = kinds(attributes(&device.to_image(), number)).collect();
+                if again.found > 0 || after != kinds(before.clone()).collect::<Vec<_>>() {
+                    wrong.push(format!(
+                        "record {number}, {kind} {name:?}, bit {bit}: {after:?}\n{}",
+                        told(&again)
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
 }
 
 /// Of the two copies of a security descriptor's header, the one counts that the indexes and the files agree with: the

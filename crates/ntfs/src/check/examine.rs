@@ -3,7 +3,7 @@
 use super::file::Assembled;
 use super::types;
 use super::{Check, Severity, extended, names, record, reparse, streams};
-use crate::layout::{Attribute, Kind, ListEntry};
+use crate::layout::{Attribute, Kind, ListEntry, ObjectId};
 use platter_vfs::Result;
 
 /// Checks a file's records and attributes, claims its clusters, repairs what can be repaired, and notes the facts that
@@ -73,6 +73,18 @@ fn headers(check: &mut Check<'_>, file: &mut Assembled) {
             check.find("attribute-unknown", Severity::DataLoss, Some(file.number), message, repairing);
             let part = &mut file.records[index];
             part.record.attributes.retain(|attribute| attribute.kind.is_known());
+            part.is_changed = true;
+        }
+        let is_short = |attribute: &Attribute| {
+            attribute.kind == Kind::OBJECT_ID && attribute.value().and_then(ObjectId::from_bytes).is_none()
+        };
+        if file.records[index].record.attributes.iter().any(is_short) {
+            let message = format!(
+                "file record at offset {at}: $OBJECT_ID: expected at least 16 bytes in the record, found fewer"
+            );
+            check.find("object-id", Severity::Inconsistent, Some(file.number), message, repairing);
+            let part = &mut file.records[index];
+            part.record.attributes.retain(|attribute| !is_short(attribute));
             part.is_changed = true;
         }
         let is_misnamed =

@@ -27,6 +27,8 @@ impl Kind {
     pub const EA_INFORMATION: Kind = Kind(0xD0);
     pub const EA: Kind = Kind(0xE0);
     pub const LOGGED_UTILITY_STREAM: Kind = Kind(0x100);
+    /// `$PROPERTY_SET`, which NTFS before version 3 reserved and nothing uses.
+    pub const PROPERTY_SET: Kind = Kind(0xF0);
     /// The mark that ends a record's attributes.
     pub const END: Kind = Kind(0xFFFF_FFFF);
 }

@@ -39,7 +39,7 @@ impl Definition {
 impl Kind {
     /// Whether NTFS has attributes of this type; 0xF0 is one of Windows NT 4.
     pub fn is_known(self) -> bool {
-        definitions().iter().any(|definition| definition.kind == self) || self == Kind(0xF0)
+        definitions().iter().any(|definition| definition.kind == self) || self == Kind::PROPERTY_SET
     }
 }
 
