@@ -20,7 +20,9 @@
 //!   [`Faults::flip`](crate::Faults::flip).
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::{Device, Error, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer};
+use crate::{
+    Device, Error, Faults, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -127,6 +129,34 @@ impl Log {
         drop(state);
         let before = Before { journal: self.journal.clone(), until };
         OverlayDevice::with_written(Arc::new(before), kept)
+    }
+
+    /// Returns the device as another program finds it when the program that wrote ended before write `k`, and the power
+    /// stays on: all writes before `k` are there, and those in doubt stay in doubt. It records what follows; the writes
+    /// in doubt are the first ones of its log.
+    ///
+    /// # Panics
+    /// If `k` is greater than [`Log::writes`].
+    ///
+    /// # Errors
+    /// Errors of the device that was recorded.
+    pub fn still_powered(&self, k: usize) -> Result<Faults> {
+        let base = Arc::new(self.cut(k, Survivors::None));
+        let grain = match self.journal.grain == Grain::Physical.bytes(base.sectors()) {
+            true => Grain::Physical,
+            false => Grain::Logical,
+        };
+        let faults = Faults::recording(base, 0, grain);
+        let state = self.journal.read_lock();
+        let writes = &state.writes[self.durable_until(&state, k)..k];
+        for write in writes.iter().filter(|write| !write.durable && !write.lost) {
+            match &write.content {
+                WrittenContent::Data(data) => faults.write_at(write.offset, data)?,
+                WrittenContent::Discarded(length) => faults.discard(write.offset, *length)?,
+            }
+        }
+        drop(state);
+        Ok(faults)
     }
 
     /// The number of writes that were covered by a flush when write `k` began.
@@ -416,6 +446,26 @@ mod tests {
         assert_eq!(seen(4, Survivors::First(1)), [3, 2, 0xB0]);
         assert_eq!(seen(4, Survivors::All), [3, 2, 4]);
         assert_eq!([0, 1, 2, 3, 4].map(|k| log.in_doubt(k)), [1, 2, 1, 2, 2]);
+    }
+
+    #[test]
+    fn what_is_in_doubt_stays_so_when_another_program_goes_on() {
+        let faults = small();
+        write(&faults, 0, 1, 1);
+        faults.flush().unwrap();
+        write(&faults, 0, 1, 2);
+        write(&faults, 1, 1, 3);
+        write(&faults, 2, 1, 4);
+        let next = faults.log().still_powered(3).unwrap();
+        let seen = |next: &Faults, k, survivors| firsts(&next.log().cut(k, survivors), 3);
+        assert_eq!(seen(&next, 2, Survivors::All), [2, 3, 0xB0]);
+        write(&next, 2, 1, 5);
+        assert_eq!(seen(&next, 3, Survivors::None), [1, 0xB0, 0xB0]);
+        assert_eq!(seen(&next, 3, Survivors::First(1)), [2, 0xB0, 0xB0]);
+        assert_eq!(seen(&next, 3, Survivors::All), [2, 3, 5]);
+        next.flush().unwrap();
+        assert_eq!(seen(&next, 3, Survivors::None), [2, 3, 5]);
+        assert_eq!(firsts(&faults.log().cut(4, Survivors::All), 3), [2, 3, 4], "the first log is as it was");
     }
 
     #[test]

@@ -148,7 +148,7 @@ fn logged() -> &'static (Base, LogPlace) {
 }
 
 /// The first page that [`logged`] does not use.
-const FIRST_UNUSED: u64 = log_page::FIRST_PAGE + 1 + 30;
+const FIRST_UNUSED: u64 = log_page::FIRST_PAGE + 3 + 30;
 
 /// Opens a patched log, replays it, and appends groups to it.
 pub fn log(input: &[u8]) {

@@ -12,9 +12,12 @@
 //! only by drivers that have replayed the log), so there is nothing to undo.
 //!
 //! # Why old pages are never taken for new ones
-//! The upper bits of an LSN count the *turns* of the ring, that is how often its pages were begun anew from the first
-//! one. Each session begins at the ring's first page with the next turn's number. So a page that an interrupted session
-//! left has an LSN of an older turn, wherever it is.
+//! The upper bits of an LSN count the *turns* of the ring: how often its pages were begun anew from the first one, and
+//! how often a session began. So a page that an interrupted session left has an LSN of an older turn, wherever it is.
+//!
+//! # Why a session does not begin at the ring's first page
+//! Until the restart pages lead to a new session's first record, the old session's records are the log: if the power
+//! fails before, they are replayed again, whole. So a session begins behind the last page that holds such a record.
 
 mod compose;
 mod place;
@@ -105,6 +108,8 @@ pub struct Log {
     ring: Ring,
     /// No LSN in the log is greater than this one.
     greatest: u64,
+    /// The first page behind those that the log needs as it is.
+    behind: u64,
     session: Option<Session>,
 }
 
@@ -131,17 +136,18 @@ impl Log {
     /// Errors of the device. A damaged log is not an error but [`LogState::Foreign`].
     pub fn open(device: &dyn Device, place: LogPlace) -> Result<(Log, LogState)> {
         let bytes = place.bytes() / PAGE as u64 * PAGE as u64;
-        let log = |ring, greatest, place| Log { place, ring, greatest, session: None };
+        let ring = Ring::new(bytes);
+        let log = |greatest, behind, place| Log { place, ring, greatest, behind, session: None };
         if let Err(reason) = Ring::check(bytes) {
-            return Ok((log(Ring::new(bytes), 0, place), LogState::Foreign(reason)));
+            return Ok((log(0, FIRST_PAGE, place), LogState::Foreign(reason)));
         }
         let (page, state) = scan::state(device, &place, bytes)?;
-        let greatest = match (&page, &state) {
-            (_, LogState::Unclean(replay)) => replay.greatest(),
-            (Some(page), _) => page.current,
-            (None, _) => 0,
+        let (greatest, behind) = match (&page, &state) {
+            (_, LogState::Unclean(replay)) => (replay.greatest(), replay.behind()),
+            (Some(page), _) => (page.current, ring.after(ring.spot(page.current)).page),
+            (None, _) => (0, FIRST_PAGE),
         };
-        Ok((log(Ring::new(bytes), greatest, place), state))
+        Ok((log(greatest, behind.max(FIRST_PAGE), place), state))
     }
 
     /// Whether a log may have this number of bytes.
@@ -158,7 +164,7 @@ impl Log {
         if let Err(reason) = Ring::check(bytes) {
             return Err(Error::CannotMake { format: "NTFS", reason });
         }
-        let mut log = Log { place, ring: Ring::new(bytes), greatest: 0, session: None };
+        let mut log = Log { place, ring: Ring::new(bytes), greatest: 0, behind: FIRST_PAGE, session: None };
         log.begin(device, 0)?;
         log.end(device)
     }
@@ -175,16 +181,16 @@ impl Log {
         }
         let opened = device.now().as_secs() as u32;
         self.session = Some(Session {
-            head: Spot { page: FIRST_PAGE, turn },
+            head: Spot { page: self.behind, turn },
             restart: 0,
             opened,
             written: opened as u16,
             attributes: HashMap::new(),
             broken: false,
         });
-        // Copies of pages that an older session left are not valid any more.
-        self.place.write(device, TAIL_PAGES.start * PAGE as u64, &[0xFF; 2 * PAGE])?;
-        self.restart(device, 0)
+        self.restart(device, 0)?;
+        // Copies of pages that an older session left are not valid any more. Before, its log may need them.
+        self.place.write(device, TAIL_PAGES.start * PAGE as u64, &[0xFF; 2 * PAGE])
     }
 
     /// Bytes of groups for which an empty log has room.

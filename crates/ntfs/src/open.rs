@@ -182,11 +182,14 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
             format!("its clusters of {cluster} bytes are smaller than the device's sectors of {sector}");
         return Err(Error::NotThisFormat { format: "NTFS", reason });
     }
-    let is_read_only = options.read_only || device.read_only();
     let mut device = device;
     // An obstacle in the volume itself is a more useful reason than that the volume was opened read-only.
     let of_device = device.why_read_only();
     let mut reason = of_device.clone().filter(|_| device.end() < device.len());
+    let mut is_read_only = options.read_only || device.read_only();
+    if !is_read_only && let Err(why) = Health::settle(&*device) {
+        (reason, is_read_only) = (reason.or(Some(why)), true);
+    }
     let (mut log, was_open) = match open_log(&device, geometry) {
         Ok((log, LogState::Clean)) => (Some(log), false),
         Ok((log, LogState::Foreign(why))) => {

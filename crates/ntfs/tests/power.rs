@@ -91,6 +91,15 @@ fn a_long_run_survives_power_cuts_at_random() {
     }
 }
 
+#[test]
+fn a_volume_that_is_opened_before_all_is_flushed_survives_power_cuts() {
+    for (number, volume) in VOLUMES.into_iter().enumerate() {
+        let seed = 8664 + number as u64;
+        let cuts = judged(volume, |judge| judge.opened_again(&format!("{volume:?}"), seed, 600, 20));
+        assert!(cuts > 20, "{volume:?}: {cuts} cuts");
+    }
+}
+
 /// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-ntfs --test suite --
 /// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for other operations.
 #[test]

@@ -138,6 +138,11 @@ impl RefsVolume {
         {
             core.health.close(reason);
         }
+        if core.health.writable().is_ok()
+            && let Err(why) = Health::settle(&*device)
+        {
+            core.health.close(why);
+        }
         match core.replay(&*device) {
             Ok(told) => notes.0.extend(told),
             Err(error @ (Error::Damaged(_) | Error::Device(_) | Error::NotFound)) => {

@@ -100,6 +100,8 @@ fn rounds(
     }
     if options.repair {
         asleep::refuse(device, progress)?;
+        // What a killed program left in the device's cache must not be lost after repairs that were made because of it.
+        device.flush()?;
     }
     let mut report = CheckReport::default();
     let mut told = BTreeSet::new();

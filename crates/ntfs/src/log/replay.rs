@@ -13,6 +13,7 @@ pub struct Replay {
     cluster: u64,
     record: u32,
     greatest: u64,
+    behind: u64,
     attributes: HashMap<u32, OpenAttribute>,
     /// The bytes for each place, and the number of the change that gave them: of several changes the last counts.
     groups: HashMap<Places, (u64, Vec<u8>)>,
@@ -38,6 +39,7 @@ impl Replay {
             cluster: u64::from(cluster),
             record,
             greatest,
+            behind: 0,
             attributes: HashMap::new(),
             groups: HashMap::new(),
             said: 0,
@@ -49,6 +51,16 @@ impl Replay {
     /// The greatest LSN that was read.
     pub(super) fn greatest(&self) -> u64 {
         self.greatest
+    }
+
+    /// The page behind the log's last record.
+    pub(super) fn behind(&self) -> u64 {
+        self.behind
+    }
+
+    /// Notes the page behind the log's last record.
+    pub(super) fn ends_before(&mut self, page: u64) {
+        self.behind = page;
     }
 
     /// Bytes of the changes that are kept.

@@ -1,6 +1,6 @@
 //! Reading the log of a volume that is opened.
 
-use super::compose::Ring;
+use super::compose::{Ring, Spot};
 use super::{LogPlace, LogState, Replay};
 use crate::layout::log::{
     Operation, PAGE, PAGE_DATA, RECORD_HEADER, RecordHeader, RecordPage, RestartPage, RestartRecord,
@@ -84,6 +84,7 @@ fn collect(reader: &Reader, page: &RestartPage) -> Result<std::result::Result<Re
             return Ok(Err("its log holds more than there is room for".into()));
         }
     }
+    replay.ends_before(reader.ring.after(reader.end(&header).0).page);
     Ok(Ok(replay))
 }
 
@@ -187,8 +188,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The LSN of the record behind this one; `None` if the log ends.
-    fn next(&self, header: &RecordHeader) -> Result<Option<u64>> {
+    /// The spot where a record ends, and the offset in its page.
+    fn end(&self, header: &RecordHeader) -> (Spot, usize) {
         let mut spot = self.ring.spot(header.lsn);
         let mut at = (self.ring.offset(header.lsn) % PAGE as u64) as usize + RECORD_HEADER;
         let mut left = header.length as usize;
@@ -197,7 +198,12 @@ impl<'a> Reader<'a> {
             spot = self.ring.after(spot);
             at = PAGE_DATA;
         }
-        at = (at + left).next_multiple_of(8);
+        (spot, (at + left).next_multiple_of(8))
+    }
+
+    /// The LSN of the record behind this one; `None` if the log ends.
+    fn next(&self, header: &RecordHeader) -> Result<Option<u64>> {
+        let (mut spot, mut at) = self.end(header);
         let Some((page, _)) = self.page(spot.page)? else { return Ok(None) };
         // A page need not be full: what follows its last record is in the next one.
         if page.last == header.lsn || at + RECORD_HEADER > PAGE {

@@ -2,7 +2,7 @@
 
 use super::power::{MakeOn, Moment, Promise, promised, record, verify_interrupted_repair, verify_repair};
 use super::{Random, Shape};
-use platter_device::{Device, Log, Survivors};
+use platter_device::{Device, Faults, Grain, Log, Survivors};
 use platter_vfs::Format;
 use std::sync::Arc;
 
@@ -111,7 +111,12 @@ impl Cutter<'_> {
         let device: Arc<dyn Device> = Arc::new(self.log.cut(k, survivors));
         if self.cuts.is_multiple_of(INTERRUPTED) {
             let seed = self.seed ^ self.cuts as u64;
-            self.in_repairs += verify_interrupted_repair(&what, self.format, &device, promised, seed);
+            let faults = Faults::recording(device.clone(), seed, Grain::Logical);
+            self.in_repairs += verify_interrupted_repair(&what, self.format, &faults, promised, seed);
+            // The program that wrote was killed before, so that what it had not flushed is in doubt during the repair.
+            let (what, faults) = (format!("{what}; killed"), self.log.still_powered(k));
+            let faults = faults.unwrap_or_else(|error| panic!("{what}: {error}"));
+            self.in_repairs += verify_interrupted_repair(&what, self.format, &faults, promised, seed);
         }
         verify_repair(&what, self.format, &device, promised);
         if self.cuts.is_multiple_of(JUDGED) {

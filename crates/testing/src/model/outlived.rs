@@ -6,7 +6,7 @@ use super::power::{
 };
 use super::{Random, Shape};
 use platter_device::{Device, Survivors};
-use platter_vfs::FileSystem;
+use platter_vfs::{Error, FileSystem, Kind, Name, Node};
 use std::sync::Arc;
 
 /// The functions by which volumes of a format are made and judged.
@@ -106,4 +106,56 @@ impl Judge<'_> {
         }
         cuts
     }
+
+    /// Kills the program at random writes of a run, on average at one of `gap`, while the power stays on. Opens the
+    /// volume again, makes files, and cuts the power at each write of that. Returns the number of cuts judged.
+    ///
+    /// # Panics
+    /// If a volume is not as it must be after a cut.
+    pub fn opened_again(&self, what: &str, seed: u64, count: usize, gap: u64) -> usize {
+        let (faults, states) = record((self.make)(), seed, count, self.shape, self.subject);
+        let log = faults.log();
+        let mut random = Random::new(seed);
+        let (mut cuts, mut at) = (0, 0);
+        loop {
+            at += 1 + random.below(2 * gap) as usize;
+            if at > log.writes() {
+                return cuts;
+            }
+            let during = states.iter().position(|state| state.writes > at).unwrap_or(states.len());
+            let known = promised(&states, during);
+            let what = format!("{what} seed {seed}: killed at write {at} in operation {during}");
+            let again = log.still_powered(at).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let (again, first) = (Arc::new(again), log.in_doubt(at) - usize::from(at < log.writes()));
+            make_files(&what, &*(self.open)(again.clone()));
+            let again = again.log();
+            for k in first..=again.writes() {
+                let some = Survivors::First(random.below(again.in_doubt(k) as u64 + 1) as usize);
+                for survivors in [Survivors::None, some, Survivors::Random(random.number())] {
+                    let what = format!("{what}, cut at write {k} from there, {survivors:?}");
+                    self.judge(&what, Arc::new(again.cut(k, survivors)), &known, None);
+                    cuts += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Makes files until some space is taken, and makes them durable.
+fn make_files(what: &str, system: &dyn FileSystem) {
+    let make = || {
+        for number in 0..4 {
+            let node =
+                system.create(Node::ROOT, &Name::from(format!("again {number}").as_str()), Kind::File)?;
+            let wrote = system.write(node, 0, &vec![0xA6; 30_000]);
+            system.forget(node, 1);
+            wrote?;
+        }
+        Ok(())
+    };
+    match make() {
+        Ok(()) | Err(Error::NoSpace) => {}
+        Err(error) => panic!("{what}: {error}"),
+    }
+    system.sync_all().unwrap_or_else(|error| panic!("{what}: {error}"));
 }

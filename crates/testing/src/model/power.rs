@@ -345,25 +345,26 @@ pub fn verify_repair(what: &str, format: &dyn Format, device: &Arc<dyn Device>, 
     tree(&*open()).unwrap_or_else(|error| panic!("{what}: not all can be read: {error}"));
 }
 
-/// Asserts the same when the power fails again, at each write of the repair, and the repair is started anew. Returns
-/// the number of these cuts; `seed` chooses the survivors.
+/// Asserts the same when the power fails at each write of a repair, and the repair is started anew. `faults` is the
+/// recording device that is repaired, which may have writes in doubt. Returns the number of these cuts; `seed` chooses
+/// the survivors.
 ///
 /// # Panics
 /// If one of these does not hold.
 pub fn verify_interrupted_repair(
     what: &str,
     format: &dyn Format,
-    device: &Arc<dyn Device>,
+    faults: &Faults,
     promised: &[Promise<'_>],
     seed: u64,
 ) -> usize {
-    let faults = Arc::new(Faults::recording(device.clone(), seed, Grain::Logical));
-    let repaired = format.check(&*faults, CheckOptions { repair: true }, &Silent);
+    let first = faults.log().writes();
+    let repaired = format.check(faults, CheckOptions { repair: true }, &Silent);
     repaired.unwrap_or_else(|error| panic!("{what}: {error}"));
     let log = faults.log();
     let mut random = Random::new(seed);
     let mut cuts = 0;
-    for k in 0..=log.writes() {
+    for k in first..=log.writes() {
         let some = Survivors::First(random.below(log.in_doubt(k) as u64 + 1) as usize);
         for survivors in [Survivors::None, Survivors::All, some, Survivors::Random(random.number())] {
             let device: Arc<dyn Device> = Arc::new(log.cut(k, survivors));
