@@ -411,7 +411,7 @@ fn a_signal_unmounts() {
     for signal in ["-TERM", "-INT"] {
         let mount = Mount::new(&format!("signal{signal}"), "ntfs");
         mount.end();
-        let process = mount_known(&mount, "disk.img", &[]);
+        let process = mount_known(&mount, &[]);
         fs::write(mount.at("file"), "kept").unwrap();
         kill(signal, process);
         let start = Instant::now();
@@ -431,7 +431,7 @@ fn what_was_synced_outlives_the_process_that_served_it() {
         mount.end();
         let mut kept: Vec<(String, u64)> = Vec::new();
         for round in 0..3u64 {
-            let process = mount_known(&mount, "disk.img", &[]);
+            let process = mount_known(&mount, &[]);
             let begin = kept.len() as u64;
             let (mount, at) = (&mount, mount.at(""));
             let written = thread::scope(|scope| {
@@ -496,7 +496,7 @@ fn what_nobody_syncs_is_durable_after_a_while() {
     let mounts = WITH_OWNERS.map(|format| {
         let mount = Mount::new("unsynced", format);
         mount.end();
-        let process = mount_known(&mount, "disk.img", &[]);
+        let process = mount_known(&mount, &[]);
         fs::write(mount.at("file"), content(1, 50_000)).unwrap();
         (mount, process)
     });

@@ -70,7 +70,7 @@ fn what_was_synced_outlives_the_server_at_random_moments() {
         let (mut moments, mut found) = (0, 0u64);
         for mut random in campaign.rounds() {
             let (seed, moment) = (random.next(), 50 + random.below(950));
-            let process = mount_known(&mount, "disk.img", &[]);
+            let process = mount_known(&mount, &[]);
             let durable = durable::write_until(&mount, seed, || {
                 thread::sleep(Duration::from_millis(moment));
                 kill("-KILL", process);
@@ -111,7 +111,7 @@ fn what_serves_a_mount_does_not_keep_all_files_that_were_ever_seen() {
     // ReFS keeps the most memory for each file.
     let mount = Mount::new("seen", "refs");
     mount.end();
-    let process = mount_known(&mount, "disk.img", &[]);
+    let process = mount_known(&mount, &[]);
     let used = File::create(mount.at("used")).unwrap();
     let (directories, files) = (200, 1_500);
     for directory in 0..directories {

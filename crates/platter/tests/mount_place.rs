@@ -20,7 +20,7 @@ fn wait_for(process: u32) {
 fn a_signal_leaves_what_others_mounted_over_a_mount() {
     let mount = Mount::new("covered", "exfat");
     mount.end();
-    let process = mount_known(&mount, "disk.img", &["--log", "log"]);
+    let process = mount_known(&mount, &["--log", "log"]);
     mount.shell("mount -t tmpfs none m && touch m/other");
     kill("-TERM", process);
     let start = Instant::now();
@@ -43,7 +43,7 @@ fn a_signal_leaves_what_others_mounted_over_a_mount() {
 fn a_signal_finds_a_mount_that_was_bound_elsewhere() {
     let mount = Mount::new("bound", "exfat");
     mount.end();
-    let process = mount_known(&mount, "disk.img", &[]);
+    let process = mount_known(&mount, &[]);
     mount.shell("mkdir n && mount --bind m n && umount m && touch n/file");
     kill("-TERM", process);
     wait_for(process);

@@ -23,7 +23,7 @@ use crate::container::Tier;
 use crate::geometry::Geometry;
 use crate::layout::bytes::put;
 use crate::layout::record::key;
-use crate::layout::{Checkpoint, ObjectRow, Record, Root, ShortEntry, Superblock};
+use crate::layout::{Checkpoint, ObjectRow, PageReference, Record, Root, ShortEntry, Superblock};
 use crate::pages::Pages;
 use crate::ranges::Ranges;
 use crate::reference_counts::Shares;

@@ -117,27 +117,34 @@ pub fn find_again(mount: &Mount, durable: &[Durable], what: &str) -> u64 {
 /// Cuts the power of a mounted disk with a volatile cache once in each round, at a random moment. Returns the number of
 /// rounds, and how many durable files and blocks were found again.
 pub fn power_cuts(format: &str, rounds: impl Iterator<Item = Random>) -> (u64, u64) {
-    let mount = Mount::new("power", format);
-    mount.end();
-    let place = mount.place.path("disk");
-    fs::create_dir(&place).unwrap();
-    let disk = Disk::serve(&mount.place.path("disk.img"), &place);
+    let (mount, disk) = on_volatile_disk("power", format);
     let (mut moments, mut found) = (0, 0);
     for mut random in rounds {
         let (seed, moment) = (random.next(), 50 + random.below(950));
-        let process = mount_known(&mount, "disk/disk.img", &[]);
+        let process = mount_known(&mount, &[]);
         let durable = write_until(&mount, seed, || {
             thread::sleep(Duration::from_millis(moment));
             disk.cut(&mut random);
             kill("-KILL", process);
         });
+        disk.turn_on();
         recover(&mount);
         mount.mount("");
         found += find_again(&mount, &durable, &format!("{format}, seed {seed}, {moment} ms"));
         mount.end();
-        disk.turn_on();
         moments += 1;
     }
     assert!(found > 0, "{format}: nothing was durable");
     (moments, found)
+}
+
+/// Makes a volume on a disk with a volatile cache. It is not mounted.
+pub fn on_volatile_disk(test: &str, format: &str) -> (Mount, Disk) {
+    let mut mount = Mount::new(test, format);
+    mount.end();
+    let place = mount.place.path("disk");
+    fs::create_dir(&place).unwrap();
+    let disk = Disk::serve(&mount.place.path("disk.img"), &place);
+    mount.source = "disk/disk.img";
+    (mount, disk)
 }

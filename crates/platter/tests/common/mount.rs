@@ -23,6 +23,8 @@ pub const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
 pub struct Mount {
     pub place: Place,
     pub format: String,
+    /// Where the volume is: the image, or a disk that shows it.
+    pub source: &'static str,
 }
 
 impl Mount {
@@ -31,13 +33,13 @@ impl Mount {
         let place = Place::new(&format!("mount-{test}-{format}"));
         place.works(&format!("mkfs {format} disk.img --size 768M"));
         fs::create_dir(place.path("m")).unwrap();
-        let mount = Mount { place, format: format.into() };
+        let mount = Mount { place, format: format.into(), source: "disk.img" };
         mount.mount("");
         mount
     }
 
     pub fn mount(&self, options: &str) {
-        let line = format!("mount disk.img m {options}");
+        let line = format!("mount {} m {options}", self.source);
         self.place.works(line.trim());
     }
 
@@ -89,7 +91,7 @@ impl Mount {
     /// Unmounts, and checks that the volume has no damage.
     pub fn end(&self) {
         self.unmount();
-        let report = self.place.works("check disk.img");
+        let report = self.place.works(&format!("check {}", self.source));
         assert!(report.contains("no damage"), "{report}");
     }
 }
@@ -115,10 +117,9 @@ fn server(at: &Path) -> u32 {
     found.next().expect("a process serves the mount")
 }
 
-/// Mounts `source` with an environment variable by which [`server`] finds the serving process, and returns that process's
-/// number.
-pub fn mount_known(mount: &Mount, source: &str, options: &[&str]) -> u32 {
-    let arguments = [&["mount", source, "m"], options].concat();
+/// Mounts with an environment variable by which [`server`] finds the serving process, and returns that process's number.
+pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
+    let arguments = [&["mount", mount.source, "m"], options].concat();
     let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
     let output = command.env("PWD_OF_TEST", mount.at("")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -132,10 +133,11 @@ pub fn recover(mount: &Mount) {
     let told = mount.unmount();
     assert!(told.contains("what was not synced is lost"), "{told}");
     if format.contains("fat") {
-        let code = mount.place.platter("check --repair disk.img").status.code();
+        let repair = format!("check --repair --no-undo {}", mount.source);
+        let code = mount.place.platter(&repair).status.code();
         assert!(matches!(code, Some(0 | 1)), "{format}: {code:?}");
     } else {
-        let report = mount.place.works("check disk.img");
+        let report = mount.place.works(&format!("check {}", mount.source));
         assert!(report.contains("no damage"), "{format}: {report}");
     }
 }

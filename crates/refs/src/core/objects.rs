@@ -28,6 +28,12 @@ impl Core {
                 .get(pages, &ObjectRow::key(number), |row| ObjectRow::from_bytes(row.value, 0))?
                 .transpose()?;
             let row = row.ok_or(Error::NotFound)?;
+            let (size, room) =
+                (PageReference::compact(row.root.checksum.algorithm), self.geometry().reference);
+            if size > room {
+                let expected = format!("a reference of {room} bytes");
+                return Err(Error::damaged("object row", 0, expected, format!("one of {size}")));
+            }
             let order = match number {
                 ROOT_DIRECTORY | FIRST_OBJECT.. | 0x520 => self.order(),
                 0x530 => Order::SecondWord,
