@@ -31,7 +31,7 @@ use crate::core::{Core, Entity, Id, RecordPlace};
 use crate::format::file_time;
 use crate::geometry::Geometry;
 use crate::layout::record::key;
-use crate::layout::{BootRecord, Record, ShortEntry};
+use crate::layout::{BootRecord, PageReference, Record, ShortEntry};
 use crate::open::{self, Notes};
 use crate::stream::{LARGEST, Stream, StreamState};
 use crate::system;
@@ -127,6 +127,9 @@ impl RefsVolume {
             core.health.close(why);
         } else if !version.is_written() {
             core.health.close(format!("version {version} is only read"));
+        } else if anchors.geometry.reference < PageReference::compact(anchors.geometry.algorithm) {
+            let name = anchors.geometry.algorithm.name();
+            core.health.close(format!("its checkpoint has no room for {name} checksums; see check"));
         } else if let Some(what) = core.checkpoint.unknown() {
             core.health.close(format!("its layout is only read: {what}"));
         } else if core.pages.map.has_compressed() {
