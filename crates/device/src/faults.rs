@@ -125,6 +125,18 @@ impl Faults {
         Faults { grain: grain.bytes(device.sectors()), journal, ..Faults::new(device, seed) }
     }
 
+    /// The device as another program finds it when the program that wrote `log` ended before its write `k`, and the power
+    /// stays on: all writes before `k` are there, and those in doubt stay in doubt. It records what follows; the writes
+    /// in doubt are the first ones of its log.
+    ///
+    /// # Panics
+    /// If `k` is greater than [`Log::writes`].
+    pub fn going_on(log: &Log, k: usize) -> Faults {
+        let journal = log.go_on(k);
+        let (device, grain) = journal.base();
+        Faults { grain, journal: Some(Arc::new(journal)), ..Faults::new(device, 0) }
+    }
+
     /// Adds a fault.
     pub fn inject(&self, when: When, fault: Fault) {
         self.rules.lock().push((when, fault));

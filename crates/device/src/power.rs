@@ -20,9 +20,7 @@
 //!   [`Faults::flip`](crate::Faults::flip).
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::{
-    Device, Error, Faults, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer,
-};
+use crate::{Device, Error, Immediate, Operation, OverlayDevice, Queue, Result, Sectors, check_transfer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,32 +129,19 @@ impl Log {
         OverlayDevice::with_written(Arc::new(before), kept)
     }
 
-    /// Returns the device as another program finds it when the program that wrote ended before write `k`, and the power
-    /// stays on: all writes before `k` are there, and those in doubt stay in doubt. It records what follows; the writes
-    /// in doubt are the first ones of its log.
-    ///
-    /// # Panics
-    /// If `k` is greater than [`Log::writes`].
-    ///
-    /// # Errors
-    /// Errors of the device that was recorded.
-    pub fn still_powered(&self, k: usize) -> Result<Faults> {
+    /// The journal of a device that goes on after write `k - 1` with the power on: what was in doubt then still is, and is
+    /// the beginning of the journal.
+    pub(crate) fn go_on(&self, k: usize) -> Journal {
+        let Journal { grain, sector, .. } = *self.journal;
         let base = Arc::new(self.cut(k, Survivors::None));
-        let grain = match self.journal.grain == Grain::Physical.bytes(base.sectors()) {
-            true => Grain::Physical,
-            false => Grain::Logical,
-        };
-        let faults = Faults::recording(base, 0, grain);
+        let next = Journal { base, grain, sector, state: RwLock::default() };
         let state = self.journal.read_lock();
         let writes = &state.writes[self.durable_until(&state, k)..k];
         for write in writes.iter().filter(|write| !write.durable && !write.lost) {
-            match &write.content {
-                WrittenContent::Data(data) => faults.write_at(write.offset, data)?,
-                WrittenContent::Discarded(length) => faults.discard(write.offset, *length)?,
-            }
+            next.add(Write { content: write.content.clone(), ..*write });
         }
         drop(state);
-        Ok(faults)
+        next
     }
 
     /// The number of writes that were covered by a flush when write `k` began.
@@ -191,6 +176,7 @@ struct Write {
     lost: bool,
 }
 
+#[derive(Clone)]
 enum WrittenContent {
     Data(Box<[u8]>),
     /// Discarded sectors of this many bytes, which read as [`RUBBISH`].
@@ -237,6 +223,11 @@ impl Journal {
 
     pub fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_before(NOW, Some(copy), offset, buffer)
+    }
+
+    /// The device with the initial content, and the unit in bytes that a torn write leaves whole.
+    pub fn base(&self) -> (Arc<dyn Device>, u64) {
+        (self.base.clone(), self.grain)
     }
 
     /// The number of copies of the base device. They differ only where nothing was written.
@@ -456,7 +447,7 @@ mod tests {
         write(&faults, 0, 1, 2);
         write(&faults, 1, 1, 3);
         write(&faults, 2, 1, 4);
-        let next = faults.log().still_powered(3).unwrap();
+        let next = Faults::going_on(&faults.log(), 3);
         let seen = |next: &Faults, k, survivors| firsts(&next.log().cut(k, survivors), 3);
         assert_eq!(seen(&next, 2, Survivors::All), [2, 3, 0xB0]);
         write(&next, 2, 1, 5);

@@ -701,7 +701,7 @@ fn a_full_volume_says_so_and_stays_whole() {
         let size = if format == "refs" { "512M" } else { "96M" };
         place.works(&format!("mkfs {format} disk.img --size {size}"));
         fs::create_dir(place.path("m")).unwrap();
-        let mount = Mount { place, format: format.into() };
+        let mount = Mount { place, format: format.into(), source: "disk.img" };
         mount.mount("");
         fs::write(mount.at("kept"), content(1, 1 << 20)).unwrap();
         let data = content(2, 1 << 20);

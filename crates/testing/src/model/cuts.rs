@@ -114,8 +114,7 @@ impl Cutter<'_> {
             let faults = Faults::recording(device.clone(), seed, Grain::Logical);
             self.in_repairs += verify_interrupted_repair(&what, self.format, &faults, promised, seed);
             // The program that wrote was killed before, so that what it had not flushed is in doubt during the repair.
-            let (what, faults) = (format!("{what}; killed"), self.log.still_powered(k));
-            let faults = faults.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let (what, faults) = (format!("{what}; killed"), Faults::going_on(&self.log, k));
             self.in_repairs += verify_interrupted_repair(&what, self.format, &faults, promised, seed);
         }
         verify_repair(&what, self.format, &device, promised);

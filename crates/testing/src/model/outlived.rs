@@ -5,7 +5,7 @@ use super::power::{
     MakeOn, Moment, Promise, Recording, is_of_one_moment, promised, record, tree, verify_promises,
 };
 use super::{Random, Shape};
-use platter_device::{Device, Survivors};
+use platter_device::{Device, Faults, Survivors};
 use platter_vfs::{Error, FileSystem, Kind, Name, Node};
 use std::sync::Arc;
 
@@ -125,8 +125,8 @@ impl Judge<'_> {
             let during = states.iter().position(|state| state.writes > at).unwrap_or(states.len());
             let known = promised(&states, during);
             let what = format!("{what} seed {seed}: killed at write {at} in operation {during}");
-            let again = log.still_powered(at).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let (again, first) = (Arc::new(again), log.in_doubt(at) - usize::from(at < log.writes()));
+            let again = Arc::new(Faults::going_on(&log, at));
+            let first = again.log().writes();
             make_files(&what, &*(self.open)(again.clone()));
             let again = again.log();
             for k in first..=again.writes() {
