@@ -129,3 +129,18 @@ fn what_was_synced_survives_a_power_cut_at_every_write() {
         }
     }
 }
+
+/// Kills of the program at many writes of runs of 2,000 operations, each followed by power cuts at every write:
+/// `cargo test --release -p platter-ntfs --test suite -- --ignored --nocapture opened_before`.
+#[test]
+#[ignore = "a campaign: takes many minutes"]
+fn volumes_that_are_opened_before_all_is_flushed_survive_power_cuts() {
+    let seed = seed();
+    for run_number in 0..5 {
+        for volume in VOLUMES {
+            let seed = seed + run_number;
+            let cuts = judged(volume, |judge| judge.opened_again(&format!("{volume:?}"), seed, 2_000, 10));
+            println!("{volume:?}: 2,000 operations of seed {seed}, {cuts} cuts");
+        }
+    }
+}
