@@ -154,6 +154,36 @@ fn a_wrong_bit_in_the_header_of_data_is_put_right() {
     }
 }
 
+/// Everything in the blocks of an index was written: another initialized size is wrong, as some drivers read zeroes
+/// behind it.
+#[test]
+fn the_blocks_of_an_index_are_initialized() {
+    let device = USUAL.make();
+    let system = open(device.clone());
+    for number in 0..80 {
+        system.create(Node::ROOT, &numbered(number), platter_vfs::Kind::File).unwrap();
+    }
+    system.unmount().unwrap();
+    let image = device.to_image();
+    let geometry = BootSector::from_bytes(&image).unwrap().geometry(image.len() as u64).unwrap();
+    let record = geometry.mft * geometry.cluster + record_number::ROOT * u64::from(geometry.record);
+    let blocks = |image: &[u8]| {
+        let starts = (record as usize..(record + u64::from(geometry.record)) as usize).step_by(8);
+        let mut found = starts.filter(|&at| image[at..].starts_with(&[0xA0, 0, 0, 0]) && image[at + 8] == 1);
+        let at = found.next().expect("$INDEX_ALLOCATION");
+        let sizes =
+            [0x30, 0x38].map(|field| u64::from_le_bytes(image[at + field..][..8].try_into().unwrap()));
+        (at, sizes)
+    };
+    let (at, [size, valid]) = blocks(&image);
+    assert_eq!(size, valid);
+    for bit in (0..64).filter(|bit| size & 1 << bit != 0) {
+        let device = repaired(&image, at + 0x38, bit, "size");
+        assert_eq!(blocks(&device.to_image()), (at, [size, size]), "bit {bit}");
+        assert_eq!(names(&open(device), Node::ROOT).len(), 80);
+    }
+}
+
 /// The volume's own files keep all their attributes if one of them has one wrong bit in its type.
 #[test]
 fn a_wrong_bit_in_the_type_of_a_systems_attribute_is_put_right() {

@@ -2,6 +2,7 @@
 
 use super::Check;
 use super::record;
+use super::streams::is_initialized;
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::runs;
 use crate::layout::{
@@ -224,7 +225,10 @@ impl Assembled {
         piece.end = runs.last().map_or(0, Run::end);
         piece.allocated = piece.end * check.geometry.cluster;
         piece.size = piece.size.min(piece.allocated);
-        piece.valid = piece.valid.min(piece.size);
+        piece.valid = match is_initialized(key.0) {
+            true => piece.size,
+            false => piece.valid.min(piece.size),
+        };
         piece.pairs = pairs;
         if attribute.flags & (attribute_flags::COMPRESSION_MASK | attribute_flags::SPARSE) != 0 {
             piece.taken = Some(taken(runs) * check.geometry.cluster);

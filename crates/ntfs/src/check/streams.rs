@@ -200,7 +200,7 @@ fn outside(check: &mut Check<'_>, file: &mut Assembled, key: &Key, places: &[Att
         }
     }
     claim(check, file, key, &mut runs, &mut is_wrong);
-    is_wrong |= sizes(check, file, &name, &header, &runs, attribute_flags);
+    is_wrong |= sizes(check, file, key, &header, &runs, attribute_flags);
     if is_wrong && repairing {
         file.set_runs(check, key, &runs);
     }
@@ -328,15 +328,21 @@ fn claim(check: &mut Check<'_>, file: &Assembled, key: &Key, runs: &mut Vec<Run>
     }
 }
 
+/// Whether every byte of attributes of this type has been written.
+pub fn is_initialized(kind: Kind) -> bool {
+    matches!(kind, Kind::INDEX_ALLOCATION | Kind::ATTRIBUTE_LIST)
+}
+
 /// Compares the sizes with the runs. Returns whether the attribute must be written anew.
 fn sizes(
     check: &mut Check<'_>,
     file: &Assembled,
-    name: &str,
+    key: &Key,
     header: &NonResident,
     runs: &[Run],
     attribute_flags: u16,
 ) -> bool {
+    let name = told(key);
     let repairing = check.is_repairing;
     let allocated = runs.last().map_or(0, Run::end) * check.geometry.cluster;
     let really = taken(runs) * check.geometry.cluster;
@@ -352,6 +358,10 @@ fn sizes(
     }
     if header.valid > header.size && !(is_packed && header.valid <= allocated) {
         wrong.push(format!("initialized size: expected at most {}, found {}", header.size, header.valid));
+    }
+    // Drivers that read zeroes behind the initialized size lose what is there.
+    if is_initialized(key.0) && header.valid < header.size {
+        wrong.push(format!("initialized size: expected {}, found {}", header.size, header.valid));
     }
     if let Some(found) = header.taken
         && found != really
