@@ -2,6 +2,7 @@
 //! where the format has no means to notice it; and a repaired volume passes a second check and the checkers of other
 //! programs.
 
+use crate::places::Damage;
 use crate::volumes::Volume;
 use crate::{Failures, Tally, memory};
 use platter_device::{Device, OverlayDevice};
@@ -17,17 +18,27 @@ const MEMORY: u64 = 250 << 20;
 pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let mut random = Random::new(seed);
     let count = if random.chance(80) { 1 } else { 20 };
-    flipped(volume, count, random, seed, tally)
+    flipped(volume, seed, tally, |device| volume.places.flip(device, count, &mut random))
 }
 
 /// Flips 20 bits at once.
 pub fn twenty(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
-    flipped(volume, 20, Random::new(seed), seed, tally)
+    flipped(volume, seed, tally, |device| volume.places.flip(device, 20, &mut Random::new(seed)))
 }
 
-fn flipped(volume: &Volume, count: u32, mut random: Random, seed: u64, tally: &mut Tally) -> Failures {
+/// Flips the bit with this number.
+pub fn bit(volume: &Volume, number: u64, tally: &mut Tally) -> Failures {
+    flipped(volume, number, tally, |device| volume.places.flip_bit(device, number))
+}
+
+fn flipped(
+    volume: &Volume,
+    seed: u64,
+    tally: &mut Tally,
+    flip: impl FnOnce(&OverlayDevice) -> Damage,
+) -> Failures {
     let damaged = Arc::new(OverlayDevice::new(volume.device.clone()));
-    let damage = volume.places.flip(&damaged, count, &mut random);
+    let damage = flip(&damaged);
     let device: Arc<dyn Device> = damaged;
     let mut failures = Failures::new();
     let (mut found, mut tree) = (Err(String::new()), Default::default());

@@ -69,15 +69,24 @@ fn slice(count: u64, one: One) {
 /// Tests `count` damaged volumes of each format. `PLATTER_FORMAT` selects one format, `PLATTER_DAMAGE` a single seed,
 /// and `PLATTER_COUNT` another number of volumes.
 fn campaign(count: u64, one: One) {
-    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
-    let only = std::env::var("PLATTER_FORMAT").ok();
     let first = seed() * 1_000_000;
-    let seeds = match number("PLATTER_DAMAGE") {
-        Some(one) => one..one + 1,
-        None => first..first + number("PLATTER_COUNT").unwrap_or(count),
-    };
-    let formats = FORMATS.iter().filter(|format| only.as_deref().is_none_or(|only| only == **format));
-    judge(&formats.flat_map(|format| volumes(format, seeds.clone(), one)).collect::<Vec<_>>());
+    let seeds = first..first + number("PLATTER_COUNT").unwrap_or(count);
+    judge(&wanted().flat_map(|format| volumes(format, one_or(seeds.clone()), one)).collect::<Vec<_>>());
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// The formats of a campaign.
+fn wanted() -> impl Iterator<Item = &'static str> {
+    let only = std::env::var("PLATTER_FORMAT").ok();
+    FORMATS.into_iter().filter(move |format| only.as_deref().is_none_or(|only| only == *format))
+}
+
+/// These seeds, or the one that is wanted alone.
+fn one_or(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    number("PLATTER_DAMAGE").map_or(seeds, |one| one..one + 1)
 }
 
 #[test]
@@ -215,4 +224,19 @@ fn twenty_flips_at_once_are_found_or_harmless() {
 #[ignore = "a campaign: 20 flips at once in 20,000 volumes of each format"]
 fn twenty_thousand_times_twenty_flips_at_once() {
     campaign(20_000, flips::twenty);
+}
+
+/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture every_bit`: `PLATTER_SEED` is the number
+/// of the first bit, and `PLATTER_COUNT` how many.
+#[test]
+#[ignore = "a campaign: every bit of the first sectors of each kind of structure, one at a time"]
+fn every_bit_of_the_first_structures_is_found_or_harmless() {
+    let first = number("PLATTER_SEED").unwrap_or(0);
+    let failures = wanted().flat_map(|format| {
+        let bits = Volume::new(format).places.bits();
+        let end = number("PLATTER_COUNT").map_or(bits, |count| bits.min(first + count));
+        println!("{format}: {bits} bits");
+        volumes(format, one_or(first..end), flips::bit)
+    });
+    judge(&failures.collect::<Vec<_>>());
 }

@@ -15,7 +15,12 @@ pub struct Places {
     /// equally often, so that a kind of structure with few blocks is hit as often as one with many.
     metadata: Vec<Vec<u64>>,
     data: Vec<u64>,
+    /// The bytes in rows of 16 that hold something, in the first sectors of every group.
+    bytes: Vec<u64>,
 }
+
+/// The sectors of each group every bit of which can be flipped.
+const FIRST: usize = 24;
 
 /// What was done to a volume.
 #[derive(Debug)]
@@ -38,6 +43,7 @@ impl Places {
             }
         });
         let (mut metadata, mut data) = (BTreeMap::<Vec<u8>, Vec<u64>>::new(), Vec::new());
+        let mut bytes = Vec::new();
         let mut block = vec![0; 4096];
         let mut at = device.next_data(0) / 4096 * 4096;
         while at < device.len() {
@@ -54,12 +60,20 @@ impl Places {
                 }
                 match content.contains(&place) {
                     true => data.push(place),
-                    false => metadata.entry(kind.clone()).or_default().push(place),
+                    false => {
+                        let group = metadata.entry(kind.clone()).or_default();
+                        if group.len() < FIRST {
+                            let rows = sector.chunks(16).zip((place..).step_by(16));
+                            let full = rows.filter(|(row, _)| row.iter().any(|&byte| byte != 0));
+                            bytes.extend(full.flat_map(|(_, row)| row..row + 16));
+                        }
+                        group.push(place);
+                    }
                 }
             }
             at = device.next_data(at + 4096) / 4096 * 4096;
         }
-        Places { metadata: metadata.into_values().collect(), data }
+        Places { metadata: metadata.into_values().collect(), data, bytes }
     }
 
     fn metadata(&self, random: &mut Random) -> u64 {
@@ -92,6 +106,18 @@ impl Places {
             told.push(format!("{at:#x}.{bit}"));
         }
         Damage { told: format!("flipped {}", told.join(" ")), is_data }
+    }
+
+    /// How many bits [`Places::flip_bit`] can flip.
+    pub fn bits(&self) -> u64 {
+        8 * self.bytes.len() as u64
+    }
+
+    /// Flips one bit of metadata.
+    pub fn flip_bit(&self, device: &OverlayDevice, number: u64) -> Damage {
+        let (at, bit) = (self.bytes[(number / 8) as usize], number % 8);
+        change(device, at, 1, |bytes| bytes[0] ^= 1 << bit);
+        Damage { told: format!("flipped {at:#x}.{bit}"), is_data: false }
     }
 
     /// Damages one to three places in metadata.
