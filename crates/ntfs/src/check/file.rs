@@ -2,7 +2,6 @@
 
 use super::Check;
 use super::record;
-use super::streams::is_initialized;
 use crate::layout::bytes::{u16_at, u32_at};
 use crate::layout::runs;
 use crate::layout::{
@@ -265,6 +264,11 @@ impl Assembled {
         });
         entries
     }
+}
+
+/// Whether every byte of attributes of this type has been written.
+pub fn is_initialized(kind: Kind) -> bool {
+    matches!(kind, Kind::INDEX_ALLOCATION | Kind::ATTRIBUTE_LIST)
 }
 
 /// A non-resident attribute with these runs.

@@ -1,6 +1,6 @@
 //! Attributes and their clusters: runs, sizes, and other attributes that have the same clusters.
 
-use super::file::{Assembled, AttributePlace, Key, key, taken};
+use super::file::{Assembled, AttributePlace, Key, is_initialized, key, taken};
 use super::{Check, Severity};
 use crate::layout::record_number as known;
 use crate::layout::runs;
@@ -326,11 +326,6 @@ fn claim(check: &mut Check<'_>, file: &Assembled, key: &Key, runs: &mut Vec<Run>
         runs.clear();
         *is_wrong = true;
     }
-}
-
-/// Whether every byte of attributes of this type has been written.
-pub fn is_initialized(kind: Kind) -> bool {
-    matches!(kind, Kind::INDEX_ALLOCATION | Kind::ATTRIBUTE_LIST)
 }
 
 /// Compares the sizes with the runs. Returns whether the attribute must be written anew.
