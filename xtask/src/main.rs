@@ -26,7 +26,8 @@ cargo xtask accuracy ab [OPTIONS]    is one that is slower by a tenth found? OPT
 cargo xtask campaign [SEED]          the long campaigns of every format: model, callers, judges, power cuts, damage (hours)
 cargo xtask campaign threads [S]     64 threads on a volume of each format for S seconds (600), on a loop device and a mirror (root)
 cargo xtask campaign mount [S]       for S seconds (600) each on mounts of every format: fsx, with integrity of ReFS changed meanwhile,
-                                     what serves the mount killed under writers, fsx and PostgreSQL, and power cuts (root)
+                                     what serves the mount killed under writers, fsx and PostgreSQL, and power cuts; programs on a
+                                     mirror of which one copy is damaged all the time and scrubbed (root)
 cargo xtask campaign races [S]       the same in memory for S seconds (60), under ThreadSanitizer (needs a nightly toolchain with
                                      the sources of the standard library)
 cargo xtask campaign tables          DuckDB and Polars read the Parquet files, and fio-plot fio's JSON (needs PyPI)
@@ -191,8 +192,8 @@ fn mount(seconds: &str) -> Outcome {
     tools::provide(tools::FOR_TESTS)?;
     tools::provide_judges()?;
     tools::open_fuse()?;
-    let tests =
-        ["test", "--release", "-p", "platter", "--test", "mount_campaign", "--test", "mount_database", "--"];
+    let programs = ["--test", "mount_campaign", "--test", "mount_database", "--test", "mount_soak", "--"];
+    let tests = [&["test", "--release", "-p", "platter"], &programs[..]].concat();
     cargo_with(&[&tests, &CROWD_OPTIONS[..]].concat(), &[("PLATTER_SECONDS", seconds)])
 }
 

@@ -1,7 +1,7 @@
 //! Extended attributes: those that the format stores, and properties of files that only Windows has.
 //!
 //! Attributes in the namespaces `user.`, `trusted.` and `security.` are stored as the format's extended attributes, each
-//! under its whole name, as by Linux's own NTFS driver. The names in `system.` are those of ntfs-3g, and two more:
+//! under its whole name, as by Linux's own NTFS driver. The names in `system.` are those of ntfs-3g, and three more:
 //!
 //! | name | value |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | `system.ntfs_acl` | the security descriptor |
 //! | `system.ntfs_reparse_data` | reparse tag (4 bytes), length of the data (2 bytes), 2 unused bytes, data |
 //! | `system.refs_integrity` | whether data of a file, or of new files in a directory, has checksums: `on` or `off` |
+//! | `system.platter_scrub` | how far a scrub of the volume is; `start`, `start RATE` (bytes a second) and `stop` are orders |
 //! | `system.platter_access` | whether the mount may write to the volume: `rw` or `ro`; it cannot be set |
 //!
 //! Numbers are little-endian. The names in `system.` are not listed, so that copying all attributes of a file does not
@@ -45,6 +46,7 @@ enum Meaning<'a> {
     Reparse,
     Integrity,
     Access,
+    Scrub,
     Stream(Name),
     Extended(&'a str),
 }
@@ -60,6 +62,7 @@ impl Served {
             "system.ntfs_reparse_data" => Ok(Meaning::Reparse),
             "system.refs_integrity" if self.system.capabilities().integrity => Ok(Meaning::Integrity),
             "system.platter_access" => Ok(Meaning::Access),
+            "system.platter_scrub" if self.system.capabilities().integrity => Ok(Meaning::Scrub),
             _ if self.options.streams == Streams::Attributes => match name.strip_prefix("user.") {
                 Some(stream) if !stream.is_empty() && self.system.capabilities().streams => {
                     Ok(Meaning::Stream(Name::from(stream)))
@@ -107,6 +110,7 @@ impl Served {
                 Ok(if is_on { b"on".to_vec() } else { b"off".to_vec() })
             }
             Meaning::Access => Ok(if self.options.read_only { b"ro".to_vec() } else { b"rw".to_vec() }),
+            Meaning::Scrub => Ok(self.scrubbing.state()),
             Meaning::Stream(stream) => {
                 let stream = self.attribute(system.stream(node, &stream, false))?;
                 let value = self.stream_value(stream);
@@ -181,6 +185,7 @@ impl Served {
                 let integrity = Integrity { enabled, ..self.told(system.integrity(node))? };
                 self.told(system.set_integrity(node, integrity))
             }
+            Meaning::Scrub => self.scrubbing.order(value, system, self.log()),
             Meaning::Stream(stream) => {
                 let stream = self.told(system.stream(node, &stream, true))?;
                 let cut = Change { size: Some(value.len() as u64), ..Change::default() };

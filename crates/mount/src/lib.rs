@@ -41,10 +41,12 @@ mod errors;
 mod extended;
 mod known;
 mod listing;
+mod log;
 mod names;
 mod options;
 mod owners;
 mod permissions;
+mod scrubbing;
 mod served;
 mod session;
 mod stat;
@@ -56,9 +58,11 @@ pub use entries::New;
 pub use errors::{Answer, Errno};
 pub use extended::SetAttribute;
 pub use listing::Listed;
+pub use log::Log;
 pub use options::{AccessTimes, Options, Streams};
 pub use owners::OwnerChange;
-pub use served::{Log, Notice, Served};
+pub use scrubbing::{ScrubState, ScrubStep};
+pub use served::{Notice, Served};
 pub use session::{
     MountPoint, Mounted, Mounts, is_mounted_elsewhere, mount_point, mount_points, remount, unmount,
 };

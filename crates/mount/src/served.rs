@@ -3,15 +3,14 @@
 use crate::access::Accesses;
 use crate::errors::{Answer, Errno};
 use crate::known::KnownNodes;
+use crate::log::Log;
 use crate::options::Options;
 use crate::owners::Owners;
+use crate::scrubbing::Scrubbing;
 use platter_device::Operation;
 use platter_vfs::{Error, FileSystem, Node, Result, Timestamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Receives messages for the administrator of the machine, one sentence each.
-pub type Log = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Called with a node whose permissions changed without a request of the kernel to change them, so that the kernel's
 /// cached attributes of the node are out of date.
@@ -27,6 +26,7 @@ pub struct Served {
     pub(crate) owners: Owners,
     pub(crate) accesses: Accesses,
     pub(crate) known: KnownNodes,
+    pub(crate) scrubbing: Scrubbing,
     log: Log,
     notice: OnceLock<Notice>,
     prune: OnceLock<Prune>,
@@ -47,6 +47,7 @@ impl Served {
             owners,
             accesses,
             known: KnownNodes::default(),
+            scrubbing: Scrubbing::default(),
             log,
             notice: OnceLock::new(),
             prune: OnceLock::new(),
@@ -58,6 +59,11 @@ impl Served {
     /// The volume.
     pub fn system(&self) -> &Arc<dyn FileSystem> {
         &self.system
+    }
+
+    /// The function that messages go to.
+    pub(crate) fn log(&self) -> Log {
+        self.log.clone()
     }
 
     /// Sends a message to the administrator of the machine.
@@ -154,6 +160,7 @@ impl Served {
     /// # Errors
     /// [`Error::ReadOnly`] if a write failed earlier, and the errors of closing the volume.
     pub fn close(&self) -> Result<()> {
+        self.scrubbing.end();
         match (self.options.read_only, self.failed.get()) {
             (true, _) => Ok(()),
             (false, Some(reason)) => Err(Error::ReadOnly(format!("it was not closed, because {reason}"))),

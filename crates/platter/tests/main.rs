@@ -10,6 +10,7 @@ mod helpers;
 mod mirror;
 mod mount_place;
 mod mount_programs;
+mod mount_scrub;
 mod ntfs;
 mod recover;
 mod refs;

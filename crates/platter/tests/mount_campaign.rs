@@ -5,7 +5,7 @@
 mod common;
 
 use common::durable;
-use common::mount::{Campaign, Mount, campaign_kinds, kill, mount_known, recover};
+use common::mount::{Campaign, Mount, campaign_kinds, kill, memory, mount_known, recover};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,13 +94,6 @@ fn what_was_synced_outlives_power_cuts_at_random_moments() {
         let (moments, found) = durable::power_cuts(format, campaign.rounds());
         println!("{format}: power cut at {moments} moments, {found} durable files and blocks found again");
     }
-}
-
-/// Returns the most memory that a process had in use so far, in kilobytes.
-fn memory(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// Needs Linux 6.18 or later, where the kernel forgets unused files when a FUSE server asks for it.

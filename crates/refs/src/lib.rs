@@ -104,6 +104,7 @@ mod recover;
 mod reference_counts;
 mod refs;
 mod restored;
+mod salvage;
 mod scrub;
 mod seen;
 mod shares;

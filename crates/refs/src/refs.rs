@@ -74,7 +74,7 @@ impl Format for Refs {
         options: &ScrubOptions,
         progress: &dyn Progress,
     ) -> Result<ScrubReport> {
-        crate::scrub::scrub(device, options, progress)
+        crate::salvage::scrub(device, options, progress)
     }
 
     fn recover(

@@ -18,6 +18,7 @@ mod keeper;
 mod listing;
 mod names;
 mod reading;
+mod scrubbing;
 mod sharing;
 mod size;
 mod slowly;
@@ -41,8 +42,8 @@ use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Claim, Commits, Cursor, DosFlags, Entry, Error, Extent,
     FileSystem, GroupCommit, Health, Integrity, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions,
-    Pass, Plan, Progress, RenameFlags, Reparse, Result, Silent, Space, SyncNeed, SyncScope, Timestamp,
-    VolumeInfo,
+    Pass, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Silent, Space, SyncNeed,
+    SyncScope, Timestamp, VolumeInfo,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};

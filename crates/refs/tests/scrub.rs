@@ -7,11 +7,13 @@ use platter_refs::Refs;
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
     CheckOptions, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Place, ScrubOptions, ScrubReport,
-    Severity, Silent,
+    Severity, Silent, SyncScope,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A device that notes what is read.
@@ -266,6 +268,103 @@ fn a_mirror_is_made_whole_again() {
         }
         assert_eq!(scrub(mirror, ScrubOptions::default()).found, 0);
     }
+}
+
+/// Writers work while one copy is damaged again and again and scrubbed: they notice nothing, and all is repaired.
+#[test]
+fn a_copy_is_mended_while_the_volume_is_in_use() {
+    for volume in with_integrity() {
+        let good = volume.make();
+        let planted = plant(good.clone());
+        let mut places: Vec<u64> =
+            clusters(good.clone(), &planted, volume.cluster).into_iter().map(|(_, _, place)| place).collect();
+        places.extend(pages(good.clone(), volume.cluster));
+        let damaged = copy_of(&good);
+        let mirror: Arc<dyn Device> = Arc::new(Mirror::new(vec![good.clone(), damaged.clone()]).unwrap());
+        let system = open(mirror.clone());
+        let (is_over, mut repaired) = (AtomicBool::new(false), 0);
+        thread::scope(|scope| {
+            for writer in 0..2_u64 {
+                let (system, is_over) = (&system, &is_over);
+                scope.spawn(move || change_until(system, writer, is_over));
+            }
+            // Also if an assertion below fails: otherwise the writers would never end.
+            let _over = Over(&is_over);
+            let mut random = Random::new(seed());
+            for _ in 0..12 {
+                for _ in 0..5 {
+                    flip(
+                        &*damaged,
+                        *random.pick(&places) + random.below(volume.cluster),
+                        1 << random.below(8),
+                    );
+                }
+                let mut options =
+                    ScrubOptions { checksums_only: true, limit: Some(2 << 20), ..ScrubOptions::default() };
+                loop {
+                    let report = system.scrub(&options).unwrap();
+                    assert_eq!((report.lost, report.remaining), (0, None), "{:#?}", report.damaged);
+                    repaired += report.repaired;
+                    options.from = report.next;
+                    if options.from.is_none() {
+                        break;
+                    }
+                }
+            }
+        });
+        assert!(repaired >= 12, "{volume:?}: {repaired} repaired");
+        for (path, bytes) in &planted {
+            assert!(read(&system, path, bytes.len()).unwrap() == *bytes, "{volume:?}: {path}");
+        }
+        system.unmount().unwrap();
+        drop(system);
+        // Free clusters that were damaged still differ.
+        let checksums = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
+        assert_eq!(scrub(mirror, checksums).remaining, None);
+        for copy in [good, damaged] {
+            check_clean(&*copy).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
+        }
+    }
+}
+
+/// Says that the time is over when this is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Overwrites parts of a file, makes and removes others, and syncs, until the time is over; reads what it wrote.
+fn change_until(system: &dyn FileSystem, writer: u64, is_over: &AtomicBool) {
+    const LENGTH: usize = 1 << 20;
+    let name = |what: &str| Name::from(format!("{what} {writer}").as_str());
+    let node = system.create(Node::ROOT, &name("changed"), Kind::File).unwrap();
+    let mut expected = vec![0; LENGTH];
+    system.write(node, 0, &expected).unwrap();
+    let mut random = Random::new(writer);
+    while !is_over.load(Ordering::Relaxed) {
+        let length = 1 + random.below(100_000) as usize;
+        let at = random.below((LENGTH - length) as u64) as usize;
+        let bytes = content(random.number(), length);
+        system.write(node, at as u64, &bytes).unwrap();
+        expected[at..at + length].copy_from_slice(&bytes);
+        if random.chance(20) {
+            system.sync(node, SyncScope::Data).unwrap();
+        }
+        if random.chance(20) {
+            let other = system.create(Node::ROOT, &name("other"), Kind::File).unwrap();
+            system.write(other, 0, &bytes).unwrap();
+            system.unlink(Node::ROOT, &name("other")).unwrap();
+            system.forget(other, 1);
+            system.sync_all().unwrap();
+        }
+        let mut found = vec![0; LENGTH];
+        system.read(node, 0, &mut found).unwrap();
+        assert!(found == expected, "writer {writer}: other data than was written");
+    }
+    system.forget(node, 1);
 }
 
 /// Where two copies differ and no checksum tells which one is right, both stay as they are, and the difference is

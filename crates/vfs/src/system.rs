@@ -3,7 +3,8 @@
 use crate::blocking::{plan_when_free, read_in_steps};
 use crate::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
-    Plan, Progress, RenameFlags, Reparse, Result, Space, SyncScope, Timestamp, VolumeInfo,
+    Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Space, SyncScope, Timestamp,
+    VolumeInfo,
 };
 use platter_device::{Buffer, Device, Queue};
 use std::ops::Range;
@@ -322,6 +323,17 @@ pub trait FileSystem: Send + Sync {
     /// Makes the whole volume durable: when this returns, the volume survives a power cut as it was when the call
     /// began.
     fn sync_all(&self) -> Result<()>;
+
+    /// Verifies all metadata, and about [`ScrubOptions::limit`] bytes of file data, from every copy that the device keeps,
+    /// while the volume is in use, and repairs what another copy has; see [`crate::Format::scrub`]. Data that is not yet
+    /// durable is not read. Whoever syncs waits meanwhile, so a large volume is scrubbed in parts.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for formats without checksums. [`Error::InvalidArgument`] unless `options` has
+    /// `checksums_only`, and for `salvage`: both would touch what is being changed. [`Error::ReadOnly`].
+    fn scrub(&self, _options: &ScrubOptions) -> Result<ScrubReport> {
+        self.unsupported("checksums to scrub")
+    }
 
     /// Syncs everything and marks the volume clean. Afterwards every change fails with [`Error::ReadOnly`].
     /// Dropping a volume without this leaves it as a power cut would.

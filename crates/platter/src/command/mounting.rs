@@ -3,4 +3,5 @@
 pub mod daemon;
 pub mod log;
 pub mod remount;
+pub mod scrubbing;
 pub mod users;

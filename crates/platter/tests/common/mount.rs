@@ -142,6 +142,13 @@ pub fn recover(mount: &Mount) {
     }
 }
 
+/// Returns the most memory that a process had in use so far, in kilobytes.
+pub fn memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 pub fn kill(signal: &str, process: u32) {
     let status = Command::new("kill").args([signal, &process.to_string()]).status().unwrap();
     assert!(status.success());
@@ -162,6 +169,15 @@ impl Campaign {
         let seed = given("PLATTER_SEED").unwrap_or(since.as_secs());
         println!("PLATTER_SEED={seed}");
         Campaign { seed, until: Instant::now() + Duration::from_secs(given("PLATTER_SECONDS").unwrap_or(60)) }
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The time that is left.
+    pub fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
     }
 
     /// Returns the random numbers of each round.

@@ -5,7 +5,6 @@
 //! * [`metadata`]: all pages of all trees, some thousand at a time in order of their places.
 //! * [`data`]: the clusters of integrity streams, some gigabytes at a time in order of their places.
 //! * [`copies`]: clusters without a checksum, where the device keeps several copies.
-//! * [`salvage`]: removes files and streams whose content is lost.
 //!
 //! Memory is bounded: a bit for each cluster of the containers that have metadata, the numbers of the directories, the
 //! pieces of one batch, and at most a million clusters that differ between copies.
@@ -16,7 +15,6 @@ mod data;
 mod metadata;
 mod position;
 pub(crate) mod reader;
-mod salvage;
 
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::layout::attribute;
@@ -30,19 +28,15 @@ use platter_vfs::{Damaged, Error, Finding, Name, Progress, Result, ScrubOptions,
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Scrubs the volume on a device.
+/// Scrubs the volume on a device. Also returns the streams that are lost.
 ///
 /// # Errors
-/// The errors of opening the volume; [`Error::InvalidArgument`] for a position that is not from a report;
-/// [`Error::ReadOnly`] for salvaging on a device that cannot be written.
+/// The errors of opening the volume; [`Error::InvalidArgument`] for a position that is not from a report.
 pub fn scrub(
     device: Arc<dyn Device>,
     options: &ScrubOptions,
     progress: &dyn Progress,
-) -> Result<ScrubReport> {
-    if options.salvage && device.read_only() {
-        return Err(Error::ReadOnly("its device is".into()));
-    }
+) -> Result<(ScrubReport, LostStreams)> {
     let from = options.from.as_deref().map(str::parse).transpose()?.unwrap_or_default();
     let mut notes = Notes::default();
     let mut report = ScrubReport { copies: device.copies(), ..ScrubReport::default() };
@@ -65,18 +59,15 @@ pub fn scrub(
     }
     drop(core);
     device.flush().or_else(|error| if device.read_only() { Ok(()) } else { Err(error) })?;
-    if options.salvage {
-        salvage::salvage(device, lost, &mut report)?;
-    }
-    Ok(report)
+    Ok((report, lost))
 }
 
 /// Streams with content of which no good copy is left.
-type LostStreams = BTreeMap<Owner, Lost>;
+pub type LostStreams = BTreeMap<Owner, Lost>;
 
 /// The part of a stream that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Lost {
+pub enum Lost {
     /// Clusters of its data.
     Data,
     /// Pages with its runs.
@@ -85,11 +76,11 @@ enum Lost {
 
 /// A stream of a file, by the names of both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Owner {
+pub struct Owner {
     /// The file's names, each with its directory. The first is the one that is reported.
-    names: Vec<(u64, Vec<u16>)>,
+    pub names: Vec<(u64, Vec<u16>)>,
     /// The name of the stream; `None` for the file's own data.
-    stream: Option<Vec<u16>>,
+    pub stream: Option<Vec<u16>>,
 }
 
 impl Owner {
@@ -102,7 +93,7 @@ impl Owner {
     }
 
     /// The path of the stream's file on the volume, with the stream's name.
-    fn path(&self, core: &mut Core) -> Option<String> {
+    pub fn path(&self, core: &mut Core) -> Option<String> {
         let (directory, name) = self.names.first()?;
         let mut path = path(core, *directory)?;
         path.push(name.clone());
@@ -111,7 +102,7 @@ impl Owner {
 }
 
 /// A path as text, for messages.
-fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
+pub fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
     let mut text = String::new();
     for name in names {
         text.push('/');
@@ -128,7 +119,7 @@ fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
 }
 
 /// The names on the path from the root to a directory, from the directories' own records.
-fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
+pub fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
     /// The most directories on a path: more than any volume has.
     const DEEPEST: usize = 4096;
     let mut names = Vec::new();
@@ -148,7 +139,7 @@ fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
 }
 
 /// Whether a row of a directory holds a record and its key is of one of these kinds.
-fn has_record(row_key: &[u8], kinds: &[u8]) -> bool {
+pub fn has_record(row_key: &[u8], kinds: &[u8]) -> bool {
     match row_key {
         [0x30, 0, flags, 0, ..] => kinds.contains(&0x30) && u16::from(*flags) == key::LONG,
         [kind, 0, ..] => kinds.contains(kind),

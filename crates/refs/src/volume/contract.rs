@@ -381,6 +381,10 @@ impl FileSystem for RefsVolume {
         self.make_durable(SyncScope::All)
     }
 
+    fn scrub(&self, options: &ScrubOptions) -> Result<ScrubReport> {
+        self.scrub_in_use(options)
+    }
+
     fn unmount(&self) -> Result<()> {
         self.close()
     }

@@ -22,7 +22,7 @@ impl Volume {
     /// Waits while a planned sync is under way: until it ends, no other entry of the log can be written, and a commit
     /// would make its entry void. The wait has a limit, since the caller that planned the sync may be the one that
     /// waits here.
-    fn await_entry_beside(&self) {
+    pub(super) fn await_entry_beside(&self) {
         drop(self.sync_ended.wait_while_at_most(self.core(), PATIENCE, |core| core.has_entry_beside()));
     }
 

@@ -156,7 +156,9 @@ impl Arguments {
             }
         });
         let mounted = mounted.about(shown(&at))?;
-        daemon::end_on_signals(mounted.mounts(), served, log.clone());
+        daemon::end_on_signals(mounted.mounts(), Arc::downgrade(&served), log.clone());
+        // What the mount itself has is the last one, so that the copies of a mirror are closed when it ends.
+        drop(served);
         if self.serve {
             daemon::ready(&log, self.log.is_none())?;
         }

@@ -1,17 +1,20 @@
 //! `platter scrub`
 
 use super::check::word;
-use crate::command::failure::{CHECK_FAILED, Failure, Outcome};
+use crate::command::failure::{About, CHECK_FAILED, Failure, Outcome, shown};
 use crate::command::image::listener;
+use crate::command::mounting::scrubbing;
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{WriteOptions, refuse_any_mounted};
 use clap::Args;
 use platter::{Scrubbed, Source};
 use platter_device::{parse_size, show_size};
+use platter_mount::MountPoint;
 use platter_vfs::{ScrubOptions, ScrubReport};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Verify everything that has a checksum (ReFS)
 ///
@@ -20,11 +23,15 @@ use std::path::PathBuf;
 /// so it is not verified; on a mirror, its copies are compared, and those of free space too: the content that most
 /// copies have is written to the others, and where there is no majority nothing is written and the file is named.
 ///
+/// DIR is where a ReFS volume is mounted: it is scrubbed while programs use it, by checksums alone, in parts of 64 MiB
+/// for which programs that sync wait. Ctrl-C ends that too.
+///
 /// Exit codes are those of check: 0 nothing found, 1 all damage was repaired or removed, 4 damage is left, 8 the scrub
 /// could not be carried out, 16 wrong arguments.
 #[derive(Args)]
 pub struct Arguments {
-    /// Image file, block device or mirror:IMAGE,IMAGE
+    /// Image file, block device, mirror:IMAGE,IMAGE or DIR of a mount
+    #[arg(value_name = "IMAGE|DIR")]
     image: PathBuf,
     /// Read at most so many bytes a second from each copy
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -102,6 +109,9 @@ impl Arguments {
     }
 
     fn scrub(self) -> Outcome {
+        if let Some(mount) = mounted_at(&self.image)? {
+            return self.scrub_mounted(&mount);
+        }
         let Arguments { image, rate, limit, from, checksums_only, salvage, json, volume } = self;
         let options = ScrubOptions { rate, limit, from, checksums_only, salvage };
         let source = Source::whole(&image)?.with_partition(volume.partition);
@@ -120,6 +130,74 @@ impl Arguments {
         output.finish()?;
         Ok(report.exit_code())
     }
+}
+
+/// The mount at a directory; `None` if the path is no directory.
+fn mounted_at(path: &Path) -> Result<Option<MountPoint>, Failure> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let at = fs::canonicalize(path).about(shown(path))?;
+    let found = platter_mount::mount_point(&at).about(shown(path))?;
+    found.map(Some).ok_or_else(|| Failure::new(shown(path), "no volume is mounted here by platter"))
+}
+
+impl Arguments {
+    fn scrub_mounted(&self, mount: &MountPoint) -> Outcome {
+        if self.salvage || self.limit.is_some() || self.from.is_some() || self.volume.partition.is_some() {
+            let why = "--salvage, --limit, --from and --partition are for volumes that are not mounted";
+            return Err(Failure::new(shown(&mount.at), why));
+        }
+        let bar = Bar::new(Unit::Bytes);
+        let state = scrubbing::scrub(&mount.at, self.rate, &bar)?;
+        drop(bar);
+        let device = mount.source.to_string_lossy();
+        let mut output = Output::new();
+        match self.json {
+            true => output.json(&MountedDocument {
+                device: &device,
+                mounted_at: &mount.at.display().to_string(),
+                found: state.found,
+                repaired: state.repaired,
+                lost_bytes: state.lost,
+                exit_code: state.exit_code,
+                metadata_bytes: state.metadata,
+                data_bytes: state.data,
+                copies: state.copies,
+                damaged: &state.told,
+            })?,
+            false => {
+                state.told.iter().try_for_each(|line| output.line(line))?;
+                let more = state.found.saturating_sub(state.told.len() as u64);
+                if more > 0 {
+                    output.line(format_args!("and {} more", grouped(more)))?;
+                }
+                let verdict = verdict(state.found, state.repaired, state.lost);
+                let read = read(state.metadata, state.data, state.copies);
+                output.line(format_args!("{device}: {verdict}; {read}"))?;
+            }
+        }
+        output.finish()?;
+        Ok(u8::try_from(state.exit_code).unwrap_or(CHECK_FAILED))
+    }
+}
+
+/// The result of a scrub of a mounted volume as JSON.
+#[derive(Serialize)]
+struct MountedDocument<'a> {
+    device: &'a str,
+    mounted_at: &'a str,
+    found: u64,
+    repaired: u64,
+    /// The bytes of file data that are readable in no copy.
+    lost_bytes: u64,
+    exit_code: u64,
+    /// Bytes of metadata (then of data) verified in each copy.
+    metadata_bytes: u64,
+    data_bytes: u64,
+    copies: u64,
+    /// The first findings.
+    damaged: &'a [String],
 }
 
 fn document<'a>(device: &'a str, format: String, report: &'a ScrubReport) -> Document<'a> {
@@ -170,24 +248,12 @@ fn print(output: &mut Output, device: &str, format: &str, report: &ScrubReport) 
     for (path, reason) in &report.stuck {
         output.line(format_args!("could not remove {path}: {reason}"))?;
     }
-    let mut verdict = match (report.found, report.repaired) {
-        (0, _) => "no damage".to_string(),
-        (found, 0) => format!("{} damaged, nothing repaired", grouped(found)),
-        (found, repaired) => format!("{} damaged, {} repaired", grouped(found), grouped(repaired)),
-    };
-    if report.lost > 0 {
-        verdict += &format!(", {} of file data lost", show_size(report.lost));
-    }
+    let mut verdict = verdict(report.found, report.repaired, report.lost);
     if !report.removed.is_empty() {
         verdict += &format!(", {} removed", grouped(report.removed.len() as u64));
     }
-    let copies =
-        if report.copies > 1 { format!(" in each of {} copies", report.copies) } else { String::new() };
-    output.line(format_args!(
-        "{device}: {format}, {verdict}; {} of metadata and {} of file data verified{copies}",
-        show_size(report.metadata),
-        show_size(report.data)
-    ))?;
+    let read = read(report.metadata, report.data, report.copies as u64);
+    output.line(format_args!("{device}: {format}, {verdict}; {read}"))?;
     if report.compared > 0 {
         output.line(format_args!("{} of each copy compared", show_size(report.compared)))?;
     }
@@ -195,4 +261,21 @@ fn print(output: &mut Output, device: &str, format: &str, report: &ScrubReport) 
         Some(next) => output.line(format_args!("not all was read; to go on: --from {next}")),
         None => Ok(()),
     }
+}
+
+fn verdict(found: u64, repaired: u64, lost: u64) -> String {
+    let mut verdict = match (found, repaired) {
+        (0, _) => "no damage".to_string(),
+        (found, 0) => format!("{} damaged, nothing repaired", grouped(found)),
+        (found, repaired) => format!("{} damaged, {} repaired", grouped(found), grouped(repaired)),
+    };
+    if lost > 0 {
+        verdict += &format!(", {} of file data lost", show_size(lost));
+    }
+    verdict
+}
+
+fn read(metadata: u64, data: u64, copies: u64) -> String {
+    let each = if copies > 1 { format!(" in each of {copies} copies") } else { String::new() };
+    format!("{} of metadata and {} of file data verified{each}", show_size(metadata), show_size(data))
 }

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::Weak;
 
 /// The line that the serving process prints when the volume is mounted.
 const READY: &[u8] = b"mounted\n";
@@ -78,13 +78,15 @@ pub fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
 
 /// Makes a signal unmount the volume, wherever it is mounted by then. While programs use a mount, it is hidden from new
 /// programs and ends when the last has closed its files; the log names the programs that are waited for. A second
-/// signal closes the volume and ends the process.
-pub fn end_on_signals(mounts: Mounts, served: Arc<Served>, log: Logger) {
+/// signal closes the volume and ends the process. The volume is not kept open for this: when the mount has ended, the
+/// devices are closed.
+pub fn end_on_signals(mounts: Mounts, served: Weak<Served>, log: Logger) {
     // Where handlers cannot be installed, the signals keep their default action.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {
         let mut asked = false;
         for _ in signals.forever() {
+            let Some(served) = served.upgrade() else { continue };
             if asked {
                 match served.close() {
                     Ok(()) => log.line("ended while it was in use; all that programs wrote is on the device"),
@@ -98,6 +100,7 @@ pub fn end_on_signals(mounts: Mounts, served: Arc<Served>, log: Logger) {
             if let Err(error) = served.sync_all() {
                 log.line(&format!("not all could be written: {error:?}"));
             }
+            drop(served);
             match mounts.find() {
                 // In the opposite order, so that a mount goes before one that it may lie on.
                 Ok(found) => found.iter().rev().for_each(|mount| end(&mounts, mount, &log)),

@@ -1,26 +1,45 @@
 //! Salvage: removing files and streams whose content is lost, so that everything left on the volume is whole.
 
-use super::{Lost, LostStreams, Owner, has_record, shown};
 use crate::RefsVolume;
 use crate::core::Core;
 use crate::layout::attribute::{DATA, NAMED_DATA, STREAM_EXTENTS};
 use crate::layout::bytes::u64_at;
 use crate::layout::record::key;
 use crate::layout::{Record, ShortEntry};
+use crate::scrub::{self, Lost, LostStreams, Owner, has_record, shown};
 use crate::stream;
 use platter_device::Device;
 use platter_vfs::{
-    Change, Damaged, DosFlags, Error, FileSystem, Finding, Name, Node, OpenOptions, Result, ScrubReport,
-    Severity,
+    Change, Damaged, DosFlags, Error, FileSystem, Finding, Name, Node, OpenOptions, Progress, Result,
+    ScrubOptions, ScrubReport, Severity,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Scrubs the volume on a device, and removes what is lost if `options` say so.
+///
+/// # Errors
+/// Those of [`scrub::scrub`]; [`Error::ReadOnly`] for salvaging on a device that cannot be written.
+pub fn scrub(
+    device: Arc<dyn Device>,
+    options: &ScrubOptions,
+    progress: &dyn Progress,
+) -> Result<ScrubReport> {
+    if options.salvage && device.read_only() {
+        return Err(Error::ReadOnly("its device is".into()));
+    }
+    let (mut report, lost) = scrub::scrub(device.clone(), options, progress)?;
+    if options.salvage {
+        salvage(device, lost, &mut report)?;
+    }
+    Ok(report)
+}
 
 /// Removes lost files, and lost named streams of files whose own data is good.
 ///
 /// # Errors
 /// The errors of opening, committing and unmounting. A file that cannot be removed is named in the report.
-pub fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut ScrubReport) -> Result<()> {
+fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut ScrubReport) -> Result<()> {
     if lost.is_empty() {
         return Ok(());
     }
@@ -39,7 +58,7 @@ pub fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut Scru
         };
         let names = if owner.stream.is_some() { &owner.names[..1] } else { &owner.names[..] };
         let paths = names.iter().map(|(directory, name)| {
-            let mut path = super::path(&mut volume.core(), *directory).unwrap_or_default();
+            let mut path = scrub::path(&mut volume.core(), *directory).unwrap_or_default();
             path.push(name.clone());
             shown(&path, owner.stream.as_deref())
         });
@@ -70,7 +89,7 @@ pub fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut Scru
 /// Removes a file or stream as its user would.
 fn remove(volume: &RefsVolume, owner: &Owner) -> Result<()> {
     for (directory, name) in &owner.names {
-        let mut path = super::path(&mut volume.core(), *directory).ok_or(Error::NotFound)?;
+        let mut path = scrub::path(&mut volume.core(), *directory).ok_or(Error::NotFound)?;
         path.push(name.clone());
         remove_path(volume, &path, owner.stream.as_deref())?;
         if owner.stream.is_some() {

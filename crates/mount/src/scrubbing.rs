@@ -1,0 +1,287 @@
+//! Scrubbing a mounted volume, part by part, while programs use it.
+//!
+//! A scrub is begun, ended and asked about through the attribute `system.platter_scrub` of the mount's directory.
+
+use crate::errors::{Answer, Errno};
+use crate::log::Log;
+use platter_vfs::{FileSystem, ScrubOptions, ScrubReport, Severity};
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Bytes of file data that are verified at once. Programs that sync wait for so long.
+const PART: u64 = 64 << 20;
+/// The most bytes of findings that the attribute's value has; the kernel passes on 64 KiB.
+const MOST_TOLD: usize = 48 << 10;
+/// The most findings that are told apart, so that metadata which every part verifies anew is counted once.
+const MOST_KNOWN: usize = 100_000;
+
+/// How far a scrub of a mounted volume is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScrubStep {
+    /// None was begun since the volume was mounted.
+    #[default]
+    None,
+    /// It is under way.
+    Running,
+    /// It has read everything.
+    Done,
+    /// It was ended before it had read everything.
+    Stopped,
+    /// An error ended it.
+    Failed,
+}
+
+impl ScrubStep {
+    const ALL: [(ScrubStep, &'static str); 5] = [
+        (ScrubStep::None, "none"),
+        (ScrubStep::Running, "running"),
+        (ScrubStep::Done, "done"),
+        (ScrubStep::Stopped, "stopped"),
+        (ScrubStep::Failed, "failed"),
+    ];
+}
+
+/// The state of the last scrub of a mounted volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubState {
+    /// How far it is.
+    pub step: ScrubStep,
+    /// Bytes of file data verified so far, in each copy.
+    pub data: u64,
+    /// Bytes in use on the volume: at most so many are verified.
+    pub used: u64,
+    /// Bytes of metadata verified, in each copy.
+    pub metadata: u64,
+    /// The number of copies that are verified.
+    pub copies: u64,
+    /// The number of damaged ranges.
+    pub found: u64,
+    /// The number of those that were repaired from another copy.
+    pub repaired: u64,
+    /// Bytes of file data that are good in no copy.
+    pub lost: u64,
+    /// The exit code of `platter scrub` for what was found, in the manner of `fsck(8)`.
+    pub exit_code: u64,
+    /// The error that ended the scrub.
+    pub error: Option<String>,
+    /// The first findings, one line each.
+    pub told: Vec<String>,
+}
+
+impl ScrubState {
+    fn numbers(&mut self) -> [(&'static str, &mut u64); 8] {
+        [
+            ("data", &mut self.data),
+            ("used", &mut self.used),
+            ("metadata", &mut self.metadata),
+            ("copies", &mut self.copies),
+            ("found", &mut self.found),
+            ("repaired", &mut self.repaired),
+            ("lost", &mut self.lost),
+            ("exit", &mut self.exit_code),
+        ]
+    }
+
+    /// The attribute's value: a line for each field, its name and its value.
+    pub fn to_text(&self) -> String {
+        let step =
+            ScrubStep::ALL.iter().find(|(step, _)| *step == self.step).map_or("none", |(_, name)| name);
+        let mut text = format!("step {step}\n");
+        for (name, value) in self.clone().numbers() {
+            let _ = writeln!(text, "{name} {value}");
+        }
+        for (name, line) in self
+            .error
+            .iter()
+            .map(|error| ("error", error))
+            .chain(self.told.iter().map(|line| ("damage", line)))
+        {
+            let _ = writeln!(text, "{name} {line}");
+        }
+        text
+    }
+
+    /// Reads the attribute's value; `None` if it is none.
+    pub fn from_text(text: &str) -> Option<ScrubState> {
+        let mut state = ScrubState::default();
+        for line in text.lines() {
+            let (name, value) = line.split_once(' ')?;
+            match name {
+                "step" => state.step = ScrubStep::ALL.iter().find(|(_, known)| *known == value)?.0,
+                "error" => state.error = Some(value.into()),
+                "damage" => state.told.push(value.into()),
+                _ => {
+                    let mut numbers = state.numbers();
+                    let (_, number) = numbers.iter_mut().find(|(known, _)| *known == name)?;
+                    **number = value.parse().ok()?;
+                }
+            }
+        }
+        Some(state)
+    }
+}
+
+/// The scrub of a mounted volume.
+#[derive(Default)]
+pub struct Scrubbing {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<ScrubState>,
+    is_stopped: AtomicBool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, ScrubState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Scrubbing {
+    /// Ends a scrub that is under way, after the part that is being verified.
+    pub fn end(&self) {
+        self.shared.is_stopped.store(true, Ordering::Relaxed);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A thread that panicked has told so on standard error.
+        thread.map(JoinHandle::join);
+    }
+
+    /// The state of the last scrub, as text.
+    pub fn state(&self) -> Vec<u8> {
+        self.shared.state().to_text().into_bytes()
+    }
+
+    /// Carries out an order: `start`, `start RATE` with bytes a second, or `stop`.
+    pub fn order(&self, order: &[u8], system: &Arc<dyn FileSystem>, log: Log) -> Answer<()> {
+        let order = std::str::from_utf8(order).map_err(|_| Errno::INVALID)?;
+        match order.split_once(' ') {
+            None if order == "start" => self.begin(system.clone(), log, None),
+            None if order == "stop" => {
+                self.shared.is_stopped.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(("start", rate)) => {
+                let rate = rate.parse().ok().filter(|rate| *rate > 0).ok_or(Errno::INVALID)?;
+                self.begin(system.clone(), log, Some(rate))
+            }
+            _ => Err(Errno::INVALID),
+        }
+    }
+
+    fn begin(&self, system: Arc<dyn FileSystem>, log: Log, rate: Option<u64>) -> Answer<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Err(Errno(libc::EBUSY));
+        }
+        let space = system.space().map_err(|error| error.errno())?;
+        let used = (space.total - space.free) * space.cluster;
+        *self.shared.state() = ScrubState { step: ScrubStep::Running, used, ..ScrubState::default() };
+        self.shared.is_stopped.store(false, Ordering::Relaxed);
+        let shared = self.shared.clone();
+        let work = move || scrub(&shared, &*system, &log, rate);
+        let begun = thread::Builder::new().name("scrub".into()).spawn(work);
+        *thread = Some(begun.map_err(|_| Errno(libc::EAGAIN))?);
+        Ok(())
+    }
+}
+
+/// Scrubs a volume to its end, or until it is stopped.
+fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>) {
+    let part = rate.map_or(PART, |rate| rate.clamp(1 << 20, PART));
+    let mut options = ScrubOptions { limit: Some(part), checksums_only: true, ..ScrubOptions::default() };
+    let (mut known, mut told) = (HashSet::new(), 0);
+    let step = loop {
+        if shared.is_stopped.load(Ordering::Relaxed) {
+            break ScrubStep::Stopped;
+        }
+        let began = Instant::now();
+        let report = match system.scrub(&options) {
+            Ok(report) => report,
+            Err(error) => {
+                log(&format!("the scrub ended: {error}"));
+                shared.state().error = Some(error.to_string().replace('\n', " "));
+                break ScrubStep::Failed;
+            }
+        };
+        add(&mut shared.state(), &report, &mut known, &mut told, log);
+        options.from = match report.next {
+            Some(next) => Some(next),
+            None => break ScrubStep::Done,
+        };
+        // Programs that sync get as much time as the scrub takes, or more if it is to be slower.
+        let taken = began.elapsed();
+        let slow =
+            rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(report.data as f64 / rate as f64));
+        let until = Instant::now() + taken.max(slow.saturating_sub(taken));
+        while Instant::now() < until && !shared.is_stopped.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(20).min(until.saturating_duration_since(Instant::now())));
+        }
+    };
+    shared.state().step = step;
+}
+
+/// Adds what a part of the scrub has found.
+fn add(
+    state: &mut ScrubState,
+    report: &ScrubReport,
+    known: &mut HashSet<String>,
+    told: &mut usize,
+    log: &Log,
+) {
+    state.data += report.data;
+    state.metadata = state.metadata.max(report.metadata);
+    state.copies = report.copies as u64;
+    state.lost += report.lost;
+    // Damage beyond what a report keeps is counted with each part.
+    let beyond = report.found - report.damaged.len() as u64;
+    state.found += beyond;
+    for damaged in &report.damaged {
+        let line = damaged.finding.to_string().replace('\n', " ");
+        let is_left = !damaged.finding.repaired && damaged.finding.severity > Severity::Notice;
+        if damaged.finding.repaired {
+            state.repaired += 1;
+        } else if known.contains(&line) {
+            continue;
+        }
+        state.found += 1;
+        state.exit_code = state.exit_code.max(if is_left { 4 } else { u64::from(damaged.finding.repaired) });
+        log(&line);
+        if *told + line.len() < MOST_TOLD {
+            *told += line.len() + "damage \n".len();
+            state.told.push(line.clone());
+        }
+        if known.len() < MOST_KNOWN {
+            known.insert(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        let state = ScrubState {
+            step: ScrubStep::Failed,
+            data: 5,
+            used: 1 << 40,
+            exit_code: 4,
+            error: Some("the device is gone".into()),
+            told: vec!["/a: b [c]".into(), "two".into()],
+            ..ScrubState::default()
+        };
+        assert_eq!(ScrubState::from_text(&state.to_text()), Some(state));
+        assert_eq!(ScrubState::from_text(""), Some(ScrubState::default()));
+        for wrong in ["step", "step x", "data -1", "other 5"] {
+            assert_eq!(ScrubState::from_text(wrong), None, "{wrong}");
+        }
+    }
+}
