@@ -110,7 +110,8 @@ impl Served {
                 Ok(if is_on { b"on".to_vec() } else { b"off".to_vec() })
             }
             Meaning::Access => Ok(if self.options.read_only { b"ro".to_vec() } else { b"rw".to_vec() }),
-            Meaning::Scrub => Ok(self.scrubbing.state()),
+            Meaning::Scrub if node == Node::ROOT => Ok(self.scrubbing.state()),
+            Meaning::Scrub => Err(Errno::UNSUPPORTED),
             Meaning::Stream(stream) => {
                 let stream = self.attribute(system.stream(node, &stream, false))?;
                 let value = self.stream_value(stream);
@@ -185,7 +186,9 @@ impl Served {
                 let integrity = Integrity { enabled, ..self.told(system.integrity(node))? };
                 self.told(system.set_integrity(node, integrity))
             }
-            Meaning::Scrub => self.scrubbing.order(value, system, self.log()),
+            // The owner of any other file is not asked whether the volume is scrubbed.
+            Meaning::Scrub if node == Node::ROOT => self.scrubbing.order(value, system, self.log()),
+            Meaning::Scrub => Err(Errno::UNSUPPORTED),
             Meaning::Stream(stream) => {
                 let stream = self.told(system.stream(node, &stream, true))?;
                 let cut = Change { size: Some(value.len() as u64), ..Change::default() };

@@ -1,7 +1,7 @@
 //! Scrubbing volumes while they are mounted. Needs root, `/dev/fuse` and fusermount3.
 
+use crate::common::content;
 use crate::common::mount::Mount;
-use crate::common::{Place, content};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,8 @@ use std::thread;
 
 #[test]
 fn a_mounted_mirror_is_scrubbed_while_programs_use_it() {
-    let place = Place::new("mount-scrub");
-    place.works("mkfs refs+integrity mirror:a.img,b.img --size 320M");
-    fs::create_dir(place.path("m")).unwrap();
-    place.works("mount mirror:a.img,b.img m");
+    let mount = Mount::made("scrub", "refs+integrity", "mirror:a.img,b.img", "320M");
+    let place = &mount.place;
     let files: Vec<_> =
         (0..40).map(|number| (format!("m/file {number}"), content(number, 500_000))).collect();
     for (name, bytes) in &files {
@@ -55,12 +53,15 @@ fn a_mounted_mirror_is_scrubbed_while_programs_use_it() {
     let report: serde_json::Value =
         serde_json::from_str(&place.ends(1, "scrub m --json --rate 1G").0).unwrap();
     assert_eq!((report["repaired"].as_u64(), report["copies"].as_u64()), (Some(1), Some(2)), "{report}");
+    let other =
+        place.command("setfattr", &["-n", "system.platter_scrub", "-v", "start", "m/changed"]).output();
+    assert!(!other.unwrap().status.success(), "any file's owner may scrub the volume");
     let (_, said) = place.ends(8, "scrub m --salvage");
     assert!(said.contains("for volumes that are not mounted"), "{said}");
     for (name, bytes) in &files {
         assert!(fs::read(place.path(name)).unwrap() == *bytes, "{name}");
     }
-    place.ends(0, "umount m");
+    mount.end();
     let (_, said) = place.ends(8, "scrub m");
     assert!(said.contains("no volume is mounted here"), "{said}");
     assert!(place.works("scrub --checksums-only mirror:a.img,b.img").contains("no damage"));
