@@ -96,9 +96,7 @@ fn crash_at(format: &str, rounds: impl Iterator<Item = (u64, Random)>) -> u64 {
                 // pgbench ends with an error when the server is killed.
                 cluster.user("pgbench -n -c 4 -T 30 -l --log-prefix=done postgres >/dev/null 2>&1 || true")
             });
-            let mut exerciser = cluster.mount.exerciser(1 << 40, random.next() >> 32);
-            let exerciser = exerciser.stdout(Stdio::null()).stderr(Stdio::null());
-            let mut exerciser = exerciser.spawn().expect("fsx is needed for this test");
+            let noise = cluster.mount.noise(random.next() >> 32);
             thread::sleep(Duration::from_millis(moment));
             Cluster::crash(first, || {
                 if is_power_cut {
@@ -106,9 +104,7 @@ fn crash_at(format: &str, rounds: impl Iterator<Item = (u64, Random)>) -> u64 {
                 }
                 kill("-KILL", serves);
             });
-            // fsx waits forever when its own sendfile(2) fails.
-            exerciser.kill().unwrap();
-            exerciser.wait().unwrap();
+            noise.end();
             clients.join().unwrap();
             // Every transaction that a client was told is committed is one line of these files.
             cluster.mount.shell("cat done.* | wc -l").trim().parse::<u64>().unwrap()

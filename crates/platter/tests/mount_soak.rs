@@ -4,7 +4,7 @@ mod common;
 
 use common::Place;
 use common::mount::{Campaign, Mount, Random, memory, mount_known};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,10 +49,8 @@ const LOADS: [(&str, &str); 4] = [
 fn programs_notice_nothing_while_one_copy_is_damaged_and_scrubbed() {
     let campaign = Campaign::new();
     let seconds = campaign.left();
-    let place = Place::new("mount-soak");
-    place.works("mkfs refs+integrity mirror:a.img,b.img --size 4G");
-    fs::create_dir(place.path("m")).unwrap();
-    let mount = Mount { place, format: "refs+integrity".into(), source: "mirror:a.img,b.img" };
+    let mount = Mount::made("soak", "refs+integrity", "mirror:a.img,b.img", "4G");
+    mount.end();
     let process = mount_known(&mount, &[]);
     let is_over = AtomicBool::new(false);
     let (mut flipped, mut repaired, mut scrubs, mut early) = (0, 0, 0, None);

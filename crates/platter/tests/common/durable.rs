@@ -6,7 +6,6 @@ use super::volatile::Disk;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -70,10 +69,7 @@ fn write_until_killed(at: &Path, writer: u64, seed: u64) -> Durable {
 /// Has three writers work on a mount until `end`, which makes it fail, and returns what was durable by then.
 pub fn write_until(mount: &Mount, seed: u64, end: impl FnOnce()) -> Vec<Durable> {
     thread::scope(|scope| {
-        // Besides the writers, fsx changes another file in all ways; its content is not checked afterwards.
-        let mut exerciser = mount.exerciser(1 << 40, seed >> 32);
-        let exerciser = exerciser.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut noise = exerciser.spawn().expect("fsx is needed for this test");
+        let noise = mount.noise(seed >> 32);
         let writers: Vec<_> = (0..3)
             .map(|writer| {
                 let at = mount.at("");
@@ -81,9 +77,7 @@ pub fn write_until(mount: &Mount, seed: u64, end: impl FnOnce()) -> Vec<Durable>
             })
             .collect();
         end();
-        // fsx reads what its own sendfile(2) puts into a socket, and waits forever when that fails.
-        noise.kill().unwrap();
-        noise.wait().unwrap();
+        noise.end();
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     })
 }

@@ -3,7 +3,7 @@
 use super::Place;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
@@ -30,10 +30,15 @@ pub struct Mount {
 impl Mount {
     /// Makes a new volume and mounts it.
     pub fn new(test: &str, format: &str) -> Mount {
+        Mount::made(test, format, "disk.img", "768M")
+    }
+
+    /// Makes a new volume on a source of this size and mounts it.
+    pub fn made(test: &str, format: &str, source: &'static str, size: &str) -> Mount {
         let place = Place::new(&format!("mount-{test}-{format}"));
-        place.works(&format!("mkfs {format} disk.img --size 768M"));
+        place.works(&format!("mkfs {format} {source} --size {size}"));
         fs::create_dir(place.path("m")).unwrap();
-        let mount = Mount { place, format: format.into(), source: "disk.img" };
+        let mount = Mount { place, format: format.into(), source };
         mount.mount("");
         mount
     }
@@ -71,6 +76,13 @@ impl Mount {
         self.place.command("fsx", &["-q", "-N", &operations, "-S", &seed, "-f", "fsx.toml", "m/file"])
     }
 
+    /// Has fsx change the file `m/file` in all ways until [`Noise::end`]; its content is not checked afterwards.
+    pub fn noise(&self, seed: u64) -> Noise {
+        let mut fsx = self.exerciser(1 << 40, seed);
+        let fsx = fsx.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Noise(fsx.expect("fsx is needed for this test"))
+    }
+
     /// Unmounts, and returns what `platter umount` printed on standard error.
     fn unmount(&self) -> String {
         // A program that another test is starting holds this test's open files for a moment, between fork(2) and
@@ -100,6 +112,17 @@ impl Drop for Mount {
     fn drop(&mut self) {
         // Unmounts after a failed test, which has reported its failure; errors are ignored.
         let _ = Command::new("umount").arg("-l").arg(self.at("")).stderr(Stdio::null()).status();
+    }
+}
+
+/// fsx at work on a mount.
+pub struct Noise(Child);
+
+impl Noise {
+    /// Kills fsx: it reads what its own sendfile(2) puts into a socket, and waits forever when that fails.
+    pub fn end(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
 }
 
