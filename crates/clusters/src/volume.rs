@@ -87,11 +87,7 @@ impl<F: Family> Volume<F> {
         } else if let Some(why) = core.device.why_read_only() {
             core.health.close(why);
         }
-        if core.health.writable().is_ok()
-            && let Err(why) = Health::settle(&*core.device)
-        {
-            core.health.close(why);
-        }
+        core.health.settle(&*core.device);
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Ok(Volume {
             id: NEXT.fetch_add(1, Ordering::Relaxed),

@@ -4,7 +4,7 @@
 
 use crate::errors::{Answer, Errno};
 use crate::log::Log;
-use platter_vfs::{FileSystem, ScrubOptions, ScrubReport, Severity};
+use platter_vfs::{FileSystem, ScrubOptions, ScrubReport};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,7 +196,7 @@ impl Scrubbing {
 fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>) {
     let part = rate.map_or(PART, |rate| rate.clamp(1 << 20, PART));
     let mut options = ScrubOptions { limit: Some(part), checksums_only: true, ..ScrubOptions::default() };
-    let (mut known, mut told) = (HashSet::new(), 0);
+    let mut known = HashSet::new();
     let step = loop {
         if shared.is_stopped.load(Ordering::Relaxed) {
             break ScrubStep::Stopped;
@@ -210,7 +210,7 @@ fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>)
                 break ScrubStep::Failed;
             }
         };
-        add(&mut shared.state(), &report, &mut known, &mut told, log);
+        add(&mut shared.state(), &report, &mut known, log);
         options.from = match report.next {
             Some(next) => Some(next),
             None => break ScrubStep::Done,
@@ -228,33 +228,25 @@ fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>)
 }
 
 /// Adds what a part of the scrub has found.
-fn add(
-    state: &mut ScrubState,
-    report: &ScrubReport,
-    known: &mut HashSet<String>,
-    told: &mut usize,
-    log: &Log,
-) {
+fn add(state: &mut ScrubState, report: &ScrubReport, known: &mut HashSet<String>, log: &Log) {
     state.data += report.data;
     state.metadata = state.metadata.max(report.metadata);
     state.copies = report.copies as u64;
     state.lost += report.lost;
+    state.repaired += report.repaired;
+    state.exit_code = state.exit_code.max(report.exit_code().into());
     // Damage beyond what a report keeps is counted with each part.
-    let beyond = report.found - report.damaged.len() as u64;
-    state.found += beyond;
+    state.found += report.found - report.damaged.len() as u64;
+    let mut told: usize = state.told.iter().map(|line| line.len() + "damage \n".len()).sum();
     for damaged in &report.damaged {
         let line = damaged.finding.to_string().replace('\n', " ");
-        let is_left = !damaged.finding.repaired && damaged.finding.severity > Severity::Notice;
-        if damaged.finding.repaired {
-            state.repaired += 1;
-        } else if known.contains(&line) {
+        if !damaged.finding.repaired && known.contains(&line) {
             continue;
         }
         state.found += 1;
-        state.exit_code = state.exit_code.max(if is_left { 4 } else { u64::from(damaged.finding.repaired) });
         log(&line);
-        if *told + line.len() < MOST_TOLD {
-            *told += line.len() + "damage \n".len();
+        if told + line.len() < MOST_TOLD {
+            told += line.len() + "damage \n".len();
             state.told.push(line.clone());
         }
         if known.len() < MOST_KNOWN {

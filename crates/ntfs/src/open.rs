@@ -186,10 +186,11 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     // An obstacle in the volume itself is a more useful reason than that the volume was opened read-only.
     let of_device = device.why_read_only();
     let mut reason = of_device.clone().filter(|_| device.end() < device.len());
-    let mut is_read_only = options.read_only || device.read_only();
-    if !is_read_only && let Err(why) = Health::settle(&*device) {
-        (reason, is_read_only) = (reason.or(Some(why)), true);
-    }
+    let is_read = options.read_only || device.read_only();
+    let health = Health::new(is_read.then(|| Health::OPENED_SO.into()));
+    health.settle(&*device);
+    let is_read_only = health.writable().is_err();
+    reason = reason.or_else(|| health.obstacle().map(String::from));
     let (mut log, was_open) = match open_log(&device, geometry) {
         Ok((log, LogState::Clean)) => (Some(log), false),
         Ok((log, LogState::Foreign(why))) => {

@@ -142,11 +142,7 @@ impl RefsVolume {
         {
             core.health.close(reason);
         }
-        if core.health.writable().is_ok()
-            && let Err(why) = Health::settle(&*device)
-        {
-            core.health.close(why);
-        }
+        core.health.settle(&*device);
         match core.replay(&*device) {
             Ok(told) => notes.0.extend(told),
             Err(error @ (Error::Damaged(_) | Error::Device(_) | Error::NotFound)) => {

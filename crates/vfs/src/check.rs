@@ -1,5 +1,6 @@
 //! The findings and the report of a check of a volume.
 
+use platter_device::Device;
 use std::fmt;
 
 /// How bad a finding is.
@@ -43,6 +44,17 @@ impl fmt::Display for Finding {
 pub struct CheckOptions {
     /// Repair what can be repaired. Without this option nothing is written.
     pub repair: bool,
+}
+
+impl CheckOptions {
+    /// Flushes the device if it is to be repaired. What a killed program left in its cache must not be lost after repairs
+    /// that were made because of it.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    pub fn settle(&self, device: &dyn Device) -> platter_device::Result<()> {
+        if self.repair { device.flush() } else { Ok(()) }
+    }
 }
 
 /// The outcome of a check.

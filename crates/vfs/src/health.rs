@@ -35,14 +35,16 @@ impl Health {
         health
     }
 
-    /// Flushes the device of a volume that was just found on it, before anything is written to it. A program that was
-    /// killed may have written to the device without a flush, and what is read now may be lost when the power fails:
-    /// nothing that is built on it may become durable earlier than it does.
-    ///
-    /// # Errors
-    /// The reason why the volume must not be written.
-    pub fn settle(device: &dyn Device) -> std::result::Result<(), String> {
-        device.flush().map_err(|error| format!("its device cannot be flushed ({error})"))
+    /// Flushes the device of a volume that was just found on it and may be written, before anything is written to it. A
+    /// program that was killed may have written to the device without a flush, and what is read now may be lost when
+    /// the power fails: nothing that is built on it may become durable earlier than it does. If the flush fails, the
+    /// volume must not be written.
+    pub fn settle(&self, device: &dyn Device) {
+        if self.writable().is_ok()
+            && let Err(error) = device.flush()
+        {
+            self.close(format!("its device cannot be flushed ({error})"));
+        }
     }
 
     /// Whether changes are accepted.

@@ -53,10 +53,7 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     if let Some(why) = device.why_read_only().filter(|_| repair) {
         return Err(Error::ReadOnly(why));
     }
-    if repair {
-        // What a killed program left in the device's cache must not be lost after repairs that were made because of it.
-        device.flush()?;
-    }
+    options.settle(device)?;
     let mut disk = Disk::new(device);
     let mut report = CheckReport::default();
     disk.report_end(&mut report);

@@ -100,9 +100,8 @@ fn rounds(
     }
     if options.repair {
         asleep::refuse(device, progress)?;
-        // What a killed program left in the device's cache must not be lost after repairs that were made because of it.
-        device.flush()?;
     }
+    options.settle(device)?;
     let mut report = CheckReport::default();
     let mut told = BTreeSet::new();
     let mut surface = Surface::new(is_wanted);

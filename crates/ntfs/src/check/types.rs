@@ -47,10 +47,9 @@ pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
 /// index passes for data.
 fn names_of_indexes(check: &mut Check<'_>, file: &mut Assembled) {
     // Only the volume's own files have other indexes, and views are none of file names.
-    let is_view = file.base().flags & record_flags::VIEW_INDEX != 0;
     let is_systems = file.number < record_number::FIRST_FREE
         && ![record_number::ROOT, record_number::EXTEND].contains(&file.number);
-    if is_view || is_systems {
+    if is_view(file) || is_systems {
         return;
     }
     for kind in [Kind::INDEX_ROOT, Kind::INDEX_ALLOCATION, Kind::BITMAP] {
@@ -125,8 +124,12 @@ fn has_root(file: &Assembled, attribute: &Attribute) -> bool {
 /// Whether an attribute has the name of an index of the file, or one that only indexes have: the index may have lost its
 /// root.
 fn is_of_index(file: &Assembled, attribute: &Attribute) -> bool {
-    let is_usual = || INDEXES.iter().any(|name| name.encode_utf16().eq(attribute.name.iter().copied()));
-    has_root(file, attribute) || is_usual()
+    has_root(file, attribute) || is_named_as_index(attribute)
+}
+
+/// Whether an attribute has a name that only indexes have.
+fn is_named_as_index(attribute: &Attribute) -> bool {
+    INDEXES.iter().any(|name| name.encode_utf16().eq(attribute.name.iter().copied()))
 }
 
 /// The names of all indexes that NTFS has.
@@ -201,12 +204,11 @@ fn is_told(file: &Assembled) -> bool {
 fn fits(file: &Assembled, part: usize, at: usize, kind: Kind) -> bool {
     let attributes = &file.records[part].record.attributes;
     let attribute = &attributes[at];
-    let is_free = |name: &str| attribute.name.iter().copied().ne(name.encode_utf16());
     let is_likely = match kind {
         Kind::STANDARD_INFORMATION | Kind::FILE_NAME | Kind::VOLUME_NAME | Kind::VOLUME_INFORMATION => true,
         Kind::INDEX_ROOT => attribute.value().is_some_and(|value| IndexRoot::from_bytes(value, 0).is_ok()),
         Kind::SECURITY_DESCRIPTOR => attribute.value().is_some(),
-        Kind::DATA => INDEXES.iter().all(|name| is_free(name)),
+        Kind::DATA => !is_named_as_index(attribute),
         Kind::INDEX_ALLOCATION => is_of_index(file, attribute),
         Kind::BITMAP => attribute.name.is_empty() || has_root(file, attribute),
         _ => false,

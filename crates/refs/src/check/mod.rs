@@ -67,10 +67,7 @@ pub fn check(
     if options.repair && device.read_only() {
         return Err(Error::ReadOnly("its device is".into()));
     }
-    if options.repair {
-        // What a killed program left in the device's cache must not be lost after repairs that were made because of it.
-        device.flush()?;
-    }
+    options.settle(device)?;
     let mut check = match Check::checked(device, progress, find_lost) {
         Err(error @ Error::Damaged(_)) => return Ok(nothing_usable(&error)),
         checked => checked?,

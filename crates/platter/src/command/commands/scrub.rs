@@ -3,7 +3,7 @@
 use super::check::word;
 use crate::command::failure::{About, CHECK_FAILED, Failure, Outcome, shown};
 use crate::command::image::listener;
-use crate::command::mounting::scrubbing;
+use crate::command::mounting::{mounted_at, scrubbing};
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{WriteOptions, refuse_any_mounted};
@@ -14,7 +14,7 @@ use platter_mount::MountPoint;
 use platter_vfs::{ScrubOptions, ScrubReport};
 use serde::Serialize;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Verify everything that has a checksum (ReFS)
 ///
@@ -109,8 +109,9 @@ impl Arguments {
     }
 
     fn scrub(self) -> Outcome {
-        if let Some(mount) = mounted_at(&self.image)? {
-            return self.scrub_mounted(&mount);
+        if self.image.is_dir() {
+            let at = fs::canonicalize(&self.image).about(shown(&self.image))?;
+            return self.scrub_mounted(&mounted_at(&at)?);
         }
         let Arguments { image, rate, limit, from, checksums_only, salvage, json, volume } = self;
         let options = ScrubOptions { rate, limit, from, checksums_only, salvage };
@@ -130,16 +131,6 @@ impl Arguments {
         output.finish()?;
         Ok(report.exit_code())
     }
-}
-
-/// The mount at a directory; `None` if the path is no directory.
-fn mounted_at(path: &Path) -> Result<Option<MountPoint>, Failure> {
-    if !path.is_dir() {
-        return Ok(None);
-    }
-    let at = fs::canonicalize(path).about(shown(path))?;
-    let found = platter_mount::mount_point(&at).about(shown(path))?;
-    found.map(Some).ok_or_else(|| Failure::new(shown(path), "no volume is mounted here by platter"))
 }
 
 impl Arguments {

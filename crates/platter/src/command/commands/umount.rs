@@ -1,7 +1,7 @@
 //! `platter umount`
 
 use crate::command::failure::{About, Failure, Outcome, shown, tell};
-use crate::command::mounting::users;
+use crate::command::mounting::{mounted_at, users};
 use clap::Args;
 use platter::Source;
 use platter_device::is_claimed;
@@ -35,10 +35,7 @@ impl Arguments {
         // The root of a mount whose serving process has ended cannot be accessed, so that `canonicalize` fails.
         let at =
             fs::canonicalize(&self.at).or_else(|_| std::path::absolute(&self.at)).about(shown(&self.at))?;
-        let found = platter_mount::mount_point(&at).about(shown(&at))?;
-        let Some(mount) = found else {
-            return Err(Failure::new(shown(&at), "no volume is mounted here by platter"));
-        };
+        let mount = mounted_at(&at)?;
         let mut others = of_source(&mount.source)?;
         others.retain(|other| other.device != mount.device);
         // Syncing the root makes all of the volume durable. A failure does not stop the unmount, but is reported.

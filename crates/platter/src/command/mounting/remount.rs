@@ -26,9 +26,7 @@ pub fn is_own(name: &str) -> bool {
 /// Changes the options of the mount at a directory.
 pub fn remount(at: &Path, options: &Options) -> Outcome {
     let at = fs::canonicalize(at).about(shown(at))?;
-    if platter_mount::mount_point(&at).about(shown(&at))?.is_none() {
-        return Err(Failure::new(shown(&at), "no volume is mounted here by platter"));
-    }
+    super::mounted_at(&at)?;
     if !options.read_only && reads_only(&at) {
         let why =
             "it was mounted for reading, and what serves it cannot write: unmount it, and mount it again";
