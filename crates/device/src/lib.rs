@@ -116,7 +116,7 @@ pub use inherit::inherit_standard_files_only;
 pub use lock::is_claimed;
 pub use memory::MemoryDevice;
 pub use mirror::{
-    FileRecord, Mirror, MirrorCopy, MirrorEvent, MirrorJudge, MirrorRecord, MirrorSet, Standing,
+    FileRecord, Mirror, MirrorCopy, MirrorEvent, MirrorJudge, MirrorRecord, MirrorSet, Soundness, Standing,
 };
 pub use overlay::OverlayDevice;
 pub use partition::Partition;

@@ -14,7 +14,7 @@ use busy::{Alone, Busy};
 use queue::MirrorQueue;
 pub use record::{FileRecord, MirrorRecord};
 use session::Session;
-pub use set::{MirrorCopy, MirrorJudge, MirrorSet, Standing};
+pub use set::{MirrorCopy, MirrorJudge, MirrorSet, Soundness, Standing};
 use smallvec::SmallVec;
 use std::fmt;
 use std::io;

@@ -3,8 +3,8 @@
 use platter_device::{
     Buffer, Completion, Device, Error, Fault, Faults, FileDevice, FileOptions, Grain, Immediate, Kind,
     MemoryDevice, Mirror, MirrorCopy, MirrorJudge, MirrorRecord, MirrorSet, Operation, OverlayDevice,
-    Partition, Queue, Recorder, Request, Result, Sectors, Segment, Segments, Standing, Survivors, When,
-    refuse_unlike_copies,
+    Partition, Queue, Recorder, Request, Result, Sectors, Segment, Segments, Soundness, Standing, Survivors,
+    When, refuse_unlike_copies,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -865,8 +865,8 @@ impl MirrorJudge for NoJudge {
         false
     }
 
-    fn is_sound(&self, _: &Arc<dyn Device>) -> bool {
-        true
+    fn soundness(&self, _: &Arc<dyn Device>) -> Soundness {
+        Soundness::Sound
     }
 
     fn mend(&self, _: Arc<dyn Device>) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Judging the copies of a mirror by the volumes on them.
 
 use crate::recognise;
-use platter_device::{Device, MirrorJudge, PartitionTable, contents, select_partition};
+use platter_device::{Device, MirrorJudge, PartitionTable, Soundness, contents, select_partition};
 use platter_vfs::{Error, OpenOptions, ScrubOptions, Severity, Silent};
 use std::sync::Arc;
 
@@ -19,17 +19,20 @@ impl MirrorJudge for Judge {
         }
     }
 
-    fn is_sound(&self, copy: &Arc<dyn Device>) -> bool {
+    /// A device with partitions is as sound as the worst of them.
+    fn soundness(&self, copy: &Arc<dyn Device>) -> Soundness {
         let options = OpenOptions { read_only: true, ..OpenOptions::default() };
-        parts(copy.clone()).into_iter().all(|part| match recognise(&*part) {
-            Ok(Some((format, _))) => {
-                let info = format.open(part, options).and_then(|system| system.info());
-                info.is_ok_and(|info| info.details.iter().all(|(name, _)| *name != "damage"))
-            }
+        let of_part = |part: Arc<dyn Device>| match recognise(&*part) {
+            Ok(Some((format, _))) => match format.open(part, options).and_then(|system| system.info()) {
+                Ok(info) if info.details.iter().any(|(name, _)| *name == "damage") => Soundness::Damaged,
+                Ok(_) => Soundness::Sound,
+                Err(_) => Soundness::Unopened,
+            },
             // A partition may hold anything, but a device without partitions must hold a volume.
-            Ok(None) => !part.is_empty() && part.len() < copy.len(),
-            Err(_) => false,
-        })
+            Ok(None) if !part.is_empty() && part.len() < copy.len() => Soundness::Sound,
+            Ok(None) | Err(_) => Soundness::NoVolume,
+        };
+        parts(copy.clone()).into_iter().map(of_part).min().unwrap_or(Soundness::Sound)
     }
 
     fn mend(&self, device: Arc<dyn Device>) -> Vec<String> {

@@ -772,6 +772,7 @@ fn histories_that_ended_badly_end_well() {
         ("refs+integrity", 11_270_340),
         ("refs+integrity", 11_280_705),
         ("fat32", 11_301_700),
+        ("refs+integrity", 570_311),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

@@ -6,6 +6,7 @@ use super::session::{Session, close};
 use super::{Mirror, bit};
 use crate::power::pieces;
 use crate::{Device, Error, Result};
+use std::cmp::Reverse;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,14 +47,27 @@ impl fmt::Display for Standing {
     }
 }
 
+/// How much of a volume a copy of a mirror is by itself, from the worst to the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Soundness {
+    /// No volume is recognised on it.
+    NoVolume,
+    /// A volume is recognised on it, but does not open.
+    Unopened,
+    /// Its volume opens, but parts of its first structures are damaged, or were left half written by a power cut.
+    Damaged,
+    /// Its volume opens, and opening it found no damage.
+    Sound,
+}
+
 /// The questions about a copy's content that a mirror asks the file systems.
 pub trait MirrorJudge: Sync {
     /// Whether the differences between `copy` and `good` are damage that the format notices. Otherwise they count as
     /// written on purpose.
     fn is_damage(&self, copy: &Arc<dyn Device>, good: &Arc<dyn Device>) -> bool;
 
-    /// Whether a copy by itself is a volume that opens without errors.
-    fn is_sound(&self, copy: &Arc<dyn Device>) -> bool;
+    /// How much of a volume a copy is by itself.
+    fn soundness(&self, copy: &Arc<dyn Device>) -> Soundness;
 
     /// Repairs what is damaged according to checksums on one of the device's copies and good on another. What cannot be
     /// repaired stays as it is; returned is a sentence about each such place, or about some of them if there are many.
@@ -328,7 +342,7 @@ impl MirrorSet {
         let good = current.iter().copied().filter(|&copy| self.standings[copy] == Standing::Current);
         let mut prefer = good.fold(0, |bits, copy| bits | bit(copy));
         if self.unclosed && !to_write {
-            prefer = self.sound(current.iter().copied()).map_or(0, bit);
+            prefer = self.soundest(current.iter().copied()).map_or(0, bit);
         }
         let length = self.length();
         let parts = self.copies.iter().zip(&self.standings).map(|(copy, standing)| match standing {
@@ -356,12 +370,13 @@ impl MirrorSet {
         Ok(mirror)
     }
 
-    /// The first of these copies that is current and opens by itself, or else the first that is current.
-    pub(super) fn sound(&self, copies: impl Iterator<Item = usize>) -> Option<usize> {
-        let good = copies.filter(|&copy| self.standings[copy] == Standing::Current);
-        let good: Vec<usize> = good.filter(|&copy| self.device(copy).is_some()).collect();
-        let sound = good.iter().find(|&&copy| self.device(copy).is_some_and(|one| self.judge.is_sound(one)));
-        sound.or(good.first()).copied()
+    /// The copy that is current and the soundest of these by itself; of several, the first.
+    pub(super) fn soundest(&self, copies: impl Iterator<Item = usize>) -> Option<usize> {
+        let current = copies.filter(|&copy| self.standings[copy] == Standing::Current);
+        let judged = current.filter_map(|copy| Some((copy, self.judge.soundness(self.device(copy)?))));
+        // A power cut can leave every copy with half-written structures, so it is not enough to look for one without
+        // any: another on which no volume is recognised would then be the source of all.
+        judged.min_by_key(|&(copy, soundness)| (Reverse(soundness), copy)).map(|(copy, _)| copy)
     }
 
     /// Makes the current copies equal where a session that was cut off wrote to them. Each has everything that was
@@ -373,7 +388,7 @@ impl MirrorSet {
             intent.join(&history.intent);
         }
         let Some(length) = self.length() else { return Ok(()) };
-        let Some(number) = self.sound(current.iter().copied()) else { return Ok(()) };
+        let Some(number) = self.soundest(current.iter().copied()) else { return Ok(()) };
         let Some(source) = self.device(number).cloned() else { return Ok(()) };
         let ranges = intent.ranges(length, u64::from(source.sectors().logical));
         let others = || current.iter().filter(|&&copy| copy != number).filter_map(|&copy| self.device(copy));
