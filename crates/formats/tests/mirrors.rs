@@ -773,6 +773,7 @@ fn histories_that_ended_badly_end_well() {
         ("refs+integrity", 11_280_705),
         ("fat32", 11_301_700),
         ("refs+integrity", 570_311),
+        ("refs+integrity", 580_723),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

@@ -80,6 +80,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod anchor;
 mod attributes;
 mod batch;
 mod bulk;

@@ -1,5 +1,6 @@
 //! Opening a volume, from the boot record to the trees, falling back on every copy that the format keeps.
 
+use crate::anchor;
 use crate::container::Container;
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
@@ -28,6 +29,20 @@ impl Notes {
     fn add(&mut self, what: &Error, instead: &str) {
         self.0.push(format!("{what}; {instead}"));
     }
+
+    /// Reads one of the first structures, and notes if a copy of the device has it damaged.
+    fn read<T>(
+        &mut self,
+        device: &dyn Device,
+        place: (u64, usize),
+        parse: &dyn Fn(&[u8]) -> Result<T>,
+    ) -> (Option<Vec<u8>>, Result<T>) {
+        let anchor = anchor::read(device, place, parse);
+        for (copy, error) in &anchor.damaged {
+            self.add(error, &format!("this is copy {copy} of the device, and another was used"));
+        }
+        (anchor.bytes, anchor.found)
+    }
 }
 
 /// The lowest offset in bytes at which the first partition of a disk begins: after one track of 63 sectors, where DOS
@@ -37,12 +52,9 @@ const LEAST_START: u64 = 63 * 512;
 /// Reads the boot record, or its copy in the last sector.
 pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord> {
     let sector = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
-    let at = |offset: u64| -> Result<BootRecord> {
-        let mut bytes = vec![0; sector];
-        device.read_at(offset, &mut bytes)?;
-        let mut record = [0; BootRecord::SIZE];
-        record.copy_from_slice(&bytes[..BootRecord::SIZE]);
-        BootRecord::from_bytes(&record, offset)
+    let at = |offset: u64, notes: &mut Notes| -> Result<BootRecord> {
+        let parse = |bytes: &[u8]| BootRecord::from_bytes(bytes.first_chunk().expect("a sector"), offset);
+        notes.read(device, (offset, sector), &parse).1
     };
     if device.len() < 64 << 12 {
         return Err(Error::NotThisFormat {
@@ -50,13 +62,13 @@ pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord>
             reason: format!("the device has only {} bytes", device.len()),
         });
     }
-    let first = match at(0) {
+    let first = match at(0, notes) {
         Ok(record) => return fits(record, device),
         Err(error) => error,
     };
     for end in BootRecord::ends(device.len(), sector as u64) {
-        let copy =
-            end.checked_sub(sector as u64).map(|place| at(place).and_then(|record| fits(record, device)));
+        let read = |place| at(place, notes).and_then(|record| fits(record, device));
+        let copy = end.checked_sub(sector as u64).map(read);
         // A copy that belongs to a volume in a partition of this device ends at an offset that exceeds the volume's
         // length by at least the offset of the partition.
         if let Some(Ok(record)) = copy
@@ -112,9 +124,10 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     let places = Superblock::places(clusters);
     for (place, copy) in places.into_iter().zip(&mut copies) {
         let at = place * u64::from(cluster);
-        let mut bytes = vec![0; cluster as usize];
-        let read = device.read_at(at, &mut bytes).map_err(Error::from);
-        match read.and_then(|()| Superblock::from_bytes(copy.insert(bytes), place, at)) {
+        let parse = |bytes: &[u8]| Superblock::from_bytes(bytes, place, at);
+        let (bytes, read) = notes.read(device, (at, cluster as usize), &parse);
+        *copy = bytes;
+        match read {
             Ok(found) if best.as_ref().is_none_or(|best| found.generation > best.generation) => {
                 best = Some(found)
             }
@@ -132,9 +145,14 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     let (mut checkpoints, mut bad, mut pages) = (Vec::new(), Vec::new(), [None, None]);
     for (slot, &place) in superblock.checkpoints.iter().enumerate() {
         let at = place.saturating_mul(u64::from(cluster));
-        let mut bytes = vec![0; geometry.page()];
+        let parse =
+            |bytes: &[u8]| Checkpoint::from_bytes(bytes, place, cluster as usize, geometry.signature, at);
         let read = match place.checked_add(u64::from(geometry.page_clusters())) {
-            Some(end) if end <= clusters => device.read_at(at, &mut bytes).map_err(Error::from),
+            Some(end) if end <= clusters => {
+                let (bytes, read) = notes.read(device, (at, geometry.page()), &parse);
+                pages[slot] = bytes;
+                read
+            }
             _ => Err(Error::damaged(
                 "place of a checkpoint",
                 0xC0 + 8 * slot as u64,
@@ -142,10 +160,6 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
                 place,
             )),
         };
-        let read = read.and_then(|()| {
-            let bytes = pages[slot].insert(bytes);
-            Checkpoint::from_bytes(bytes, place, cluster as usize, geometry.signature, at)
-        });
         match read {
             Ok(found) => checkpoints.push((slot, found)),
             Err(error) => bad.push((slot, error)),

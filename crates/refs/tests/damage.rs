@@ -1,7 +1,7 @@
 //! Single bits and single sectors go bad at random places of a populated volume with integrity streams: a read returns
 //! right data or an error, and on a mirror both copies are right again afterwards.
 
-use crate::common::{VOLUMES, Volume, content, open};
+use crate::common::{VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::{Refs, RefsVolume};
 use platter_testing::model::{Random, seed};
@@ -421,4 +421,60 @@ fn a_hundred_thousand_places() {
         }
     }
     println!("50,000 places without a copy: {total:?}; 50,000 on mirrors, all repaired");
+}
+
+/// One copy of a mirror can have any of the first structures damaged, or all of them: what is read and written then is
+/// the newest state of the volume, and a repair makes the copies alike.
+#[test]
+fn a_mirror_opens_without_the_first_structures_of_one_copy() {
+    for volume in [VOLUMES[1], VOLUMES[3], VOLUMES[4]] {
+        let (device, mut expected) = populated(volume);
+        // Only the newest checkpoint has this file.
+        let options = OpenOptions { commits_syncs: true, ..OpenOptions::default() };
+        let system = RefsVolume::open(device.clone(), options).unwrap();
+        system.create(Node::ROOT, &Name::from("last"), Kind::File).unwrap();
+        system.sync_all().unwrap();
+        drop(system);
+        expected.insert("/last".into(), Some(Vec::new()));
+
+        let superblock = 30 * volume.cluster;
+        let mut bytes = vec![0; 4096];
+        device.read_at(superblock, &mut bytes).unwrap();
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        let clusters = device.len() / volume.cluster;
+        let mut places: Vec<u64> = [30, clusters - 2, clusters - 3, word(0xC0), word(0xC8)]
+            .iter()
+            .map(|cluster| cluster * volume.cluster)
+            .collect();
+        places.extend([0, device.len() - 4096]);
+        let each = places.iter().map(|&place| vec![place]);
+        for (damaged, copy) in
+            each.chain([places.clone()]).flat_map(|places| [(places.clone(), 0), (places, 1)])
+        {
+            let what = format!("{volume:?}, copy {copy} without {damaged:x?}");
+            let copies: Vec<Arc<OverlayDevice>> =
+                (0..2).map(|_| Arc::new(OverlayDevice::new(device.clone()))).collect();
+            for &place in &damaged {
+                copies[copy].write_at(place, &[0x5A; 4096]).unwrap();
+            }
+            let both = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
+            let mirror: Arc<dyn Device> = Arc::new(Mirror::new(both).unwrap());
+            let report = Refs::ANY.check(&*mirror, CheckOptions::default(), &Silent).unwrap();
+            let worst = report.findings.iter().map(|finding| finding.severity).max();
+            assert!(worst <= Some(Severity::Inconsistent), "{what}: {report:?}");
+            let system = open(mirror.clone());
+            assert!(read(&system) == (expected.clone(), 0), "{what}: another state of the volume");
+            system.create(Node::ROOT, &Name::from("new"), Kind::File).unwrap();
+            system.unmount().unwrap();
+            let repair = CheckOptions { repair: true, ..CheckOptions::default() };
+            Refs::ANY.check(&*mirror, repair, &Silent).unwrap();
+            Refs::ANY.scrub(mirror.clone(), &ScrubOptions::default(), &Silent).unwrap();
+            for one in copies {
+                check_clean(&*one).unwrap_or_else(|found| panic!("{what}: {found}"));
+                let (mut now, errors) = read(&open(one));
+                assert_eq!((now.remove("/new"), errors), (Some(Some(Vec::new())), 0), "{what}");
+                assert!(now == expected, "{what}: another state of the volume");
+            }
+        }
+    }
 }

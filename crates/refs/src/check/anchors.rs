@@ -1,6 +1,7 @@
 //! The first structures: boot record, superblocks, checkpoints, each with its copies.
 
 use super::noted::Repair;
+use crate::anchor::{self, Anchor};
 use crate::geometry::{Geometry, of_superblocks};
 use crate::layout::bytes::{put, u32_at};
 use crate::layout::{BootRecord, Checkpoint, PageReference, Superblock, page};
@@ -39,12 +40,48 @@ fn find(report: &mut CheckReport, code: &'static str, message: String) {
     report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: false });
 }
 
-fn sector_at(device: &dyn Device, offset: u64) -> Result<(BootRecord, Vec<u8>)> {
+/// Reads a structure. Reports the copies of a mirrored device that have it damaged while another has it whole, and notes
+/// their repair.
+fn structure<T>(
+    device: &dyn Device,
+    (code, severity): (&'static str, Severity),
+    (at, length): (u64, usize),
+    (report, repair): (&mut CheckReport, &mut Repair),
+    parse: &dyn Fn(&[u8]) -> Result<T>,
+) -> (Option<Vec<u8>>, Result<T>) {
+    let Anchor { bytes, found, damaged } = anchor::read(device, (at, length), parse);
+    for (copy, error) in damaged {
+        damaged_copy((code, severity), (copy, at), &error, bytes.as_deref(), (report, repair));
+    }
+    (bytes, found)
+}
+
+/// Reports a copy of a mirrored device that has a structure damaged, and notes its repair.
+fn damaged_copy(
+    (code, severity): (&'static str, Severity),
+    (copy, at): (usize, u64),
+    error: &Error,
+    good: Option<&[u8]>,
+    (report, repair): (&mut CheckReport, &mut Repair),
+) {
+    let error = super::page::plain(error);
+    let message = format!("{error}; this is copy {copy} of the device, and another is good");
+    report.add(Finding { code, severity, path: None, message, repaired: false });
+    good.into_iter().for_each(|good| repair.write_copy(copy, at, good.to_vec()));
+}
+
+fn sector_at(
+    device: &dyn Device,
+    code: &'static str,
+    offset: u64,
+    report: &mut CheckReport,
+    repair: &mut Repair,
+) -> Result<(BootRecord, Vec<u8>)> {
     let size = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
-    let mut bytes = vec![0; size];
-    device.read_at(offset, &mut bytes)?;
-    let record = bytes[..BootRecord::SIZE].try_into().expect("512 bytes");
-    let record = BootRecord::from_bytes(record, offset)?;
+    let parse = |bytes: &[u8]| BootRecord::from_bytes(bytes.first_chunk().expect("a sector"), offset);
+    let said = (code, Severity::Inconsistent);
+    let (bytes, record) = structure(device, said, (offset, size), (report, repair), &parse);
+    let (record, bytes) = (record?, bytes.unwrap_or_default());
     // A volume must not end beyond the device. Nor may its sectors be smaller than the device's: the boot record's copy
     // could stand in the middle of a device sector.
     if record.sectors * u64::from(record.sector) > device.len() {
@@ -69,10 +106,10 @@ fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repai
         let reason = format!("the device has only {} bytes", device.len());
         return Err(Error::NotThisFormat { format: "ReFS", reason });
     }
-    let error = match sector_at(device, 0) {
+    let error = match sector_at(device, "boot-record", 0, report, repair) {
         Ok((record, bytes)) => {
             let place = (record.sectors - 1) * u64::from(record.sector);
-            let wrong = match sector_at(device, place) {
+            let wrong = match sector_at(device, "boot-copy", place, report, repair) {
                 Ok((_, copy)) => {
                     let differ = bytes.iter().zip(&copy).position(|(one, other)| one != other);
                     differ
@@ -90,7 +127,8 @@ fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repai
     };
     let sector = u64::from(device.sectors().logical.max(BootRecord::SIZE as u32));
     for end in BootRecord::ends(device.len(), sector) {
-        let copy = end.checked_sub(sector).map(|place| sector_at(device, place));
+        let read = |place| sector_at(device, "boot-copy", place, report, repair);
+        let copy = end.checked_sub(sector).map(read);
         if let Some(Ok((record, bytes))) = copy {
             find(report, "boot-record", format!("{}; its copy is good", super::page::plain(&error)));
             repair.write(0, bytes);
@@ -114,10 +152,12 @@ fn superblocks(
         .zip(&mut copies)
         .map(|(&place, copy)| {
             let at = place * u64::from(cluster);
-            let mut bytes = vec![0; cluster as usize];
-            device.read_at(at, &mut bytes)?;
-            let bytes: &Vec<u8> = copy.insert(bytes);
-            Ok((Superblock::from_bytes(bytes, place, at)?, bytes.clone()))
+            let parse = |bytes: &[u8]| Superblock::from_bytes(bytes, place, at);
+            let said = ("superblock", Severity::Inconsistent);
+            let place = (at, cluster as usize);
+            let (bytes, found) = structure(device, said, place, (report, repair), &parse);
+            *copy = bytes;
+            Ok((found?, copy.clone().unwrap_or_default()))
         })
         .collect();
     let good = read.iter().filter_map(|read| read.as_ref().ok());
@@ -188,16 +228,19 @@ fn checkpoints(
 ) -> Result<(Checkpoint, usize)> {
     let places = superblock.checkpoints;
     let (mut good, mut bad, mut pages) = (Vec::new(), Vec::new(), [None, None]);
+    let mut damaged_copies = Vec::new();
     for (slot, &place) in places.iter().enumerate() {
         let end = place.checked_add(u64::from(geometry.page_clusters()));
         let is_inside = end.is_some_and(|end| end <= geometry.clusters) && place > Superblock::CLUSTER;
         let read = if is_inside {
             let at = geometry.offset(place);
-            let mut bytes = vec![0; geometry.page()];
-            device.read_at(at, &mut bytes).map_err(Error::from).and_then(|()| {
-                let bytes: &Vec<u8> = pages[slot].insert(bytes);
+            let parse = |bytes: &[u8]| {
                 Checkpoint::from_bytes(bytes, place, geometry.cluster as usize, geometry.signature, at)
-            })
+            };
+            let anchor = anchor::read(device, (at, geometry.page()), &parse);
+            damaged_copies.extend(anchor.damaged.into_iter().map(|(copy, error)| (slot, copy, error)));
+            pages[slot] = anchor.bytes;
+            anchor.found
         } else {
             let expected = format!("inside the volume's {:#x} clusters", geometry.clusters);
             Err(Error::damaged("place of a checkpoint", 0, expected, format!("{place:#x}")))
@@ -230,6 +273,12 @@ fn checkpoints(
     good.sort_by_key(|(checkpoint, slot, _)| (std::cmp::Reverse(checkpoint.clock), *slot));
     let mut good = good.into_iter();
     let Some((newest, slot, bytes)) = good.next() else { return Err(lost.swap_remove(0).2) };
+    for (damaged, copy, error) in damaged_copies {
+        // A power cut can leave the older one half written, which is no damage.
+        let severity = if damaged == slot { Severity::Inconsistent } else { Severity::Notice };
+        let place = (copy, geometry.offset(places[damaged]));
+        damaged_copy(("checkpoint", severity), place, &error, pages[damaged].as_deref(), (report, repair));
+    }
     for (bad_slot, is_inside, error) in lost {
         let (severity, rest) = match severity {
             Severity::Notice => (severity, "the other checkpoint is good"),
