@@ -139,7 +139,8 @@ impl Replay {
             {
                 return None;
             }
-            bytes.resize(size, 0);
+            // These fields bound the size, which an entry of the log gives, so they are looked at before memory is taken
+            // for it.
             let sequence = usize::from(u16_at(&bytes, 4)) + 2 * usize::from(u16_at(&bytes, 6));
             if usize::from(u16_at(&bytes, 6)) != fixup::fields(size)
                 || u16_at(&bytes, 4) < 0x10
@@ -147,6 +148,7 @@ impl Replay {
             {
                 return None;
             }
+            bytes.resize(size, 0);
             put(&mut bytes, 8, lsn);
             fixup::apply(&mut bytes);
         }

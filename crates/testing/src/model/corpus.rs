@@ -27,10 +27,21 @@ fn mutate(input: &mut [u8], random: &mut Random, noise: usize, copied: usize) {
     }
 }
 
+/// The memory in bytes by which the process may grow while an input of a few bytes is worked on. Other tests run in the
+/// same process.
+const MOST_MEMORY: u64 = 2 << 30;
+
+/// The most memory that this process has had, in bytes; 0 where the system does not tell.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0");
+    line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+}
+
 /// Runs a fuzz target on every input in a folder, and on `mutations` mutated ones.
 ///
 /// # Panics
-/// If the folder is empty, or the target panics.
+/// If the folder is empty, the target panics, or it takes memory without bound.
 pub fn replay(folder: &Path, run: fn(&[u8]), mutations: u64) {
     let mut corpus: Vec<_> = std::fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
@@ -39,7 +50,12 @@ pub fn replay(folder: &Path, run: fn(&[u8]), mutations: u64) {
     corpus.sort();
     assert!(!corpus.is_empty(), "{} is empty", folder.display());
     let corpus: Vec<_> = corpus.iter().map(|path| std::fs::read(path).expect("an input")).collect();
-    corpus.iter().for_each(|input| run(input));
+    for (number, input) in corpus.iter().enumerate() {
+        let before = peak();
+        run(input);
+        let grown = peak().saturating_sub(before);
+        assert!(grown < MOST_MEMORY, "{}: input {number} took {grown} bytes of memory", folder.display());
+    }
     for seed in 0..mutations {
         let number = seed as usize % corpus.len();
         let mut input = corpus[number].clone();
