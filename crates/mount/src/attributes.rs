@@ -49,6 +49,9 @@ impl Served {
         let OwnerChange { uid, gid, mode } = change.owner;
         if uid.is_some() || gid.is_some() || mode.is_some() {
             self.change_owner(node, change.owner)?;
+            if let Some((file, _)) = self.stream(node) {
+                self.notice(file);
+            }
         }
         // Truncation changes the time even if the size stays the same (ftruncate(2) of POSIX, and open(2) with O_TRUNC),
         // which the formats, like truncate() of Windows, do not do by themselves.

@@ -65,11 +65,16 @@ impl Bridge {
         Bridge { served, names, _end: end }
     }
 
-    fn reply_entry(&self, reply: ReplyEntry, answer: Answer<Stat>) {
+    fn reply_entry(&self, reply: ReplyEntry, name: &OsStr, answer: Answer<Stat>) {
         match answer {
-            Ok(stat) => reply.entry_with_ttls(&KNOWN, &self.names, &attr(&stat), GENERATION),
+            Ok(stat) => reply.entry_with_ttls(&KNOWN, &self.kept(name), &attr(&stat), GENERATION),
             Err(error) => reply.error(errno(error)),
         }
+    }
+
+    /// How long the kernel may cache a name.
+    fn kept(&self, name: &OsStr) -> Duration {
+        if self.served.names_stream(name.as_bytes()) { Duration::ZERO } else { self.names }
     }
 }
 
@@ -207,9 +212,9 @@ impl Filesystem for Bridge {
             // the name would not end that.
             Err(error) if error.0 == libc::ENOENT && !self.served.options.ignores_case => {
                 let nothing = Stat::placeholder(0, Kind::File);
-                reply.entry_with_ttls(&KNOWN, &self.names, &attr(&nothing), GENERATION);
+                reply.entry_with_ttls(&KNOWN, &self.kept(name), &attr(&nothing), GENERATION);
             }
-            answer => self.reply_entry(reply, answer),
+            answer => self.reply_entry(reply, name, answer),
         }
     }
 
@@ -268,6 +273,7 @@ impl Filesystem for Bridge {
     ) {
         self.reply_entry(
             reply,
+            name,
             self.served.make_node(node(parent), name.as_bytes(), new(request, mode, device)),
         );
     }
@@ -283,6 +289,7 @@ impl Filesystem for Bridge {
     ) {
         self.reply_entry(
             reply,
+            name,
             self.served.make_directory(node(parent), name.as_bytes(), new(request, mode, 0)),
         );
     }
@@ -299,6 +306,7 @@ impl Filesystem for Bridge {
         let target = target.as_os_str().as_bytes();
         self.reply_entry(
             reply,
+            name,
             self.served.make_link(node(parent), name.as_bytes(), target, new(request, 0o777, 0)),
         );
     }
@@ -324,7 +332,7 @@ impl Filesystem for Bridge {
     }
 
     fn link(&self, _request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.reply_entry(reply, self.served.link(node(number), node(parent), name.as_bytes()));
+        self.reply_entry(reply, name, self.served.link(node(number), node(parent), name.as_bytes()));
     }
 
     fn open(&self, _request: &Request, _number: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {

@@ -34,6 +34,9 @@ impl Served {
     /// Notes a read, for the file's access time. If that fails, the program still gets its data, and the failure goes
     /// to the log.
     fn note_read(&self, node: Node) {
+        if self.stream(node).is_some() {
+            return;
+        }
         let _ = self.told(self.accesses.read(&*self.system, node));
     }
 

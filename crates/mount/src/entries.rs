@@ -26,12 +26,21 @@ pub struct New {
 impl Served {
     /// Looks up a name in a directory. This adds 1 to the node's lookup count, which [`Served::forget`] lowers.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
-        let name = self.sought(directory, name)?;
-        let node = self.told(match self.options.ignores_case {
-            true => self.system.lookup(directory, &name),
-            false => self.system.lookup_exact(directory, &name),
-        })?;
-        self.handed_out(node)
+        let found = self.sought(directory, name).and_then(|name| self.told(self.find(directory, &name)));
+        match found {
+            Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)) if self.names_stream(name) => {
+                self.look_up_stream(directory, name)?.ok_or(Errno(libc::ENOENT))
+            }
+            found => self.handed_out(found?),
+        }
+    }
+
+    /// Looks up a name as the mount options say. This adds 1 to the node's lookup count.
+    pub(crate) fn find(&self, directory: Node, name: &Name) -> platter_vfs::Result<Node> {
+        match self.options.ignores_case {
+            true => self.system.lookup(directory, name),
+            false => self.system.lookup_exact(directory, name),
+        }
     }
 
     /// Returns the attributes of a node whose lookup count was just raised. If they cannot be read, the count is
@@ -57,6 +66,7 @@ impl Served {
     /// Lowers the lookup count of a node by `count`, as FUSE_FORGET asks when the kernel drops the node from its cache.
     pub fn forget(&self, node: Node, count: u64) {
         self.known.left(node, count);
+        self.left_stream(node, count);
         self.owners.forget(node);
         if let Some(at) = self.accesses.forget(node)
             && self.change().is_ok()
@@ -83,6 +93,11 @@ impl Served {
             return Err(Errno::NOT_PERMITTED);
         }
         self.change()?;
+        if special.is_none()
+            && let Some(stream) = self.make_stream(directory, name)?
+        {
+            return Ok(stream);
+        }
         let name = self.given(name)?;
         let node = self.told(self.system.create(directory, &name, Kind::File))?;
         let done = self.finish(directory, node, Kind::File, special, new).and_then(|()| match special {
@@ -161,8 +176,15 @@ impl Served {
     /// Removes an entry that is not a directory.
     pub fn unlink(&self, directory: Node, name: &[u8]) -> Answer<()> {
         self.change()?;
-        let name = self.sought(directory, name)?;
-        self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
+        let entry = self.sought(directory, name).and_then(|name| {
+            self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
+        });
+        match entry {
+            Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)) if self.names_stream(name) => {
+                self.remove_stream(directory, name)?.ok_or(Errno(libc::ENOENT))
+            }
+            done => done,
+        }
     }
 
     /// Removes the entry `name` by calling `remove`. If the read-only attribute of the entry forbids that, the
@@ -203,7 +225,8 @@ impl Served {
         self.told(self.system.rmdir(directory, &name))
     }
 
-    /// Moves an entry. If the format does not support `flags`, the answer is `EINVAL`, as rename(2) has it.
+    /// Moves an entry. If the format does not support `flags`, the answer is `EINVAL`, as rename(2) has it. A stream
+    /// cannot be moved: the answer `EXDEV` lets programs such as mv(1) copy it instead.
     pub fn rename(
         &self,
         from: Node,
@@ -213,6 +236,9 @@ impl Served {
         flags: RenameFlags,
     ) -> Answer<()> {
         self.change()?;
+        if self.names_stream(name) || self.names_stream(new_name) {
+            return Err(Errno(libc::EXDEV));
+        }
         let (name, new_name) = (self.sought(from, name)?, self.given(new_name)?);
         let rename = || self.system.rename(from, &name, to, &new_name, flags);
         let done = match flags {
@@ -225,6 +251,9 @@ impl Served {
     /// Gives a file a further name.
     pub fn link(&self, node: Node, directory: Node, name: &[u8]) -> Answer<Stat> {
         self.change()?;
+        if self.stream(node).is_some() {
+            return Err(Errno::NOT_PERMITTED);
+        }
         let name = self.given(name)?;
         self.told(self.system.link(node, directory, &name))
             .map_err(|error| error.or_if_unsupported(Errno::NOT_PERMITTED))?;

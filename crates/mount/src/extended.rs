@@ -1,7 +1,7 @@
 //! Extended attributes: those that the format stores, and properties of files that only Windows has.
 //!
 //! Attributes in the namespaces `user.`, `trusted.` and `security.` are stored as the format's extended attributes, each
-//! under its whole name, as by Linux's own NTFS driver. The names in `system.` are those of ntfs-3g, and three more:
+//! under its whole name, as by Linux's own NTFS driver. The others are those of ntfs-3g and some more:
 //!
 //! | name | value |
 //! |---|---|
@@ -10,21 +10,28 @@
 //! | `system.ntfs_crtime` | time of creation, 8 bytes, in 100 ns since 1601 |
 //! | `system.ntfs_acl` | the security descriptor |
 //! | `system.ntfs_reparse_data` | reparse tag (4 bytes), length of the data (2 bytes), 2 unused bytes, data |
+//! | `ntfs.streams.list` | the names of the named streams, with a NUL behind each |
+//! | `system.refs_snapshots` | the names of the snapshots, with a NUL behind each |
+//! | `system.refs_snapshot.NAME` | the size of snapshot NAME in decimal digits; setting it, to nothing, makes the snapshot |
 //! | `system.refs_integrity` | whether data of a file, or of new files in a directory, has checksums: `on` or `off` |
-//! | `system.platter_scrub` | how far a scrub of the volume is; `start`, `start RATE` (bytes a second) and `stop` are orders |
+//! | `system.platter_status` | the state of the mount as JSON; it cannot be set |
+//! | `system.platter_scrub` | how far a scrub of the volume is, as JSON; `start`, `start RATE` (bytes a second) and `stop` are orders |
 //! | `system.platter_access` | whether the mount may write to the volume: `rw` or `ro`; it cannot be set |
 //!
-//! Numbers are little-endian. The names in `system.` are not listed, so that copying all attributes of a file does not
-//! copy them.
+//! Numbers are little-endian. These names are not listed, so that copying all attributes of a file does not copy them.
 
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
 use crate::served::Served;
 use platter_vfs::bytes::{u32_at, u64_at};
-use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Timestamp, linux, reparse};
+use platter_vfs::{Change, DosFlags, Error, Integrity, Name, Node, Timestamp, find_snapshot, linux, reparse};
+use serde::Serialize;
 
 /// The longest value of an attribute that the kernel passes on, in bytes.
 const LONGEST: u64 = 64 << 10;
+
+/// What the names of attributes for snapshots begin with.
+const SNAPSHOT: &str = "system.refs_snapshot.";
 
 /// The condition under which an attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +54,12 @@ enum Meaning<'a> {
     Integrity,
     Access,
     Scrub,
+    Status,
+    /// The names of the named streams.
+    Streams,
+    /// The names of the snapshots.
+    Snapshots,
+    Snapshot(Name),
     Stream(Name),
     Extended(&'a str),
 }
@@ -60,9 +73,15 @@ impl Served {
             "system.ntfs_crtime" => Ok(Meaning::Created),
             "system.ntfs_acl" => Ok(Meaning::Security),
             "system.ntfs_reparse_data" => Ok(Meaning::Reparse),
+            "ntfs.streams.list" => Ok(Meaning::Streams),
+            "system.refs_snapshots" => Ok(Meaning::Snapshots),
             "system.refs_integrity" if self.system.capabilities().integrity => Ok(Meaning::Integrity),
             "system.platter_access" => Ok(Meaning::Access),
+            "system.platter_status" => Ok(Meaning::Status),
             "system.platter_scrub" if self.system.capabilities().integrity => Ok(Meaning::Scrub),
+            _ if name.strip_prefix(SNAPSHOT).is_some_and(|name| !name.is_empty()) => {
+                Ok(Meaning::Snapshot(Name::from(&name[SNAPSHOT.len()..])))
+            }
             _ if self.options.streams == Streams::Attributes => match name.strip_prefix("user.") {
                 Some(stream) if !stream.is_empty() && self.system.capabilities().streams => {
                     Ok(Meaning::Stream(Name::from(stream)))
@@ -74,6 +93,11 @@ impl Served {
             }
             _ => Err(Errno::UNSUPPORTED),
         }
+    }
+
+    /// What the name of an attribute of this node stands for: a stream has no attributes of its own.
+    fn meaning_of<'a>(&self, node: Node, name: &'a [u8]) -> Answer<Meaning<'a>> {
+        if self.stream(node).is_some() { Err(Errno::UNSUPPORTED) } else { self.meaning(name) }
     }
 
     /// Turns a result about an attribute into an answer. A missing attribute is `ENODATA`: `ENOENT` would mean that the
@@ -88,7 +112,7 @@ impl Served {
     /// Returns the value of an attribute.
     pub fn attribute_value(&self, node: Node, name: &[u8]) -> Answer<Vec<u8>> {
         let system = &self.system;
-        match self.meaning(name)? {
+        match self.meaning_of(node, name)? {
             Meaning::Flags => Ok(self.told(system.attributes(node))?.flags.0.to_le_bytes().to_vec()),
             Meaning::Times => {
                 let now = self.accesses.seen(node, self.told(system.attributes(node))?);
@@ -110,8 +134,21 @@ impl Served {
                 Ok(if is_on { b"on".to_vec() } else { b"off".to_vec() })
             }
             Meaning::Access => Ok(if self.options.read_only { b"ro".to_vec() } else { b"rw".to_vec() }),
-            Meaning::Scrub if node == Node::ROOT => Ok(self.scrubbing.state()),
-            Meaning::Scrub => Err(Errno::UNSUPPORTED),
+            Meaning::Streams => {
+                let streams = self.told(system.streams(node))?;
+                Ok(list_of(streams.iter().map(|stream| &stream.name)))
+            }
+            Meaning::Snapshots => Ok(list_of(&self.told(system.snapshots(node))?)),
+            Meaning::Snapshot(name) => {
+                let name = self.told(find_snapshot(&**system, node, &name))?.ok_or(Errno::NODATA)?;
+                let snapshot = self.attribute(system.stream(node, &name, false))?;
+                let size = self.told(system.attributes(snapshot)).map(|attributes| attributes.size);
+                system.forget(snapshot, 1);
+                Ok(size?.to_string().into_bytes())
+            }
+            Meaning::Status if node == Node::ROOT => as_json(&self.status()?),
+            Meaning::Scrub if node == Node::ROOT => as_json(&self.scrubbing.state()),
+            Meaning::Status | Meaning::Scrub => Err(Errno::UNSUPPORTED),
             Meaning::Stream(stream) => {
                 let stream = self.attribute(system.stream(node, &stream, false))?;
                 let value = self.stream_value(stream);
@@ -148,7 +185,7 @@ impl Served {
     /// Sets an attribute.
     pub fn set_attribute(&self, node: Node, name: &[u8], value: &[u8], how: SetAttribute) -> Answer<()> {
         self.change()?;
-        let meaning = self.meaning(name)?;
+        let meaning = self.meaning_of(node, name)?;
         if how != SetAttribute::Any {
             match (self.attribute_value(node, name), how) {
                 (Ok(_), SetAttribute::New) => return Err(Errno(libc::EEXIST)),
@@ -186,6 +223,7 @@ impl Served {
                 let integrity = Integrity { enabled, ..self.told(system.integrity(node))? };
                 self.told(system.set_integrity(node, integrity))
             }
+            Meaning::Snapshot(name) if value.is_empty() => self.told(system.create_snapshot(node, &name)),
             // The owner of any other file is not asked whether the volume is scrubbed.
             Meaning::Scrub if node == Node::ROOT => self.scrubbing.order(value, system, self.log()),
             Meaning::Scrub => Err(Errno::UNSUPPORTED),
@@ -211,7 +249,8 @@ impl Served {
     /// Removes an attribute.
     pub fn remove_attribute(&self, node: Node, name: &[u8]) -> Answer<()> {
         self.change()?;
-        match self.meaning(name)? {
+        match self.meaning_of(node, name)? {
+            Meaning::Snapshot(name) => self.attribute(self.system.remove_snapshot(node, &name)),
             Meaning::Stream(stream) => self.attribute(self.system.remove_stream(node, &stream)),
             Meaning::Extended(name) => self.attribute(self.system.set_extended_attribute(node, name, None)),
             Meaning::Reparse => match self.attribute(self.system.reparse_point(node))? {
@@ -225,6 +264,9 @@ impl Served {
     /// Returns the names of a node's attributes, each followed by a NUL.
     pub fn attribute_names(&self, node: Node) -> Answer<Vec<u8>> {
         let mut names = Vec::new();
+        if self.stream(node).is_some() {
+            return Ok(names);
+        }
         let mut add = |prefix: &str, name: &[u8]| {
             names.extend(prefix.as_bytes());
             names.extend(name);
@@ -244,4 +286,13 @@ impl Served {
         }
         Ok(names)
     }
+}
+
+fn as_json(value: &impl Serialize) -> Answer<Vec<u8>> {
+    serde_json::to_vec(value).map_err(|_| Errno(libc::EIO))
+}
+
+/// Names as the value of an attribute, with a NUL behind each.
+fn list_of<'n>(names: impl IntoIterator<Item = &'n Name>) -> Vec<u8> {
+    names.into_iter().flat_map(|name| [&name.to_bytes()[..], &[0]].concat()).collect()
 }

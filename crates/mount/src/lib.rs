@@ -40,6 +40,7 @@ mod entries;
 mod errors;
 mod extended;
 mod known;
+mod known_streams;
 mod listing;
 mod log;
 mod names;
@@ -50,6 +51,8 @@ mod scrubbing;
 mod served;
 mod session;
 mod stat;
+mod status;
+mod streams;
 
 pub use attributes::{StatChange, VolumeStat};
 pub use data::RangeChange;
@@ -67,3 +70,4 @@ pub use session::{
     MountPoint, Mounted, Mounts, is_mounted_elsewhere, mount_point, mount_points, remount, unmount,
 };
 pub use stat::{Special, Stat};
+pub use status::Status;

@@ -8,6 +8,8 @@ pub enum Streams {
     Hidden,
     /// As extended attributes: `user.NAME` is the stream NAME. Extended attributes of the format are not shown then.
     Attributes,
+    /// As files: `FILE:NAME` is the stream NAME, or the snapshot NAME, of FILE.
+    Files,
 }
 
 /// When a read changes the access time of a file, in the words of mount(8). No read does on a format that cannot store
@@ -159,7 +161,8 @@ impl Options {
                 self.streams = match value {
                     Some("none") => Streams::Hidden,
                     Some("xattr") => Streams::Attributes,
-                    _ => return Err(format!("option {option}: expected {name}=none or {name}=xattr")),
+                    Some("windows") => Streams::Files,
+                    _ => return Err(format!("option {option}: expected {name}=none, xattr or windows")),
                 }
             }
             "sync" if value.is_some() => match value {
@@ -206,14 +209,15 @@ mod tests {
         options.take("ro,allow_other,ignore_case,fmask=0133,dmask=22").unwrap();
         assert!(options.read_only && options.allow_other && options.ignores_case);
         assert_eq!((options.file_mask(false), options.directory_mask), (0o133, 0o022));
-        options.take("rw").unwrap();
+        options.take("rw,streams_interface=windows").unwrap();
+        assert_eq!(options.streams, Streams::Files);
         assert!(!options.read_only);
         options.take("sync=commit").unwrap();
         assert!(options.commits_syncs && options.kernel == ["noexec"]);
         options.take("dev,suid,exec,nodev").unwrap();
         assert_eq!(options.kernel, ["suid", "exec", "nodev"]);
         for wrong in
-            ["sync=x", "uid=x", "uid", "umask=1777", "umask=9", "streams_interface=windows", "no-such-option"]
+            ["sync=x", "uid=x", "uid", "umask=1777", "umask=9", "streams_interface=files", "no-such-option"]
         {
             assert!(options.take(wrong).unwrap_err().contains(wrong), "{wrong}");
         }

@@ -27,7 +27,8 @@ impl Served {
     pub(crate) fn stat_of(&self, node: Node, attributes: &Attributes) -> Stat {
         let attributes = &self.accesses.seen(node, attributes.clone());
         let mut stat = Stat::of(node.0, attributes);
-        let kept = self.owners.kept(&*self.system, node);
+        let stream = self.stream(node);
+        let kept = self.owners.kept(&*self.system, stream.map_or(node, |(file, _)| file));
         stat.uid = kept.uid.unwrap_or(self.owners.uid);
         stat.gid = kept.gid.unwrap_or(self.owners.gid);
         let usual = self.owners.usual(attributes.kind, attributes.flags);
@@ -47,11 +48,15 @@ impl Served {
         if matches!(stat.special, Some(Special::Character | Special::Block)) {
             stat.device = kept.device.map_or(0, packed);
         }
+        if let Some((_, is_snapshot)) = stream {
+            self.as_stream(&mut stat, is_snapshot);
+        }
         stat
     }
 
     /// Changes owner, group and permissions.
     pub(crate) fn change_owner(&self, node: Node, change: OwnerChange) -> Answer<()> {
+        let node = self.owning(node);
         let attributes = self.told(self.system.attributes(node))?;
         if !self.owners.has_modes {
             return self.change_flags_instead(node, &attributes, change);
@@ -86,6 +91,7 @@ impl Served {
         if !self.owners.has_modes {
             return Ok(());
         }
+        let node = self.owning(node);
         let kept = self.owners.kept(&*self.system, node);
         let Some(mode) = kept.mode else { return Ok(()) };
         let dropped = match group {

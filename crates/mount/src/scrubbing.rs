@@ -5,8 +5,8 @@
 use crate::errors::{Answer, Errno};
 use crate::log::Log;
 use platter_vfs::{FileSystem, ScrubOptions, ScrubReport};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,13 +14,14 @@ use std::time::{Duration, Instant};
 
 /// Bytes of file data that are verified at once. Programs that sync wait for so long.
 const PART: u64 = 64 << 20;
-/// The most bytes of findings that the attribute's value has; the kernel passes on 64 KiB.
+/// The most bytes of findings that are told, as JSON; of an attribute's value the kernel passes on 64 KiB.
 const MOST_TOLD: usize = 48 << 10;
 /// The most findings that are told apart, so that metadata which every part verifies anew is counted once.
 const MOST_KNOWN: usize = 100_000;
 
 /// How far a scrub of a mounted volume is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ScrubStep {
     /// None was begun since the volume was mounted.
     #[default]
@@ -35,18 +36,8 @@ pub enum ScrubStep {
     Failed,
 }
 
-impl ScrubStep {
-    const ALL: [(ScrubStep, &'static str); 5] = [
-        (ScrubStep::None, "none"),
-        (ScrubStep::Running, "running"),
-        (ScrubStep::Done, "done"),
-        (ScrubStep::Stopped, "stopped"),
-        (ScrubStep::Failed, "failed"),
-    ];
-}
-
 /// The state of the last scrub of a mounted volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubState {
     /// How far it is.
     pub step: ScrubStep,
@@ -70,59 +61,6 @@ pub struct ScrubState {
     pub error: Option<String>,
     /// The first findings, one line each.
     pub told: Vec<String>,
-}
-
-impl ScrubState {
-    fn numbers(&mut self) -> [(&'static str, &mut u64); 8] {
-        [
-            ("data", &mut self.data),
-            ("used", &mut self.used),
-            ("metadata", &mut self.metadata),
-            ("copies", &mut self.copies),
-            ("found", &mut self.found),
-            ("repaired", &mut self.repaired),
-            ("lost", &mut self.lost),
-            ("exit", &mut self.exit_code),
-        ]
-    }
-
-    /// The attribute's value: a line for each field, its name and its value.
-    pub fn to_text(&self) -> String {
-        let step =
-            ScrubStep::ALL.iter().find(|(step, _)| *step == self.step).map_or("none", |(_, name)| name);
-        let mut text = format!("step {step}\n");
-        for (name, value) in self.clone().numbers() {
-            let _ = writeln!(text, "{name} {value}");
-        }
-        for (name, line) in self
-            .error
-            .iter()
-            .map(|error| ("error", error))
-            .chain(self.told.iter().map(|line| ("damage", line)))
-        {
-            let _ = writeln!(text, "{name} {line}");
-        }
-        text
-    }
-
-    /// Reads the attribute's value; `None` if it is none.
-    pub fn from_text(text: &str) -> Option<ScrubState> {
-        let mut state = ScrubState::default();
-        for line in text.lines() {
-            let (name, value) = line.split_once(' ')?;
-            match name {
-                "step" => state.step = ScrubStep::ALL.iter().find(|(_, known)| *known == value)?.0,
-                "error" => state.error = Some(value.into()),
-                "damage" => state.told.push(value.into()),
-                _ => {
-                    let mut numbers = state.numbers();
-                    let (_, number) = numbers.iter_mut().find(|(known, _)| *known == name)?;
-                    **number = value.parse().ok()?;
-                }
-            }
-        }
-        Some(state)
-    }
 }
 
 /// The scrub of a mounted volume.
@@ -153,9 +91,9 @@ impl Scrubbing {
         thread.map(JoinHandle::join);
     }
 
-    /// The state of the last scrub, as text.
-    pub fn state(&self) -> Vec<u8> {
-        self.shared.state().to_text().into_bytes()
+    /// The state of the last scrub.
+    pub fn state(&self) -> ScrubState {
+        self.shared.state().clone()
     }
 
     /// Carries out an order: `start`, `start RATE` with bytes a second, or `stop`.
@@ -206,7 +144,7 @@ fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>)
             Ok(report) => report,
             Err(error) => {
                 log(&format!("the scrub ended: {error}"));
-                shared.state().error = Some(error.to_string().replace('\n', " "));
+                shared.state().error = Some(error.to_string());
                 break ScrubStep::Failed;
             }
         };
@@ -237,43 +175,22 @@ fn add(state: &mut ScrubState, report: &ScrubReport, known: &mut HashSet<String>
     state.exit_code = state.exit_code.max(report.exit_code().into());
     // Damage beyond what a report keeps is counted with each part.
     state.found += report.found - report.damaged.len() as u64;
-    let mut told: usize = state.told.iter().map(|line| line.len() + "damage \n".len()).sum();
+    // In JSON a line has quotes and a comma, and what is escaped in it is longer.
+    let length = |line: &str| format!("{line:?},").len();
+    let mut told: usize = state.told.iter().map(|line| length(line)).sum();
     for damaged in &report.damaged {
-        let line = damaged.finding.to_string().replace('\n', " ");
+        let line = damaged.finding.to_string();
         if !damaged.finding.repaired && known.contains(&line) {
             continue;
         }
         state.found += 1;
         log(&line);
-        if told + line.len() < MOST_TOLD {
-            told += line.len() + "damage \n".len();
+        if told + length(&line) < MOST_TOLD {
+            told += length(&line);
             state.told.push(line.clone());
         }
         if known.len() < MOST_KNOWN {
             known.insert(line);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_state_is_read_as_it_was_written() {
-        let state = ScrubState {
-            step: ScrubStep::Failed,
-            data: 5,
-            used: 1 << 40,
-            exit_code: 4,
-            error: Some("the device is gone".into()),
-            told: vec!["/a: b [c]".into(), "two".into()],
-            ..ScrubState::default()
-        };
-        assert_eq!(ScrubState::from_text(&state.to_text()), Some(state));
-        assert_eq!(ScrubState::from_text(""), Some(ScrubState::default()));
-        for wrong in ["step", "step x", "data -1", "other 5"] {
-            assert_eq!(ScrubState::from_text(wrong), None, "{wrong}");
         }
     }
 }

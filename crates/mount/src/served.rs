@@ -3,6 +3,7 @@
 use crate::access::Accesses;
 use crate::errors::{Answer, Errno};
 use crate::known::KnownNodes;
+use crate::known_streams::KnownStreams;
 use crate::log::Log;
 use crate::options::Options;
 use crate::owners::Owners;
@@ -27,6 +28,7 @@ pub struct Served {
     pub(crate) accesses: Accesses,
     pub(crate) known: KnownNodes,
     pub(crate) scrubbing: Scrubbing,
+    pub(crate) streams: KnownStreams,
     log: Log,
     notice: OnceLock<Notice>,
     prune: OnceLock<Prune>,
@@ -48,6 +50,7 @@ impl Served {
             accesses,
             known: KnownNodes::default(),
             scrubbing: Scrubbing::default(),
+            streams: KnownStreams::default(),
             log,
             notice: OnceLock::new(),
             prune: OnceLock::new(),
@@ -122,6 +125,11 @@ impl Served {
         self.promise()?;
         self.write_accesses();
         self.told(self.system.sync_all())
+    }
+
+    /// The first failure of a write or flush of the device.
+    pub(crate) fn failed(&self) -> Option<String> {
+        self.failed.get().cloned()
     }
 
     /// Fails if a write has failed: no sync may report success after that.

@@ -11,6 +11,7 @@ mod mirror;
 mod mount_place;
 mod mount_programs;
 mod mount_scrub;
+mod mount_streams;
 mod ntfs;
 mod recover;
 mod refs;

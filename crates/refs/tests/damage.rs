@@ -466,7 +466,7 @@ fn a_mirror_opens_without_the_first_structures_of_one_copy() {
             assert!(read(&system) == (expected.clone(), 0), "{what}: another state of the volume");
             system.create(Node::ROOT, &Name::from("new"), Kind::File).unwrap();
             system.unmount().unwrap();
-            let repair = CheckOptions { repair: true, ..CheckOptions::default() };
+            let repair = CheckOptions { repair: true };
             Refs::ANY.check(&*mirror, repair, &Silent).unwrap();
             Refs::ANY.scrub(mirror.clone(), &ScrubOptions::default(), &Silent).unwrap();
             for one in copies {

@@ -73,6 +73,7 @@ mod recover;
 pub mod reparse;
 mod scrub;
 pub mod security;
+mod snapshots;
 mod system;
 mod types;
 
@@ -89,6 +90,7 @@ pub use plan::{Plan, SyncNeed};
 pub use range_lock::{Access, Claim, Pass, RangeLock, range_of_write};
 pub use recover::{RecoverReport, Recovered, RecoveredData, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};
+pub use snapshots::find_snapshot;
 pub use system::FileSystem;
 pub use types::{
     Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Extent, Integrity, Kind, Node, NodeStream,

@@ -2,7 +2,7 @@
 
 use crate::command::commands::{
     attr, cat, check, compare, completions, cp, endurance, info, integrity, ls, man, mirror, mkdir, mkfs,
-    mount, mv, recover, report, rm, run, scrub, umount, undo,
+    mount, mv, recover, report, rm, run, scrub, status, umount, undo,
 };
 use crate::command::failure::Outcome;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -39,6 +39,7 @@ pub(crate) enum Command {
     Report(report::Arguments),
     Mount(mount::Arguments),
     Umount(umount::Arguments),
+    Status(status::Arguments),
     Mkfs(mkfs::Arguments),
     Info(info::Arguments),
     Ls(ls::Arguments),
@@ -67,6 +68,7 @@ impl Command {
             Command::Report(arguments) => arguments.run(),
             Command::Mount(arguments) => arguments.run(),
             Command::Umount(arguments) => arguments.run(),
+            Command::Status(arguments) => arguments.run(),
             Command::Mkfs(arguments) => arguments.run(),
             Command::Info(arguments) => arguments.run(),
             Command::Ls(arguments) => arguments.run(),

@@ -22,5 +22,6 @@ pub mod report;
 pub mod rm;
 pub mod run;
 pub mod scrub;
+pub mod status;
 pub mod umount;
 pub mod undo;

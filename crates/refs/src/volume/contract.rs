@@ -10,6 +10,7 @@ impl FileSystem for RefsVolume {
     }
 
     fn info(&self) -> Result<VolumeInfo> {
+        let scattered = self.scattered().len();
         let mut core = self.core();
         let label = open::label(&mut core)?;
         let checkpoint = &core.checkpoint;
@@ -24,6 +25,10 @@ impl FileSystem for RefsVolume {
         ];
         if let Some(reason) = self.health.obstacle() {
             details.push(("read-only", reason.into()));
+        }
+        if scattered > 0 {
+            let files = if scattered == 1 { "1 file".to_string() } else { format!("{scattered} files") };
+            details.push(("defragmenting", format!("{files}, while nobody uses the volume")));
         }
         details.extend(self.notes.iter().map(|note| ("damage", note.clone())));
         let guid = core.superblock.guid;

@@ -1,18 +1,21 @@
 //! `platter attr`
 
-use crate::command::failure::{About, Failure, Outcome};
+mod mounted;
+
+use crate::command::failure::{About, Failure, Outcome, shown};
+use crate::command::mounting::on_mount;
 use crate::command::output::Output;
 use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
 use clap::{Args, Subcommand};
 use platter::{Access, Held};
 use platter_device::Buffer;
-use platter_vfs::{Change, Error, Kind, Name, NodeStream, reparse};
+use platter_vfs::{Change, Error, Kind, Name, NodeStream, find_snapshot, reparse};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Show or change what a file has besides its content (ReFS, NTFS)
@@ -20,6 +23,9 @@ use std::str::FromStr;
 /// WHAT is one of: stream:NAME, a named stream; snapshot:NAME, the content as it was kept under that name; ea:NAME, an
 /// extended attribute; reparse, the reparse point, in the form of a Windows REPARSE_DATA_BUFFER; security, the
 /// self-relative security descriptor.
+///
+/// A file on a volume that is mounted is named by its path on the mount. Streams are written, and the content of streams
+/// and snapshots is read, where the volume is mounted with -o streams_interface=windows.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -38,7 +44,7 @@ enum Action {
 #[derive(Args)]
 struct List {
     /// The file or directory
-    #[arg(value_name = "IMAGE:/PATH")]
+    #[arg(value_name = "IMAGE:/PATH|FILE")]
     path: OsString,
     /// As JSON
     #[arg(long)]
@@ -51,7 +57,7 @@ struct List {
 #[derive(Args)]
 struct Get {
     /// The file or directory
-    #[arg(value_name = "IMAGE:/PATH")]
+    #[arg(value_name = "IMAGE:/PATH|FILE")]
     path: OsString,
     /// The one to print: stream:NAME, snapshot:NAME, ea:NAME, reparse or security
     #[arg(value_name = "WHAT")]
@@ -65,7 +71,7 @@ struct Get {
 #[derive(Args)]
 struct Set {
     /// The file or directory
-    #[arg(value_name = "IMAGE:/PATH")]
+    #[arg(value_name = "IMAGE:/PATH|FILE")]
     path: OsString,
     /// The one to set: stream:NAME, snapshot:NAME, ea:NAME, reparse or security
     #[arg(value_name = "WHAT")]
@@ -81,7 +87,7 @@ struct Set {
 #[derive(Args)]
 struct Remove {
     /// The file or directory
-    #[arg(value_name = "IMAGE:/PATH")]
+    #[arg(value_name = "IMAGE:/PATH|FILE")]
     path: OsString,
     /// The one to remove: stream:NAME, snapshot:NAME, ea:NAME or reparse
     #[arg(value_name = "WHAT")]
@@ -142,7 +148,8 @@ impl FromStr for What {
 #[derive(Serialize)]
 struct AttributeRow {
     what: String,
-    size: u64,
+    /// Null for a stream on a mount that does not show streams as files.
+    size: Option<u64>,
     /// The target of a symbolic link or junction.
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<String>,
@@ -156,8 +163,14 @@ impl Arguments {
         match self.action {
             Action::List(list) => list.run(),
             Action::Get(get) => get.run(),
-            Action::Set(set) => change(set.volume.partition, |volumes| set.set(volumes)),
-            Action::Remove(remove) => change(remove.volume.partition, |volumes| remove.remove(volumes)),
+            Action::Set(set) => match on_mount(&set.path)? {
+                Some(path) => mounted::set(path, &set.what, set.file()?).map(|()| 0),
+                None => change(set.volume.partition, |volumes| set.set(volumes)),
+            },
+            Action::Remove(remove) => match on_mount(&remove.path)? {
+                Some(path) => mounted::remove(path, &remove.what).map(|()| 0),
+                None => change(remove.volume.partition, |volumes| remove.remove(volumes)),
+            },
         }
     }
 }
@@ -180,20 +193,18 @@ fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
 
 impl List {
     fn run(self) -> Outcome {
+        if let Some(path) = on_mount(&self.path)? {
+            let mut output = Output::new();
+            self.print(&mounted::rows(path)?, &mut output)?;
+            output.finish()?;
+            return Ok(0);
+        }
         let mut volumes = Volumes::new(self.volume.partition);
         let path = VolumePath::parse_or_root(&self.path)?;
         let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
         let (rows, faults) = rows(&held);
         let mut output = Output::new();
-        if self.json {
-            output.json(&rows)?;
-        } else {
-            for row in rows {
-                let tag = row.tag.map(|tag| format!(" {tag:#010x}")).unwrap_or_default();
-                let target = row.target.map(|target| format!(" -> {target}")).unwrap_or_default();
-                output.line(format_args!("{:>12}  {}{tag}{target}", row.size, row.what))?;
-            }
-        }
+        self.print(&rows, &mut output)?;
         output.finish()?;
         // An attribute that cannot be read does not hide the readable ones: they are printed before the first error
         // is returned.
@@ -201,6 +212,18 @@ impl List {
             Some(fault) => Err(fault).about(&path),
             None => Ok(0),
         }
+    }
+
+    fn print(&self, rows: &[AttributeRow], output: &mut Output) -> Result<(), Failure> {
+        if self.json {
+            return output.json(&rows);
+        }
+        rows.iter().try_for_each(|row| {
+            let tag = row.tag.map(|tag| format!(" {tag:#010x}")).unwrap_or_default();
+            let target = row.target.as_ref().map(|target| format!(" -> {target}")).unwrap_or_default();
+            let size = row.size.map_or_else(|| "?".to_string(), |size| size.to_string());
+            output.line(format_args!("{size:>12}  {}{tag}{target}", row.what))
+        })
     }
 }
 
@@ -214,7 +237,7 @@ fn rows(held: &Held) -> (Vec<AttributeRow>, Vec<Error>) {
 }
 
 fn row(what: String, size: u64) -> AttributeRow {
-    AttributeRow { what, size, target: None, tag: None }
+    AttributeRow { what, size: Some(size), target: None, tag: None }
 }
 
 fn streams(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
@@ -244,7 +267,7 @@ fn reparse_point(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Resu
     let (system, node) = (&held.system, held.node);
     let Some(Some(point)) = or_none(system.reparse_point(node))? else { return Ok(()) };
     let size = HEADER as u64 + point.data.len() as u64;
-    let mut row = AttributeRow { what: "reparse".into(), size, target: None, tag: Some(point.tag) };
+    let mut row = AttributeRow { tag: Some(point.tag), ..row("reparse".into(), size) };
     let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
     // A point that leads nowhere is there all the same, and can be copied out and removed.
     let target = if is_link { system.read_link(node).map(Some) } else { Ok(None) };
@@ -264,6 +287,12 @@ const HEADER: usize = 8;
 
 impl Get {
     fn run(self) -> Outcome {
+        if let Some(path) = on_mount(&self.path)? {
+            let mut output = Output::new();
+            mounted::get(path, &self.what, &mut output)?;
+            output.finish()?;
+            return Ok(0);
+        }
         let mut volumes = Volumes::new(self.volume.partition);
         let path = VolumePath::parse_or_root(&self.path)?;
         let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
@@ -299,10 +328,11 @@ fn stream_of(held: &Held, name: &Name, is_snapshot: bool, create: bool) -> platt
     let (system, node) = (&held.system, held.node);
     let found = system.stream(node, name, create && !is_snapshot)?;
     let found = Held::new(system, found);
-    let folded = |name: &Name| name.to_string().to_lowercase();
-    let is_kept =
-        or_none(system.snapshots(node))?.is_some_and(|all| all.iter().any(|one| folded(one) == folded(name)));
-    if is_kept == is_snapshot { Ok(found) } else { Err(Error::NotFound) }
+    if find_snapshot(&**system, node, name)?.is_some() == is_snapshot {
+        Ok(found)
+    } else {
+        Err(Error::NotFound)
+    }
 }
 
 fn print(held: &Held, path: &VolumePath, output: &mut Output) -> Result<(), Failure> {
@@ -321,16 +351,14 @@ fn print(held: &Held, path: &VolumePath, output: &mut Output) -> Result<(), Fail
 impl Set {
     fn set(&self, volumes: &mut Volumes) -> Result<(), Failure> {
         let path = VolumePath::parse_or_root(&self.path)?;
-        if let (What::Snapshot(_), Some(_)) = (&self.what, &self.file) {
-            return Err(Failure::new(&path, "a snapshot takes the file's present content, and no other"));
-        }
+        let file = self.file()?;
         let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
         let held = path.find(&system)?;
         match &self.what {
             What::Snapshot(name) => system.create_snapshot(held.node, name).about(&path),
             What::Stream(name) => {
                 // A source that cannot be read costs nothing of the stream that is there.
-                let (source, mut reader) = self.reader()?;
+                let (source, mut reader) = reader(file)?;
                 let mut buffer = Buffer::new(1 << 20);
                 let length = fill(&mut *reader, &mut buffer).about(&source)?;
                 let is_new = matches!(stream_of(&held, name, false, false), Err(Error::NotFound));
@@ -346,11 +374,11 @@ impl Set {
                 copied
             }
             What::Extended(name) => {
-                system.set_extended_attribute(held.node, name, Some(&self.bytes(1 << 16)?)).about(&path)
+                system.set_extended_attribute(held.node, name, Some(&bytes(file, 1 << 16)?)).about(&path)
             }
-            What::Security => system.set_security_descriptor(held.node, &self.bytes(1 << 16)?).about(&path),
+            What::Security => system.set_security_descriptor(held.node, &bytes(file, 1 << 16)?).about(&path),
             What::Reparse => {
-                let bytes = self.bytes(1 << 16)?;
+                let bytes = bytes(file, 1 << 16)?;
                 let point = reparse::from_bytes(&bytes).ok_or_else(|| {
                     Failure::new(
                         &path,
@@ -362,27 +390,43 @@ impl Set {
         }
     }
 
-    /// Returns the bytes to set, from the file or standard input; fails if there are more than `most`.
-    fn bytes(&self, most: u64) -> Result<Vec<u8>, Failure> {
-        let mut bytes = Vec::new();
-        let (name, mut reader) = self.reader()?;
-        reader.by_ref().take(most + 1).read_to_end(&mut bytes).about(&name)?;
-        if bytes.len() as u64 > most {
-            return Err(Failure::new(name, format!("has more than {most} bytes")));
-        }
-        Ok(bytes)
-    }
-
-    fn reader(&self) -> Result<(String, Box<dyn Read>), Failure> {
-        match &self.file {
-            None => Ok(("standard input".into(), Box::new(std::io::stdin()))),
-            Some(path) => {
-                let name = path.display().to_string();
-                let file = fs::File::open(path).about(&name)?;
-                Ok((name, Box::new(file)))
+    /// The file to take bytes from, if one is named.
+    fn file(&self) -> Result<Option<&Path>, Failure> {
+        match (&self.what, &self.file) {
+            (What::Snapshot(_), Some(file)) => {
+                let why = "a snapshot takes the file's present content, and no other";
+                Err(Failure::new(shown(file), why))
             }
+            (_, file) => Ok(file.as_deref()),
         }
     }
+}
+
+/// Returns the bytes to set, from a file or standard input; fails if there are more than `most`.
+fn bytes(file: Option<&Path>, most: u64) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let (name, mut reader) = reader(file)?;
+    reader.by_ref().take(most + 1).read_to_end(&mut bytes).about(&name)?;
+    if bytes.len() as u64 > most {
+        return Err(Failure::new(name, format!("has more than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Opens a file, or standard input; returns its name too.
+fn reader(file: Option<&Path>) -> Result<(String, Box<dyn Read>), Failure> {
+    match file {
+        None => Ok(("standard input".into(), Box::new(std::io::stdin()))),
+        Some(path) => {
+            let name = path.display().to_string();
+            let file = fs::File::open(path).about(&name)?;
+            Ok((name, Box::new(file)))
+        }
+    }
+}
+
+fn security_stays(path: impl fmt::Display) -> Failure {
+    Failure::new(path, "every file has a security descriptor; set another one")
 }
 
 /// Reads until the buffer is full or the source ends. Returns how much was read.
@@ -428,7 +472,7 @@ impl Remove {
             What::Extended(name) => system.set_extended_attribute(held.node, name, None),
             What::Reparse => system.set_reparse_point(held.node, None),
             What::Security => {
-                return Err(Failure::new(&path, "every file has a security descriptor; set another one"));
+                return Err(security_stays(&path));
             }
         };
         self.what.about(&path, removed)

@@ -1,7 +1,8 @@
 //! `platter integrity`
 
 use super::mkfs::parse_switch;
-use crate::command::failure::{About, Failure, Outcome};
+use crate::command::failure::{About, Failure, Outcome, shown};
+use crate::command::mounting::{attributes, on_mount};
 use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
@@ -14,7 +15,8 @@ use std::ffi::OsString;
 /// Show or change whether files' data is checksummed (ReFS)
 ///
 /// A file with integrity has a checksum for each cluster, which every read verifies, and is never overwritten in place.
-/// New files and directories take the setting of the directory that they are made in.
+/// New files and directories take the setting of the directory that they are made in. A file on a volume that is mounted
+/// is named by its path on the mount.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -31,7 +33,7 @@ enum Action {
 #[derive(Args)]
 struct Get {
     /// Files and directories
-    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    #[arg(required = true, value_name = "IMAGE:/PATH|FILE")]
     paths: Vec<OsString>,
     /// Directories with everything in them
     #[arg(short, long)]
@@ -50,7 +52,7 @@ struct Get {
 #[derive(Args)]
 struct Set {
     /// Files and directories, and then: on or off
-    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    #[arg(required = true, value_name = "IMAGE:/PATH|FILE")]
     paths: Vec<OsString>,
     #[arg(value_name = "on|off", value_parser = parse_switch, action = clap::ArgAction::Set)]
     setting: bool,
@@ -68,9 +70,11 @@ struct IntegrityRow {
     kind: &'static str,
     /// Whether the file's data is checksummed; for a directory, whether the data of its new entries will be.
     enabled: bool,
-    /// Whether a read that meets damage fails.
-    enforced: bool,
+    /// Whether a read that meets damage fails; null for a file on a mount, which does not say.
+    enforced: Option<bool>,
 }
+
+const NO_INTEGRITY: &str = "the format of the mounted volume has no integrity streams";
 
 impl Arguments {
     pub fn run(self) -> Outcome {
@@ -87,19 +91,31 @@ impl Get {
         let mut output = Output::new();
         let mut rows = Vec::new();
         let mut failed = false;
+        let mut tell = |row: IntegrityRow| match self.json {
+            true => {
+                rows.push(row);
+                Ok(())
+            }
+            false => output.line(format_args!("{}  {}", if row.enabled { "on " } else { "off" }, row.path)),
+        };
+        let word = |is_directory| if is_directory { "directory" } else { "file" };
         for argument in &self.paths {
-            let outcome = VolumePath::parse(argument).and_then(|path| {
-                let system = volumes.volume(&path.image, Access::Read)?;
-                walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, kind| {
-                    let Integrity { enabled, enforced } = held.system.integrity(held.node).about(path)?;
-                    let kind = if kind == Kind::Directory { "directory" } else { "file" };
-                    rows.push(IntegrityRow { path: path.to_string(), kind, enabled, enforced });
-                    if self.json {
-                        return Ok(());
-                    }
-                    let row = rows.pop().expect("pushed just now");
-                    output.line(format_args!("{}  {}", if enabled { "on " } else { "off" }, row.path))
-                })
+            let outcome = on_mount(argument).and_then(|mounted| match mounted {
+                Some(path) => attributes::walk(path, self.recursive, &mut |path, is_directory| {
+                    let enabled = attributes::get(path, attributes::INTEGRITY)?
+                        .ok_or_else(|| Failure::new(shown(path), NO_INTEGRITY))?;
+                    let (path, enabled) = (path.display().to_string(), enabled == b"on");
+                    tell(IntegrityRow { path, kind: word(is_directory), enabled, enforced: None })
+                }),
+                None => {
+                    let path = VolumePath::parse(argument)?;
+                    let system = volumes.volume(&path.image, Access::Read)?;
+                    walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, kind| {
+                        let Integrity { enabled, enforced } = held.system.integrity(held.node).about(path)?;
+                        let (path, kind) = (path.to_string(), word(kind == Kind::Directory));
+                        tell(IntegrityRow { path, kind, enabled, enforced: Some(enforced) })
+                    })
+                }
             });
             if let Err(failure) = outcome {
                 if failure.is_silent() {
@@ -124,11 +140,17 @@ impl Set {
         let bar = Bar::new(Unit::Bytes);
         let mut failed = false;
         for argument in &self.paths {
-            let outcome = VolumePath::parse(argument).and_then(|path| {
-                let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
-                walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, _| {
-                    held.system.set_integrity_watched(held.node, integrity, &bar).about(path)
-                })
+            let outcome = on_mount(argument).and_then(|mounted| match mounted {
+                Some(path) => attributes::walk(path, self.recursive, &mut |path, _| {
+                    attributes::set(path, attributes::INTEGRITY, if self.setting { b"on" } else { b"off" })
+                }),
+                None => {
+                    let path = VolumePath::parse(argument)?;
+                    let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
+                    walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, _| {
+                        held.system.set_integrity_watched(held.node, integrity, &bar).about(path)
+                    })
+                }
             });
             if let Err(failure) = outcome {
                 bar.say(&format!("platter: {failure}"));

@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
 /// Options with -o: ro; uid=N, gid=N: owner of files that have none recorded; umask=N, fmask=N, dmask=N: permissions,
 /// in octal, that are removed from everything, from files, or from directories without recorded permissions;
 /// allow_other: other users may use it too (as root this is so anyway); ignore_case: files are found under their
-/// names in any case; streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered
+/// names in any case; streams_interface=windows: FILE:NAME is the stream or snapshot NAME of FILE;
+/// streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered
 /// at once; sync=commit: each sync of ReFS is a commit that Windows can read, instead of an entry in a log that only
 /// Platter reads; noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; remount with ro, rw or one of
 /// these changes the existing mount at DIR, whose other options stay; and partition=N, log=FILE, force as below, for

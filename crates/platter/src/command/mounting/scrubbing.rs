@@ -2,6 +2,7 @@
 
 use crate::command::failure::{CHECK_FAILED, Failure, INTERRUPTED, shown};
 use crate::command::interrupt;
+use crate::command::mounting::attributes;
 use platter_mount::{ScrubState, ScrubStep};
 use platter_vfs::Progress;
 use rustix::fs::XattrFlags;
@@ -24,7 +25,7 @@ pub fn scrub(at: &Path, rate: Option<u64>, progress: &dyn Progress) -> Result<Sc
     interrupt::listen();
     let mut is_asked = false;
     loop {
-        let state = state(at)?;
+        let state = attributes::status(at)?.scrub;
         match state.step {
             ScrubStep::Running => progress.progress("scrubbing", state.data, state.used.max(state.data)),
             ScrubStep::Done => return Ok(state),
@@ -46,17 +47,6 @@ pub fn scrub(at: &Path, rate: Option<u64>, progress: &dyn Progress) -> Result<Sc
 
 fn order(at: &Path, order: &str) -> rustix::io::Result<()> {
     rustix::fs::setxattr(at, ATTRIBUTE, order.as_bytes(), XattrFlags::empty())
-}
-
-/// The state of the last scrub of the volume that is mounted at `at`.
-fn state(at: &Path) -> Result<ScrubState, Failure> {
-    // The kernel passes on no longer values.
-    let mut value = vec![0; 64 << 10];
-    let length = rustix::fs::getxattr(at, ATTRIBUTE, &mut value[..]).map_err(|error| cannot(at, error))?;
-    let text = std::str::from_utf8(&value[..length]).ok();
-    let unknown =
-        || Failure::new(shown(at), "what serves the mount is of another version").with_code(CHECK_FAILED);
-    text.and_then(ScrubState::from_text).ok_or_else(unknown)
 }
 
 fn cannot(at: &Path, error: Errno) -> Failure {

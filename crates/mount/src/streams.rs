@@ -1,0 +1,128 @@
+//! Named streams and snapshots as files of their own: `FILE:NAME`, with the option `streams_interface=windows`.
+//!
+//! No listing shows them, as no listing of Windows does, and a name with a colon means a stream only where the directory
+//! has no entry of that name. Owner and permissions of a stream are those of its file.
+
+use crate::errors::{Answer, Errno};
+use crate::options::Streams;
+use crate::served::Served;
+use crate::stat::Stat;
+use platter_vfs::{Error, Kind, Name, Node, find_snapshot};
+
+/// A stream that a name names, while it is worked on: the lookup count of its file was raised by 1.
+struct Named {
+    file: Node,
+    stream: Name,
+    is_snapshot: bool,
+}
+
+impl Served {
+    /// Whether a name can be that of a stream. The kernel may not keep such a name: it becomes another stream's, or
+    /// nobody's, when the file before the colon is renamed or removed.
+    pub fn names_stream(&self, name: &[u8]) -> bool {
+        self.split_stream(name).is_some()
+    }
+
+    /// Splits `FILE:NAME`. The type that Windows adds to the name of a stream may follow.
+    fn split_stream<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &'n [u8])> {
+        if self.options.streams != Streams::Files {
+            return None;
+        }
+        let colon = name.iter().position(|&byte| byte == b':')?;
+        let (file, stream) = (&name[..colon], &name[colon + 1..]);
+        let stream = stream.strip_suffix(b":$DATA").unwrap_or(stream);
+        (!file.is_empty() && !stream.is_empty()).then_some((file, stream))
+    }
+
+    /// The file of a stream, or else the node itself: who has the owner and the permissions.
+    pub(crate) fn owning(&self, node: Node) -> Node {
+        self.stream(node).map_or(node, |(file, _)| file)
+    }
+
+    /// The file of a stream, and whether it is a snapshot; `None` if the node is no stream.
+    pub(crate) fn stream(&self, node: Node) -> Option<(Node, bool)> {
+        match self.options.streams {
+            Streams::Files => self.streams.get(node),
+            Streams::Hidden | Streams::Attributes => None,
+        }
+    }
+
+    /// Lowers the lookup count of a node if it is a stream.
+    pub(crate) fn left_stream(&self, node: Node, count: u64) {
+        if self.options.streams == Streams::Files
+            && let Some(file) = self.streams.left(node, count)
+        {
+            self.give_back(file, 1);
+        }
+    }
+
+    /// Finds the file and the stream that a name names. `None` if the name names none.
+    fn named_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<Named>> {
+        let Some((file, stream)) = self.split_stream(name) else { return Ok(None) };
+        let (file, stream) = (self.sought(directory, file)?, self.given(stream)?);
+        let file = self.told(self.find(directory, &file))?;
+        match find_snapshot(&*self.system, file, &stream) {
+            Ok(snapshot) => Ok(Some(Named { file, stream, is_snapshot: snapshot.is_some() })),
+            Err(error) => {
+                self.give_back(file, 1);
+                self.told(Err(error))
+            }
+        }
+    }
+
+    /// Looks up `FILE:NAME`; `None` if this is no such name.
+    pub(crate) fn look_up_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<Stat>> {
+        let Some(named) = self.named_stream(directory, name)? else { return Ok(None) };
+        let found = self.told(self.system.stream(named.file, &named.stream, false));
+        self.stream_came(named, found).map(Some)
+    }
+
+    /// Makes the stream `FILE:NAME` of a file that exists; `None` if this is no such name.
+    pub(crate) fn make_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<Stat>> {
+        let Some(named) = self.named_stream(directory, name)? else { return Ok(None) };
+        let made = match self.system.stream(named.file, &named.stream, false) {
+            Ok(stream) => {
+                self.give_back(stream, 1);
+                Err(Errno(libc::EEXIST))
+            }
+            Err(Error::NotFound) => self.told(self.system.stream(named.file, &named.stream, true)),
+            Err(error) => self.told(Err(error)),
+        };
+        self.stream_came(named, made).map(Some)
+    }
+
+    /// Removes the stream or snapshot `FILE:NAME`; `None` if this is no such name.
+    pub(crate) fn remove_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<()>> {
+        let Some(Named { file, stream, is_snapshot }) = self.named_stream(directory, name)? else {
+            return Ok(None);
+        };
+        let done = self.told(match is_snapshot {
+            true => self.system.remove_snapshot(file, &stream),
+            false => self.system.remove_stream(file, &stream),
+        });
+        self.give_back(file, 1);
+        done.map(Some)
+    }
+
+    /// Counts a lookup of a stream whose lookup count was raised just now, as was that of its file.
+    fn stream_came(&self, named: Named, found: Answer<Node>) -> Answer<Stat> {
+        let Named { file, is_snapshot, .. } = named;
+        let stream = found.inspect_err(|_| self.give_back(file, 1))?;
+        let spare = self.streams.came(stream, file, is_snapshot);
+        if spare > 0 {
+            self.give_back(file, spare);
+        }
+        self.told(self.system.attributes(stream))
+            .map(|attributes| self.stat_of(stream, &attributes))
+            .inspect_err(|_| self.forget(stream, 1))
+    }
+
+    /// Turns what is known of a stream and the permissions of its file into what programs see.
+    pub(crate) fn as_stream(&self, stat: &mut Stat, is_snapshot: bool) {
+        stat.kind = Kind::File;
+        stat.special = None;
+        stat.device = 0;
+        stat.links = 1;
+        stat.mode &= if is_snapshot { 0o444 } else { 0o666 };
+    }
+}
