@@ -1,7 +1,7 @@
 //! Recovery of files from volumes that cannot be opened.
 
 use crate::common::{BYTES, VOLUMES, content, open};
-use platter_device::{Device, MemoryDevice};
+use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::Refs;
 use platter_testing::model::{Random, seed};
 use platter_vfs::{FileSystem, Format, Kind, Name, Node, RecoverReport, RenameFlags, Silent};
@@ -246,6 +246,25 @@ fn with_damage_everywhere_most_is_still_found() {
         let whole = harvest.iter().filter(|(path, found)| planted.get(*path) == Some(*found)).count();
         assert!(whole > planted.len() / 2, "{whole} of {}", planted.len());
     }
+}
+
+/// Each page of metadata, and each cluster of data, is damaged in one of two copies of a mirror: together they still have
+/// everything.
+#[test]
+fn what_one_copy_of_a_mirror_has_is_found() {
+    const PAGE: u64 = 16 << 10;
+    let device = VOLUMES[1].make();
+    let planted = plant(device.clone());
+    let copies = [0, 1].map(|_| Arc::new(OverlayDevice::new(device.clone())));
+    for (number, page) in (0..device.len()).step_by(PAGE as usize).enumerate() {
+        if device.next_data(page) < page + PAGE {
+            copies[number % 2].write_at(page, &[0x5A; PAGE as usize]).unwrap();
+        }
+    }
+    let both = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
+    let (report, harvest) = recover(Arc::new(Mirror::new(both).unwrap()));
+    assert_eq!(report.lost, []);
+    assert!(there(&harvest) == planted);
 }
 
 #[test]

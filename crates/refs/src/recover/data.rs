@@ -104,8 +104,7 @@ impl<'s> Data<'s> {
                         }
                         if let Some(checksum) = run.checksum {
                             let place = self.scan.pages.geometry.offset(cluster);
-                            let read = self.scan.pages.device().read_at(place, &mut buffer);
-                            if read.is_err() || crc32c(&buffer) != checksum {
+                            if !self.read_good_copy(place, checksum, &mut buffer) {
                                 return false;
                             }
                         }
@@ -207,7 +206,9 @@ impl<'s> Data<'s> {
         }
         for (position, expected, place) in checks {
             let found = crc32c(&whole[position..position + cluster]);
-            if found != expected {
+            if found != expected
+                && !self.read_good_copy(place, expected, &mut whole[position..position + cluster])
+            {
                 let (expected, found) = (format!("CRC32-C {expected:08x}"), format!("{found:08x}"));
                 return Err(Error::damaged("checksum of a file's data", place, expected, found));
             }
@@ -215,6 +216,15 @@ impl<'s> Data<'s> {
         let head = (offset % cluster as u64) as usize;
         buffer.copy_from_slice(&whole[head..head + buffer.len()]);
         Ok(())
+    }
+}
+
+impl Data<'_> {
+    /// Reads a cluster from the first copy of the device in which it has this checksum. Returns whether one has.
+    fn read_good_copy(&self, place: u64, checksum: u32, cluster: &mut [u8]) -> bool {
+        let device = self.scan.pages.device();
+        (0..device.copies())
+            .any(|copy| device.read_copy(copy, place, cluster).is_ok() && crc32c(cluster) == checksum)
     }
 }
 

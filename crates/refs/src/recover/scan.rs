@@ -14,6 +14,7 @@ use crate::seen::Seen;
 use crate::space::Space;
 use platter_device::{Device, Partition};
 use platter_vfs::{Error, Progress, Result};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,8 +76,8 @@ pub struct Loose {
 }
 
 impl Scan {
-    /// Reads a page that was found. Returns `None` if it is not a valid page; a page that fails its checksum is marked
-    /// as damaged.
+    /// Reads a page that was found, from the first copy of the device in which it is whole. Returns `None` if it is not a
+    /// valid page in any copy; a page that fails its checksum in all of them is marked as damaged.
     pub fn page(&self, found: &FoundPage) -> Option<Loose> {
         let mut clusters = [0; 4];
         for (index, cluster) in
@@ -85,12 +86,21 @@ impl Scan {
             *cluster = found.cluster.checked_add(index as u64)?;
         }
         let reference = PageReference { clusters, checksum: Checksum::NONE };
-        let mut bytes = vec![0; self.pages.geometry.page()];
-        self.pages.device().read_at(found.place, &mut bytes).ok()?;
-        let is_damaged = self.fails(found, &bytes);
-        let page =
-            Page::from_bytes(bytes, &self.pages.geometry, &reference, found.table, found.place).ok()?;
-        Some(Loose { page, is_damaged })
+        let (device, geometry) = (self.pages.device(), &self.pages.geometry);
+        let mut damaged = None;
+        for copy in 0..device.copies() {
+            let mut bytes = vec![0; geometry.page()];
+            if device.read_copy(copy, found.place, &mut bytes).is_err() {
+                continue;
+            }
+            let is_damaged = self.fails(found, &bytes);
+            match Page::from_bytes(bytes, geometry, &reference, found.table, found.place) {
+                Ok(page) if !is_damaged => return Some(Loose { page, is_damaged }),
+                Ok(page) => damaged = damaged.or(Some(Loose { page, is_damaged })),
+                Err(_) => {}
+            }
+        }
+        damaged
     }
 
     /// Whether checksums are known for a page, and none of them matches. References that are older than the page are
@@ -245,7 +255,7 @@ fn most<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Option<T> {
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one)
 }
 
-/// Returns the headers of all blocks of the device that look like a page, in order of their offsets.
+/// Returns the headers of all blocks of the device that look like a page in one of its copies, in order of their offsets.
 fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
     const STEP: u64 = 4096;
     let length = device.len() / STEP * STEP;
@@ -259,13 +269,13 @@ fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
             .collect();
         reader.read(
             &pieces,
-            &|_, _| Ok(()),
-            &|number, outcome| {
-                let header = outcome.good.and_then(|bytes| header(pieces[number].offset, bytes));
-                if let Some(header) = header {
+            &|number, bytes| {
+                if let Some(header) = header(pieces[number].offset, bytes) {
                     all.lock().unwrap_or_else(PoisonError::into_inner).push(header);
                 }
+                Ok(())
             },
+            &|_, _| (),
             &|bytes| {
                 let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
                 progress.progress("looking for metadata", done, length);
@@ -273,7 +283,9 @@ fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
         );
     }
     let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    all.sort_unstable_by_key(|found| found.place);
+    // Where copies differ, the newest counts.
+    all.sort_unstable_by_key(|found| (found.place, Reverse(found.clock)));
+    all.dedup_by_key(|found| found.place);
     all
 }
 
