@@ -87,6 +87,11 @@ pub fn recognise(device: &dyn Device) -> Result<Option<(&'static dyn Format, Rec
     Ok(None)
 }
 
+/// Whether volumes of a format have checksums of metadata, so that of several copies the good one is known.
+pub fn has_checksums(format: &dyn Format) -> bool {
+    format.name().starts_with(mirrors::WITH_CLOCK)
+}
+
 /// Returns the formats, without their variants, in the order in which a device that none of them recognises is searched
 /// for their remains. Those of which the device has a copy of the first structures come first. Metadata of ReFS and NTFS
 /// is recognised by itself, that of FAT by how it hangs together, and a file may hold an image of a FAT volume.

@@ -62,8 +62,8 @@ fn parts(device: Arc<dyn Device>) -> Vec<Arc<dyn Device>> {
     table.partitions.iter().filter_map(|entry| open(entry.number)).collect()
 }
 
-/// The format whose volumes have a clock.
-const WITH_CLOCK: &str = "refs";
+/// The format whose volumes have a clock, and checksums.
+pub const WITH_CLOCK: &str = "refs";
 
 /// The clock of the volume on a device.
 enum Clock {

@@ -1,5 +1,6 @@
 //! Checking volumes, repairing them, and taking repairs back.
 
+use crate::copies;
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
 use crate::make::known_format;
@@ -7,7 +8,7 @@ use crate::opening::{
     Access, DeviceOptions, is_block, look_at_mirror, open_device, open_whole, part_of, stamp,
 };
 use crate::source::Source;
-use platter_device::{Caching, Device, Standing, UndoDevice};
+use platter_device::{Caching, Device, Error as DeviceError, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -82,17 +83,38 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     };
     let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
     // Before the mirror is opened: the records of an open mirror look as if it had not been closed.
-    let copies = copies(source, &opening)?;
+    let reading = DeviceOptions { access: Access::Read, ..opening.clone() };
+    let standings = match source.is_mirror {
+        true => copies::standings(&look_at_mirror(source, &reading)?),
+        false => Vec::new(),
+    };
+    if source.is_mirror
+        && options.repair
+        && !options.force
+        && let Some(reason) = copies::unlike(source, &opening, progress)?
+    {
+        return Err(DeviceError::Protected { device: source.to_string().into(), reason }.into());
+    }
     let whole = open_whole(source, &opening)?;
     let saves = options.repair && options.undo != Undo::Nowhere;
     let undo = saves.then(|| undo_device(source, &whole, &options.undo)).transpose()?;
     let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
     let device = part_of(whole, source.partition, &opening)?;
     let checked = check_device(source, device, options, progress).map(|mut checked| {
-        copies.into_iter().for_each(|finding| checked.report.add(finding));
+        standings.into_iter().for_each(|finding| checked.report.add(finding));
         checked
     });
-    let Some((undo, path)) = undo else { return checked };
+    let Some((undo, path)) = undo else {
+        let mut checked = checked?;
+        if source.is_mirror
+            && !checked.report.is_clean()
+            && let Some(message) = copies::unlike(source, &opening, progress)?
+        {
+            let (code, severity) = ("copies-differ", Severity::Inconsistent);
+            checked.report.add(Finding { code, severity, path: None, message, repaired: false });
+        }
+        return Ok(checked);
+    };
     match checked {
         Ok(checked) => {
             let saved = undo.finish(&|| stamp(source)).map_err(|error| match undo.why_failed() {
@@ -109,29 +131,6 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
             Err(error)
         }
     }
-}
-
-/// Returns a finding for each copy of a mirror that is damaged or left out. The volume itself may be undamaged on the
-/// other copies.
-fn copies(source: &Source, opening: &DeviceOptions) -> Result<Vec<Finding>> {
-    let mut found = Vec::new();
-    if !source.is_mirror {
-        return Ok(found);
-    }
-    let opening = DeviceOptions { access: Access::Read, ..opening.clone() };
-    let set = look_at_mirror(source, &opening)?;
-    for (name, standing) in set.names().zip(set.standings()) {
-        let (code, severity, remedy) = match standing {
-            Standing::Current => continue,
-            Standing::Damaged => ("copy-damaged", Severity::Inconsistent, "platter scrub repairs it"),
-            Standing::LeftOut(_) | Standing::Diverged(_) => {
-                ("copy-left-out", Severity::Notice, "platter mirror rebuild brings it up to date")
-            }
-        };
-        let message = format!("copy {name} of the mirror is {standing}; {remedy}");
-        found.push(Finding { code, severity, path: None, message, repaired: false });
-    }
-    Ok(found)
 }
 
 fn check_device(

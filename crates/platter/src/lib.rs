@@ -98,6 +98,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod copies;
 mod directory;
 mod error;
 mod event;

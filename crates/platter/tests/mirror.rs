@@ -235,3 +235,41 @@ fn new_copies_are_as_secret_as_the_others() {
         assert_eq!(mode & 0o777, 0o600, "{image}");
     }
 }
+
+/// A disk that returns wrong bytes without an error leaves no trace in the records: only the check of each copy tells.
+#[test]
+fn a_repair_writes_nothing_while_the_copies_have_different_damage() {
+    for format in ["ntfs", "exfat", "fat32"] {
+        let place = mirror("unlike", format);
+        let (_, before) = (place.works("check mirror:a.img,b.img"), fs::read(place.path("b.img")).unwrap());
+        let image = fs::File::options().write(true).read(true).open(place.path("a.img")).unwrap();
+        let written = image.metadata().unwrap().modified().unwrap();
+        let name: &[u8] = if format == "fat32" { b"ONE        " } else { b"o\0n\0e\0" };
+        let mut damaged = before.clone();
+        for sector in damaged.chunks_mut(512) {
+            if sector.windows(name.len()).any(|bytes| bytes == name) {
+                sector.fill(0x5A);
+            }
+        }
+        assert!(damaged != before, "{format}");
+        fs::write(place.path("a.img"), &damaged).unwrap();
+        image.set_modified(written).unwrap();
+        let (_, said) = place.ends(8, "check --repair mirror:a.img,b.img");
+        assert!(said.contains("the copies have different damage: a.img has"), "{format}: {said}");
+        assert!(
+            said.contains("b.img has none") && said.contains("--from b.img` keeps what b.img holds"),
+            "{said}"
+        );
+        assert!(fs::read(place.path("a.img")).unwrap() == damaged, "{format}: a copy is written to");
+        assert!(fs::read(place.path("b.img")).unwrap() == before, "{format}: a copy is written to");
+        place.works("mirror rebuild mirror:a.img,b.img --from b.img");
+        assert!(place.platter("cat a.img:/one").stdout == content(1, 20_000), "{format}");
+        assert!(place.works("check --repair mirror:a.img,b.img").contains("no damage"), "{format}");
+        // What both copies have is repaired as on one disk.
+        for copy in ["a.img", "b.img"] {
+            fs::write(place.path(copy), &damaged).unwrap();
+        }
+        let output = place.platter("check --repair mirror:a.img,b.img");
+        assert!(matches!(output.status.code(), Some(1 | 4)), "{format}: {output:?}");
+    }
+}
