@@ -2,6 +2,7 @@
 
 use crate::common::{Place, content};
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 const FORMATS: [&str; 4] = ["refs+integrity", "ntfs", "exfat", "fat32"];
 
@@ -272,4 +273,29 @@ fn a_repair_writes_nothing_while_the_copies_have_different_damage() {
         let output = place.platter("check --repair mirror:a.img,b.img");
         assert!(matches!(output.status.code(), Some(1 | 4)), "{format}: {output:?}");
     }
+}
+
+/// A copy that is out of service is said once, and is no damage of everything that the others have.
+#[test]
+fn a_scrub_reads_the_copies_that_are_there() {
+    let place = Place::new("mirror-scrub-without");
+    fs::write(place.path("one"), content(1, 3_000_000)).unwrap();
+    let mirror = "mirror:a.img,b.img,c.img";
+    place.works(&format!("mkfs refs+integrity {mirror} --size 320M"));
+    place.works(&format!("cp one {mirror}:/"));
+    fs::rename(place.path("b.img"), place.path("away")).unwrap();
+    let (said, told) = place.ends(0, &format!("scrub {mirror}"));
+    assert!(said.contains("no damage; ") && said.contains("in each of 2 copies"), "{said}");
+    assert!(told.contains("b.img: this copy of the mirror is left out: it is missing"), "{told}");
+    // Damage in one of the two others is found in that one alone, and repaired.
+    let image = fs::File::options().read(true).write(true).open(place.path("a.img")).unwrap();
+    let bytes = fs::read(place.path("a.img")).unwrap();
+    let start = &content(1, 64)[..];
+    let at = bytes.windows(64).position(|window| window == start).unwrap();
+    let modified = image.metadata().unwrap().modified().unwrap();
+    image.write_all_at(&[!bytes[at]], at as u64).unwrap();
+    image.set_modified(modified).unwrap();
+    let (said, _) = place.ends(1, &format!("scrub {mirror}"));
+    assert!(said.contains("in copy 0 [") && said.contains("1 damaged, 1 repaired"), "{said}");
+    assert!(place.ends(0, &format!("check --data {mirror}")).0.contains("no damage"));
 }

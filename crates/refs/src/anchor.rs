@@ -1,6 +1,6 @@
 //! Reading one of the first structures of a volume, each of which is verified by itself, from a device with copies.
 
-use platter_device::Device;
+use platter_device::{Device, Error as DeviceError};
 use platter_vfs::{Error, Result};
 
 /// What was read at the place of a structure.
@@ -9,7 +9,8 @@ pub struct Anchor<T> {
     pub bytes: Option<Vec<u8>>,
     /// The structure, or what is wrong with it in every copy of the device.
     pub found: Result<T>,
-    /// The copies of the device in which it is damaged, and what is wrong there, if another one has it whole.
+    /// The copies of the device in which it is damaged, and what is wrong there, if another one has it whole. A copy that
+    /// is out of service is none of them.
     pub damaged: Vec<(usize, Error)>,
 }
 
@@ -32,6 +33,7 @@ pub fn read<T>(
         let read = device.read_copy(copy, at, &mut bytes).map_err(Error::from);
         match read.and_then(|()| parse(&bytes)) {
             Ok(found) => whole = whole.or(Some((bytes, found))),
+            Err(Error::Device(DeviceError::Unusable { .. })) => {}
             Err(error) => damaged.push((copy, error)),
         }
     }

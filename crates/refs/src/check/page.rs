@@ -7,6 +7,7 @@ use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::page::{HEADER, NODE};
 use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode};
+use platter_device::Error as DeviceError;
 use platter_vfs::{Error, Result, Severity};
 
 /// The tree whose pages are walked.
@@ -258,10 +259,13 @@ impl Check<'_> {
         let (mut good, mut bad) = (None, Vec::new());
         for copy in 0..copies {
             let mut bytes = vec![0; self.geometry.page()];
-            let read = self.device.read_copy(copy, at, &mut bytes);
-            match read.is_ok() && self.verify(subject, reference, role, &bytes, at).is_ok() {
-                true => good = good.or(Some(bytes)),
-                false => bad.push(copy),
+            match self.device.read_copy(copy, at, &mut bytes) {
+                Ok(()) if self.verify(subject, reference, role, &bytes, at).is_ok() => {
+                    good = good.or(Some(bytes));
+                }
+                // A copy that is out of service is not damaged.
+                Err(DeviceError::Unusable { .. }) => {}
+                Ok(()) | Err(_) => bad.push(copy),
             }
         }
         let good = good?;

@@ -1,5 +1,6 @@
 //! Scrubbing the first structures: both boot records, the three superblocks and the two checkpoints, in every copy.
 
+use super::reader::serving;
 use super::structure;
 use crate::geometry::Geometry;
 use crate::layout::{BootRecord, Checkpoint, Superblock};
@@ -47,13 +48,13 @@ fn alike(device: &dyn Device, code: &'static str, (at, length): (u64, usize), re
     if device.copies() < 2 || device.read_at(at, &mut good).is_err() {
         return;
     }
-    let copies = 0..device.copies();
+    let copies = serving(device).into_iter();
     let unlike: Vec<usize> = copies.filter(|&copy| read(copy).is_ok_and(|bytes| bytes != good)).collect();
     if unlike.is_empty() {
         return;
     }
     let repaired = repair(device, &unlike, at, &good);
-    let mut damaged = structure(code, Severity::Notice, None, at, device.copies(), (unlike, repaired, None));
+    let mut damaged = structure(code, Severity::Notice, None, at, report.copies, (unlike, repaired, None));
     damaged.finding.message = "the copies differ, each of them good; they all get the one in use".into();
     report.add(damaged);
 }
@@ -67,7 +68,7 @@ fn one(
     verify: &dyn Fn(&[u8]) -> Result<()>,
 ) {
     let (mut good, mut bad, mut why) = (None, Vec::new(), None);
-    for copy in 0..device.copies() {
+    for copy in serving(device) {
         let mut bytes = vec![0; length];
         let read = device.read_copy(copy, at, &mut bytes).map_err(Error::from);
         match read.and_then(|()| verify(&bytes)) {
@@ -83,7 +84,7 @@ fn one(
         return alike(device, code, (at, length), report);
     }
     let repaired = good.is_some_and(|good| repair(device, &bad, at, &good));
-    report.add(structure(code, severity, None, at, device.copies(), (bad, repaired, why)));
+    report.add(structure(code, severity, None, at, report.copies, (bad, repaired, why)));
 }
 
 /// Writes the good content to copies. If one cannot be written, for instance because it is out of service, the others

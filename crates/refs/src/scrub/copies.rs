@@ -7,7 +7,7 @@
 //! left as they are: each may hold a part that can still be of use.
 
 use super::position::Position;
-use super::reader::Reader;
+use super::reader::{Reader, serving};
 use super::structure;
 use crate::core::Core;
 use crate::extents::Extent;
@@ -70,10 +70,7 @@ impl Unlike {
 
 /// Whether the device has several copies, all in service, and may be written.
 pub fn can_compare(device: &dyn Device) -> bool {
-    let mut sector = vec![0; device.sectors().logical as usize];
-    let mut is_there =
-        |copy| !matches!(device.read_copy(copy, 0, &mut sector), Err(platter_device::Error::Unusable { .. }));
-    device.copies() > 1 && !device.read_only() && (0..device.copies()).all(&mut is_there)
+    device.copies() > 1 && !device.read_only() && serving(device).len() == device.copies()
 }
 
 /// Compares the copies from a position on, about `limit` bytes at most. Returns the clusters that differ, except the

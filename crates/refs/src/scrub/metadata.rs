@@ -89,13 +89,7 @@ pub fn scrub(
         walked.directories.append(&mut below.directories);
         walked.clusters += below.clusters;
         for (holds, table, error) in below.errors.drain(..) {
-            damaged(
-                core,
-                report,
-                lost,
-                (&holds, table, 0),
-                ((0..report.copies).collect(), false, Some(error)),
-            );
+            damaged(core, report, lost, (&holds, table, 0), (reader.copies().to_vec(), false, Some(error)));
         }
         for mut task in below.tasks.drain(..) {
             match core.pages.offset(Address { real: task.real, cluster: task.reference.clusters[0] }) {
@@ -110,7 +104,7 @@ pub fn scrub(
                     report,
                     lost,
                     (&task.holds, task.table, 0),
-                    ((0..report.copies).collect(), false, Some(error)),
+                    (reader.copies().to_vec(), false, Some(error)),
                 ),
             }
         }

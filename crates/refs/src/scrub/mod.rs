@@ -39,7 +39,7 @@ pub fn scrub(
 ) -> Result<(ScrubReport, LostStreams)> {
     let from = options.from.as_deref().map(str::parse).transpose()?.unwrap_or_default();
     let mut notes = Notes::default();
-    let mut report = ScrubReport { copies: device.copies(), ..ScrubReport::default() };
+    let mut report = ScrubReport { copies: reader::serving(&*device).len(), ..ScrubReport::default() };
     let found = open::anchors(&*device, &mut notes)?;
     anchors::scrub(&*device, &found, &mut report);
     let mut core = open::core(&device, &found, &mut notes, false)?;

@@ -4,7 +4,7 @@
 //! Pieces are given in order of their place; neighbours are joined into one transfer. A few threads each carry out
 //! transfer after transfer, so that several are in flight while checksums are computed.
 
-use platter_device::{Buffer, Device};
+use platter_device::{Buffer, Device, Error as DeviceError};
 use platter_vfs::{Error, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -43,6 +43,9 @@ pub type Verify<'v> = &'v (dyn Fn(usize, &[u8]) -> Result<()> + Sync);
 /// Reads pieces of a device, at a limited rate.
 pub struct Reader<'d> {
     device: &'d dyn Device,
+    /// The copies that were in service at first. One that failed before is not damaged, and whoever opened the device was
+    /// told of it.
+    copies: Vec<usize>,
     rate: Option<u64>,
     started: Instant,
     asked: AtomicU64,
@@ -53,10 +56,16 @@ impl<'d> Reader<'d> {
     pub fn new(device: &'d dyn Device, rate: Option<u64>) -> Reader<'d> {
         Reader {
             device,
+            copies: serving(device),
             rate: rate.filter(|&rate| rate > 0),
             started: Instant::now(),
             asked: AtomicU64::new(0),
         }
+    }
+
+    /// The numbers of the copies that are read.
+    pub fn copies(&self) -> &[usize] {
+        &self.copies
     }
 
     /// Reads all pieces, which are in order of their places. `each` is called with the number and the outcome of each
@@ -154,11 +163,10 @@ impl<'d> Reader<'d> {
         let start = pieces[range.start].offset;
         let length: usize = pieces[range.clone()].iter().map(|piece| piece.length as usize).sum();
         self.wait_for(length as u64);
-        let copies = self.device.copies();
-        buffers.resize_with(copies, || Buffer::new(TRANSFER as usize));
+        buffers.resize_with(self.copies.len(), || Buffer::new(TRANSFER as usize));
         // After an error the pieces are read one by one: one bad sector must not make the whole transfer bad.
-        let mut errors: Vec<Vec<Option<Error>>> = Vec::with_capacity(copies);
-        for (copy, buffer) in buffers.iter_mut().enumerate() {
+        let mut errors: Vec<Vec<Option<Error>>> = Vec::with_capacity(self.copies.len());
+        for (&copy, buffer) in self.copies.iter().zip(&mut *buffers) {
             if buffer.len() < length {
                 *buffer = Buffer::new(length);
             }
@@ -176,8 +184,8 @@ impl<'d> Reader<'d> {
             let piece = pieces[number];
             let at = (piece.offset - start) as usize..(piece.offset - start) as usize + piece.length as usize;
             let mut outcome = Outcome { bad: Vec::new(), repaired: false, good: None, why: None };
-            for (copy, buffer) in buffers.iter().enumerate() {
-                let unread = errors[copy].get_mut(number - range.start).and_then(Option::take);
+            for ((&copy, buffer), errors) in self.copies.iter().zip(&*buffers).zip(&mut errors) {
+                let unread = errors.get_mut(number - range.start).and_then(Option::take);
                 let bytes = &buffer[at.clone()];
                 match unread.map_or_else(|| verify(number, bytes), Err) {
                     Ok(()) => outcome.good = outcome.good.or(Some(bytes)),
@@ -212,6 +220,14 @@ impl<'d> Reader<'d> {
             std::thread::sleep(due.saturating_sub(self.started.elapsed()));
         }
     }
+}
+
+/// The numbers of the copies of a device that are in service.
+pub fn serving(device: &dyn Device) -> Vec<usize> {
+    let mut sector = vec![0; device.sectors().logical as usize];
+    let mut is_there =
+        |copy: &usize| !matches!(device.read_copy(*copy, 0, &mut sector), Err(DeviceError::Unusable { .. }));
+    (0..device.copies()).filter(&mut is_there).collect()
 }
 
 /// Joins neighbouring pieces into transfers. Returns the numbers of the pieces of each.
