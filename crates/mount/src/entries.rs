@@ -66,7 +66,6 @@ impl Served {
     /// Lowers the lookup count of a node by `count`, as FUSE_FORGET asks when the kernel drops the node from its cache.
     pub fn forget(&self, node: Node, count: u64) {
         self.known.left(node, count);
-        self.left_stream(node, count);
         self.owners.forget(node);
         if let Some(at) = self.accesses.forget(node)
             && self.change().is_ok()
@@ -74,6 +73,7 @@ impl Served {
             self.write_access(node, at);
         }
         self.give_back(node, count);
+        self.left_stream(node, count);
     }
 
     pub(crate) fn give_back(&self, node: Node, count: u64) {
@@ -94,7 +94,7 @@ impl Served {
         }
         self.change()?;
         if special.is_none()
-            && let Some(stream) = self.make_stream(directory, name)?
+            && let Some(stream) = self.make_stream(directory, name, new)?
         {
             return Ok(stream);
         }

@@ -3,6 +3,7 @@
 //! No listing shows them, as no listing of Windows does, and a name with a colon means a stream only where the directory
 //! has no entry of that name. Owner and permissions of a stream are those of its file.
 
+use crate::entries::New;
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
 use crate::served::Served;
@@ -14,6 +15,16 @@ struct Named {
     file: Node,
     stream: Name,
     is_snapshot: bool,
+}
+
+/// Whether the user who makes an entry may write to a file. Further groups of the user are not known here.
+fn may_write(stat: &Stat, user: New) -> bool {
+    let bit = match () {
+        () if user.uid == stat.uid => 0o200,
+        () if user.gid == stat.gid => 0o020,
+        () => 0o002,
+    };
+    user.uid == 0 || stat.mode & bit != 0
 }
 
 impl Served {
@@ -77,13 +88,17 @@ impl Served {
         self.stream_came(named, found).map(Some)
     }
 
-    /// Makes the stream `FILE:NAME` of a file that exists; `None` if this is no such name.
-    pub(crate) fn make_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<Stat>> {
+    /// Makes the stream `FILE:NAME` of a file that exists; `None` if this is no such name. The caller must be allowed to
+    /// write to the file: the kernel has only checked that the caller may make entries in the directory.
+    pub(crate) fn make_stream(&self, directory: Node, name: &[u8], new: New) -> Answer<Option<Stat>> {
         let Some(named) = self.named_stream(directory, name)? else { return Ok(None) };
         let made = match self.system.stream(named.file, &named.stream, false) {
             Ok(stream) => {
                 self.give_back(stream, 1);
                 Err(Errno(libc::EEXIST))
+            }
+            Err(Error::NotFound) if !self.stat(named.file).is_ok_and(|stat| may_write(&stat, new)) => {
+                Err(Errno(libc::EACCES))
             }
             Err(Error::NotFound) => self.told(self.system.stream(named.file, &named.stream, true)),
             Err(error) => self.told(Err(error)),

@@ -220,6 +220,42 @@ fn streams_are_attributes_if_that_is_wanted() {
 }
 
 #[test]
+fn only_who_may_write_to_a_file_makes_streams_of_it() {
+    for format in ["ntfs", "refs"] {
+        let system = platter_formats::open(made(format), OpenOptions::default()).unwrap();
+        let mut options = Options::of(0, 0, 0o022);
+        options.streams = Streams::Files;
+        let (served, _) = served_with(system.clone(), options);
+        let file = |name: &str, uid: u32, mode: u32| {
+            let made = served.make_node(Node::ROOT, name.as_bytes(), by(uid, libc::S_IFREG | mode)).unwrap();
+            Node(made.node)
+        };
+        let make = |name: &str, user: u32| {
+            let made = served.make_node(Node::ROOT, name.as_bytes(), by(user, libc::S_IFREG | 0o644));
+            made.map(|stat| served.forget(Node(stat.node), 1))
+        };
+        let of_root = file("of root", 0, 0o644);
+        file("of one", 1000, 0o600);
+        file("of all", 0, 0o666);
+        assert_eq!(make("of root:stream", 1000), error(libc::EACCES), "{format}");
+        assert!(system.streams(of_root).unwrap().is_empty(), "{format}");
+        assert_eq!(make("of root:stream", 0), Ok(()));
+        assert_eq!(make("of root:stream", 0), error(libc::EEXIST));
+        assert_eq!(make("of one:stream", 1001), error(libc::EACCES));
+        assert_eq!(make("of one:stream", 1000), Ok(()));
+        assert_eq!(make("of all:stream", 1000), Ok(()));
+        assert_eq!(make("missing:stream", 0), error(libc::ENOENT));
+        let seen = served.lookup(Node::ROOT, b"of one:stream").unwrap();
+        assert_eq!((seen.uid, seen.mode, seen.kind), (1000, 0o600, Kind::File), "{format}");
+        // The file stays as long as its stream is known, and both can be forgotten.
+        served.forget(Node(seen.node), 1);
+        assert_eq!(served.unlink(Node::ROOT, b"of one:stream"), Ok(()));
+        assert_eq!(served.unlink(Node::ROOT, b"of one:stream"), error(libc::ENOENT));
+        system.unmount().unwrap();
+    }
+}
+
+#[test]
 fn a_link_keeps_its_target_whatever_its_length() {
     for format in ["ntfs", "refs"] {
         let served = served(format);
