@@ -17,13 +17,10 @@ impl MirrorSet {
         self.standings.push(Standing::LeftOut("it is new".to_string()));
     }
 
-    /// The copy whose content a rebuild copies over the others: `from`, or the first that is current.
+    /// The copy whose content a rebuild copies over the others: `from`, or the soundest that is current.
     pub fn source(&self, from: Option<usize>) -> Option<usize> {
-        let current = || {
-            let is_current = |&copy: &usize| self.standings[copy] == Standing::Current;
-            self.current().into_iter().find(is_current)
-        };
-        from.or_else(current).filter(|&copy| self.device(copy).is_some())
+        let source = from.or_else(|| self.soundest(self.current().into_iter()));
+        source.filter(|&copy| self.device(copy).is_some())
     }
 
     /// The copies that a rebuild from `source` overwrites, whether their devices can be opened or not.
