@@ -89,7 +89,7 @@ fn clock(device: &Arc<dyn Device>) -> Clock {
             let clock = info.details.into_iter().find(|(name, _)| *name == "checkpoint");
             clock.map_or(Clock::OfAnother, |(_, clock)| Clock::Stands(clock))
         }
-        Err(_) if format.name() == WITH_CLOCK => Clock::NoVolume,
+        Err(_) if crate::has_checksums(format) => Clock::NoVolume,
         Err(_) => Clock::OfAnother,
     }
 }

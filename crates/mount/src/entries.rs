@@ -27,11 +27,11 @@ impl Served {
     /// Looks up a name in a directory. This adds 1 to the node's lookup count, which [`Served::forget`] lowers.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
         let found = self.sought(directory, name).and_then(|name| self.told(self.find(directory, &name)));
-        match found {
-            Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)) if self.names_stream(name) => {
-                self.look_up_stream(directory, name)?.ok_or(Errno(libc::ENOENT))
+        match (found, self.stream_name(name)) {
+            (Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)), Some(stream)) => {
+                self.look_up_stream(directory, stream)
             }
-            found => self.handed_out(found?),
+            (found, _) => self.handed_out(found?),
         }
     }
 
@@ -94,9 +94,9 @@ impl Served {
         }
         self.change()?;
         if special.is_none()
-            && let Some(stream) = self.make_stream(directory, name, new)?
+            && let Some(stream) = self.stream_name(name)
         {
-            return Ok(stream);
+            return self.make_stream(directory, stream, new);
         }
         let name = self.given(name)?;
         let node = self.told(self.system.create(directory, &name, Kind::File))?;
@@ -179,11 +179,11 @@ impl Served {
         let entry = self.sought(directory, name).and_then(|name| {
             self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
         });
-        match entry {
-            Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)) if self.names_stream(name) => {
-                self.remove_stream(directory, name)?.ok_or(Errno(libc::ENOENT))
+        match (entry, self.stream_name(name)) {
+            (Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)), Some(stream)) => {
+                self.remove_stream(directory, stream)
             }
-            done => done,
+            (done, _) => done,
         }
     }
 

@@ -1,25 +1,9 @@
 //! Extended attributes: those that the format stores, and properties of files that only Windows has.
 //!
 //! Attributes in the namespaces `user.`, `trusted.` and `security.` are stored as the format's extended attributes, each
-//! under its whole name, as by Linux's own NTFS driver. The others are those of ntfs-3g and some more:
-//!
-//! | name | value |
-//! |---|---|
-//! | `system.ntfs_attrib` | the attribute flags, 4 bytes |
-//! | `system.ntfs_times` | times of creation, modification, access and change, 8 bytes each, in 100 ns since 1601 |
-//! | `system.ntfs_crtime` | time of creation, 8 bytes, in 100 ns since 1601 |
-//! | `system.ntfs_acl` | the security descriptor |
-//! | `system.ntfs_reparse_data` | reparse tag (4 bytes), length of the data (2 bytes), 2 unused bytes, data |
-//! | `ntfs.streams.list` | the names of the named streams, with a NUL behind each |
-//! | `system.refs_snapshots` | the names of the snapshots, with a NUL behind each |
-//! | `system.refs_snapshot.NAME` | the size of snapshot NAME in decimal digits; setting it, to nothing, makes the snapshot |
-//! | `system.refs_integrity` | whether data of a file, or of new files in a directory, has checksums: `on` or `off` |
-//! | `system.platter_status` | the state of the mount as JSON; it cannot be set |
-//! | `system.platter_scrub` | how far a scrub of the volume is, as JSON; `start`, `start RATE` (bytes a second) and `stop` are orders |
-//! | `system.platter_access` | whether the mount may write to the volume: `rw` or `ro`; it cannot be set |
-//!
-//! Numbers are little-endian. These names are not listed, so that copying all attributes of a file does not copy them.
+//! under its whole name, as by Linux's own NTFS driver. The others are those in [`attribute`].
 
+use crate::attribute;
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
 use crate::served::Served;
@@ -29,9 +13,6 @@ use serde::Serialize;
 
 /// The longest value of an attribute that the kernel passes on, in bytes.
 const LONGEST: u64 = 64 << 10;
-
-/// What the names of attributes for snapshots begin with.
-const SNAPSHOT: &str = "system.refs_snapshot.";
 
 /// The condition under which an attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,19 +49,19 @@ impl Served {
     fn meaning<'a>(&self, name: &'a [u8]) -> Answer<Meaning<'a>> {
         let name = std::str::from_utf8(name).map_err(|_| Errno::UNSUPPORTED)?;
         match name {
-            "system.ntfs_attrib" => Ok(Meaning::Flags),
-            "system.ntfs_times" => Ok(Meaning::Times),
-            "system.ntfs_crtime" => Ok(Meaning::Created),
-            "system.ntfs_acl" => Ok(Meaning::Security),
-            "system.ntfs_reparse_data" => Ok(Meaning::Reparse),
-            "ntfs.streams.list" => Ok(Meaning::Streams),
-            "system.refs_snapshots" => Ok(Meaning::Snapshots),
-            "system.refs_integrity" if self.system.capabilities().integrity => Ok(Meaning::Integrity),
-            "system.platter_access" => Ok(Meaning::Access),
-            "system.platter_status" => Ok(Meaning::Status),
-            "system.platter_scrub" if self.system.capabilities().integrity => Ok(Meaning::Scrub),
-            _ if name.strip_prefix(SNAPSHOT).is_some_and(|name| !name.is_empty()) => {
-                Ok(Meaning::Snapshot(Name::from(&name[SNAPSHOT.len()..])))
+            attribute::FLAGS => Ok(Meaning::Flags),
+            attribute::TIMES => Ok(Meaning::Times),
+            attribute::CREATED => Ok(Meaning::Created),
+            attribute::SECURITY => Ok(Meaning::Security),
+            attribute::REPARSE => Ok(Meaning::Reparse),
+            attribute::STREAMS => Ok(Meaning::Streams),
+            attribute::SNAPSHOTS => Ok(Meaning::Snapshots),
+            attribute::INTEGRITY if self.system.capabilities().integrity => Ok(Meaning::Integrity),
+            attribute::ACCESS => Ok(Meaning::Access),
+            attribute::STATUS => Ok(Meaning::Status),
+            attribute::SCRUB if self.system.capabilities().integrity => Ok(Meaning::Scrub),
+            _ if name.strip_prefix(attribute::SNAPSHOT).is_some_and(|name| !name.is_empty()) => {
+                Ok(Meaning::Snapshot(Name::from(&name[attribute::SNAPSHOT.len()..])))
             }
             _ if self.options.streams == Streams::Attributes => match name.strip_prefix("user.") {
                 Some(stream) if !stream.is_empty() && self.system.capabilities().streams => {

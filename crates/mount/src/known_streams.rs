@@ -20,12 +20,12 @@ struct KnownStream {
 }
 
 impl KnownStreams {
-    /// Adds 1 to the lookup count of a stream. Returns the number of lookups of its file that are not needed.
-    pub fn came(&self, stream: Node, file: Node, is_snapshot: bool) -> u64 {
+    /// Adds 1 to the lookup count of a stream. Returns whether this was the first lookup, which keeps that of the file.
+    pub fn came(&self, stream: Node, file: Node, is_snapshot: bool) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let one = known.entry(stream.0).or_insert(KnownStream { file, count: 0, is_snapshot });
         one.count += 1;
-        u64::from(one.count > 1)
+        one.count == 1
     }
 
     /// Lowers the lookup count of a stream. Returns its file if the kernel has forgotten the stream.

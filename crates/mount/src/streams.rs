@@ -10,6 +10,9 @@ use crate::served::Served;
 use crate::stat::Stat;
 use platter_vfs::{Error, Kind, Name, Node, find_snapshot};
 
+/// `FILE:NAME`, split at the colon.
+pub type StreamName<'n> = (&'n [u8], &'n [u8]);
+
 /// A stream that a name names, while it is worked on: the lookup count of its file was raised by 1.
 struct Named {
     file: Node,
@@ -31,11 +34,11 @@ impl Served {
     /// Whether a name can be that of a stream. The kernel may not keep such a name: it becomes another stream's, or
     /// nobody's, when the file before the colon is renamed or removed.
     pub fn names_stream(&self, name: &[u8]) -> bool {
-        self.split_stream(name).is_some()
+        self.stream_name(name).is_some()
     }
 
-    /// Splits `FILE:NAME`. The type that Windows adds to the name of a stream may follow.
-    fn split_stream<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &'n [u8])> {
+    /// Splits `FILE:NAME`; `None` if this is no such name. The type that Windows adds to the name of a stream may follow.
+    pub(crate) fn stream_name<'n>(&self, name: &'n [u8]) -> Option<StreamName<'n>> {
         if self.options.streams != Streams::Files {
             return None;
         }
@@ -67,13 +70,12 @@ impl Served {
         }
     }
 
-    /// Finds the file and the stream that a name names. `None` if the name names none.
-    fn named_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<Named>> {
-        let Some((file, stream)) = self.split_stream(name) else { return Ok(None) };
+    /// Finds the file and the stream that a name names.
+    fn named_stream(&self, directory: Node, (file, stream): StreamName<'_>) -> Answer<Named> {
         let (file, stream) = (self.sought(directory, file)?, self.given(stream)?);
         let file = self.told(self.find(directory, &file))?;
         match find_snapshot(&*self.system, file, &stream) {
-            Ok(snapshot) => Ok(Some(Named { file, stream, is_snapshot: snapshot.is_some() })),
+            Ok(snapshot) => Ok(Named { file, stream, is_snapshot: snapshot.is_some() }),
             Err(error) => {
                 self.give_back(file, 1);
                 self.told(Err(error))
@@ -81,17 +83,17 @@ impl Served {
         }
     }
 
-    /// Looks up `FILE:NAME`; `None` if this is no such name.
-    pub(crate) fn look_up_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<Stat>> {
-        let Some(named) = self.named_stream(directory, name)? else { return Ok(None) };
+    /// Looks up `FILE:NAME`.
+    pub(crate) fn look_up_stream(&self, directory: Node, name: StreamName<'_>) -> Answer<Stat> {
+        let named = self.named_stream(directory, name)?;
         let found = self.told(self.system.stream(named.file, &named.stream, false));
-        self.stream_came(named, found).map(Some)
+        self.stream_came(named, found)
     }
 
-    /// Makes the stream `FILE:NAME` of a file that exists; `None` if this is no such name. The caller must be allowed to
-    /// write to the file: the kernel has only checked that the caller may make entries in the directory.
-    pub(crate) fn make_stream(&self, directory: Node, name: &[u8], new: New) -> Answer<Option<Stat>> {
-        let Some(named) = self.named_stream(directory, name)? else { return Ok(None) };
+    /// Makes the stream `FILE:NAME` of a file that exists. The caller must be allowed to write to the file: the kernel has
+    /// only checked that the caller may make entries in the directory.
+    pub(crate) fn make_stream(&self, directory: Node, name: StreamName<'_>, new: New) -> Answer<Stat> {
+        let named = self.named_stream(directory, name)?;
         let made = match self.system.stream(named.file, &named.stream, false) {
             Ok(stream) => {
                 self.give_back(stream, 1);
@@ -103,29 +105,26 @@ impl Served {
             Err(Error::NotFound) => self.told(self.system.stream(named.file, &named.stream, true)),
             Err(error) => self.told(Err(error)),
         };
-        self.stream_came(named, made).map(Some)
+        self.stream_came(named, made)
     }
 
-    /// Removes the stream or snapshot `FILE:NAME`; `None` if this is no such name.
-    pub(crate) fn remove_stream(&self, directory: Node, name: &[u8]) -> Answer<Option<()>> {
-        let Some(Named { file, stream, is_snapshot }) = self.named_stream(directory, name)? else {
-            return Ok(None);
-        };
+    /// Removes the stream or snapshot `FILE:NAME`.
+    pub(crate) fn remove_stream(&self, directory: Node, name: StreamName<'_>) -> Answer<()> {
+        let Named { file, stream, is_snapshot } = self.named_stream(directory, name)?;
         let done = self.told(match is_snapshot {
             true => self.system.remove_snapshot(file, &stream),
             false => self.system.remove_stream(file, &stream),
         });
         self.give_back(file, 1);
-        done.map(Some)
+        done
     }
 
     /// Counts a lookup of a stream whose lookup count was raised just now, as was that of its file.
     fn stream_came(&self, named: Named, found: Answer<Node>) -> Answer<Stat> {
         let Named { file, is_snapshot, .. } = named;
         let stream = found.inspect_err(|_| self.give_back(file, 1))?;
-        let spare = self.streams.came(stream, file, is_snapshot);
-        if spare > 0 {
-            self.give_back(file, spare);
+        if !self.streams.came(stream, file, is_snapshot) {
+            self.give_back(file, 1);
         }
         self.told(self.system.attributes(stream))
             .map(|attributes| self.stat_of(stream, &attributes))

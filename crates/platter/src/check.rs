@@ -4,9 +4,7 @@ use crate::copies;
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
 use crate::make::known_format;
-use crate::opening::{
-    Access, DeviceOptions, is_block, look_at_mirror, open_device, open_whole, part_of, stamp,
-};
+use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
 use crate::source::Source;
 use platter_device::{Caching, Device, Error as DeviceError, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
@@ -83,15 +81,13 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     };
     let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
     // Before the mirror is opened: the records of an open mirror look as if it had not been closed.
-    let reading = DeviceOptions { access: Access::Read, ..opening.clone() };
-    let standings = match source.is_mirror {
-        true => copies::standings(&look_at_mirror(source, &reading)?),
-        false => Vec::new(),
+    let (standings, comparable) = match source.is_mirror {
+        true => copies::look(source, &opening)?,
+        false => Default::default(),
     };
-    if source.is_mirror
-        && options.repair
+    if options.repair
         && !options.force
-        && let Some(reason) = copies::unlike(source, &opening, progress)?
+        && let Some(reason) = copies::unlike(source, &comparable, &opening, progress)?
     {
         return Err(DeviceError::Protected { device: source.to_string().into(), reason }.into());
     }
@@ -106,9 +102,9 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     });
     let Some((undo, path)) = undo else {
         let mut checked = checked?;
-        if source.is_mirror
+        if !options.repair
             && !checked.report.is_clean()
-            && let Some(message) = copies::unlike(source, &opening, progress)?
+            && let Some(message) = copies::unlike(source, &comparable, &opening, progress)?
         {
             let (code, severity) = ("copies-differ", Severity::Inconsistent);
             checked.report.add(Finding { code, severity, path: None, message, repaired: false });

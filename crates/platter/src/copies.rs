@@ -5,11 +5,23 @@ use crate::opening::{Access, DeviceOptions, look_at_mirror, open_file, part_of};
 use crate::source::Source;
 use platter_device::{MirrorSet, Standing};
 use platter_vfs::{CheckOptions, CheckReport, Finding, Progress, Severity};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Returns a finding for each copy of a mirror that is damaged or left out. The volume itself may be undamaged on the
-/// other copies.
-pub fn standings(set: &MirrorSet) -> Vec<Finding> {
+/// Returns a finding for each copy of a mirror that is damaged or left out, and the copies whose content must be the same.
+/// The volume itself may be undamaged on the other copies.
+///
+/// # Errors
+/// The errors of opening a copy.
+pub fn look(source: &Source, opening: &DeviceOptions) -> Result<(Vec<Finding>, Vec<PathBuf>)> {
+    let set = look_at_mirror(source, &DeviceOptions { access: Access::Read, ..opening.clone() })?;
+    let is_current = |copy: &usize| set.standings()[*copy] == Standing::Current;
+    let current: Vec<usize> = (0..source.paths.len()).filter(is_current).collect();
+    // After a session that was cut off, copies may differ.
+    let comparable = if set.is_unclosed() || current.len() < 2 { Vec::new() } else { current };
+    Ok((standings(&set), comparable.into_iter().map(|copy| source.paths[copy].clone()).collect()))
+}
+
+fn standings(set: &MirrorSet) -> Vec<Finding> {
     let mut found = Vec::new();
     for (name, standing) in set.names().zip(set.standings()) {
         let (code, severity, remedy) = match standing {
@@ -25,27 +37,24 @@ pub fn standings(set: &MirrorSet) -> Vec<Finding> {
     found
 }
 
-/// Checks each current copy of a mirror by itself. If they have different damage, returns which have how much, and how
+/// Checks each of these copies of a mirror by itself. If they have different damage, returns which have how much, and how
 /// to keep what one of them holds. A disk returns wrong bytes without an error now and then. A repair would read them
 /// from one copy, and write to all copies what follows from them.
 ///
-/// `None` for a format with checksums, whose check looks at all copies, and after a session that was cut off, in which
-/// the copies may differ.
+/// `None` for a format with checksums, whose check looks at all copies.
 ///
 /// # Errors
 /// The errors of opening and reading a copy.
-pub fn unlike(source: &Source, opening: &DeviceOptions, progress: &dyn Progress) -> Result<Option<String>> {
-    let opening = DeviceOptions { access: Access::Read, ..opening.clone() };
-    let set = look_at_mirror(source, &opening)?;
-    let current = source.paths.iter().zip(set.standings()).filter(|(_, one)| **one == Standing::Current);
-    let current: Vec<&Path> = current.map(|(path, _)| path.as_path()).collect();
-    if set.is_unclosed() || current.len() < 2 {
-        return Ok(None);
-    }
+pub fn unlike(
+    source: &Source,
+    comparable: &[PathBuf],
+    opening: &DeviceOptions,
+    progress: &dyn Progress,
+) -> Result<Option<String>> {
     let mut reports = Vec::new();
-    for path in current {
-        let device = open_file(path, opening.access, opening.caching)?;
-        let device = part_of(device, source.partition, &opening)?;
+    for path in comparable {
+        let device = open_file(path, Access::Read, opening.caching)?;
+        let device = part_of(device, source.partition, opening)?;
         let report = match platter_formats::recognise(&*device) {
             Ok(Some((format, _))) if platter_formats::has_checksums(format) => return Ok(None),
             Ok(Some((format, _))) => format.check(&*device, CheckOptions { repair: false }, progress).ok(),

@@ -4,6 +4,7 @@
 //! the caller stores this in the page above, which therefore changes too, up to the root. Checksums are filled in from
 //! the leaves up when a commit seals the tree.
 
+use crate::anchor::in_copies;
 use crate::container::Tier;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u32_at;
@@ -311,18 +312,14 @@ impl Pages {
 
     /// Looks for a good copy of a damaged page on the other copies of the device, and writes it over the damaged ones.
     fn heal(&self, reference: &PageReference, table: u64, offset: u64) -> Option<Page> {
-        let mut good: Option<Page> = None;
-        let mut bad = Vec::new();
-        for copy in 0..if self.device.copies() > 1 { self.device.copies() } else { 0 } {
-            let mut bytes = vec![0; self.geometry.page()];
-            let read = self.device.read_copy(copy, offset, &mut bytes).map_err(Error::from);
-            match read.and_then(|()| Page::from_bytes(bytes, &self.geometry, reference, table, offset)) {
-                Ok(page) => good = Some(page),
-                Err(_) => bad.push(copy),
-            }
+        if self.device.copies() < 2 {
+            return None;
         }
-        let good = good?;
-        for copy in bad {
+        let mut parse =
+            |bytes: &[u8]| Page::from_bytes(bytes.to_vec(), &self.geometry, reference, table, offset);
+        let found = in_copies(&*self.device, (offset, self.geometry.page()), &mut parse);
+        let (_, good) = found.whole?;
+        for (copy, _) in found.damaged {
             if self.device.repair_copy(copy, offset, good.bytes()).is_ok() {
                 self.healed.fetch_add(1, Ordering::Relaxed);
             }

@@ -17,9 +17,10 @@ impl MirrorSet {
         self.standings.push(Standing::LeftOut("it is new".to_string()));
     }
 
-    /// The copy whose content a rebuild copies over the others: `from`, or the soundest that is current.
+    /// The copy whose content a rebuild copies over the others: `from`, the one that [`prepare`](MirrorSet::prepare)
+    /// repaired for it, or the soundest that is current.
     pub fn source(&self, from: Option<usize>) -> Option<usize> {
-        let source = from.or_else(|| self.soundest(self.current().into_iter()));
+        let source = from.or(self.prepared).or_else(|| self.soundest(self.current().into_iter()));
         source.filter(|&copy| self.device(copy).is_some())
     }
 
@@ -42,6 +43,7 @@ impl MirrorSet {
             self.refuse_diverged()?;
         }
         let source = self.source(from).ok_or_else(|| self.without_source())?;
+        self.prepared = Some(source);
         if !force {
             self.targets(source, from).into_iter().try_for_each(|copy| self.refuse_unknown(copy, source))?;
         }

@@ -80,6 +80,8 @@ pub struct MirrorSet {
     pub(super) histories: Vec<Option<History>>,
     pub(super) standings: Vec<Standing>,
     pub(super) judge: &'static dyn MirrorJudge,
+    /// The copy that a rebuild was prepared to copy.
+    pub(super) prepared: Option<usize>,
     /// Whether a session was cut off, so that current copies may differ where it wrote.
     pub(super) unclosed: bool,
 }
@@ -94,7 +96,7 @@ impl MirrorSet {
         let load = |copy: &MirrorCopy| History::parse(&copy.record.load().ok()??);
         let histories: Vec<_> = copies.iter().map(load).collect();
         let standings = copies.iter().map(|_| Standing::Current).collect();
-        let mut set = MirrorSet { copies, histories, standings, judge, unclosed: false };
+        let mut set = MirrorSet { copies, histories, standings, judge, prepared: None, unclosed: false };
         set.leave_out_unusable();
         set.find_current();
         let is_open =

@@ -42,6 +42,16 @@ impl Output {
         writeln!(self.writer, "{}", printable(&line.to_string())).map_err(failure)
     }
 
+    /// Writes facts, a line each, with the values below each other.
+    pub fn facts<'f>(
+        &mut self,
+        indent: &str,
+        facts: impl Iterator<Item = (&'f str, &'f str)> + Clone,
+    ) -> Result<(), Failure> {
+        let width = facts.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        { facts }.try_for_each(|(name, value)| self.line(format_args!("{indent}{name:<width$}  {value}")))
+    }
+
     /// Writes a name: its bytes if a program reads, without control characters if a terminal shows it.
     pub fn name(&mut self, name: &Name) -> Result<(), Failure> {
         if !self.terminal {

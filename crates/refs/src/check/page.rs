@@ -2,12 +2,12 @@
 
 use super::Check;
 use super::order::Order;
+use crate::anchor::in_copies;
 use crate::container::Tier;
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::page::{HEADER, NODE};
 use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode};
-use platter_device::Error as DeviceError;
 use platter_vfs::{Error, Result, Severity};
 
 /// The tree whose pages are walked.
@@ -256,21 +256,13 @@ impl Check<'_> {
         if copies < 2 {
             return None;
         }
-        let (mut good, mut bad) = (None, Vec::new());
-        for copy in 0..copies {
-            let mut bytes = vec![0; self.geometry.page()];
-            match self.device.read_copy(copy, at, &mut bytes) {
-                Ok(()) if self.verify(subject, reference, role, &bytes, at).is_ok() => {
-                    good = good.or(Some(bytes));
-                }
-                // A copy that is out of service is not damaged.
-                Err(DeviceError::Unusable { .. }) => {}
-                Ok(()) | Err(_) => bad.push(copy),
-            }
-        }
-        let good = good?;
+        let device = self.device;
+        let mut parse =
+            |bytes: &[u8]| self.verify(subject, reference, role, bytes, at).map_err(|(_, error)| error);
+        let found = in_copies(device, (at, self.geometry.page()), &mut parse);
+        let (good, ()) = found.whole?;
         let is_again = self.is_again;
-        for copy in bad.into_iter().filter(|_| !is_again) {
+        for (copy, _) in found.damaged.into_iter().filter(|_| !is_again) {
             let message =
                 format!("page at offset {at}: copy {copy} of the device is damaged, another is good");
             self.find("page-copy", Severity::Inconsistent, subject.path.clone(), named(subject, message));

@@ -269,6 +269,7 @@ fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
             .collect();
         reader.read(
             &pieces,
+            // Called for each copy: one may have a page that is damaged in another. No copy is to be repaired here.
             &|number, bytes| {
                 if let Some(header) = header(pieces[number].offset, bytes) {
                     all.lock().unwrap_or_else(PoisonError::into_inner).push(header);

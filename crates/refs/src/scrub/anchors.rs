@@ -1,7 +1,7 @@
 //! Scrubbing the first structures: both boot records, the three superblocks and the two checkpoints, in every copy.
 
-use super::reader::serving;
 use super::structure;
+use crate::anchor::{InCopies, in_copies};
 use crate::geometry::Geometry;
 use crate::layout::{BootRecord, Checkpoint, Superblock};
 use crate::open::Anchors;
@@ -48,7 +48,7 @@ fn alike(device: &dyn Device, code: &'static str, (at, length): (u64, usize), re
     if device.copies() < 2 || device.read_at(at, &mut good).is_err() {
         return;
     }
-    let copies = serving(device).into_iter();
+    let copies = 0..device.copies();
     let unlike: Vec<usize> = copies.filter(|&copy| read(copy).is_ok_and(|bytes| bytes != good)).collect();
     if unlike.is_empty() {
         return;
@@ -67,23 +67,14 @@ fn one(
     report: &mut ScrubReport,
     verify: &dyn Fn(&[u8]) -> Result<()>,
 ) {
-    let (mut good, mut bad, mut why) = (None, Vec::new(), None);
-    for copy in serving(device) {
-        let mut bytes = vec![0; length];
-        let read = device.read_copy(copy, at, &mut bytes).map_err(Error::from);
-        match read.and_then(|()| verify(&bytes)) {
-            Ok(()) => good = good.or(Some(bytes)),
-            Err(error) => {
-                bad.push(copy);
-                why.get_or_insert(error);
-            }
-        }
-    }
+    let InCopies { whole, damaged } = in_copies(device, (at, length), &mut |bytes| verify(bytes));
     report.metadata += length as u64;
-    if bad.is_empty() {
+    if damaged.is_empty() {
         return alike(device, code, (at, length), report);
     }
-    let repaired = good.is_some_and(|good| repair(device, &bad, at, &good));
+    let (bad, mut why): (Vec<usize>, Vec<Error>) = damaged.into_iter().unzip();
+    let why = Some(why.swap_remove(0));
+    let repaired = whole.is_some_and(|(good, ())| repair(device, &bad, at, &good));
     report.add(structure(code, severity, None, at, report.copies, (bad, repaired, why)));
 }
 

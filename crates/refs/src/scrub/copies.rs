@@ -7,7 +7,7 @@
 //! left as they are: each may hold a part that can still be of use.
 
 use super::position::Position;
-use super::reader::{Reader, serving};
+use super::reader::Reader;
 use super::structure;
 use crate::core::Core;
 use crate::extents::Extent;
@@ -69,8 +69,8 @@ impl Unlike {
 }
 
 /// Whether the device has several copies, all in service, and may be written.
-pub fn can_compare(device: &dyn Device) -> bool {
-    device.copies() > 1 && !device.read_only() && serving(device).len() == device.copies()
+pub fn can_compare(device: &dyn Device, reader: &Reader<'_>) -> bool {
+    device.copies() > 1 && !device.read_only() && reader.copies().len() == device.copies()
 }
 
 /// Compares the copies from a position on, about `limit` bytes at most. Returns the clusters that differ, except the

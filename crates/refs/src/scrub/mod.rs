@@ -39,15 +39,15 @@ pub fn scrub(
 ) -> Result<(ScrubReport, LostStreams)> {
     let from = options.from.as_deref().map(str::parse).transpose()?.unwrap_or_default();
     let mut notes = Notes::default();
-    let mut report = ScrubReport { copies: reader::serving(&*device).len(), ..ScrubReport::default() };
+    let reader = reader::Reader::new(&*device, options.rate);
+    let mut report = ScrubReport { copies: reader.copies().len(), ..ScrubReport::default() };
     let found = open::anchors(&*device, &mut notes)?;
     anchors::scrub(&*device, &found, &mut report);
     let mut core = open::core(&device, &found, &mut notes, false)?;
-    let reader = reader::Reader::new(&*device, options.rate);
     let mut lost = BTreeMap::new();
     let walked = metadata::scrub(&mut core, &reader, progress, &mut report, &mut lost);
     data::scrub(&mut core, &reader, &walked, (from, options.limit), progress, &mut report, &mut lost);
-    if !options.checksums_only && report.next.is_none() && copies::can_compare(&*device) {
+    if !options.checksums_only && report.next.is_none() && copies::can_compare(&*device, &reader) {
         let limit = options.limit.map_or(u64::MAX, |limit| limit.saturating_sub(report.data));
         let (mut unlike, next) =
             copies::compare(&core, &reader, &walked.pages, (from, limit), progress, &mut report);

@@ -223,7 +223,7 @@ impl<'d> Reader<'d> {
 }
 
 /// The numbers of the copies of a device that are in service.
-pub fn serving(device: &dyn Device) -> Vec<usize> {
+fn serving(device: &dyn Device) -> Vec<usize> {
     let mut sector = vec![0; device.sectors().logical as usize];
     let mut is_there =
         |copy: &usize| !matches!(device.read_copy(*copy, 0, &mut sector), Err(DeviceError::Unusable { .. }));

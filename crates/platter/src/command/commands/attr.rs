@@ -236,8 +236,8 @@ fn rows(held: &Held) -> (Vec<AttributeRow>, Vec<Error>) {
     (rows, faults)
 }
 
-fn row(what: String, size: u64) -> AttributeRow {
-    AttributeRow { what, size: Some(size), target: None, tag: None }
+fn row(what: String, size: impl Into<Option<u64>>) -> AttributeRow {
+    AttributeRow { what, size: size.into(), target: None, tag: None }
 }
 
 fn streams(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {

@@ -205,10 +205,5 @@ fn print_holds(output: &mut Output, holds: &Holds, indent: &str) -> Result<(), F
         ("free", format!("{} in {} clusters", bytes(volume.free_clusters), grouped(volume.free_clusters))),
         ("clean", if volume.dirty { "no: not unmounted".into() } else { "yes".into() }),
     ];
-    let all = facts.iter().chain(&volume.ordered);
-    let width = all.clone().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (name, value) in all {
-        output.line(format_args!("{indent}{name:<width$}  {value}"))?;
-    }
-    Ok(())
+    output.facts(indent, facts.iter().chain(&volume.ordered).map(|(name, value)| (*name, value.as_str())))
 }

@@ -8,6 +8,7 @@ use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
 use clap::{Args, Subcommand};
 use platter::{Access, DEEPEST, Held};
+use platter_mount::attribute;
 use platter_vfs::{Integrity, Kind};
 use serde::Serialize;
 use std::ffi::OsString;
@@ -102,7 +103,7 @@ impl Get {
         for argument in &self.paths {
             let outcome = on_mount(argument).and_then(|mounted| match mounted {
                 Some(path) => attributes::walk(path, self.recursive, &mut |path, is_directory| {
-                    let enabled = attributes::get(path, attributes::INTEGRITY)?
+                    let enabled = attributes::get(path, attribute::INTEGRITY)?
                         .ok_or_else(|| Failure::new(shown(path), NO_INTEGRITY))?;
                     let (path, enabled) = (path.display().to_string(), enabled == b"on");
                     tell(IntegrityRow { path, kind: word(is_directory), enabled, enforced: None })
@@ -142,7 +143,7 @@ impl Set {
         for argument in &self.paths {
             let outcome = on_mount(argument).and_then(|mounted| match mounted {
                 Some(path) => attributes::walk(path, self.recursive, &mut |path, _| {
-                    attributes::set(path, attributes::INTEGRITY, if self.setting { b"on" } else { b"off" })
+                    attributes::set(path, attribute::INTEGRITY, if self.setting { b"on" } else { b"off" })
                 }),
                 None => {
                     let path = VolumePath::parse(argument)?;

@@ -100,8 +100,7 @@ fn print(
     }
     facts.push(("scrub".into(), scrub(&status.scrub)));
     facts.push(("used by".into(), if users.is_empty() { "nobody".into() } else { users.join(", ") }));
-    let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    facts.iter().try_for_each(|(name, value)| output.line(format_args!("{name:<width$}  {value}")))
+    output.facts("", facts.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
 fn scrub(state: &ScrubState) -> String {

@@ -1,9 +1,10 @@
 //! What a file on a mount has besides its content, through the extended attributes by which the mount shows it.
 
 use crate::command::failure::{About, Failure, shown};
-use platter_mount::Status;
+use platter_mount::{Status, attribute};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,16 +13,9 @@ use std::path::{Path, PathBuf};
 /// The most bytes of a value that the kernel passes on.
 const LONGEST: usize = 64 << 10;
 
-pub const INTEGRITY: &str = "system.refs_integrity";
-pub const REPARSE: &str = "system.ntfs_reparse_data";
-pub const SECURITY: &str = "system.ntfs_acl";
-const STREAMS: &str = "ntfs.streams.list";
-const SNAPSHOTS: &str = "system.refs_snapshots";
-const STATUS: &str = "system.platter_status";
-
 /// The attribute that stands for a snapshot.
 pub fn snapshot(name: &str) -> String {
-    format!("system.refs_snapshot.{name}")
+    format!("{}{name}", attribute::SNAPSHOT)
 }
 
 /// Returns the value of an attribute; `None` if the file or the format has none. Symbolic links are not followed.
@@ -67,12 +61,12 @@ pub fn extended(path: &Path) -> Result<Vec<String>, Failure> {
 
 /// The names of the named streams of a file.
 pub fn streams(path: &Path) -> Result<Vec<String>, Failure> {
-    Ok(get(path, STREAMS)?.map_or_else(Vec::new, |names| split(&names)))
+    Ok(get(path, attribute::STREAMS)?.map_or_else(Vec::new, |names| split(&names)))
 }
 
 /// The names of the snapshots of a file.
 pub fn snapshots(path: &Path) -> Result<Vec<String>, Failure> {
-    Ok(get(path, SNAPSHOTS)?.map_or_else(Vec::new, |names| split(&names)))
+    Ok(get(path, attribute::SNAPSHOTS)?.map_or_else(Vec::new, |names| split(&names)))
 }
 
 fn split(names: &[u8]) -> Vec<String> {
@@ -90,8 +84,13 @@ pub fn stream_path(path: &Path, stream: &str) -> PathBuf {
 
 /// The state of the mount at a directory.
 pub fn status(at: &Path) -> Result<Status, Failure> {
+    document(at, attribute::STATUS)
+}
+
+/// The value of an attribute that is JSON.
+pub fn document<T: DeserializeOwned>(at: &Path, name: &str) -> Result<T, Failure> {
     let other = || Failure::new(shown(at), "what serves the mount is of another version");
-    let value = get(at, STATUS)?.ok_or_else(other)?;
+    let value = get(at, name)?.ok_or_else(other)?;
     serde_json::from_slice(&value).map_err(|_| other())
 }
 

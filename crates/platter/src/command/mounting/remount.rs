@@ -5,7 +5,7 @@
 //! and ignores the others (`fuse_reconfigure` of Linux).
 
 use crate::command::failure::{About, Failure, Outcome, shown};
-use platter_mount::Options;
+use platter_mount::{Options, attribute};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -47,5 +47,5 @@ pub fn remount(at: &Path, options: &Options) -> Outcome {
 /// Whether the process that serves the mount opened the volume for reading only.
 fn reads_only(at: &Path) -> bool {
     let mut value = [0; 2];
-    rustix::fs::getxattr(at, "system.platter_access", &mut value) == Ok(2) && value == *b"ro"
+    rustix::fs::getxattr(at, attribute::ACCESS, &mut value) == Ok(2) && value == *b"ro"
 }

@@ -3,7 +3,7 @@
 use crate::command::failure::{CHECK_FAILED, Failure, INTERRUPTED, shown};
 use crate::command::interrupt;
 use crate::command::mounting::attributes;
-use platter_mount::{ScrubState, ScrubStep};
+use platter_mount::{ScrubState, ScrubStep, attribute};
 use platter_vfs::Progress;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
@@ -11,8 +11,6 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// The attribute of the mount's directory by which the serving process is asked.
-const ATTRIBUTE: &str = "system.platter_scrub";
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// Scrubs the volume that is mounted at `at`, or follows a scrub that is under way. Ctrl-C ends the scrub.
@@ -25,7 +23,7 @@ pub fn scrub(at: &Path, rate: Option<u64>, progress: &dyn Progress) -> Result<Sc
     interrupt::listen();
     let mut is_asked = false;
     loop {
-        let state = attributes::status(at)?.scrub;
+        let state: ScrubState = attributes::document(at, attribute::SCRUB)?;
         match state.step {
             ScrubStep::Running => progress.progress("scrubbing", state.data, state.used.max(state.data)),
             ScrubStep::Done => return Ok(state),
@@ -46,7 +44,7 @@ pub fn scrub(at: &Path, rate: Option<u64>, progress: &dyn Progress) -> Result<Sc
 }
 
 fn order(at: &Path, order: &str) -> rustix::io::Result<()> {
-    rustix::fs::setxattr(at, ATTRIBUTE, order.as_bytes(), XattrFlags::empty())
+    rustix::fs::setxattr(at, attribute::SCRUB, order.as_bytes(), XattrFlags::empty())
 }
 
 fn cannot(at: &Path, error: Errno) -> Failure {

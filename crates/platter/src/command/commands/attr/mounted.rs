@@ -2,10 +2,9 @@
 
 use super::{AttributeRow, What, bytes, row};
 use crate::command::failure::{About, Failure, shown};
-use crate::command::mounting::attributes::{
-    self, REPARSE, SECURITY, extended, snapshot, snapshots, stream_path, streams,
-};
+use crate::command::mounting::attributes::{self, extended, snapshot, snapshots, stream_path, streams};
 use crate::command::output::Output;
+use platter_mount::attribute;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
@@ -15,22 +14,22 @@ pub fn rows(path: &Path) -> Result<Vec<AttributeRow>, Failure> {
     let mut rows = Vec::new();
     for name in streams(path)? {
         let size = fs::symlink_metadata(stream_path(path, &name)).ok().map(|data| data.len());
-        rows.push(AttributeRow { size, ..row(format!("stream:{name}"), 0) });
+        rows.push(row(format!("stream:{name}"), size));
     }
     for name in snapshots(path)? {
         let value = attributes::get(path, &snapshot(&name))?.unwrap_or_default();
         let size = String::from_utf8_lossy(&value).parse().ok();
-        rows.push(AttributeRow { size, ..row(format!("snapshot:{name}"), 0) });
+        rows.push(row(format!("snapshot:{name}"), size));
     }
     for name in extended(path)? {
         let length = attributes::get(path, &name)?.unwrap_or_default().len();
         rows.push(row(format!("ea:{name}"), length as u64));
     }
-    if let Some(point) = attributes::get(path, REPARSE)? {
+    if let Some(point) = attributes::get(path, attribute::REPARSE)? {
         let tag = point.first_chunk().map(|tag| u32::from_le_bytes(*tag));
         rows.push(AttributeRow { tag, ..row("reparse".into(), point.len() as u64) });
     }
-    if let Some(security) = attributes::get(path, SECURITY)? {
+    if let Some(security) = attributes::get(path, attribute::SECURITY)? {
         rows.push(row("security".into(), security.len() as u64));
     }
     Ok(rows)
@@ -42,15 +41,15 @@ pub fn get(path: &Path, what: &What, output: &mut Output) -> Result<(), Failure>
         What::Stream(name) => (Some((name, streams(path)?)), ""),
         What::Snapshot(name) => (Some((name, snapshots(path)?)), ""),
         What::Extended(name) => (None, name.as_str()),
-        What::Reparse => (None, REPARSE),
-        What::Security => (None, SECURITY),
+        What::Reparse => (None, attribute::REPARSE),
+        What::Security => (None, attribute::SECURITY),
     };
     let Some((name, all)) = stream else {
         let value = attributes::get(path, attribute)?;
         return output.bytes(&value.ok_or_else(|| missing(path, what))?);
     };
     let name = name.to_string();
-    if !all.iter().any(|one| one.to_lowercase() == name.to_lowercase()) {
+    if !is_among(&all, &name) {
         return Err(missing(path, what));
     }
     let mut file = File::open(stream_path(path, &name)).map_err(|error| unshown(path, what, &error))?;
@@ -75,8 +74,8 @@ pub fn set(path: &Path, what: &What, file: Option<&Path>) -> Result<(), Failure>
             stream.sync_all().about(shown(path))
         }
         What::Extended(name) => attributes::set(path, name, &bytes(file, 1 << 16)?),
-        What::Reparse => attributes::set(path, REPARSE, &bytes(file, 1 << 16)?),
-        What::Security => attributes::set(path, SECURITY, &bytes(file, 1 << 16)?),
+        What::Reparse => attributes::set(path, attribute::REPARSE, &bytes(file, 1 << 16)?),
+        What::Security => attributes::set(path, attribute::SECURITY, &bytes(file, 1 << 16)?),
     }
 }
 
@@ -84,17 +83,22 @@ pub fn set(path: &Path, what: &What, file: Option<&Path>) -> Result<(), Failure>
 pub fn remove(path: &Path, what: &What) -> Result<(), Failure> {
     let was_there = match what {
         What::Snapshot(name) => attributes::remove(path, &snapshot(&name.to_string()))?,
-        What::Stream(name) if !streams(path)?.contains(&name.to_string()) => false,
+        What::Stream(name) if !is_among(&streams(path)?, &name.to_string()) => false,
         What::Stream(name) => {
             let at = stream_path(path, &name.to_string());
             fs::remove_file(at).map_err(|error| unshown(path, what, &error))?;
             true
         }
         What::Extended(name) => attributes::remove(path, name)?,
-        What::Reparse => attributes::remove(path, REPARSE)?,
+        What::Reparse => attributes::remove(path, attribute::REPARSE)?,
         What::Security => return Err(super::security_stays(shown(path))),
     };
     if was_there { Ok(()) } else { Err(missing(path, what)) }
+}
+
+/// Whether a name is one of these, in upper or lower case.
+fn is_among(all: &[String], name: &str) -> bool {
+    all.iter().any(|one| one.to_lowercase() == name.to_lowercase())
 }
 
 fn missing(path: &Path, what: &What) -> Failure {
