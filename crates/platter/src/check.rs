@@ -80,14 +80,15 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
         (false, true) => Access::Read,
     };
     let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
+    let reading = DeviceOptions { access: Access::Read, ..opening.clone() };
     // Before the mirror is opened: the records of an open mirror look as if it had not been closed.
     let (standings, comparable) = match source.is_mirror {
-        true => copies::look(source, &opening)?,
+        true => copies::look(source, &reading)?,
         false => Default::default(),
     };
     if options.repair
         && !options.force
-        && let Some(reason) = copies::unlike(source, &comparable, &opening, progress)?
+        && let Some(reason) = copies::unlike(source, &comparable, &reading, progress)?
     {
         return Err(DeviceError::Protected { device: source.to_string().into(), reason }.into());
     }
@@ -104,7 +105,7 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
         let mut checked = checked?;
         if !options.repair
             && !checked.report.is_clean()
-            && let Some(message) = copies::unlike(source, &comparable, &opening, progress)?
+            && let Some(message) = copies::unlike(source, &comparable, &reading, progress)?
         {
             let (code, severity) = ("copies-differ", Severity::Inconsistent);
             checked.report.add(Finding { code, severity, path: None, message, repaired: false });

@@ -1,7 +1,7 @@
 //! Checking the copies of a mirror one by one, before a repair writes the same to all of them.
 
 use crate::error::Result;
-use crate::opening::{Access, DeviceOptions, look_at_mirror, open_file, part_of};
+use crate::opening::{DeviceOptions, look_at_mirror, open_file, part_of};
 use crate::source::Source;
 use platter_device::{MirrorSet, Standing};
 use platter_vfs::{CheckOptions, CheckReport, Finding, Progress, Severity};
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The errors of opening a copy.
-pub fn look(source: &Source, opening: &DeviceOptions) -> Result<(Vec<Finding>, Vec<PathBuf>)> {
-    let set = look_at_mirror(source, &DeviceOptions { access: Access::Read, ..opening.clone() })?;
+pub fn look(source: &Source, reading: &DeviceOptions) -> Result<(Vec<Finding>, Vec<PathBuf>)> {
+    let set = look_at_mirror(source, reading)?;
     let is_current = |copy: &usize| set.standings()[*copy] == Standing::Current;
     let current: Vec<usize> = (0..source.paths.len()).filter(is_current).collect();
     // After a session that was cut off, copies may differ.
@@ -48,13 +48,13 @@ fn standings(set: &MirrorSet) -> Vec<Finding> {
 pub fn unlike(
     source: &Source,
     comparable: &[PathBuf],
-    opening: &DeviceOptions,
+    reading: &DeviceOptions,
     progress: &dyn Progress,
 ) -> Result<Option<String>> {
     let mut reports = Vec::new();
     for path in comparable {
-        let device = open_file(path, Access::Read, opening.caching)?;
-        let device = part_of(device, source.partition, opening)?;
+        let device = open_file(path, reading.access, reading.caching)?;
+        let device = part_of(device, source.partition, reading)?;
         let report = match platter_formats::recognise(&*device) {
             Ok(Some((format, _))) if platter_formats::has_checksums(format) => return Ok(None),
             Ok(Some((format, _))) => format.check(&*device, CheckOptions { repair: false }, progress).ok(),

@@ -16,7 +16,7 @@ pub struct InCopies<T> {
 pub fn in_copies<T>(
     device: &dyn Device,
     (at, length): (u64, usize),
-    parse: &mut dyn FnMut(&[u8]) -> Result<T>,
+    parse: &dyn Fn(&[u8]) -> Result<T>,
 ) -> InCopies<T> {
     let mut found = InCopies { whole: None, damaged: Vec::new() };
     for copy in 0..device.copies() {
@@ -54,7 +54,7 @@ pub fn read<T>(
     let is_read = read.is_ok();
     let found = read.and_then(|()| parse(&bytes));
     if found.is_err() && device.copies() > 1 {
-        let InCopies { whole, damaged } = in_copies(device, (at, length), &mut |bytes| parse(bytes));
+        let InCopies { whole, damaged } = in_copies(device, (at, length), parse);
         if let Some((bytes, found)) = whole {
             return Anchor { bytes: Some(bytes), found: Ok(found), damaged };
         }

@@ -315,9 +315,8 @@ impl Pages {
         if self.device.copies() < 2 {
             return None;
         }
-        let mut parse =
-            |bytes: &[u8]| Page::from_bytes(bytes.to_vec(), &self.geometry, reference, table, offset);
-        let found = in_copies(&*self.device, (offset, self.geometry.page()), &mut parse);
+        let parse = |bytes: &[u8]| Page::from_bytes(bytes.to_vec(), &self.geometry, reference, table, offset);
+        let found = in_copies(&*self.device, (offset, self.geometry.page()), &parse);
         let (_, good) = found.whole?;
         for (copy, _) in found.damaged {
             if self.device.repair_copy(copy, offset, good.bytes()).is_ok() {

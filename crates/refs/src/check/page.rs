@@ -256,10 +256,9 @@ impl Check<'_> {
         if copies < 2 {
             return None;
         }
-        let device = self.device;
-        let mut parse =
+        let parse =
             |bytes: &[u8]| self.verify(subject, reference, role, bytes, at).map_err(|(_, error)| error);
-        let found = in_copies(device, (at, self.geometry.page()), &mut parse);
+        let found = in_copies(self.device, (at, self.geometry.page()), &parse);
         let (good, ()) = found.whole?;
         let is_again = self.is_again;
         for (copy, _) in found.damaged.into_iter().filter(|_| !is_again) {

@@ -67,7 +67,7 @@ fn one(
     report: &mut ScrubReport,
     verify: &dyn Fn(&[u8]) -> Result<()>,
 ) {
-    let InCopies { whole, damaged } = in_copies(device, (at, length), &mut |bytes| verify(bytes));
+    let InCopies { whole, damaged } = in_copies(device, (at, length), verify);
     report.metadata += length as u64;
     if damaged.is_empty() {
         return alike(device, code, (at, length), report);
