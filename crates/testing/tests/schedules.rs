@@ -119,6 +119,7 @@ fn what_was_found_once() {
         ("refs toggled full", 1_902_488),
         ("refs+integrity", 100_516),
         ("refs+integrity", 100_718),
+        ("refs+integrity", 78_060_574),
         ("ntfs mirror", 438),
         ("refs full", 1141),
         ("fat12", 3259),

@@ -193,7 +193,7 @@ impl FileSystem for RefsVolume {
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
-        self.plan_reading(node, offset, length, plan)
+        self.plan_reading(node, offset, length, plan, None)
     }
 
     fn finish_read(
@@ -341,10 +341,7 @@ impl FileSystem for RefsVolume {
     fn clone_range(&self, from: Node, offset: u64, to: Node, to_offset: u64, length: u64) -> Result<()> {
         self.refuse_sharing("shared clusters")?;
         self.relieve()?;
-        match self.with_space(|_| self.share_range((from, offset), (to, to_offset), length))? {
-            true => Ok(()),
-            false => self.copy_range((from, offset), (to, to_offset), length),
-        }
+        self.clone_between((from, offset), (to, to_offset), length)
     }
 
     fn create_snapshot(&self, node: Node, name: &Name) -> Result<()> {

@@ -12,10 +12,18 @@ use platter_device::Buffer;
 const LARGE: u64 = 256 << 10;
 
 impl Volume {
-    pub(super) fn plan_reading(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
+    /// The first half of a read. `within` is the caller's claim that covers the range, if it has one.
+    pub(super) fn plan_reading(
+        &self,
+        node: Node,
+        offset: u64,
+        length: usize,
+        plan: &mut Plan,
+        within: Option<&Claim<'_>>,
+    ) -> Result<()> {
         Plan::check_range(self.device.sectors().logical, offset, length)?;
         let mut memory = self.memory(node, plan)?;
-        let planned = self.fill_read(&mut memory, node, offset, length, plan);
+        let planned = self.fill_read(&mut memory, node, offset, length, plan, within);
         plan.state = Some(memory);
         planned
     }
@@ -27,6 +35,7 @@ impl Volume {
         offset: u64,
         length: usize,
         plan: &mut Plan,
+        within: Option<&Claim<'_>>,
     ) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
         let Memory { stream, expected, bounce, .. } = memory;
@@ -39,7 +48,7 @@ impl Volume {
             plan.notes[2] = 0;
             let enter = |plan: &mut Plan| -> Result<()> {
                 plan.notes[PASS] =
-                    stream.enter(offset..offset + length as u64, Access::Read, None)?.into_bits();
+                    stream.enter(offset..offset + length as u64, Access::Read, within)?.into_bits();
                 Ok(())
             };
             if covered == 0 {

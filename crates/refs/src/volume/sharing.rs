@@ -7,6 +7,10 @@ use crate::extents::{Extent, Extents, Mapping};
 use crate::layout::attribute::LIVE;
 use crate::stream::{Limits, Snapshot, StreamContent, StreamState};
 use platter_device::Buffer;
+use platter_vfs::Claim;
+
+/// The bytes that a copy reads at once: whole clusters of every size.
+const COPIED: usize = 1 << 20;
 
 impl Volume {
     /// Refuses an operation that needs shared clusters, on a version of ReFS of which it is not known how it stores
@@ -18,27 +22,19 @@ impl Volume {
         }
     }
 
-    /// Makes a range of one file the same as one of another by having both refer to the same clusters. Returns whether
-    /// that was possible: if not, the range must be copied.
-    pub(super) fn share_range(
+    /// Makes a range of one file the same as one of another: both refer to the same clusters, or the range is copied
+    /// where that is not possible. Both files are claimed until this is done, so that it is one step for other callers
+    /// even if it is a copy in many pieces.
+    pub(super) fn clone_between(
         &self,
         (from, offset): (Node, u64),
         (to, to_offset): (Node, u64),
         length: u64,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let (source, target) = (self.data_of(from)?, self.data_of(to)?);
         self.may_write(&target)?;
-        let cluster = u64::from(self.geometry.cluster);
         let (end, to_end) =
             (self.check_size(offset.checked_add(length))?, self.check_size(to_offset.checked_add(length))?);
-        let size = source.read().size;
-        let is_whole = (offset | to_offset).is_multiple_of(cluster)
-            && (length.is_multiple_of(cluster) || end == size && to_end >= target.read().size);
-        if length == 0 || end > size || !is_whole {
-            return Err(Error::InvalidArgument(
-                "a range to be cloned lies in the file, and is whole clusters or goes to its end",
-            ));
-        }
         if from == to && offset < to_end && to_offset < end {
             return Err(Error::InvalidArgument("the two ranges overlap"));
         }
@@ -51,19 +47,36 @@ impl Volume {
         let _unconverted_too = (owners[0] != owners[1]).then(|| Conversion::begin(self, Node(owners[1])));
         // Both streams are claimed for this call alone, in the order of their node numbers.
         let (one, other) = if from <= to { (&source, &target) } else { (&target, &source) };
-        let _one = one.claim_all();
-        let _other = (from != to).then(|| other.claim_all());
+        let one = one.claim_all();
+        let other = (from != to).then(|| other.claim_all());
         self.may_write(&target)?;
-        if length == 0 || end > source.read().size || !is_whole {
-            return Err(Error::InvalidArgument("the file became shorter while it was cloned"));
+        let cluster = u64::from(self.geometry.cluster);
+        let size = source.read().size;
+        let is_whole = (offset | to_offset).is_multiple_of(cluster)
+            && (length.is_multiple_of(cluster) || end == size && to_end >= target.read().size);
+        if length == 0 || end > size || !is_whole {
+            return Err(Error::InvalidArgument(
+                "a range to be cloned lies in the file, and is whole clusters or goes to its end",
+            ));
         }
+        if self.with_space(|_| self.share(&source, offset..end, &target, to_offset))? {
+            return Ok(());
+        }
+        let second = other.as_ref().unwrap_or(&one);
+        let (of_source, of_target) = if from <= to { (&one, second) } else { (second, &one) };
+        self.copy_between((&source, of_source), offset..end, (&target, of_target), to_offset)
+    }
+
+    /// Has a range of the target refer to the clusters of a range of the source. Returns `false`, and has changed
+    /// nothing, if clusters of these two cannot be shared. The caller has claimed both.
+    fn share(&self, source: &Stream, range: Range<u64>, target: &Stream, to_offset: u64) -> Result<bool> {
         let mut core = self.grow()?;
-        if target.read().orphan || !self.is_sharable(&source, end) {
+        if target.read().orphan || !self.is_sharable(source, range.end) {
             return Ok(false);
         }
         // The target is made ready before the source's runs are read: if both are the same file, this may move
         // clusters.
-        self.make_ready(&mut core, &target, &mut target.write(), to_offset)?;
+        self.make_ready(&mut core, target, &mut target.write(), to_offset)?;
         let integrity = target.read().integrity;
         let runs = {
             let mut state = source.write();
@@ -71,10 +84,40 @@ impl Volume {
                 return Err(Error::InvalidArgument("either both files have integrity or none"));
             }
             state.shared = true;
-            self.runs(&mut core, &mut state, (offset / cluster) as u32, end.div_ceil(cluster) as u32)?
+            let (first, behind) = self.clusters(range.clone());
+            self.runs(&mut core, &mut state, first, behind)?
         };
-        self.take_over(&mut core, &target, &mut target.write(), &runs, (offset, to_offset), length)?;
+        let length = range.end - range.start;
+        let at = (range.start, to_offset);
+        self.take_over(&mut core, target, &mut target.write(), &runs, at, length)?;
         Ok(true)
+    }
+
+    /// Copies a range of the source into the target. The caller has claimed both, and passes its claims.
+    fn copy_between(
+        &self,
+        (source, of_source): (&Stream, &Claim<'_>),
+        range: Range<u64>,
+        (target, of_target): (&Stream, &Claim<'_>),
+        to_offset: u64,
+    ) -> Result<()> {
+        let cluster = self.geometry.cluster as usize;
+        let mut plan = Plan::default();
+        let mut buffer = Buffer::new(COPIED);
+        for at in range.clone().step_by(COPIED) {
+            let wanted = (range.end - at).min(COPIED as u64) as usize;
+            let whole = &mut buffer[..wanted.next_multiple_of(cluster)];
+            self.plan_reading(Node(source.node), at, whole.len(), &mut plan, Some(of_source))?;
+            let done = plan.read_from(&*self.device, whole);
+            if self.finish_reading(&mut plan, whole, done)? < wanted {
+                return Err(Error::InvalidArgument(
+                    "a file became shorter while it was claimed to be copied",
+                ));
+            }
+            let place = to_offset + (at - range.start);
+            self.write_within(target, place, &buffer[..wanted], Some(of_target))?;
+        }
+        Ok(())
     }
 
     /// Whether the content of a stream up to byte `end` can be shared: the file still has a name, its content is in
@@ -350,29 +393,6 @@ impl Volume {
             }
             taken.push((at, run));
             at = row.end();
-        }
-        Ok(())
-    }
-}
-
-impl RefsVolume {
-    /// Copies a range where clusters cannot be shared.
-    pub(super) fn copy_range(
-        &self,
-        (from, offset): (Node, u64),
-        (to, to_offset): (Node, u64),
-        length: u64,
-    ) -> Result<()> {
-        let mut buffer = Buffer::new(1 << 20);
-        let mut done = 0;
-        while done < length {
-            let piece = (length - done).min(buffer.len() as u64) as usize;
-            let read = self.read(from, offset + done, &mut buffer[..piece])?;
-            if read == 0 {
-                return Err(Error::InvalidArgument("the file became shorter while it was cloned"));
-            }
-            self.write_bytes(to, to_offset + done, &buffer[..read])?;
-            done += read as u64;
         }
         Ok(())
     }

@@ -24,16 +24,29 @@ impl Volume {
             let whole = offset - offset % cluster..end.checked_next_multiple_of(cluster).unwrap_or(end);
             stream.claim(whole, Access::Write)
         });
-        self.may_write(&stream)?;
+        self.write_within(&stream, offset, data, claim.as_ref())
+    }
+
+    /// Writes bytes at any offset. `within` is the caller's claim that covers all clusters of the range; without one,
+    /// the write is one step.
+    pub(super) fn write_within(
+        &self,
+        stream: &Stream,
+        offset: u64,
+        data: &[u8],
+        within: Option<&Claim<'_>>,
+    ) -> Result<()> {
+        self.may_write(stream)?;
+        let node = Node(stream.node);
         let mut plan = Plan::default();
         let planned = |at: u64, piece: &[u8]| {
-            let claim = claim.as_ref();
-            plan_when_free(|| self.plan_writing(node, at, piece, &mut plan, claim), || stream.wait_free())?;
+            plan_when_free(|| self.plan_writing(node, at, piece, &mut plan, within), || stream.wait_free())?;
             let done = plan.write_to(&*self.device, piece);
             self.finish_writing(&mut plan, piece, done).map(drop)
         };
         let slowly =
-            |at: u64, piece: &[u8]| self.with_space(|lacks| self.write_slowly(&stream, at, piece, lacks));
+            |at: u64, piece: &[u8]| self.with_space(|lacks| self.write_slowly(stream, at, piece, lacks));
+        let cluster = u64::from(self.geometry.cluster);
         write_in_steps(offset, data, cluster, planned, slowly)
     }
 
