@@ -130,6 +130,10 @@ impl Device for BlankFirstSector {
         self.below.copies()
     }
 
+    fn is_read(&self, copy: usize) -> bool {
+        self.below.is_read(copy)
+    }
+
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_around(offset, buffer, |offset, buffer| self.below.read_copy(copy, offset, buffer))
     }

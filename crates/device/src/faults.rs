@@ -321,6 +321,10 @@ impl Device for Faults {
         self.device.copies()
     }
 
+    fn is_read(&self, copy: usize) -> bool {
+        self.device.is_read(copy)
+    }
+
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_copy(self.name(), copy, self.copies())?;
         self.read(Some(copy), offset, buffer)

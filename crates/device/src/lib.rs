@@ -229,6 +229,12 @@ pub trait Device: Send + Sync {
         self.read_at(offset, buffer)
     }
 
+    /// Whether [`Device::read_at`] reads from this copy. A copy of which this is false may hold another state of the
+    /// content, which its checksums do not tell from the present one.
+    fn is_read(&self, copy: usize) -> bool {
+        copy < self.copies()
+    }
+
     /// Writes `data`, which was read from another copy at `offset`, over the damaged data in this copy. Volatile until
     /// [`Device::flush`]. The caller makes sure that the range is not written meanwhile, which would make `data`
     /// outdated.

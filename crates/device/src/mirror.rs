@@ -219,16 +219,20 @@ impl Mirror {
         (serving, bits(serving))
     }
 
+    /// The copies that are read, as bits.
+    fn read_bits(&self) -> u8 {
+        let serving = self.serving().0;
+        if serving & self.prefer == 0 { serving } else { serving & self.prefer }
+    }
+
     /// The copy to read this offset from. The same place is always read from the same copy, so that its content does
     /// not change between two reads even where the copies differ.
     fn reader(&self, offset: u64) -> usize {
-        let serving = self.serving().0;
-        let preferred = if serving & self.prefer == 0 { serving } else { serving & self.prefer };
-        let (serving, mut copies) = (preferred, bits(preferred));
+        let read = self.read_bits();
         // A hash rather than the stripe number modulo the copies: transfers at regular offsets would all go to one
         // copy.
-        let pick = mix(0, offset / Mirror::STRIPE) % u64::from(serving.count_ones().max(1));
-        copies.nth(pick as usize).unwrap_or(0)
+        let pick = mix(0, offset / Mirror::STRIPE) % u64::from(read.count_ones().max(1));
+        bits(read).nth(pick as usize).unwrap_or(0)
     }
 
     /// Whether a read of this range from `copy`, which is the one to read its beginning from, could return newer or
@@ -554,6 +558,10 @@ impl Device for Mirror {
 
     fn copies(&self) -> usize {
         self.copies.len()
+    }
+
+    fn is_read(&self, copy: usize) -> bool {
+        copy < self.copies.len() && self.read_bits() & bit(copy) != 0
     }
 
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {

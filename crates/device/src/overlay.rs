@@ -107,6 +107,10 @@ impl Device for OverlayDevice {
         self.below.copies()
     }
 
+    fn is_read(&self, copy: usize) -> bool {
+        self.below.is_read(copy)
+    }
+
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_over(offset, buffer, |buffer| self.below.read_copy(copy, offset, buffer))
     }

@@ -235,6 +235,11 @@ impl Journal {
         self.base.copies()
     }
 
+    /// Whether a copy of the base device is read, see [`Device::is_read`].
+    pub fn is_read(&self, copy: usize) -> bool {
+        self.base.is_read(copy)
+    }
+
     pub fn write(&self, offset: u64, data: &[u8], durable: bool) {
         self.add(Write { offset, content: WrittenContent::Data(data.into()), durable, lost: false });
     }
@@ -327,6 +332,10 @@ impl Device for Before {
 
     fn copies(&self) -> usize {
         self.journal.copies()
+    }
+
+    fn is_read(&self, copy: usize) -> bool {
+        self.journal.is_read(copy)
     }
 
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {

@@ -335,6 +335,10 @@ impl Device for Recorder {
         self.device.copies()
     }
 
+    fn is_read(&self, copy: usize) -> bool {
+        self.device.is_read(copy)
+    }
+
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.count(READ, offset, buffer.len() as u64);
         self.device.read_copy(copy, offset, buffer)

@@ -104,6 +104,10 @@ impl Device for Stripes {
         self.device.copies()
     }
 
+    fn is_read(&self, copy: usize) -> bool {
+        self.device.is_read(copy)
+    }
+
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_copy(&self.name, copy, self.copies())?;
         self.each(Operation::Read, offset, buffer.len(), |place, range| {

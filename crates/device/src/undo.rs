@@ -191,6 +191,10 @@ impl Device for UndoDevice {
         self.below.copies()
     }
 
+    fn is_read(&self, copy: usize) -> bool {
+        self.below.is_read(copy)
+    }
+
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.write_out(&mut self.changes.lock())?;
         self.below.read_copy(copy, offset, buffer)

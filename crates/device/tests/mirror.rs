@@ -865,8 +865,8 @@ impl MirrorJudge for NoJudge {
         false
     }
 
-    fn soundness(&self, _: &Arc<dyn Device>) -> Soundness {
-        Soundness::Sound
+    fn soundness(&self, _: &Arc<dyn Device>) -> (Soundness, u64) {
+        (Soundness::Sound, 0)
     }
 
     fn mend(&self, _: Arc<dyn Device>) -> Vec<String> {

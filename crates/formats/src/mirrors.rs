@@ -2,7 +2,7 @@
 
 use crate::recognise;
 use platter_device::{Device, MirrorJudge, PartitionTable, Soundness, contents, select_partition};
-use platter_vfs::{Error, OpenOptions, ScrubOptions, Severity, Silent};
+use platter_vfs::{Error, OpenOptions, ScrubOptions, Severity, Silent, VolumeInfo};
 use std::sync::Arc;
 
 /// A judge of copies that goes by the clocks and checksums of the volumes on them.
@@ -19,20 +19,24 @@ impl MirrorJudge for Judge {
         }
     }
 
-    /// A device with partitions is as sound as the worst of them.
-    fn soundness(&self, copy: &Arc<dyn Device>) -> Soundness {
+    /// A device with partitions is as sound as the worst of them, and as new as all their clocks together.
+    fn soundness(&self, copy: &Arc<dyn Device>) -> (Soundness, u64) {
         let options = OpenOptions { read_only: true, ..OpenOptions::default() };
         let of_part = |part: Arc<dyn Device>| match recognise(&*part) {
             Ok(Some((format, _))) => match format.open(part, options).and_then(|system| system.info()) {
-                Ok(info) if info.details.iter().any(|(name, _)| *name == "damage") => Soundness::Damaged,
-                Ok(_) => Soundness::Sound,
-                Err(_) => Soundness::Unopened,
+                Ok(info) if info.details.iter().any(|(name, _)| *name == "damage") => {
+                    (Soundness::Damaged, clock_of(&info))
+                }
+                Ok(info) => (Soundness::Sound, clock_of(&info)),
+                Err(_) => (Soundness::Unopened, 0),
             },
             // A partition may hold anything, but a device without partitions must hold a volume.
-            Ok(None) if !part.is_empty() && part.len() < copy.len() => Soundness::Sound,
-            Ok(None) | Err(_) => Soundness::NoVolume,
+            Ok(None) if !part.is_empty() && part.len() < copy.len() => (Soundness::Sound, 0),
+            Ok(None) | Err(_) => (Soundness::NoVolume, 0),
         };
-        parts(copy.clone()).into_iter().map(of_part).min().unwrap_or(Soundness::Sound)
+        let all = parts(copy.clone()).into_iter().map(of_part);
+        all.reduce(|one, other| (one.0.min(other.0), one.1.saturating_add(other.1)))
+            .unwrap_or((Soundness::Sound, 0))
     }
 
     fn mend(&self, device: Arc<dyn Device>) -> Vec<String> {
@@ -74,6 +78,17 @@ enum Clock {
     OfAnother,
 }
 
+/// What a volume says of its newest checkpoint: its clock, and what else makes it different from others.
+fn checkpoint_of(info: &VolumeInfo) -> Option<&str> {
+    info.details.iter().find(|(name, _)| *name == "checkpoint").map(|(_, text)| &**text)
+}
+
+/// The clock of a volume, 0 if it has none.
+fn clock_of(info: &VolumeInfo) -> u64 {
+    let number = checkpoint_of(info).and_then(|text| text.split(',').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
 fn clock(device: &Arc<dyn Device>) -> Clock {
     let known = |device: &dyn Device| matches!(recognise(device), Ok(Some(_)));
     let Ok(part) = select_partition(device.clone(), None, &known) else { return Clock::NoVolume };
@@ -85,10 +100,7 @@ fn clock(device: &Arc<dyn Device>) -> Clock {
     };
     let options = OpenOptions { read_only: true, ..OpenOptions::default() };
     match format.open(part, options).and_then(|system| system.info()) {
-        Ok(info) => {
-            let clock = info.details.into_iter().find(|(name, _)| *name == "checkpoint");
-            clock.map_or(Clock::OfAnother, |(_, clock)| Clock::Stands(clock))
-        }
+        Ok(info) => checkpoint_of(&info).map_or(Clock::OfAnother, |found| Clock::Stands(found.into())),
         Err(_) if crate::has_checksums(format) => Clock::NoVolume,
         Err(_) => Clock::OfAnother,
     }

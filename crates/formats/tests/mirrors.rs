@@ -6,8 +6,8 @@
 //! reason, and its error says how to go on; and a copy that takes no part is not written to.
 
 use platter_device::{
-    Device, Immediate, MemoryDevice, MirrorCopy, MirrorRecord, MirrorSet, Partition, Queue, Result, Sectors,
-    Standing,
+    Device, Immediate, MemoryDevice, MirrorCopy, MirrorJudge, MirrorRecord, MirrorSet, OverlayDevice,
+    Partition, Queue, Result, Sectors, Standing,
 };
 use platter_formats::{Judge, by_name};
 use platter_testing::model::{Random, seed};
@@ -779,6 +779,22 @@ fn histories_that_ended_badly_end_well() {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();
         live(seed, format, length);
     }
+}
+
+/// A cut-off session is made whole from the copy that has most: one whose disk lost the last checkpoint opens as well as
+/// the others.
+#[test]
+fn of_copies_that_open_the_newer_is_the_sounder() {
+    let device = Arc::new(MemoryDevice::new(320 << 20, Sectors::SMALL));
+    let refs = by_name("refs").unwrap();
+    refs.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+    let older = Arc::new(OverlayDevice::new(device.clone()));
+    let newer = Arc::new(OverlayDevice::new(device));
+    let system = refs.open(newer.clone(), OpenOptions::default()).unwrap();
+    system.create(Node::ROOT, &Name::from("file"), Kind::File).unwrap();
+    system.unmount().unwrap();
+    let [older, newer] = [older, newer].map(|copy| Judge.soundness(&(copy as Arc<dyn Device>)));
+    assert!(older.0 == newer.0 && older < newer, "{older:?}, {newer:?}");
 }
 
 /// `PLATTER_FORMAT` runs one format alone, and `PLATTER_HISTORY` replays one history of those that a failure names.

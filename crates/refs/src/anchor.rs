@@ -1,14 +1,13 @@
-//! Reading what is verified by itself from a device with copies: the first whole one counts.
+//! Reading what is verified by itself from a device with copies.
 
 use platter_device::{Device, Error as DeviceError};
 use platter_vfs::{Error, Result};
 
-/// A structure in the copies of a device.
+/// A structure in the copies of a device. A copy that is out of service is in none of the lists.
 pub struct InCopies<T> {
-    /// The first whole one, with its bytes.
-    pub whole: Option<(Vec<u8>, T)>,
-    /// The copies of the device in which it is damaged, and what is wrong there. A copy that is out of service is none of
-    /// them.
+    /// The copies that have it whole, with its bytes there.
+    pub whole: Vec<(usize, Vec<u8>, T)>,
+    /// The copies in which it is damaged, and what is wrong there.
     pub damaged: Vec<(usize, Error)>,
 }
 
@@ -18,12 +17,12 @@ pub fn in_copies<T>(
     (at, length): (u64, usize),
     parse: &dyn Fn(&[u8]) -> Result<T>,
 ) -> InCopies<T> {
-    let mut found = InCopies { whole: None, damaged: Vec::new() };
+    let mut found = InCopies { whole: Vec::new(), damaged: Vec::new() };
     for copy in 0..device.copies() {
         let mut bytes = vec![0; length];
         let read = device.read_copy(copy, at, &mut bytes).map_err(Error::from);
         match read.and_then(|()| parse(&bytes)) {
-            Ok(structure) => found.whole = found.whole.or(Some((bytes, structure))),
+            Ok(structure) => found.whole.push((copy, bytes, structure)),
             Err(Error::Device(DeviceError::Unusable { .. })) => {}
             Err(error) => found.damaged.push((copy, error)),
         }
@@ -37,27 +36,57 @@ pub struct Anchor<T> {
     pub bytes: Option<Vec<u8>>,
     /// The structure, or what is wrong with it in every copy of the device.
     pub found: Result<T>,
-    /// The copies of the device in which it is damaged, and what is wrong there, if another one has it whole.
+    /// The copies of the device in which it is damaged or older than in another, and what is wrong there, if another one
+    /// has it whole.
     pub damaged: Vec<(usize, Error)>,
 }
 
-/// Reads one of the first structures of a volume, of `length` bytes at `at`. If it is damaged where the device reads it,
-/// all copies of the device are looked at: an older structure would otherwise be taken in its place, and with it a state
-/// of the volume that was overwritten since.
+/// Reads one of the first structures of a volume, of `length` bytes at `at`. Of the copies of the device the newest whole
+/// one counts, by the number that `clock` gives, which grows with each write of the structure: a disk can lose a write
+/// and still have what was there before. An older structure would bring back a state of the volume that was overwritten
+/// since.
 pub fn read<T>(
     device: &dyn Device,
     (at, length): (u64, usize),
     parse: &dyn Fn(&[u8]) -> Result<T>,
+    clock: &dyn Fn(&T) -> u64,
 ) -> Anchor<T> {
+    if device.copies() > 1 {
+        let Newest { good, bad } = in_copies(device, (at, length), parse).newest(device, at, clock);
+        if let Some((bytes, found)) = good {
+            return Anchor { bytes: Some(bytes), found: Ok(found), damaged: bad };
+        }
+    }
     let mut bytes = vec![0; length];
     let read = device.read_at(at, &mut bytes).map_err(Error::from);
     let is_read = read.is_ok();
-    let found = read.and_then(|()| parse(&bytes));
-    if found.is_err() && device.copies() > 1 {
-        let InCopies { whole, damaged } = in_copies(device, (at, length), parse);
-        if let Some((bytes, found)) = whole {
-            return Anchor { bytes: Some(bytes), found: Ok(found), damaged };
+    Anchor { found: read.and_then(|()| parse(&bytes)), bytes: is_read.then_some(bytes), damaged: Vec::new() }
+}
+
+/// The newest of the copies of a structure.
+pub struct Newest<T> {
+    /// Its bytes and the structure, if any copy is whole.
+    pub good: Option<(Vec<u8>, T)>,
+    /// The copies in which it is damaged or older, and what is wrong there.
+    pub bad: Vec<(usize, Error)>,
+}
+
+impl<T> InCopies<T> {
+    /// Returns the newest whole structure, and the copies in which it is damaged or older. Copies that the device does
+    /// not read from may hold another state of the volume, so they count only if it is whole in none that is read.
+    pub fn newest(mut self, device: &dyn Device, at: u64, clock: &dyn Fn(&T) -> u64) -> Newest<T> {
+        let newness = |(copy, _, structure): &(usize, Vec<u8>, T)| (device.is_read(*copy), clock(structure));
+        // Of several that are alike the first.
+        let newest = (0..self.whole.len()).rev().max_by_key(|&index| newness(&self.whole[index]));
+        let Some((_, bytes, newest)) = newest.map(|index| self.whole.swap_remove(index)) else {
+            return Newest { good: None, bad: self.damaged };
+        };
+        for (copy, _, other) in self.whole {
+            let (expected, found) = (clock(&newest), clock(&other));
+            if device.is_read(copy) && found < expected {
+                self.damaged.push((copy, Error::damaged("clock of a copy", at, expected, found)));
+            }
         }
+        Newest { good: Some((bytes, newest)), bad: self.damaged }
     }
-    Anchor { bytes: is_read.then_some(bytes), found, damaged: Vec::new() }
 }

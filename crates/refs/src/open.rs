@@ -36,8 +36,9 @@ impl Notes {
         device: &dyn Device,
         place: (u64, usize),
         parse: &dyn Fn(&[u8]) -> Result<T>,
+        clock: &dyn Fn(&T) -> u64,
     ) -> (Option<Vec<u8>>, Result<T>) {
-        let anchor = anchor::read(device, place, parse);
+        let anchor = anchor::read(device, place, parse, clock);
         for (copy, error) in &anchor.damaged {
             self.add(error, &format!("this is copy {copy} of the device, and another was used"));
         }
@@ -54,7 +55,7 @@ pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord>
     let sector = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
     let at = |offset: u64, notes: &mut Notes| -> Result<BootRecord> {
         let parse = |bytes: &[u8]| BootRecord::from_bytes(bytes.first_chunk().expect("a sector"), offset);
-        notes.read(device, (offset, sector), &parse).1
+        notes.read(device, (offset, sector), &parse, &|_| 0).1
     };
     if device.len() < 64 << 12 {
         return Err(Error::NotThisFormat {
@@ -125,7 +126,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     for (place, copy) in places.into_iter().zip(&mut copies) {
         let at = place * u64::from(cluster);
         let parse = |bytes: &[u8]| Superblock::from_bytes(bytes, place, at);
-        let (bytes, read) = notes.read(device, (at, cluster as usize), &parse);
+        let (bytes, read) = notes.read(device, (at, cluster as usize), &parse, &|found| found.generation);
         *copy = bytes;
         match read {
             Ok(found) if best.as_ref().is_none_or(|best| found.generation > best.generation) => {
@@ -149,7 +150,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
             |bytes: &[u8]| Checkpoint::from_bytes(bytes, place, cluster as usize, geometry.signature, at);
         let read = match place.checked_add(u64::from(geometry.page_clusters())) {
             Some(end) if end <= clusters => {
-                let (bytes, read) = notes.read(device, (at, geometry.page()), &parse);
+                let (bytes, read) = notes.read(device, (at, geometry.page()), &parse, &|found| found.clock);
                 pages[slot] = bytes;
                 read
             }

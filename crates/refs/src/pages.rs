@@ -317,7 +317,7 @@ impl Pages {
         }
         let parse = |bytes: &[u8]| Page::from_bytes(bytes.to_vec(), &self.geometry, reference, table, offset);
         let found = in_copies(&*self.device, (offset, self.geometry.page()), &parse);
-        let (_, good) = found.whole?;
+        let (_, _, good) = found.whole.into_iter().next()?;
         for (copy, _) in found.damaged {
             if self.device.repair_copy(copy, offset, good.bytes()).is_ok() {
                 self.healed.fetch_add(1, Ordering::Relaxed);

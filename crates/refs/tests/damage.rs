@@ -478,3 +478,76 @@ fn a_mirror_opens_without_the_first_structures_of_one_copy() {
         }
     }
 }
+
+/// A disk can lose a write without an error. If that was the newest checkpoint, its copy of a mirror has an older one,
+/// and nothing else is wrong with it: what is read and written is the newest state all the same, whichever copy it is,
+/// and the copy gets what it lost.
+#[test]
+fn a_mirror_of_which_a_disk_lost_the_newest_checkpoint_shows_the_newest_state() {
+    for volume in [VOLUMES[1], VOLUMES[3], VOLUMES[4]] {
+        let device: Arc<MemoryDevice> = populated(volume).0;
+        let pages = |device: &dyn Device| -> [(u64, Vec<u8>); 2] {
+            let mut superblock = vec![0; 4096];
+            device.read_at(30 * volume.cluster, &mut superblock).unwrap();
+            [0xC0, 0xC8].map(|at| {
+                let cluster = u64::from_le_bytes(superblock[at..at + 8].try_into().unwrap());
+                let mut page = vec![0; 4096];
+                device.read_at(cluster * volume.cluster, &mut page).unwrap();
+                (cluster * volume.cluster, page)
+            })
+        };
+        let options = OpenOptions { commits_syncs: true, ..OpenOptions::default() };
+        let system = RefsVolume::open(device.clone(), options).unwrap();
+        system.create(Node::ROOT, &Name::from("first"), Kind::File).unwrap();
+        system.sync_all().unwrap();
+        let before = pages(&*device);
+        system.create(Node::ROOT, &Name::from("last"), Kind::File).unwrap();
+        system.sync_all().unwrap();
+        drop(system);
+        let after = pages(&*device);
+        let lost: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
+        let [((place, old), (_, new))] = lost[..] else { panic!("a commit writes one checkpoint") };
+
+        for (copy, scrubbed) in [(0, false), (1, false), (0, true), (1, true)] {
+            let what = format!("{volume:?}, copy {copy}");
+            let copies = [0, 1].map(|_| Arc::new(OverlayDevice::new(device.clone())));
+            copies[copy].write_at(*place, old).unwrap();
+            let alone = open(copies[copy].clone());
+            assert!(alone.lookup(Node::ROOT, &"last".into()).is_err(), "{what}: nothing was lost");
+            drop(alone);
+            let both = copies.iter().map(|copy| copy.clone() as Arc<dyn Device>).collect();
+            let mirror: Arc<dyn Device> = Arc::new(Mirror::new(both).unwrap());
+            open(mirror.clone()).lookup(Node::ROOT, &"last".into()).expect(&what);
+            let mut page = vec![0; 4096];
+            match scrubbed {
+                true => {
+                    let report = Refs::ANY.scrub(mirror.clone(), &ScrubOptions::default(), &Silent).unwrap();
+                    let [found] = &report.damaged[..] else { panic!("{what}: {report:?}") };
+                    assert!(found.finding.repaired && found.copies == [copy], "{what}: {found:?}");
+                }
+                false => {
+                    let report = Refs::ANY.check(&*mirror, CheckOptions::default(), &Silent).unwrap();
+                    let [found] = &report.findings[..] else { panic!("{what}: {report:?}") };
+                    assert_eq!(
+                        (found.code, found.severity),
+                        ("checkpoint", Severity::Inconsistent),
+                        "{what}"
+                    );
+                    Refs::ANY.check(&*mirror, CheckOptions { repair: true }, &Silent).unwrap();
+                }
+            }
+            copies[copy].read_at(*place, &mut page).unwrap();
+            assert!(page == *new, "{what}: it has not got what it lost");
+            copies[copy].write_at(*place, old).unwrap();
+            let system = open(mirror.clone());
+            system.create(Node::ROOT, &Name::from("new"), Kind::File).unwrap();
+            system.unmount().unwrap();
+            for one in copies {
+                let system = open(one);
+                for name in ["first", "last", "new"] {
+                    system.lookup(Node::ROOT, &name.into()).expect(&what);
+                }
+            }
+        }
+    }
+}

@@ -66,8 +66,9 @@ pub trait MirrorJudge: Sync {
     /// written on purpose.
     fn is_damage(&self, copy: &Arc<dyn Device>, good: &Arc<dyn Device>) -> bool;
 
-    /// How much of a volume a copy is by itself.
-    fn soundness(&self, copy: &Arc<dyn Device>) -> Soundness;
+    /// How much of a volume a copy is by itself, and a number that grows with each change of the volume that is
+    /// durable, 0 if its format has none.
+    fn soundness(&self, copy: &Arc<dyn Device>) -> (Soundness, u64);
 
     /// Repairs what is damaged according to checksums on one of the device's copies and good on another. What cannot be
     /// repaired stays as it is; returned is a sentence about each such place, or about some of them if there are many.
@@ -372,7 +373,8 @@ impl MirrorSet {
         Ok(mirror)
     }
 
-    /// The copy that is current and the soundest of these by itself; of several, the first.
+    /// The copy that is current and the soundest of these by itself; of several, the newest, since a disk can lose a write
+    /// that the others have; of several, the first.
     pub(super) fn soundest(&self, copies: impl Iterator<Item = usize>) -> Option<usize> {
         let current = copies.filter(|&copy| self.standings[copy] == Standing::Current);
         let judged = current.filter_map(|copy| Some((copy, self.judge.soundness(self.device(copy)?))));

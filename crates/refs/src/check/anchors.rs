@@ -48,8 +48,9 @@ fn structure<T>(
     (at, length): (u64, usize),
     (report, repair): (&mut CheckReport, &mut Repair),
     parse: &dyn Fn(&[u8]) -> Result<T>,
+    clock: &dyn Fn(&T) -> u64,
 ) -> (Option<Vec<u8>>, Result<T>) {
-    let Anchor { bytes, found, damaged } = anchor::read(device, (at, length), parse);
+    let Anchor { bytes, found, damaged } = anchor::read(device, (at, length), parse, clock);
     for (copy, error) in damaged {
         damaged_copy((code, severity), (copy, at), &error, bytes.as_deref(), (report, repair));
     }
@@ -80,7 +81,7 @@ fn sector_at(
     let size = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
     let parse = |bytes: &[u8]| BootRecord::from_bytes(bytes.first_chunk().expect("a sector"), offset);
     let said = (code, Severity::Inconsistent);
-    let (bytes, record) = structure(device, said, (offset, size), (report, repair), &parse);
+    let (bytes, record) = structure(device, said, (offset, size), (report, repair), &parse, &|_| 0);
     let (record, bytes) = (record?, bytes.unwrap_or_default());
     // A volume must not end beyond the device. Nor may its sectors be smaller than the device's: the boot record's copy
     // could stand in the middle of a device sector.
@@ -155,7 +156,8 @@ fn superblocks(
             let parse = |bytes: &[u8]| Superblock::from_bytes(bytes, place, at);
             let said = ("superblock", Severity::Inconsistent);
             let place = (at, cluster as usize);
-            let (bytes, found) = structure(device, said, place, (report, repair), &parse);
+            let (bytes, found) =
+                structure(device, said, place, (report, repair), &parse, &|found| found.generation);
             *copy = bytes;
             Ok((found?, copy.clone().unwrap_or_default()))
         })
@@ -237,7 +239,7 @@ fn checkpoints(
             let parse = |bytes: &[u8]| {
                 Checkpoint::from_bytes(bytes, place, geometry.cluster as usize, geometry.signature, at)
             };
-            let anchor = anchor::read(device, (at, geometry.page()), &parse);
+            let anchor = anchor::read(device, (at, geometry.page()), &parse, &|found| found.clock);
             damaged_copies.extend(anchor.damaged.into_iter().map(|(copy, error)| (slot, copy, error)));
             pages[slot] = anchor.bytes;
             anchor.found

@@ -259,7 +259,7 @@ impl Check<'_> {
         let parse =
             |bytes: &[u8]| self.verify(subject, reference, role, bytes, at).map_err(|(_, error)| error);
         let found = in_copies(self.device, (at, self.geometry.page()), &parse);
-        let (good, ()) = found.whole?;
+        let (_, good, ()) = found.whole.into_iter().next()?;
         let is_again = self.is_again;
         for (copy, _) in found.damaged.into_iter().filter(|_| !is_again) {
             let message =

@@ -1,7 +1,7 @@
 //! Scrubbing the first structures: both boot records, the three superblocks and the two checkpoints, in every copy.
 
 use super::structure;
-use crate::anchor::{InCopies, in_copies};
+use crate::anchor::{Newest, in_copies};
 use crate::geometry::Geometry;
 use crate::layout::{BootRecord, Checkpoint, Superblock};
 use crate::open::Anchors;
@@ -14,68 +14,81 @@ pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
     let boot = &anchors.boot;
     let sector = boot.sector.max(device.sectors().logical) as usize;
     for at in [0, (boot.sectors - 1) * u64::from(boot.sector)] {
-        one(device, "boot-record", Severity::Inconsistent, (at, sector), report, &|bytes| {
-            let mut record = [0; BootRecord::SIZE];
-            record.copy_from_slice(&bytes[..BootRecord::SIZE]);
-            BootRecord::from_bytes(&record, at).map(drop)
-        });
+        one(
+            device,
+            "boot-record",
+            Severity::Inconsistent,
+            (at, sector),
+            report,
+            &|bytes| {
+                let mut record = [0; BootRecord::SIZE];
+                record.copy_from_slice(&bytes[..BootRecord::SIZE]);
+                BootRecord::from_bytes(&record, at)
+            },
+            &|_| 0,
+        );
     }
     for place in Superblock::places(clusters) {
         let at = anchors.geometry.offset(place);
-        one(device, "superblock", Severity::Inconsistent, (at, cluster as usize), report, &|bytes| {
-            Superblock::from_bytes(bytes, place, at).map(drop)
-        });
+        one(
+            device,
+            "superblock",
+            Severity::Inconsistent,
+            (at, cluster as usize),
+            report,
+            &|bytes| Superblock::from_bytes(bytes, place, at),
+            &|found| found.generation,
+        );
     }
     for (slot, &place) in anchors.superblock.checkpoints.iter().enumerate() {
         // The older checkpoint may be torn after a power cut, which is no damage: the next commit overwrites it.
         let is_newest = anchors.checkpoints.first().is_some_and(|(newest, _)| *newest == slot);
         let severity = if is_newest { Severity::Inconsistent } else { Severity::Notice };
         let (at, page) = (place.saturating_mul(u64::from(cluster)), anchors.geometry.page());
-        one(device, "checkpoint", severity, (at, page), report, &|bytes| {
-            Checkpoint::from_bytes(bytes, place, cluster as usize, signature, at).map(drop)
-        });
+        one(
+            device,
+            "checkpoint",
+            severity,
+            (at, page),
+            report,
+            &|bytes| Checkpoint::from_bytes(bytes, place, cluster as usize, signature, at),
+            &|found| found.clock,
+        );
     }
 }
 
-/// Makes the copies of a structure equal. Copies of a mirror may differ although each of them is good, as after a power
-/// cut between the writes to them. All get the content that the volume was opened with.
-fn alike(device: &dyn Device, code: &'static str, (at, length): (u64, usize), report: &mut ScrubReport) {
-    let read = |copy: usize| {
-        let mut bytes = vec![0; length];
-        device.read_copy(copy, at, &mut bytes).map(|()| bytes)
-    };
-    let mut good = vec![0; length];
-    if device.copies() < 2 || device.read_at(at, &mut good).is_err() {
-        return;
-    }
-    let copies = 0..device.copies();
-    let unlike: Vec<usize> = copies.filter(|&copy| read(copy).is_ok_and(|bytes| bytes != good)).collect();
-    if unlike.is_empty() {
-        return;
-    }
-    let repaired = repair(device, &unlike, at, &good);
-    let mut damaged = structure(code, Severity::Notice, None, at, report.copies, (unlike, repaired, None));
-    damaged.finding.message = "the copies differ, each of them good; they all get the one in use".into();
-    report.add(damaged);
-}
-
-fn one(
+/// Verifies a structure in all copies, and makes them equal: all get the newest, by the number that `clock` gives.
+fn one<T>(
     device: &dyn Device,
     code: &'static str,
     severity: Severity,
     (at, length): (u64, usize),
     report: &mut ScrubReport,
-    verify: &dyn Fn(&[u8]) -> Result<()>,
+    parse: &dyn Fn(&[u8]) -> Result<T>,
+    clock: &dyn Fn(&T) -> u64,
 ) {
-    let InCopies { whole, damaged } = in_copies(device, (at, length), verify);
     report.metadata += length as u64;
-    if damaged.is_empty() {
-        return alike(device, code, (at, length), report);
+    let found = in_copies(device, (at, length), parse);
+    let whole: Vec<(usize, Vec<u8>)> =
+        found.whole.iter().map(|(copy, bytes, _)| (*copy, bytes.clone())).collect();
+    let Newest { good, bad } = found.newest(device, at, clock);
+    let good = good.map(|(bytes, _)| bytes);
+    let mend = |copies: &[usize]| good.as_ref().is_some_and(|good| repair(device, copies, at, good));
+    let (bad, mut why): (Vec<usize>, Vec<Error>) = bad.into_iter().unzip();
+    // Copies of a mirror may differ although each of them is good, as after a power cut between the writes to them.
+    let is_unlike = |(copy, bytes): &(usize, Vec<u8>)| !bad.contains(copy) && good.as_ref() != Some(bytes);
+    let unlike: Vec<usize> = whole.iter().filter(|one| is_unlike(one)).map(|(copy, _)| *copy).collect();
+    if !unlike.is_empty() {
+        let repaired = mend(&unlike);
+        let mut found = structure(code, Severity::Notice, None, at, report.copies, (unlike, repaired, None));
+        found.finding.message = "the copies differ, each of them good; they all get the one in use".into();
+        report.add(found);
     }
-    let (bad, mut why): (Vec<usize>, Vec<Error>) = damaged.into_iter().unzip();
-    let why = Some(why.swap_remove(0));
-    let repaired = whole.is_some_and(|(good, ())| repair(device, &bad, at, &good));
-    report.add(structure(code, severity, None, at, report.copies, (bad, repaired, why)));
+    if !bad.is_empty() {
+        let repaired = mend(&bad);
+        let why = Some(why.swap_remove(0));
+        report.add(structure(code, severity, None, at, report.copies, (bad, repaired, why)));
+    }
 }
 
 /// Writes the good content to copies. If one cannot be written, for instance because it is out of service, the others

@@ -76,6 +76,10 @@ impl Device for ClockedDevice {
         self.inner.copies()
     }
 
+    fn is_read(&self, copy: usize) -> bool {
+        self.inner.is_read(copy)
+    }
+
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.inner.read_copy(copy, offset, buffer)
     }
