@@ -19,8 +19,8 @@ pub struct Stream {
     state: RwLock<StreamState, FILE>,
     /// Plans under way, and claims that keep plans from a range.
     ranges: RangeLock,
-    /// The number of exchanges of clusters so far (see `volume/settle.rs`). A plan of a write compares it when it
-    /// finishes, and writes again what was exchanged since the write was planned.
+    /// The number of exchanges of clusters so far (see `volume/settle.rs`). A plan compares it when it finishes, and reads
+    /// or writes again what was exchanged since it was planned.
     pub exchanges: AtomicU64,
     /// Whether the file's read-only attribute is set.
     pub read_only: AtomicBool,

@@ -127,7 +127,7 @@ impl NtfsVolume {
         let state = memory.stream.read();
         let covered = state.size.saturating_sub(offset).min(length as u64);
         plan.start(node.0, offset, covered as usize);
-        plan.notes[0] = READ;
+        plan.notes[..2].copy_from_slice(&[READ, memory.stream.exchanges.load(Ordering::SeqCst)]);
         let end = offset + covered;
         if covered > 0 {
             state.check_plain()?;
@@ -143,12 +143,7 @@ impl NtfsVolume {
                 plan.notes[0] = BOUNCED;
             }
             StreamPlace::Runs(runs) => {
-                for (part, is_written) in state.parts(offset..end) {
-                    match is_written {
-                        true => self.fill_segments(runs, offset, part, length, plan)?,
-                        false => plan.holes.push((part.start - offset) as u32..(part.end - offset) as u32),
-                    }
-                }
+                self.fill_parts(&state, runs, (offset, offset..end), length, plan)?;
             }
         }
         let pass = memory.stream.enter(offset..offset + length as u64, Access::Read, None)?;
@@ -200,7 +195,6 @@ impl NtfsVolume {
         done: platter_device::Result<()>,
     ) -> Result<usize> {
         let memory = self.taken_memory(plan)?;
-        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
         let finished = match done {
             Err(error) => Err(error.into()),
             Ok(()) if plan.notes[0] == BOUNCED => {
@@ -209,11 +203,50 @@ impl NtfsVolume {
             }
             Ok(()) => {
                 plan.clear_holes(buffer);
-                Ok(plan.length)
+                match plan.notes[1] == memory.stream.exchanges.load(Ordering::SeqCst) {
+                    true => Ok(plan.length),
+                    false => self.read_again(&memory.stream, plan, buffer).map(|()| plan.length),
+                }
             }
         };
+        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
         plan.state = Some(memory);
         finished
+    }
+
+    /// Reads again the parts of a plan whose clusters a sync exchanged since the read was planned. The old clusters may
+    /// hold what a write under way has put there since, which others do not see before that write has finished: it
+    /// would be seen, and then be gone again.
+    fn read_again(&self, stream: &Stream, plan: &Plan, buffer: &mut [u8]) -> Result<()> {
+        let state = stream.read();
+        let StreamPlace::Runs(runs) = &state.place else { return Ok(()) };
+        let mut again = Plan::default();
+        let range = plan.offset..plan.offset + plan.length as u64;
+        for exchanged in state.exchanged_since(plan.notes[1], &range) {
+            self.fill_parts(&state, runs, (plan.offset, exchanged), buffer.len(), &mut again)?;
+        }
+        again.read_from(&*self.device, buffer)?;
+        again.clear_holes(buffer);
+        Ok(())
+    }
+
+    /// Adds to a plan the segments and holes of a byte range of a stream, without what was never written. The plan's
+    /// buffer has room for `length` bytes from `start`.
+    fn fill_parts(
+        &self,
+        state: &StreamState,
+        runs: &RunList,
+        (start, range): (u64, Range<u64>),
+        length: usize,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        for (part, is_written) in state.parts(range) {
+            match is_written {
+                true => self.fill_segments(runs, start, part, length, plan)?,
+                false => plan.holes.push((part.start - start) as u32..(part.end - start) as u32),
+            }
+        }
+        Ok(())
     }
 
     // Writing

@@ -4,8 +4,8 @@
 //! cut. One length cannot say that a later part was written and an earlier part, whose plan is under way, was not. So
 //! the clusters of such gaps are exchanged for others, which hold zeroes, before a sync, and the valid length moves
 //! behind the last part that was written. Plans under way go on with the old clusters, which stay taken as long as
-//! there are such plans, and write the exchanged part once more, to the new clusters, when they finish. They do not
-//! write their other parts again: other callers may have read those and written over them meanwhile.
+//! there are such plans, and read or write the exchanged part once more, in the new clusters, when they finish. They do
+//! not write their other parts again: other callers may have read those and written over them meanwhile.
 
 use super::*;
 use crate::file::Outside;

@@ -311,6 +311,12 @@ impl Volume {
             if !integrity && !state.shared && ranges().any(|(from, to)| has_plain(extents, from, to)) {
                 return Ok(false);
             }
+            // A write of part of a cluster may have moved the end into a cluster since this one was planned. What stands
+            // behind the end there may be what another file left; with integrity it is zeroes.
+            if !integrity {
+                self.zero_tail(&mut core, state, plan.offset)?;
+            }
+            let StreamContent::Extents(extents) = &mut state.content else { return Ok(false) };
             for (range, rows) in successive(rows) {
                 extents.replace(range.start, range.end, rows, gone);
             }
