@@ -2,7 +2,9 @@
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
-use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Plan, Silent, SyncScope};
+use platter_vfs::{
+    Change, FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Plan, Silent, SyncScope,
+};
 use std::sync::Arc;
 
 fn open(device: &Arc<MemoryDevice>) -> Arc<dyn FileSystem> {
@@ -59,4 +61,70 @@ fn a_failed_write_takes_no_clusters_along() {
     let said = system.space().unwrap().free;
     drop(system);
     assert_eq!(open(&device).space().unwrap().free, said);
+}
+
+/// A sync exchanges the clusters of the gap before a write that has finished. A read in flight then finds in the old
+/// clusters what a write in flight has put there, which all later readers do not see yet.
+#[test]
+fn a_read_in_flight_sees_no_more_than_later_ones() {
+    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
+    let system = open(&device);
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.write(node, 0, &[1; 12_288]).unwrap();
+    let change = Change { size: Some(3000), ..Change::default() };
+    system.set_attributes(node, &change).unwrap();
+    let (mut early, mut late, mut read) = (Plan::default(), Plan::default(), Plan::default());
+    system.plan_write(node, 2048, &[2; 3072], &mut early).unwrap();
+    let mut found = vec![0xEE; 3072];
+    system.plan_read(node, 0, found.len(), &mut read).unwrap();
+    system.plan_write(node, 8192, &[3; 4096], &mut late).unwrap();
+    late.write_to(&*device, &[3; 4096]).unwrap();
+    system.finish_write(&mut late, &[3; 4096], Ok(())).unwrap();
+    system.sync(node, SyncScope::All).unwrap();
+    early.write_to(&*device, &[2; 3072]).unwrap();
+    let done = read.read_from(&*device, &mut found);
+    let seen = system.finish_read(&mut read, &mut found, done).unwrap();
+    assert!(seen == 3000 && found[..3000] == [1; 3000], "it saw a write that has not finished");
+    assert!(content(&*system, node)[..3000] == [1; 3000]);
+    system.finish_write(&mut early, &[2; 3072], Ok(())).unwrap();
+    let expected = [vec![1; 2048], vec![2; 3072], vec![0; 3072], vec![3; 4096]].concat();
+    assert!(content(&*system, node) == expected);
+    system.unmount().unwrap();
+}
+
+/// The gap before a write in flight is zeroed, and becomes part of the file when another caller makes it longer. A write
+/// in place there is durable only together with the new size.
+#[test]
+fn a_write_in_place_past_the_size_on_disk_needs_a_sync() {
+    for longer in [true, false] {
+        let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+        let options = FormatOptions { cluster: Some(4096), ..FormatOptions::default() };
+        Ntfs.make(&*device, &options, &Silent).unwrap();
+        let system = open(&device);
+        let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(node, 0, &[1; 12_288]).unwrap();
+        let mut ahead = Plan::default();
+        system.plan_write(node, 23_552, &[2; 1024], &mut ahead).unwrap();
+        let failure =
+            platter_device::Error::Unusable { device: "test".into(), reason: "told to fail".into() };
+        match longer {
+            true => {
+                system.sync(node, SyncScope::Data).unwrap();
+                system.allocate(node, 22_528..24_576, false).unwrap();
+            }
+            // A size can be set only when no plan is under way.
+            false => {
+                system.finish_write(&mut ahead, &[2; 1024], Err(failure)).unwrap_err();
+                system.sync(node, SyncScope::Data).unwrap();
+                let change = Change { size: Some(24_576), ..Change::default() };
+                system.set_attributes(node, &change).unwrap();
+            }
+        }
+        let mut inside = Plan::default();
+        system.plan_write(node, 14_336, &[3; 512], &mut inside).unwrap();
+        inside.write_to(&*device, &[3; 512]).unwrap();
+        let needs_sync = system.finish_write(&mut inside, &[3; 512], Ok(())).unwrap();
+        assert!(needs_sync, "the size on disk is smaller");
+    }
 }

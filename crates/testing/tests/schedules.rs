@@ -133,6 +133,7 @@ fn what_was_found_once() {
         ("exfat full", 1_292_015),
         ("ntfs", 1_321_698),
         ("ntfs", 1_338_707),
+        ("ntfs", 82_343_334),
         ("ntfs full", 1_436_957),
         ("ntfs crowd", 1_475_600),
         ("ntfs crowd", 7_015_817),
