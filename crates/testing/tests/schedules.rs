@@ -124,6 +124,7 @@ fn what_was_found_once() {
         ("refs", 81_589_530),
         ("refs full", 81_781_506),
         ("ntfs mirror", 438),
+        ("refs mirror", 83_954_573),
         ("refs full", 1141),
         ("fat12", 3259),
         ("fat12", 1_020_049),

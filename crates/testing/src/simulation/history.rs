@@ -78,7 +78,7 @@ pub struct History {
     pub ticks: u64,
     /// Whether a copy of a mirror failed and the other one answered. Overlapping writes in flight at that time may have
     /// reached the other copy in a different order, so a write may become visible once more until the last of them has
-    /// returned.
+    /// returned; and a write under way that was read from the copy that failed may not have reached the other one yet.
     pub copy_failed: bool,
     /// Faults that no order of the calls can explain, such as unexpected errors.
     pub faults: Vec<String>,

@@ -60,6 +60,16 @@ pub fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), Stri
     for files in if is_shared { vec![&all[..]] } else { all.chunks(1).collect() } {
         let (mut calls, mut certain) = (Vec::new(), Vec::new());
         for call in history.calls.iter().filter(|call| files.contains(&call.file)) {
+            if let (Action::Read(offset, asked, seen), true) = (&call.action, history.copy_failed) {
+                for (part, is_early) in parts_of_read(history, call, *offset..offset + asked) {
+                    let at = |place: u64| seen.len().min((place - offset) as usize);
+                    let seen = seen[at(part.start)..at(part.end)].to_vec();
+                    let action = Action::Read(part.start, part.end - part.start, seen);
+                    calls.push(Call { action, ..call.clone() });
+                    certain.push(!call.failed && !is_early);
+                }
+                continue;
+            }
             calls.push(call.clone());
             certain.push(!call.failed);
             if let (Action::Write(range, _), true) = (&call.action, call.failed) {
@@ -83,6 +93,25 @@ pub fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), Stri
         judge(&calls, &certain)?;
     }
     Ok(())
+}
+
+/// Splits what a call read from a mirror into parts, each with whether a planned write to it was under way at the same
+/// time. If the copy that was read then fails, the next reader gets the content of the other copy, which the write may
+/// not have reached yet: what the first one saw proves nothing.
+fn parts_of_read(history: &History, read: &Call, range: Range<u64>) -> Vec<(Range<u64>, bool)> {
+    let beside: Vec<&Range<u64>> = (history.calls.iter())
+        .filter(|call| call.file == read.file && call.planned)
+        .filter(|call| call.began.tick <= read.returned.tick && read.began.tick <= call.returned.tick)
+        .filter_map(|call| match &call.action {
+            Action::Write(range, _) => Some(range),
+            _ => None,
+        })
+        .collect();
+    let mut cuts = BTreeSet::from([range.start, range.end]);
+    cuts.extend(beside.iter().flat_map(|one| [one.start, one.end]).filter(|cut| range.contains(cut)));
+    let cuts: Vec<u64> = cuts.into_iter().collect();
+    let is_early = |at: u64| beside.iter().any(|one| one.contains(&at));
+    cuts.windows(2).map(|pair| (pair[0]..pair[1], is_early(pair[0]))).collect()
 }
 
 /// Judges what a power cut left of a file: everything that a returned sync covers must be there.
