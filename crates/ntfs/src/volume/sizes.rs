@@ -18,9 +18,6 @@ impl NtfsVolume {
             state.check_plain()?;
             let differs = size != state.size;
             if differs {
-                // What was written past the old end, as the gap before a write that is in flight or has failed, becomes
-                // part of the file. The new size is not on disk, so writes in place there need a sync from now on.
-                self.commits.note(&stream.resized);
                 self.resize_locked(core, node.0, state, size)?;
             }
             Ok(differs)
@@ -157,7 +154,8 @@ impl NtfsVolume {
             }
             let known = state.clusters() * self.cluster;
             debug_assert!(range.end <= known, "provided just now");
-            // Noted before other threads see the new size, see `resize`.
+            // What was written past the old end, as the gap before a write in flight, becomes part of the file. The new
+            // size is not on disk, so writes in place there need a sync from now on.
             self.commits.note(&stream.resized);
             state.size = range.end;
             drop(state);
