@@ -128,3 +128,31 @@ fn a_write_in_place_past_the_size_on_disk_needs_a_sync() {
         assert!(needs_sync, "the size on disk is smaller");
     }
 }
+
+/// A commit counts as one that covers the valid length, so that a write in place below it is durable by itself, only if
+/// it records that length: also while the write that moved it is in flight.
+#[test]
+fn a_commit_records_the_length_that_a_write_in_flight_has_moved() {
+    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
+    let system = open(&device);
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.write(node, 0, &[1; 12_288]).unwrap();
+    for size in [1024, 7680] {
+        let change = Change { size: Some(size), ..Change::default() };
+        system.set_attributes(node, &change).unwrap();
+    }
+    system.sync(node, SyncScope::Data).unwrap();
+    let (mut behind, mut inside) = (Plan::default(), Plan::default());
+    system.plan_write(node, 7680, &[2; 512], &mut behind).unwrap();
+    system.sync_all().unwrap();
+    system.plan_write(node, 2560, &[3; 512], &mut inside).unwrap();
+    inside.write_to(&*device, &[3; 512]).unwrap();
+    let needs_sync = system.finish_write(&mut inside, &[3; 512], Ok(())).unwrap();
+    assert!(!needs_sync, "the length is on disk");
+    // As after a power cut: nothing more is written.
+    let system = open(&device);
+    let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
+    let expected = [vec![1; 1024], vec![0; 1536], vec![3; 512], vec![0; 7680 - 3072]].concat();
+    assert!(content(&*system, node) == expected);
+}

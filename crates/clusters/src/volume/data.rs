@@ -287,9 +287,11 @@ impl<F: Family> Volume<F> {
             });
             if let Err(error) = ready {
                 drop(state);
+                // Before the pass ends: whoever waits for it with a claim may reserve clusters next, and keeps them.
+                let trimmed =
+                    self.with_core(file).map(|(mut core, mut state)| self.trim(&mut core, &mut state));
                 file.leave(pass);
-                let (mut core, mut state) = self.with_core(file)?;
-                self.trim(&mut core, &mut state);
+                trimmed?;
                 return Err(error);
             }
             plan.notes[..2].copy_from_slice(&[PENDING, state.announce(offset, end)]);

@@ -346,7 +346,9 @@ impl NtfsVolume {
                 let gap = state.planned..offset;
                 self.write_zeroes(&state, gap.clone())?;
                 state.note_written(gap);
-                // The new valid length is not on disk, so writes in place into the gap need a sync from now on.
+                // The new valid length is not on disk, so writes in place into the gap need a sync from now on. A commit
+                // counts as one that covers the length only if it records it.
+                self.touch(stream.node);
                 self.commits.note(&stream.resized);
             }
             self.fill_segments(state.runs(), offset, offset..end, length, plan)

@@ -154,13 +154,12 @@ impl NtfsVolume {
             }
             let known = state.clusters() * self.cluster;
             debug_assert!(range.end <= known, "provided just now");
-            // What was written past the old end, as the gap before a write in flight, becomes part of the file. The new
-            // size is not on disk, so writes in place there need a sync from now on.
-            self.commits.note(&stream.resized);
             state.size = range.end;
-            drop(state);
-            drop(core);
+            // What was written past the old end, as the gap before a write in flight, becomes part of the file. The new
+            // size is not on disk, so writes in place there need a sync from now on. Both are noted before other threads
+            // see the size, as in `finish_appending`.
             self.note_write(&stream);
+            self.commits.note(&stream.resized);
         }
         Ok(())
     }
