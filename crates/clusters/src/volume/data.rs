@@ -365,6 +365,8 @@ impl<F: Family> Volume<F> {
         self.health.promise()?;
         let (size, valid) = (state.size, state.valid);
         for gap in state.gaps(valid..state.waits_up_to().unwrap_or(valid)) {
+            // Noted before it is done, since it may fail half-way: writes in flight there write again in any case.
+            state.zeroed(&gap);
             // Only up to the sector's start: a write that begins inside a sector wrote zeroes in front of its data.
             self.zero(&state, gap.start..gap.end / u64::from(self.sector) * u64::from(self.sector))?;
         }
