@@ -7,7 +7,7 @@ use platter_device::{Device, Fault, Faults, Grain, Operation as DeviceOperation,
 use platter_fat::Fat;
 use platter_testing::model::power::MakeOn;
 use platter_testing::model::{Cuts, seed};
-use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, Silent, SyncScope};
+use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, Plan, Silent, SyncScope};
 use std::sync::Arc;
 
 /// Fails if fsck.fat finds anything.
@@ -48,6 +48,33 @@ fn after_a_failed_commit_nothing_more_is_written() {
         assert_eq!(content, [7; 5000]);
         Fat::ANY.check(&*device, CheckOptions { repair: true }, &Silent).unwrap();
         common::check_clean(&*device).unwrap_or_else(|fault| panic!("write {nth}: {fault}"));
+    }
+}
+
+/// A sync zeroes what lies before a finished write, also where another write is in flight. If that fails half-way, the
+/// write in flight is there all the same once it has finished.
+#[test]
+fn a_sync_that_fails_costs_a_write_in_flight_nothing() {
+    for seed in 0..16 {
+        let faults = Arc::new(Faults::new(VOLUMES[2].make(), seed));
+        let system = common::open(faults.clone());
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, &[1; 1024]).unwrap();
+        let (mut early, mut late) = (Plan::default(), Plan::default());
+        system.plan_write(file, 2048, &[2; 1024], &mut early).unwrap();
+        system.plan_write(file, 4096, &[3; 512], &mut late).unwrap();
+        early.write_to(&*faults, &[2; 1024]).unwrap();
+        late.write_to(&*faults, &[3; 512]).unwrap();
+        system.finish_write(&mut late, &[3; 512], Ok(())).unwrap();
+        let failing = faults.count(DeviceOperation::Write);
+        faults.inject(When::nth(DeviceOperation::Write, failing), Fault::Tear);
+        assert!(matches!(system.sync(file, SyncScope::All), Err(Error::Device(_))), "seed {seed}");
+        faults.heal();
+        system.finish_write(&mut early, &[2; 1024], Ok(())).unwrap();
+        let mut found = [0xEE; 4608];
+        assert_eq!(system.read(file, 0, &mut found).unwrap(), 4608);
+        let expected = [vec![1; 1024], vec![0; 1024], vec![2; 1024], vec![0; 1024], vec![3; 512]].concat();
+        assert!(found[..] == expected, "seed {seed}");
     }
 }
 
