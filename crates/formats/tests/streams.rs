@@ -2,7 +2,9 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
-use platter_vfs::{Change, Error, FileSystem, FormatOptions, Kind, Node, OpenOptions, Silent, Timestamp};
+use platter_vfs::{
+    Change, CheckOptions, Error, FileSystem, FormatOptions, Kind, Node, OpenOptions, Silent, Timestamp,
+};
 use std::sync::Arc;
 
 /// A new volume of each format that has named streams, and the format's name.
@@ -37,6 +39,11 @@ fn a_stream_may_be_called_as_windows_allows() {
             let none = system.stream(file, &name.into(), false);
             assert!(matches!(none, Err(Error::NotFound)), "{format}: {name:?}: {none:?}");
         }
+        system.forget(file, 1);
+        system.unmount().unwrap();
+        let checked = by_name(format).expect("registered");
+        let report = checked.check(&**system.device(), CheckOptions::default(), &Silent).unwrap();
+        assert!(report.is_clean(), "{format}: {:?}", report.findings);
     }
 }
 

@@ -347,7 +347,7 @@ impl Check<'_> {
         let owner = Owner { stream: name, ..Owner::of(spot) };
         let folded = name.iter().map(|&unit| fold(&self.upper, unit)).collect();
         let is_twice = !names.insert(folded);
-        if let Err(error) = NameRules::WINDOWS.check(&Name::from_units(name)) {
+        if let Err(error) = NameRules::STREAM.check(&Name::from_units(name)) {
             self.find_in(&owner, "name", Severity::Inconsistent, format!("name of a stream: {error}"));
         }
         if is_twice {
