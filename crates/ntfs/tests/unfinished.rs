@@ -11,6 +11,24 @@ fn open(device: &Arc<MemoryDevice>) -> Arc<dyn FileSystem> {
     Ntfs.open(device.clone(), OpenOptions::default()).unwrap()
 }
 
+/// A new volume, with a file of three clusters of ones.
+fn begun() -> (Arc<MemoryDevice>, Arc<dyn FileSystem>, Node) {
+    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
+    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
+    let system = open(&device);
+    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+    system.write(node, 0, &[1; 12_288]).unwrap();
+    (device, system, node)
+}
+
+fn resize(system: &dyn FileSystem, node: Node, size: u64) {
+    system.set_attributes(node, &Change { size: Some(size), ..Change::default() }).unwrap();
+}
+
+fn failure() -> platter_device::Error {
+    platter_device::Error::Unusable { device: "test".into(), reason: "told to fail".into() }
+}
+
 fn content(system: &dyn FileSystem, node: Node) -> Vec<u8> {
     let mut content = vec![0xEE; system.attributes(node).unwrap().size as usize];
     assert_eq!(system.read(node, 0, &mut content).unwrap(), content.len());
@@ -19,15 +37,10 @@ fn content(system: &dyn FileSystem, node: Node) -> Vec<u8> {
 
 #[test]
 fn what_is_written_behind_a_failed_write_stays() {
-    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
-    let system = open(&device);
-    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    system.write(node, 0, &[1; 12_288]).unwrap();
+    let (device, system, node) = begun();
     let mut plan = Plan::default();
     system.plan_write(node, 16_384, &[2; 3072], &mut plan).unwrap();
-    let failure = platter_device::Error::Unusable { device: "test".into(), reason: "told to fail".into() };
-    system.finish_write(&mut plan, &[2; 3072], Err(failure)).unwrap_err();
+    system.finish_write(&mut plan, &[2; 3072], Err(failure())).unwrap_err();
     system.write(node, 20_896, &[3; 881]).unwrap();
     let expected = [vec![1; 12_288], vec![0; 20_896 - 12_288], vec![3; 881]].concat();
     assert!(content(&*system, node) == expected);
@@ -45,18 +58,13 @@ fn what_is_written_behind_a_failed_write_stays() {
 /// The clusters of a failed write are free again, as nothing on disk leads to them.
 #[test]
 fn a_failed_write_takes_no_clusters_along() {
-    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
-    let system = open(&device);
-    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    system.write(node, 0, &[1; 12_288]).unwrap();
+    let (device, system, node) = begun();
     let (mut failed, mut written) = (Plan::default(), Plan::default());
     system.plan_write(node, 12_288, &[2; 8192], &mut failed).unwrap();
     system.plan_write(node, 20_480, &[3; 4096], &mut written).unwrap();
     written.write_to(&*device, &[3; 4096]).unwrap();
     system.finish_write(&mut written, &[3; 4096], Ok(())).unwrap();
-    let failure = platter_device::Error::Unusable { device: "test".into(), reason: "told to fail".into() };
-    system.finish_write(&mut failed, &[2; 8192], Err(failure)).unwrap_err();
+    system.finish_write(&mut failed, &[2; 8192], Err(failure())).unwrap_err();
     system.unmount().unwrap();
     let said = system.space().unwrap().free;
     drop(system);
@@ -67,13 +75,8 @@ fn a_failed_write_takes_no_clusters_along() {
 /// clusters what a write in flight has put there, which all later readers do not see yet.
 #[test]
 fn a_read_in_flight_sees_no_more_than_later_ones() {
-    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
-    let system = open(&device);
-    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    system.write(node, 0, &[1; 12_288]).unwrap();
-    let change = Change { size: Some(3000), ..Change::default() };
-    system.set_attributes(node, &change).unwrap();
+    let (device, system, node) = begun();
+    resize(&*system, node, 3000);
     let (mut early, mut late, mut read) = (Plan::default(), Plan::default(), Plan::default());
     system.plan_write(node, 2048, &[2; 3072], &mut early).unwrap();
     let mut found = vec![0xEE; 3072];
@@ -98,16 +101,9 @@ fn a_read_in_flight_sees_no_more_than_later_ones() {
 #[test]
 fn a_write_in_place_past_the_size_on_disk_needs_a_sync() {
     for longer in [true, false] {
-        let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-        let options = FormatOptions { cluster: Some(4096), ..FormatOptions::default() };
-        Ntfs.make(&*device, &options, &Silent).unwrap();
-        let system = open(&device);
-        let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-        system.write(node, 0, &[1; 12_288]).unwrap();
+        let (device, system, node) = begun();
         let mut ahead = Plan::default();
         system.plan_write(node, 23_552, &[2; 1024], &mut ahead).unwrap();
-        let failure =
-            platter_device::Error::Unusable { device: "test".into(), reason: "told to fail".into() };
         match longer {
             true => {
                 system.sync(node, SyncScope::Data).unwrap();
@@ -115,10 +111,9 @@ fn a_write_in_place_past_the_size_on_disk_needs_a_sync() {
             }
             // A size can be set only when no plan is under way.
             false => {
-                system.finish_write(&mut ahead, &[2; 1024], Err(failure)).unwrap_err();
+                system.finish_write(&mut ahead, &[2; 1024], Err(failure())).unwrap_err();
                 system.sync(node, SyncScope::Data).unwrap();
-                let change = Change { size: Some(24_576), ..Change::default() };
-                system.set_attributes(node, &change).unwrap();
+                resize(&*system, node, 24_576);
             }
         }
         let mut inside = Plan::default();
@@ -133,15 +128,9 @@ fn a_write_in_place_past_the_size_on_disk_needs_a_sync() {
 /// it records that length: also while the write that moved it is in flight.
 #[test]
 fn a_commit_records_the_length_that_a_write_in_flight_has_moved() {
-    let device = Arc::new(MemoryDevice::new(16 << 20, Sectors::SMALL));
-    Ntfs.make(&*device, &FormatOptions { cluster: Some(4096), ..FormatOptions::default() }, &Silent).unwrap();
-    let system = open(&device);
-    let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    system.write(node, 0, &[1; 12_288]).unwrap();
-    for size in [1024, 7680] {
-        let change = Change { size: Some(size), ..Change::default() };
-        system.set_attributes(node, &change).unwrap();
-    }
+    let (device, system, node) = begun();
+    resize(&*system, node, 1024);
+    resize(&*system, node, 7680);
     system.sync(node, SyncScope::Data).unwrap();
     let (mut behind, mut inside) = (Plan::default(), Plan::default());
     system.plan_write(node, 7680, &[2; 512], &mut behind).unwrap();

@@ -52,7 +52,7 @@ pub fn read<T>(
     clock: &dyn Fn(&T) -> u64,
 ) -> Anchor<T> {
     if device.copies() > 1 {
-        let Newest { good, bad } = in_copies(device, (at, length), parse).newest(device, at, clock);
+        let Newest { good, bad, .. } = in_copies(device, (at, length), parse).newest(device, at, clock);
         if let Some((bytes, found)) = good {
             return Anchor { bytes: Some(bytes), found: Ok(found), damaged: bad };
         }
@@ -69,6 +69,8 @@ pub struct Newest<T> {
     pub good: Option<(Vec<u8>, T)>,
     /// The copies in which it is damaged or older, and what is wrong there.
     pub bad: Vec<(usize, Error)>,
+    /// The copies that have something else, which is neither damaged nor known to be older.
+    pub unlike: Vec<usize>,
 }
 
 impl<T> InCopies<T> {
@@ -79,14 +81,17 @@ impl<T> InCopies<T> {
         // Of several that are alike the first.
         let newest = (0..self.whole.len()).rev().max_by_key(|&index| newness(&self.whole[index]));
         let Some((_, bytes, newest)) = newest.map(|index| self.whole.swap_remove(index)) else {
-            return Newest { good: None, bad: self.damaged };
+            return Newest { good: None, bad: self.damaged, unlike: Vec::new() };
         };
-        for (copy, _, other) in self.whole {
+        let mut unlike = Vec::new();
+        for (copy, there, other) in self.whole {
             let (expected, found) = (clock(&newest), clock(&other));
             if device.is_read(copy) && found < expected {
                 self.damaged.push((copy, Error::damaged("clock of a copy", at, expected, found)));
+            } else if there != bytes {
+                unlike.push(copy);
             }
         }
-        Newest { good: Some((bytes, newest)), bad: self.damaged }
+        Newest { good: Some((bytes, newest)), bad: self.damaged, unlike }
     }
 }

@@ -400,10 +400,7 @@ impl NtfsVolume {
             if exchanged.is_empty() {
                 state.size = state.size.max(range.end);
                 state.note_written(range);
-                // The write is noted before other threads see the new size: a commit that does not include the size
-                // must not count as one that covers it.
-                self.note_write(stream);
-                self.commits.note(&stream.resized);
+                self.note_growth(stream);
                 return Ok(());
             }
             exchanges = stream.exchanges.load(Ordering::SeqCst);
@@ -427,6 +424,13 @@ impl NtfsVolume {
             self.with_space(|| self.write_slowly(stream, part.start, piece))?;
         }
         Ok(())
+    }
+
+    /// Notes a write that moved a stream's size or valid length, with the state locked, before other threads see it: a
+    /// commit that does not include the length must not count as one that covers it.
+    pub(super) fn note_growth(&self, stream: &Stream) {
+        self.note_write(stream);
+        self.commits.note(&stream.resized);
     }
 
     /// Notes the time of a write to a stream, for the next commit.

@@ -156,10 +156,8 @@ impl NtfsVolume {
             debug_assert!(range.end <= known, "provided just now");
             state.size = range.end;
             // What was written past the old end, as the gap before a write in flight, becomes part of the file. The new
-            // size is not on disk, so writes in place there need a sync from now on. Both are noted before other threads
-            // see the size, as in `finish_appending`.
-            self.note_write(&stream);
-            self.commits.note(&stream.resized);
+            // size is not on disk, so writes in place there need a sync from now on.
+            self.note_growth(&stream);
         }
         Ok(())
     }

@@ -265,8 +265,7 @@ impl NtfsVolume {
         let mut state = stream.write();
         self.write_locked(&mut core, stream.node, &mut state, offset, data)?;
         // The valid length, which this write moved, is recorded with the times by the next commit.
-        self.note_write(stream);
-        self.commits.note(&stream.resized);
+        self.note_growth(stream);
         Ok(())
     }
 

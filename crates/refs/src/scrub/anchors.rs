@@ -68,16 +68,10 @@ fn one<T>(
     clock: &dyn Fn(&T) -> u64,
 ) {
     report.metadata += length as u64;
-    let found = in_copies(device, (at, length), parse);
-    let whole: Vec<(usize, Vec<u8>)> =
-        found.whole.iter().map(|(copy, bytes, _)| (*copy, bytes.clone())).collect();
-    let Newest { good, bad } = found.newest(device, at, clock);
+    let Newest { good, bad, unlike } = in_copies(device, (at, length), parse).newest(device, at, clock);
     let good = good.map(|(bytes, _)| bytes);
     let mend = |copies: &[usize]| good.as_ref().is_some_and(|good| repair(device, copies, at, good));
-    let (bad, mut why): (Vec<usize>, Vec<Error>) = bad.into_iter().unzip();
     // Copies of a mirror may differ although each of them is good, as after a power cut between the writes to them.
-    let is_unlike = |(copy, bytes): &(usize, Vec<u8>)| !bad.contains(copy) && good.as_ref() != Some(bytes);
-    let unlike: Vec<usize> = whole.iter().filter(|one| is_unlike(one)).map(|(copy, _)| *copy).collect();
     if !unlike.is_empty() {
         let repaired = mend(&unlike);
         let mut found = structure(code, Severity::Notice, None, at, report.copies, (unlike, repaired, None));
@@ -85,6 +79,7 @@ fn one<T>(
         report.add(found);
     }
     if !bad.is_empty() {
+        let (bad, mut why): (Vec<usize>, Vec<Error>) = bad.into_iter().unzip();
         let repaired = mend(&bad);
         let why = Some(why.swap_remove(0));
         report.add(structure(code, severity, None, at, report.copies, (bad, repaired, why)));
