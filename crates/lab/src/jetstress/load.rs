@@ -178,6 +178,7 @@ impl Worker<'_> {
         let known = key_of(self.rng.u64(..self.records), self.records);
         let Mix { insert, delete, replace, lazy } = self.mix;
         let version = || self.versions.fetch_add(1, Ordering::Relaxed);
+        // A database without room gets deletions instead of insertions.
         let position = if drawn < insert && database.has_room() {
             done.inserts += 1;
             database.put(self.rng.u64(..), version())?
