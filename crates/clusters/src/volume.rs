@@ -40,7 +40,7 @@ use platter_device::sync::{FILE, METADATA, Mutex, MutexGuard, RwLockWriteGuard};
 use platter_device::{Buffer, Device};
 use platter_vfs::blocking::plan_when_free;
 use platter_vfs::{
-    Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
+    Access, Attributes, BLOCK, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
     GroupCommit, Health, Kind, Name, Need, Node, OpenOptions, Pass, Place, Plan, RenameFlags, Result, Space,
     SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
@@ -62,6 +62,8 @@ pub struct Volume<F: Family> {
     /// The device's logical sector in bytes. Kept here because asking the device may pass through several wrapped
     /// devices.
     sector: u32,
+    /// The size in bytes of the blocks that are written whole where a file ends: see [`first_in_block`].
+    block: u32,
     name: &'static str,
     capabilities: Capabilities,
     core: Mutex<Core<F>, METADATA>,
@@ -96,6 +98,7 @@ impl<F: Family> Volume<F> {
             health: core.health.clone(),
             files: core.files.clone(),
             sector: core.device.sectors().logical,
+            block: (BLOCK.min(core.heap.cluster_size()) as u32).max(core.device.sectors().logical),
             device: core.device.clone(),
             heap: core.heap,
             core: Mutex::new(core),
@@ -403,8 +406,8 @@ impl<F: Family> FileSystem for Volume<F> {
         if data.is_empty() {
             return Ok(());
         }
-        if self.check_aligned(offset, data.len()).is_err() {
-            return self.write_unaligned(&file, offset, data);
+        if self.check_aligned(offset, data.len()).is_err() || self.is_new_block(&file, offset, data.len())? {
+            return self.write_claimed(&file, offset, data);
         }
         let mut plan = Plan::default();
         plan_when_free(|| self.plan_write(node, offset, data, &mut plan), || file.wait_free())?;

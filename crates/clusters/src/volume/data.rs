@@ -1,7 +1,7 @@
 //! The content of files: loading chains, planned reads and writes, extending, resizing, and writes of parts of sectors.
 
 use super::*;
-use platter_vfs::range_of_write;
+use platter_vfs::{first_in_block, range_of_write};
 
 impl<F: Family> Volume<F> {
     /// Returns the data path of a file.
@@ -427,11 +427,20 @@ impl<F: Family> Volume<F> {
         })
     }
 
-    /// Writes a range that begins or ends inside a sector. Its sectors are claimed, because data that others write to
-    /// their other bytes meanwhile would be lost.
-    pub(super) fn write_unaligned(&self, file: &File, offset: u64, data: &[u8]) -> Result<()> {
+    /// Whether a write is the first to the block in which it ends: see [`first_in_block`].
+    pub(super) fn is_new_block(&self, file: &File, offset: u64, length: usize) -> Result<bool> {
+        let (end, block) = (offset + length as u64, u64::from(self.block));
+        if end.is_multiple_of(block) {
+            return Ok(false);
+        }
+        self.shared(file, |state| Ok(first_in_block(state.planned(), &(offset..end), block).is_some()))
+    }
+
+    /// Writes a range that begins or ends inside a sector, or is the first in the block in which it ends. Its blocks are
+    /// claimed, because data that others write to their other bytes meanwhile would be lost.
+    pub(super) fn write_claimed(&self, file: &File, offset: u64, data: &[u8]) -> Result<()> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let range = |state: &FileState| range_of_write(state.planned(), offset, data.len(), self.sector);
+        let range = |state: &FileState| range_of_write(state.planned(), offset, data.len(), self.block);
         self.with_space(|| {
             drop(self.with_core(file)?);
             let claimed = std::cell::Cell::new(0);
@@ -476,13 +485,23 @@ impl<F: Family> Volume<F> {
     }
 
     /// Writes any byte range of a file with blocking calls. The clusters are allocated, and the file has content up to
-    /// `kept`; the gap from there is zeroed, and the other bytes of the first and last sector are kept.
+    /// `kept`; the gap from there is zeroed, and the other bytes of the first and last sector are kept. A block to which
+    /// nothing was written is written whole: see [`first_in_block`].
     fn write_sectors(&self, state: &FileState, kept: u64, offset: u64, data: &[u8]) -> Result<()> {
         let sector = u64::from(self.sector);
+        let block = u64::from(self.block);
         let end = offset + data.len() as u64;
+        let last = first_in_block(kept, &(offset..end), block).unwrap_or(end);
         let mut at = offset / sector * sector;
         self.zero(state, kept..at)?;
         while at < end {
+            if at >= last {
+                let mut bounce = Buffer::new((last + block - at) as usize);
+                let from = offset.max(at);
+                bounce[(from - at) as usize..(end - at) as usize]
+                    .copy_from_slice(&data[(from - offset) as usize..]);
+                return self.transfer_out(state, at, &bounce);
+            }
             if at < offset || at + sector > end {
                 let mut bounce = Buffer::new(sector as usize);
                 // Only bytes before the end of the file are kept.
@@ -497,7 +516,7 @@ impl<F: Family> Volume<F> {
                 self.transfer_out(state, at, &bounce)?;
                 at += sector;
             } else {
-                let whole = (end - at) / sector * sector;
+                let whole = (last - at) / sector * sector;
                 let from = (at - offset) as usize;
                 self.transfer_out(state, at, &data[from..from + whole as usize])?;
                 at += whole;

@@ -308,13 +308,33 @@ impl NtfsVolume {
                 return Ok(());
             }
         }
-        self.with_space(|| self.fill_append(stream, offset..end, plan, within))
+        self.with_space(|| self.fill_append(stream, offset..end, end, plan, within))
     }
 
+    /// Plans a write of part of a block that nothing was written to, whole with zeroes behind it: the plan's transfers
+    /// reach to the end of the block, its length is that of the write. The caller has claimed the block.
+    pub(super) fn plan_last_block(
+        &self,
+        node: Node,
+        range: Range<u64>,
+        plan: &mut Plan,
+        within: &Claim<'_>,
+    ) -> Result<()> {
+        let memory = self.memory(node, plan)?;
+        let until = range.end.next_multiple_of(u64::from(self.block));
+        let planned = self.may_write(&memory.stream).and_then(|()| {
+            self.with_space(|| self.fill_append(&memory.stream, range.clone(), until, plan, Some(within)))
+        });
+        plan.state = Some(memory);
+        planned
+    }
+
+    /// Plans a write past the valid length, whose transfers reach to `until`.
     fn fill_append(
         &self,
         stream: &Arc<Stream>,
         range: Range<u64>,
+        until: u64,
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
     ) -> Result<()> {
@@ -351,7 +371,7 @@ impl NtfsVolume {
                 self.touch(stream.node);
                 self.commits.note(&stream.resized);
             }
-            self.fill_segments(state.runs(), offset, offset..end, length, plan)
+            self.fill_segments(state.runs(), offset, offset..until, (until - offset) as usize, plan)
         });
         if filled.is_err() {
             stream.leave(pass);

@@ -59,6 +59,8 @@ pub struct NtfsVolume {
     /// Bytes of the device's logical sector, asked for once: a device may be a stack of several, which pass the
     /// question on.
     sector: u32,
+    /// The size in bytes of the blocks that are written whole where a stream ends: see [`platter_vfs::first_in_block`].
+    block: u32,
     /// Bytes of a cluster.
     cluster: u64,
     /// The base-2 logarithm of `cluster`.
@@ -103,6 +105,7 @@ impl NtfsVolume {
         let precision = Some(Duration::from_nanos(100));
         Ok(NtfsVolume {
             sector: device.sectors().logical,
+            block: (platter_vfs::BLOCK.min(core.geometry.cluster) as u32).max(device.sectors().logical),
             cluster: core.geometry.cluster,
             shift: core.geometry.cluster.trailing_zeros(),
             boot,

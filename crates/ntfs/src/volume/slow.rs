@@ -7,9 +7,9 @@ use crate::file::Outside;
 use crate::layout::{Record, attribute_flags};
 use crate::runlist::RunList;
 use crate::stream::StreamPlace;
-use platter_device::write_any;
+use platter_device::{Buffer, write_any};
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
-use platter_vfs::range_of_write;
+use platter_vfs::{first_in_block, range_of_write};
 
 /// The length in bytes from which a gap becomes a hole instead of being given clusters.
 pub(super) const HOLE: u64 = 64 << 10;
@@ -187,20 +187,25 @@ impl NtfsVolume {
         Ok(())
     }
 
-    /// Writes any bytes: whole sectors as plans, parts of sectors with the stream locked.
+    /// Writes any bytes: whole sectors as plans, parts of sectors with the stream locked, and whole the block where the
+    /// stream ends, if the write is the first to reach it.
     pub(super) fn write_any(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
         let stream = self.data_of(node)?;
         self.may_write(&stream)?;
         self.check_size(offset.checked_add(data.len() as u64))?;
-        let sector = u64::from(self.sector);
-        // A write in several steps, or into part of a sector, claims its range: nobody may cut the file short between
-        // two steps, and a write in flight to the other part of the sector would be lost.
-        let claim = (!is_one_step(offset, data.len(), sector)).then(|| {
-            let range = |state: &StreamState| range_of_write(state.planned, offset, data.len(), self.sector);
+        let (sector, block) = (u64::from(self.sector), u64::from(self.block));
+        let end = offset + data.len() as u64;
+        let last_block = || first_in_block(stream.read().planned, &(offset..end), block);
+        // A write in several steps, or into part of a sector or block, claims its range: nobody may cut the file short
+        // between two steps, and a write in flight to the other part would be lost.
+        let is_alone = is_one_step(offset, data.len(), block)
+            || is_one_step(offset, data.len(), sector) && last_block().is_none();
+        let claim = (!is_alone).then(|| {
+            let range = |state: &StreamState| range_of_write(state.planned, offset, data.len(), self.block);
             stream.claim(range, Access::Write)
         });
         if claim.is_some() && !data.is_empty() {
-            self.with_space(|| self.prepare(&stream, offset..offset + data.len() as u64))?;
+            self.with_space(|| self.prepare(&stream, offset..end))?;
         }
         let mut plan = Plan::default();
         let planned = |at: u64, piece: &[u8]| {
@@ -210,7 +215,15 @@ impl NtfsVolume {
             self.finish_writing(&mut plan, piece, done).map(drop)
         };
         let slowly = |at: u64, piece: &[u8]| self.with_space(|| self.write_slowly(&stream, at, piece));
-        write_in_steps(offset, data, sector, planned, slowly)
+        let last = claim.as_ref().zip(last_block().filter(|last| offset <= *last));
+        let Some((claim, last)) = last else { return write_in_steps(offset, data, sector, planned, slowly) };
+        let (head, rest) = data.split_at((last - offset) as usize);
+        write_in_steps(offset, head, sector, planned, slowly)?;
+        let mut whole = Buffer::new(block as usize);
+        whole[..rest.len()].copy_from_slice(rest);
+        self.plan_last_block(node, last..end, &mut plan, claim)?;
+        let done = plan.write_to(&*self.device, &whole);
+        self.finish_writing(&mut plan, rest, done).map(drop)
     }
 
     /// Takes the clusters that a write in several steps needs, so that no step is refused for want of space.

@@ -10,6 +10,7 @@ use crate::layout::crc32c;
 use crate::space::ContainerRun;
 use crate::stream::{StreamContent, StreamState};
 use platter_device::{Buffer, write_any};
+use platter_vfs::BLOCK;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 
 impl Volume {
@@ -365,10 +366,10 @@ impl Volume {
         let sector = self.device.sectors().logical as usize;
         match (new, found) {
             (Some(run), _) => {
-                // A checksum covers the whole cluster, so the whole cluster is written. Without a checksum, the sectors
+                // A checksum covers the whole cluster, so the whole cluster is written. Without a checksum, the blocks
                 // past the end of the file are left out, since they are never read.
-                let used = kept.max(inside + bytes.len()).next_multiple_of(sector);
-                let length = if state.integrity { size } else { used };
+                let used = kept.max(inside + bytes.len()).next_multiple_of((BLOCK as usize).max(sector));
+                let length = if state.integrity { size } else { used.min(size) };
                 self.device.write_at(self.device_offset(core.cluster(&run))?, &buffer[..length])?;
                 Ok(state.integrity.then(|| crc32c(&whole)))
             }
