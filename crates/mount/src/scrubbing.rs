@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Bytes of file data that are verified at once. Programs that sync wait for so long.
+/// Bytes of metadata and file data that are verified at once. Programs that sync wait for so long.
 const PART: u64 = 64 << 20;
 /// The most bytes of findings that are told, as JSON; of an attribute's value the kernel passes on 64 KiB.
 const MOST_TOLD: usize = 48 << 10;
-/// The most findings that are told apart, so that metadata which every part verifies anew is counted once.
+/// The most findings that are told apart, so that damage in the pages that every part reads on its way is counted once.
 const MOST_KNOWN: usize = 100_000;
 
 /// How far a scrub of a mounted volume is.
@@ -155,8 +155,9 @@ fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>)
         };
         // Programs that sync get as much time as the scrub takes, or more if it is to be slower.
         let taken = began.elapsed();
-        let slow =
-            rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(report.data as f64 / rate as f64));
+        let slow = rate.map_or(Duration::ZERO, |rate| {
+            Duration::from_secs_f64((report.metadata + report.data) as f64 / rate as f64)
+        });
         let until = Instant::now() + taken.max(slow.saturating_sub(taken));
         while Instant::now() < until && !shared.is_stopped.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(20).min(until.saturating_duration_since(Instant::now())));
@@ -168,7 +169,7 @@ fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>)
 /// Adds what a part of the scrub has found.
 fn add(state: &mut ScrubState, report: &ScrubReport, known: &mut HashSet<String>, log: &Log) {
     state.data += report.data;
-    state.metadata = state.metadata.max(report.metadata);
+    state.metadata += report.metadata;
     state.copies = report.copies as u64;
     state.lost += report.lost;
     state.repaired += report.repaired;

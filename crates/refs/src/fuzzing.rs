@@ -185,7 +185,8 @@ fn populate(volume: &RefsVolume) -> platter_vfs::Result<()> {
     volume.set_extended_attribute(large, "user.color", Some(b"green"))
 }
 
-/// Fuzzes the open volume: everything is read, and some of it written; then scrub, check and repair must end.
+/// Fuzzes the open volume: everything is read, and some of it written; then scrub, at once and in parts, check and repair
+/// must end.
 pub fn volume(input: &[u8]) {
     let Ok(device) = base().patched(input) else { return };
     if let Ok(volume) = RefsVolume::open(device.clone(), OpenOptions::default()) {
@@ -193,7 +194,15 @@ pub fn volume(input: &[u8]) {
         write_some(&volume);
         let _ = volume.unmount();
     }
-    let _ = Refs::ANY.scrub(device.clone(), &ScrubOptions::default(), &Silent);
+    let mut options = ScrubOptions::default();
+    let _ = Refs::ANY.scrub(device.clone(), &options, &Silent);
+    options.limit = Some(1 << 20);
+    while let Ok(part) = Refs::ANY.scrub(device.clone(), &options, &Silent) {
+        options.from = part.next;
+        if options.from.is_none() {
+            break;
+        }
+    }
     let _ = Refs::ANY.check(&*device, CheckOptions { repair: true }, &Silent);
 }
 

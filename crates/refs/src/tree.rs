@@ -87,6 +87,11 @@ impl Tree {
         Tree { root, ..self.clone() }
     }
 
+    /// The order of the tree's rows.
+    pub fn order(&self) -> Order {
+        self.order.clone()
+    }
+
     /// The tier in which the tree's pages are allocated.
     pub fn tier(&self) -> Tier {
         self.tier

@@ -2,7 +2,7 @@
 //! removed.
 
 use crate::common::{VOLUMES, Volume, check_clean, content, open};
-use platter_device::{Device, MemoryDevice, Mirror, Queue, Result, Sectors};
+use platter_device::{Device, MemoryDevice, Mirror, Queue, Recorder, Result, Sectors};
 use platter_refs::Refs;
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
@@ -534,21 +534,82 @@ fn it_stops_at_a_limit_and_goes_on_from_there() {
     let all = clusters(device.clone(), &planted, 4096);
     let chosen: Vec<usize> = (0..all.len()).step_by(97).collect();
     chosen.iter().for_each(|&index| flip(&*device, all[index].2, 1));
-    let (mut from, mut data, mut found, mut rounds) = (None, 0, 0, 0);
+    let whole = scrub(device.clone(), ScrubOptions::default());
+    assert_eq!((whole.data, whole.found), (all.len() as u64 * 4096, chosen.len() as u64));
+    // However small the limit is, each part comes forward.
+    for (limit, least) in [(1_500_000, 6), (1000, all.len()), (0, all.len())] {
+        let (parts, [metadata, data, found]) = in_parts(&device, limit);
+        assert_eq!([metadata, data, found], [whole.metadata, whole.data, whole.found], "parts of {limit}");
+        assert!(parts >= least, "{parts} parts of {limit} bytes");
+    }
+    let wrong = ScrubOptions { from: Some("somewhere".into()), ..ScrubOptions::default() };
+    assert!(Refs::ANY.scrub(device, &wrong, &Silent).is_err());
+}
+
+/// Scrubs a device in parts. Returns their number, and the sums of metadata, data and findings.
+fn in_parts(device: &Arc<MemoryDevice>, limit: u64) -> (usize, [u64; 3]) {
+    let (mut from, mut parts, mut sums) = (None, 0, [0; 3]);
     loop {
-        let report =
-            scrub(device.clone(), ScrubOptions { limit: Some(1_500_000), from, ..ScrubOptions::default() });
-        assert!(report.data <= 1_500_000);
-        (data, found, rounds) = (data + report.data, found + report.found, rounds + 1);
+        let options = ScrubOptions { limit: Some(limit), from, ..ScrubOptions::default() };
+        let report = scrub(device.clone(), options);
+        assert!(report.data <= limit.max(4096));
+        let part = [report.metadata, report.data, report.found];
+        sums = std::array::from_fn(|index| sums[index] + part[index]);
+        (from, parts) = (report.next, parts + 1);
+        if from.is_none() {
+            return (parts, sums);
+        }
+    }
+}
+
+/// A scrub in parts reads everything once, whether there are many directories, many files in one, or many runs in one
+/// file; on the way to where it goes on it reads little.
+#[test]
+fn parts_read_hardly_more_than_the_whole() {
+    let device = VOLUMES[1].make();
+    let system = open(device.clone());
+    let make =
+        |directory: Node, name: &str, kind: Kind| system.create(directory, &Name::from(name), kind).unwrap();
+    for number in 0..600 {
+        let directory = make(Node::ROOT, &format!("directory {number}"), Kind::Directory);
+        let file = make(directory, "file", Kind::File);
+        system.write(file, 0, &content(number, 5000)).unwrap();
+    }
+    let many = make(Node::ROOT, "many", Kind::Directory);
+    for number in 0..3000 {
+        let file = make(many, &format!("a file with a longer name, number {number}"), Kind::File);
+        system.write(file, 0, &content(number, 5000)).unwrap();
+        system.forget(file, 1);
+    }
+    let large = make(Node::ROOT, "large", Kind::File);
+    for piece in 0..64 {
+        system.write(large, piece << 20, &content(piece, 1 << 20)).unwrap();
+    }
+    system.unmount().unwrap();
+    drop(system);
+    let read = |from: Option<String>, limit: Option<u64>| {
+        let recorder = Arc::new(Recorder::new(device.clone()));
+        let options = ScrubOptions { from, limit, ..ScrubOptions::default() };
+        let report = Refs::ANY.scrub(recorder.clone(), &options, &Silent).unwrap();
+        assert_eq!(report.found, 0, "{:?}", report.damaged);
+        (recorder.traffic().read.bytes, report)
+    };
+    let (at_once, whole) = read(None, None);
+    let (mut parts, mut bytes, mut sums, mut from) = (0, 0, [0; 2], None);
+    loop {
+        let (of_part, report) = read(from, Some(2 << 20));
+        (parts, bytes) = (parts + 1, bytes + of_part);
+        sums = [sums[0] + report.metadata, sums[1] + report.data];
         from = report.next;
         if from.is_none() {
             break;
         }
     }
-    assert_eq!((data, found), (all.len() as u64 * 4096, chosen.len() as u64));
-    assert!(rounds > 5);
-    let wrong = ScrubOptions { from: Some("somewhere".into()), ..ScrubOptions::default() };
-    assert!(Refs::ANY.scrub(device, &wrong, &Silent).is_err());
+    assert_eq!(sums, [whole.metadata, whole.data]);
+    assert!(parts > 50, "{parts} parts");
+    let more = (bytes - at_once) / parts;
+    println!("{at_once} bytes at once, {bytes} in {parts} parts: {more} more in each");
+    assert!(more < 1 << 20, "{at_once} bytes at once, {bytes} in {parts} parts");
 }
 
 #[test]

@@ -8,10 +8,10 @@ use std::ops::Range;
 pub struct ScrubOptions {
     /// The most bytes per second to read from each copy.
     pub rate: Option<u64>,
-    /// Stop after about this many bytes of file data, or of the device where copies are compared; [`ScrubReport::next`]
-    /// then says where to continue.
+    /// Stop after about this many bytes of metadata and file data, or of the device where copies are compared;
+    /// [`ScrubReport::next`] then says where to continue.
     pub limit: Option<u64>,
-    /// Where to continue with the file data: the [`ScrubReport::next`] of an earlier report.
+    /// Where to continue: the [`ScrubReport::next`] of an earlier report.
     pub from: Option<String>,
     /// Read only what has a checksum. Without this, the copies that a device keeps are also compared from end to end,
     /// and made equal where no checksum tells which one is right.
@@ -53,7 +53,7 @@ pub struct ScrubReport {
     pub compared: u64,
     /// The number of copies that were verified.
     pub copies: usize,
-    /// Where to continue, if the file data was not scrubbed to its end. Only the format can interpret it.
+    /// Where to continue, if not all was scrubbed. Only the format can interpret it.
     pub next: Option<String>,
     /// Paths removed because their data is lost; a named stream is written `PATH:STREAM`.
     pub removed: Vec<String>,

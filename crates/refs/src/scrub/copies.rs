@@ -79,14 +79,14 @@ pub fn compare(
     core: &Core,
     reader: &Reader<'_>,
     pages: &Seen,
-    (from, limit): (Position, u64),
+    (from, limit): (u64, u64),
     progress: &dyn Progress,
     report: &mut ScrubReport,
 ) -> (Unlike, Option<Position>) {
     let geometry = core.geometry();
     let end = geometry.offset(geometry.clusters);
     let cluster = u64::from(geometry.cluster);
-    let mut start = geometry.offset(from.compared()).min(end);
+    let mut start = geometry.offset(from.min(geometry.clusters));
     let stop = start.saturating_add(limit.max(cluster) / cluster * cluster).min(end);
     let (done, mut unlike) = (AtomicU64::new(start), Unlike::default());
     /// The bytes that are compared at once, before the number of differing clusters is checked.
@@ -114,7 +114,7 @@ pub fn compare(
         report.compared += part.end - part.start;
         start = part.end;
     }
-    (unlike, (start < end).then(|| Position::comparing(start / cluster)))
+    (unlike, (start < end).then(|| Position::Copies(start / cluster)))
 }
 
 /// The clusters that differ between the copies and could not be made alike.

@@ -5,12 +5,13 @@
 
 use super::copies::{Decision, Outcome, Owned, Unlike};
 use super::metadata::Walked;
-use super::position::Position;
+use super::position::{DataPosition, Position};
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::attributes;
 use crate::core::Core;
 use crate::extents::Extent;
+use crate::layout::bytes::u64_at;
 use crate::layout::{PageReference, Record, TreeNode, crc32c};
 use crate::pages::ANY_TABLE;
 use platter_vfs::{Damaged, Error, Finding, Progress, ScrubReport, Severity, Silent};
@@ -97,7 +98,7 @@ pub fn find_owners(
     let mut scrub = Scrub::new(core, reader, &Silent, report, &mut lost);
     scrub.unlike = Some(unlike);
     for &directory in &walked.directories {
-        scrub.directory(Position { directory, ..Position::default() });
+        scrub.directory(&DataPosition { directory, ..DataPosition::default() });
     }
     let streams = std::mem::take(&mut scrub.streams);
     unlike.owned.sort_unstable_by_key(|owned| (owned.stream, owned.at));
@@ -138,20 +139,22 @@ pub fn scrub(
     core: &mut Core,
     reader: &Reader<'_>,
     walked: &Walked,
-    (from, limit): (Position, Option<u64>),
+    (from, limit): (DataPosition, Option<u64>),
     progress: &dyn Progress,
     report: &mut ScrubReport,
     lost: &mut LostStreams,
 ) {
     let total = walked.clusters * u64::from(core.geometry().cluster);
     let mut scrub = Scrub::new(core, reader, progress, report, lost);
-    (scrub.total, scrub.left) = (total, limit.unwrap_or(u64::MAX));
+    (scrub.total, scrub.left) = (limit.map_or(total, |limit| total.min(limit)), limit.unwrap_or(u64::MAX));
     let mut next = None;
     for &directory in walked.directories.iter().filter(|&&directory| directory >= from.directory) {
-        let from =
-            if directory == from.directory { from } else { Position { directory, ..Position::default() } };
-        if let Some(position) = scrub.directory(from) {
-            next = Some(position.to_string());
+        let from = match directory == from.directory {
+            true => from.clone(),
+            false => DataPosition { directory, ..DataPosition::default() },
+        };
+        if let Some(place) = scrub.directory(&from) {
+            next = Some(Position::Data(place).to_string());
             break;
         }
     }
@@ -162,46 +165,63 @@ pub fn scrub(
 }
 
 impl Scrub<'_> {
-    /// Scrubs the files of a directory from a position on. Returns where to continue if the limit was reached.
-    fn directory(&mut self, from: Position) -> Option<Position> {
+    /// Scrubs the files of a directory from a place on. Returns where to continue if the limit was reached.
+    fn directory(&mut self, from: &DataPosition) -> Option<DataPosition> {
         let Ok((tree, _)) = self.core.tree(from.directory) else { return None };
-        let (root, table) = (tree.root, tree.table);
+        let (root, table, order) = (tree.root, tree.table, tree.order());
+        let is_before = |key: &[u8]| !from.row.is_empty() && order.compare(key, &from.row).is_lt();
+        // A damaged tree may refer to one page many times. No tree has more pages than the volume.
+        let mut left = self.core.geometry().clusters;
         // Leaves are read one by one: a leaf is small, but verifying its files may take hours.
         let mut pending = vec![(root, 0)];
-        let mut number = 0;
-        while let Some((reference, depth)) = pending.pop() {
+        while let Some((reference, depth)) = pending.pop().filter(|_| left > 0) {
+            left -= 1;
             // Pages that cannot be read have been reported with the metadata.
             let Ok(page) = self.core.pages.get(&reference, table, false) else { continue };
             let node = page.node();
             if node.is_inner() {
-                if depth < MOST_LEVELS {
-                    let children = node.rows().filter_map(|row| PageReference::from_bytes(row.value, 0).ok());
-                    let start = pending.len();
-                    pending.extend(children.map(|child| (child, depth + 1)));
-                    pending[start..].reverse();
-                }
+                // The key of a row is the last one below it; the last row also has what comes after.
+                let rest =
+                    (0..node.len()).filter(|row| row + 1 == node.len() || !is_before(node.row(*row).key));
+                let children: Vec<_> = rest
+                    .filter_map(|row| PageReference::from_bytes(node.row(row).value, 0).ok())
+                    .filter(|_| depth < MOST_LEVELS)
+                    .collect();
+                pending.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
                 continue;
             }
-            for row in node.rows().filter(|row| has_record(row.key, &[0x10, 0x30, 0x40])) {
-                number += 1;
+            for row in
+                node.rows().filter(|row| has_record(row.key, &[0x10, 0x30, 0x40]) && !is_before(row.key))
+            {
                 let Ok(mut record) = Record::from_bytes(row.value, 0) else { continue };
-                if number < from.record || attributes::complete(&mut record, &mut self.core.pages).is_err() {
+                if attributes::complete(&mut record, &mut self.core.pages).is_err() {
                     continue;
                 }
-                let skip = if number == from.record { from.cluster } else { 0 };
-                if let Some(cluster) = self.record(from.directory, row.key, &record, skip) {
-                    return Some(Position { directory: from.directory, record: number, cluster });
+                let start = if row.key == from.row { (from.stream, from.cluster) } else { (0, 0) };
+                if let Some((stream, cluster)) = self.record(from.directory, row.key, &record, start) {
+                    return Some(DataPosition {
+                        directory: from.directory,
+                        row: row.key.to_vec(),
+                        stream,
+                        cluster,
+                    });
                 }
             }
         }
         None
     }
 
-    /// Scrubs the streams of a record from the cluster number `skip` on. Returns where to continue if the limit was
+    /// Scrubs the streams of a record, from a cluster of one of them on. Returns where to continue if the limit was
     /// reached.
-    fn record(&mut self, directory: u64, row_key: &[u8], record: &Record, skip: u64) -> Option<u64> {
-        let mut number = 0;
-        for (stream, area) in extents(record) {
+    fn record(
+        &mut self,
+        directory: u64,
+        row_key: &[u8],
+        record: &Record,
+        from: (usize, u32),
+    ) -> Option<(usize, u32)> {
+        for (number, (stream, area)) in extents(record).enumerate().skip(from.0) {
+            let skip = if number == from.0 { from.1 } else { 0 };
             if TreeNode::check(area).is_err() {
                 continue;
             }
@@ -211,8 +231,10 @@ impl Scrub<'_> {
             let mut pending: Vec<(PageReference, usize)> = Vec::new();
             let mut rows: Vec<Extent> = Vec::new();
             let node = TreeNode::new(area);
+            // The key of a row that leads to a page is the last cluster of which the page tells.
             let children = |node: TreeNode<'_>| -> Vec<PageReference> {
-                node.rows().filter_map(|row| PageReference::from_bytes(row.value, 0).ok()).collect()
+                let rest = node.rows().filter(|row| u64_at(row.key, 0) >= u64::from(skip));
+                rest.filter_map(|row| PageReference::from_bytes(row.value, 0).ok()).collect()
             };
             match node.is_inner() {
                 true => pending.extend(children(node).into_iter().rev().map(|child| (child, 1))),
@@ -232,14 +254,10 @@ impl Scrub<'_> {
                         });
                         continue;
                     }
-                    let Some(checksum) = row.checksum else { continue };
-                    number += 1;
-                    if number <= skip {
-                        continue;
-                    }
+                    let Some(checksum) = row.checksum.filter(|_| row.at >= skip) else { continue };
                     let cluster = u64::from(self.core.geometry().cluster);
                     if self.left < cluster {
-                        return Some(number - 1);
+                        return Some((number, row.at));
                     }
                     let Ok(place) = self.core.pages.map.real(self.core.geometry(), row.cluster, 1) else {
                         continue;
@@ -368,20 +386,5 @@ impl Bad {
         self.stream == next.stream
             && u64::from(self.at) + self.count == u64::from(next.at)
             && (&self.copies, self.repaired) == (&next.copies, next.repaired)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_position_is_read_back() {
-        let position = Position { directory: 0x701, record: 3, cluster: 4096 };
-        assert_eq!(position.to_string(), "701.3.4096");
-        assert_eq!("701.3.4096".parse::<Position>().unwrap(), position);
-        for wrong in ["", "701", "701.3", "x.1.2", "1.2.3.4"] {
-            assert!(wrong.parse::<Position>().is_err(), "{wrong}");
-        }
     }
 }

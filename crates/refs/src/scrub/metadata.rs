@@ -2,6 +2,9 @@
 //!
 //! Pages are taken from a stack, some thousand at a time, and read in order of their places; the pages to which they
 //! refer go on the stack. That keeps many reads in flight although a page is found only through the one above.
+//!
+//! With a limit, the trees of the objects are taken in the order of the objects' numbers, some at a time, so that the
+//! next scrub can go on after the last one.
 
 use super::reader::{Piece, Reader};
 use super::{Lost, LostStreams, Owner, extents, has_record, structure};
@@ -16,6 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of pages that are read together.
 const BATCH: usize = 2048;
+/// The number of objects whose trees are taken together, if there is a limit.
+const OBJECTS: usize = 128;
 
 /// The content of a tree, which determines how its rows are read.
 #[derive(Clone)]
@@ -42,120 +47,188 @@ struct Task {
     place: u64,
 }
 
-/// The result of the walk through all pages.
+/// The result of the walk through the pages.
 #[derive(Default)]
 pub struct Walked {
-    /// The object numbers of the directories, in order.
+    /// The object numbers of all directories, in order.
     pub directories: Vec<u64>,
-    /// The number of clusters of data with a checksum.
+    /// The number of clusters of data with a checksum, of which verified pages tell.
     pub clusters: u64,
-    /// The first cluster of every page.
+    /// The first cluster of every verified page.
     pub pages: Seen,
+    /// The first object whose tree was not verified because the limit was reached.
+    pub next: Option<u64>,
+    /// Whether all pages were verified.
+    pub is_whole: bool,
 }
 
 /// The pages, directories and data to which the rows of a page refer.
 #[derive(Default)]
 struct Below {
     tasks: Vec<Task>,
-    directories: Vec<u64>,
+    /// The objects, each with its number and the root of its tree.
+    objects: Vec<(u64, Task)>,
     clusters: u64,
     /// References that cannot be followed.
     errors: Vec<(Holds, u64, Error)>,
 }
 
-/// Verifies every page that can be reached from the roots. Streams whose extents cannot be read are added to `lost`.
+/// Verifies the pages of the trees of objects from number `from` on, until about `limit` bytes are verified, and the
+/// pages of the table that leads to them; from 0 on, also all other pages that can be reached from the roots. Streams
+/// whose extents cannot be read are added to `lost`.
 pub fn scrub(
     core: &mut Core,
     reader: &Reader<'_>,
+    (from, limit): (u64, Option<u64>),
     progress: &dyn Progress,
     report: &mut ScrubReport,
     lost: &mut LostStreams,
 ) -> Walked {
-    let geometry = core.geometry().clone();
-    let mut below = Below::default();
+    let mut walk = Walk { reader, progress, known: 0, done: AtomicU64::new(0), walked: Walked::default() };
+    let mut tasks = Vec::new();
     for root in Root::ALL {
         let holds = match root {
             Root::Objects | Root::ObjectsCopy => Holds::Objects,
+            _ if from > 0 => continue,
             _ => Holds::Plain,
         };
         let reference = core.checkpoint.roots[root as usize];
-        below.tasks.push(task(reference, root.table(), root.is_real(), holds, None));
+        tasks.push(task(reference, root.table(), root.is_real(), holds, None));
     }
-    let mut walked = Walked::default();
-    let mut stack: Vec<Task> = Vec::new();
-    let mut known = 0u64;
-    let (done, size) = (AtomicU64::new(0), geometry.page() as u64);
-    loop {
-        walked.directories.append(&mut below.directories);
-        walked.clusters += below.clusters;
-        for (holds, table, error) in below.errors.drain(..) {
-            damaged(core, report, lost, (&holds, table, 0), (reader.copies().to_vec(), false, Some(error)));
+    let mut objects = walk.all(core, tasks, report, lost);
+    // Both tables of objects have been read; where one is damaged, the other has more.
+    objects.sort_by_key(|(number, _)| *number);
+    objects.dedup_by_key(|(number, task)| (*number, task.reference.clusters[0]));
+    let is_directory = |(_, task): &&(u64, Task)| matches!(task.holds, Holds::Directory);
+    walk.walked.directories = objects.iter().filter(is_directory).map(|(number, _)| *number).collect();
+    walk.walked.directories.dedup();
+    // What is above the objects counts once, however many scrubs read it on the way to the objects.
+    let before = if from > 0 { *walk.done.get_mut() } else { 0 };
+    let mut objects = objects.into_iter().skip_while(|(number, _)| *number < from).peekable();
+    while let Some(&(number, _)) = objects.peek() {
+        // Each scrub comes forward, however small the limit is, and whatever number a damaged object has.
+        if limit.is_some_and(|limit| *walk.done.get_mut() - before >= limit.max(1)) {
+            walk.walked.next = Some(number.max(1));
+            break;
         }
-        for mut task in below.tasks.drain(..) {
-            match core.pages.offset(Address { real: task.real, cluster: task.reference.clusters[0] }) {
-                Ok(place) if walked.pages.insert(place / u64::from(geometry.cluster)) => {
-                    task.place = place;
-                    known += 1;
-                    stack.push(task);
-                }
-                Ok(_) => {}
-                Err(error) => damaged(
+        let mut tasks = Vec::new();
+        let mut last = number;
+        while let Some((number, task)) =
+            objects.next_if(|(number, _)| limit.is_none() || tasks.len() < OBJECTS || *number == last)
+        {
+            last = number;
+            tasks.push(task);
+        }
+        walk.all(core, tasks, report, lost);
+    }
+    report.metadata += *walk.done.get_mut() - before;
+    walk.walked.is_whole = from == 0 && walk.walked.next.is_none();
+    walk.walked
+}
+
+/// A walk through pages.
+struct Walk<'w> {
+    reader: &'w Reader<'w>,
+    progress: &'w dyn Progress,
+    /// The number of pages that were met.
+    known: u64,
+    /// Bytes of pages that were verified.
+    done: AtomicU64,
+    walked: Walked,
+}
+
+impl Walk<'_> {
+    /// Verifies pages and all that can be reached from them, except the trees of objects, which are returned.
+    fn all(
+        &mut self,
+        core: &mut Core,
+        tasks: Vec<Task>,
+        report: &mut ScrubReport,
+        lost: &mut LostStreams,
+    ) -> Vec<(u64, Task)> {
+        let Walk { reader, progress, known, done, walked } = self;
+        let (reader, progress, done) = (*reader, *progress, &*done);
+        let geometry = core.geometry().clone();
+        let size = geometry.page() as u64;
+        let mut below = Below { tasks, ..Below::default() };
+        let mut stack: Vec<Task> = Vec::new();
+        let mut objects = Vec::new();
+        loop {
+            objects.append(&mut below.objects);
+            walked.clusters += below.clusters;
+            for (holds, table, error) in below.errors.drain(..) {
+                damaged(
                     core,
                     report,
                     lost,
-                    (&task.holds, task.table, 0),
+                    (&holds, table, 0),
                     (reader.copies().to_vec(), false, Some(error)),
-                ),
+                );
+            }
+            for mut task in below.tasks.drain(..) {
+                match core.pages.offset(Address { real: task.real, cluster: task.reference.clusters[0] }) {
+                    Ok(place) if walked.pages.insert(place / u64::from(geometry.cluster)) => {
+                        task.place = place;
+                        *known += 1;
+                        stack.push(task);
+                    }
+                    Ok(_) => {}
+                    Err(error) => damaged(
+                        core,
+                        report,
+                        lost,
+                        (&task.holds, task.table, 0),
+                        (reader.copies().to_vec(), false, Some(error)),
+                    ),
+                }
+            }
+            if stack.is_empty() {
+                break;
+            }
+            let mut batch = stack.split_off(stack.len().saturating_sub(BATCH));
+            batch.sort_unstable_by_key(|task| task.place);
+            let pieces: Vec<Piece> =
+                batch.iter().map(|task| Piece { offset: task.place, length: size as u32 }).collect();
+            let results = Mutex::new((Below::default(), Vec::new()));
+            let page = |number: usize, bytes: &[u8]| -> Result<Page> {
+                let task = &batch[number];
+                let page =
+                    Page::from_bytes(bytes.to_vec(), &geometry, &task.reference, task.table, task.place)?;
+                match (task.level, page.node().level()) {
+                    (Some(expected), found) if expected != found => {
+                        Err(Error::damaged("level of a node", task.place, expected, found))
+                    }
+                    _ => Ok(page),
+                }
+            };
+            reader.read(
+                &pieces,
+                &|number, bytes| page(number, bytes).map(drop),
+                &|number, outcome| {
+                    let found = outcome.good.and_then(|bytes| page(number, bytes).ok());
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Some(page) = found {
+                        look(&batch[number], &page, &mut results.0);
+                    }
+                    if !outcome.bad.is_empty() {
+                        results.1.push((number, (outcome.bad, outcome.repaired, outcome.why)));
+                    }
+                },
+                &|bytes| {
+                    let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                    progress.progress("metadata", done, *known * size);
+                },
+            );
+            let (found, mut bad) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+            below = found;
+            bad.sort_unstable_by_key(|(number, _)| *number);
+            for (number, outcome) in bad {
+                let task = &batch[number];
+                damaged(core, report, lost, (&task.holds, task.table, task.place), outcome);
             }
         }
-        if stack.is_empty() {
-            break;
-        }
-        let mut batch = stack.split_off(stack.len().saturating_sub(BATCH));
-        batch.sort_unstable_by_key(|task| task.place);
-        let pieces: Vec<Piece> =
-            batch.iter().map(|task| Piece { offset: task.place, length: size as u32 }).collect();
-        let results = Mutex::new((Below::default(), Vec::new()));
-        let page = |number: usize, bytes: &[u8]| -> Result<Page> {
-            let task = &batch[number];
-            let page = Page::from_bytes(bytes.to_vec(), &geometry, &task.reference, task.table, task.place)?;
-            match (task.level, page.node().level()) {
-                (Some(expected), found) if expected != found => {
-                    Err(Error::damaged("level of a node", task.place, expected, found))
-                }
-                _ => Ok(page),
-            }
-        };
-        reader.read(
-            &pieces,
-            &|number, bytes| page(number, bytes).map(drop),
-            &|number, outcome| {
-                let found = outcome.good.and_then(|bytes| page(number, bytes).ok());
-                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(page) = found {
-                    look(&batch[number], &page, &mut results.0);
-                }
-                if !outcome.bad.is_empty() {
-                    results.1.push((number, (outcome.bad, outcome.repaired, outcome.why)));
-                }
-            },
-            &|bytes| {
-                let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-                progress.progress("metadata", done, known * size);
-            },
-        );
-        let (found, mut bad) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        below = found;
-        bad.sort_unstable_by_key(|(number, _)| *number);
-        for (number, outcome) in bad {
-            let task = &batch[number];
-            damaged(core, report, lost, (&task.holds, task.table, task.place), outcome);
-        }
+        objects
     }
-    report.metadata += done.into_inner();
-    walked.directories.sort_unstable();
-    walked.directories.dedup();
-    walked
 }
 
 fn task(reference: PageReference, table: u64, real: bool, holds: Holds, level: Option<u8>) -> Task {
@@ -219,10 +292,7 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
                 Ok(found) => {
                     let is_directory = matches!(object, ROOT_DIRECTORY | 0x520 | FIRST_OBJECT..);
                     let holds = if is_directory { Holds::Directory } else { Holds::Plain };
-                    if is_directory {
-                        below.directories.push(object);
-                    }
-                    below.tasks.push(self::task(found.root, object, false, holds, None));
+                    below.objects.push((object, self::task(found.root, object, false, holds, None)));
                 }
                 Err(error) => below.errors.push((Holds::Objects, object, error)),
             }

@@ -25,6 +25,7 @@ use crate::layout::{Attribute, Record};
 use crate::open::{self, Notes};
 use platter_device::Device;
 use platter_vfs::{Damaged, Error, Finding, Name, Progress, Result, ScrubOptions, ScrubReport, Severity};
+use position::{DataPosition, Position};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,20 +38,42 @@ pub fn scrub(
     options: &ScrubOptions,
     progress: &dyn Progress,
 ) -> Result<(ScrubReport, LostStreams)> {
-    let from = options.from.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+    let from = options.from.as_deref().map(str::parse).transpose()?.unwrap_or(Position::START);
     let mut notes = Notes::default();
     let reader = reader::Reader::new(&*device, options.rate);
     let mut report = ScrubReport { copies: reader.copies().len(), ..ScrubReport::default() };
     let found = open::anchors(&*device, &mut notes)?;
-    anchors::scrub(&*device, &found, &mut report);
+    if from == Position::START {
+        anchors::scrub(&*device, &found, &mut report);
+    }
     let mut core = open::core(&device, &found, &mut notes, false)?;
     let mut lost = BTreeMap::new();
-    let walked = metadata::scrub(&mut core, &reader, progress, &mut report, &mut lost);
-    data::scrub(&mut core, &reader, &walked, (from, options.limit), progress, &mut report, &mut lost);
+    let (object, data_from, compared) = match from {
+        Position::Metadata(object) => (object, Some(DataPosition::default()), 0),
+        Position::Data(from) => (u64::MAX, Some(from), 0),
+        Position::Copies(cluster) => (u64::MAX, None, cluster),
+    };
+    let mut walked =
+        metadata::scrub(&mut core, &reader, (object, options.limit), progress, &mut report, &mut lost);
+    report.next = walked.next.map(|object| Position::Metadata(object).to_string());
+    let left = |report: &ScrubReport| {
+        options.limit.map(|limit| limit.saturating_sub(report.metadata).saturating_sub(report.data))
+    };
+    if let (None, Some(from)) = (&report.next, data_from) {
+        // So that a scrub that begins here comes forward, however small the limit is.
+        let least = if object == u64::MAX { u64::from(core.geometry().cluster) } else { 0 };
+        let limit = left(&report).map(|left| left.max(least));
+        data::scrub(&mut core, &reader, &walked, (from, limit), progress, &mut report, &mut lost);
+    }
     if !options.checksums_only && report.next.is_none() && copies::can_compare(&*device, &reader) {
-        let limit = options.limit.map_or(u64::MAX, |limit| limit.saturating_sub(report.data));
+        if !walked.is_whole {
+            // The comparison leaves out all pages. What is wrong with them was reported when they were verified.
+            let (mut report, mut lost) = (ScrubReport::default(), LostStreams::new());
+            walked = metadata::scrub(&mut core, &reader, (0, None), progress, &mut report, &mut lost);
+        }
+        let limit = left(&report).unwrap_or(u64::MAX);
         let (mut unlike, next) =
-            copies::compare(&core, &reader, &walked.pages, (from, limit), progress, &mut report);
+            copies::compare(&core, &reader, &walked.pages, (compared, limit), progress, &mut report);
         report.next = next.map(|position| position.to_string());
         if !unlike.is_empty() {
             let decide = |unlike: &copies::Unlike| copies::let_majority_decide(&*device, &found, unlike);

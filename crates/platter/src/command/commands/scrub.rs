@@ -36,10 +36,10 @@ pub struct Arguments {
     /// Read at most so many bytes a second from each copy
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     rate: Option<u64>,
-    /// Stop after about so many bytes of file data (or compared between copies), and print the position to go on from
+    /// Stop after about so many bytes (of each copy), and print the position to go on from
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     limit: Option<u64>,
-    /// Go on with file data from a position that an earlier scrub printed; metadata is always read
+    /// Go on from a position that an earlier scrub printed
     #[arg(long, value_name = "POSITION")]
     from: Option<String>,
     /// Do not compare the copies of a mirror where there is no checksum
