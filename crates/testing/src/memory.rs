@@ -228,7 +228,10 @@ impl Tree {
     /// The index of the slot with this name.
     fn find(&self, directory: Node, name: &Name, case: CaseRule) -> Result<Option<usize>> {
         let folded = name.folded(case);
-        Ok(self.object(directory)?.slots()?.iter().position(|slot| slot.folded == folded))
+        Ok(self.object(directory)?.slots()?.iter().position(|slot| match case {
+            CaseRule::Sensitive => slot.name == *name,
+            CaseRule::Insensitive => slot.folded == folded,
+        }))
     }
 
     fn slot(&self, directory: Node, name: &Name, case: CaseRule) -> Result<Slot> {
@@ -971,12 +974,14 @@ mod tests {
         let file = system.create(Node::ROOT, &"Readme.txt".into(), Kind::File).unwrap();
         system.write(file, 3, b"abc").unwrap();
         assert_eq!(system.lookup(Node::ROOT, &"README.TXT".into()).unwrap(), file);
+        assert_eq!(system.lookup_exact(Node::ROOT, &"Readme.txt".into()).unwrap(), file);
+        assert!(matches!(system.lookup_exact(Node::ROOT, &"README.TXT".into()), Err(Error::NotFound)));
         assert!(matches!(system.create(Node::ROOT, &"readme.TXT".into(), Kind::File), Err(Error::Exists)));
         system.unlink(Node::ROOT, &"readme.txt".into()).unwrap();
         let mut content = [9; 8];
         assert_eq!(system.read(file, 0, &mut content).unwrap(), 6);
         assert_eq!(&content[..6], b"\0\0\0abc");
-        system.forget(file, 2);
+        system.forget(file, 3);
         assert!(matches!(system.attributes(file), Err(Error::NotFound)));
     }
 
