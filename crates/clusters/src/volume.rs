@@ -40,9 +40,9 @@ use platter_device::sync::{FILE, METADATA, Mutex, MutexGuard, RwLockWriteGuard};
 use platter_device::{Buffer, Device};
 use platter_vfs::blocking::plan_when_free;
 use platter_vfs::{
-    Access, Attributes, BLOCK, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
+    Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
     GroupCommit, Health, Kind, Name, Need, Node, OpenOptions, Pass, Place, Plan, RenameFlags, Result, Space,
-    SyncNeed, SyncScope, Timestamp, VolumeInfo,
+    SyncNeed, SyncScope, Timestamp, VolumeInfo, block_size,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl<F: Family> Volume<F> {
             health: core.health.clone(),
             files: core.files.clone(),
             sector: core.device.sectors().logical,
-            block: (BLOCK.min(core.heap.cluster_size()) as u32).max(core.device.sectors().logical),
+            block: block_size(core.heap.cluster_size(), core.device.sectors().logical),
             device: core.device.clone(),
             heap: core.heap,
             core: Mutex::new(core),

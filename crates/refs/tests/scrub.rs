@@ -538,7 +538,7 @@ fn it_stops_at_a_limit_and_goes_on_from_there() {
     assert_eq!((whole.data, whole.found), (all.len() as u64 * 4096, chosen.len() as u64));
     // However small the limit is, each part comes forward.
     for (limit, least) in [(1_500_000, 6), (1000, all.len()), (0, all.len())] {
-        let (parts, [metadata, data, found]) = in_parts(&device, limit);
+        let (parts, [metadata, data, found]) = in_parts(&(device.clone() as Arc<dyn Device>), limit);
         assert_eq!([metadata, data, found], [whole.metadata, whole.data, whole.found], "parts of {limit}");
         assert!(parts >= least, "{parts} parts of {limit} bytes");
     }
@@ -547,7 +547,7 @@ fn it_stops_at_a_limit_and_goes_on_from_there() {
 }
 
 /// Scrubs a device in parts. Returns their number, and the sums of metadata, data and findings.
-fn in_parts(device: &Arc<MemoryDevice>, limit: u64) -> (usize, [u64; 3]) {
+fn in_parts(device: &Arc<dyn Device>, limit: u64) -> (usize, [u64; 3]) {
     let (mut from, mut parts, mut sums) = (None, 0, [0; 3]);
     loop {
         let options = ScrubOptions { limit: Some(limit), from, ..ScrubOptions::default() };
@@ -587,27 +587,14 @@ fn parts_read_hardly_more_than_the_whole() {
     }
     system.unmount().unwrap();
     drop(system);
-    let read = |from: Option<String>, limit: Option<u64>| {
-        let recorder = Arc::new(Recorder::new(device.clone()));
-        let options = ScrubOptions { from, limit, ..ScrubOptions::default() };
-        let report = Refs::ANY.scrub(recorder.clone(), &options, &Silent).unwrap();
-        assert_eq!(report.found, 0, "{:?}", report.damaged);
-        (recorder.traffic().read.bytes, report)
-    };
-    let (at_once, whole) = read(None, None);
-    let (mut parts, mut bytes, mut sums, mut from) = (0, 0, [0; 2], None);
-    loop {
-        let (of_part, report) = read(from, Some(2 << 20));
-        (parts, bytes) = (parts + 1, bytes + of_part);
-        sums = [sums[0] + report.metadata, sums[1] + report.data];
-        from = report.next;
-        if from.is_none() {
-            break;
-        }
-    }
-    assert_eq!(sums, [whole.metadata, whole.data]);
+    let recorders = [(); 2].map(|()| Arc::new(Recorder::new(device.clone())));
+    let whole = scrub(recorders[0].clone(), ScrubOptions::default());
+    let (parts, sums) = in_parts(&(recorders[1].clone() as Arc<dyn Device>), 2 << 20);
+    assert_eq!(whole.found, 0, "{:?}", whole.damaged);
+    assert_eq!(sums, [whole.metadata, whole.data, 0]);
     assert!(parts > 50, "{parts} parts");
-    let more = (bytes - at_once) / parts;
+    let [at_once, bytes] = recorders.map(|recorder| recorder.traffic().read.bytes);
+    let more = (bytes - at_once) / parts as u64;
     println!("{at_once} bytes at once, {bytes} in {parts} parts: {more} more in each");
     assert!(more < 1 << 20, "{at_once} bytes at once, {bytes} in {parts} parts");
 }

@@ -6,6 +6,13 @@ use std::ops::Range;
 /// a block that is written in part has to be read first, by the kernel or by the disk.
 pub const BLOCK: u64 = 4096;
 
+/// The size in bytes of the blocks that are written whole where a file ends, on a volume with clusters of `cluster` bytes
+/// and a device with logical sectors of `sector` bytes, all powers of two: [`BLOCK`], but no more than a cluster, and
+/// no less than a sector.
+pub fn block_size(cluster: u64, sector: u32) -> u32 {
+    (BLOCK.min(cluster) as u32).max(sector)
+}
+
 /// Returns the start of the block in which a write to `range` ends, if the write covers that block in part and is the
 /// first to reach it. Then the block holds nothing else of the file and can be written whole, with zeroes behind the
 /// write. `written` is the offset up to which the file is written, or will be by writes in flight; `block` is the size

@@ -85,7 +85,7 @@ pub use error::{Damage, Errno, Error, NameRule, Result};
 pub use format::{Format, FormatOptions, OpenOptions, Recognised};
 pub use group_commit::{Commits, GroupCommit, Need, Noted};
 pub use health::Health;
-pub use last_block::{BLOCK, first_in_block};
+pub use last_block::{BLOCK, block_size, first_in_block};
 pub use listing::Listings;
 pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use plan::{Plan, SyncNeed};

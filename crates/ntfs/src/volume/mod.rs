@@ -105,7 +105,7 @@ impl NtfsVolume {
         let precision = Some(Duration::from_nanos(100));
         Ok(NtfsVolume {
             sector: device.sectors().logical,
-            block: (platter_vfs::BLOCK.min(core.geometry.cluster) as u32).max(device.sectors().logical),
+            block: platter_vfs::block_size(core.geometry.cluster, device.sectors().logical),
             cluster: core.geometry.cluster,
             shift: core.geometry.cluster.trailing_zeros(),
             boot,

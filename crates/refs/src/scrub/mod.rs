@@ -6,8 +6,8 @@
 //! * [`data`]: the clusters of integrity streams, some gigabytes at a time in order of their places.
 //! * [`copies`]: clusters without a checksum, where the device keeps several copies.
 //!
-//! Memory is bounded: a bit for each cluster of the containers that have metadata, the numbers of the directories, the
-//! pieces of one batch, and at most a million clusters that differ between copies.
+//! Memory is bounded: a bit for each cluster of the containers that have metadata, the number and root of each object,
+//! the pieces of one batch, and at most a million clusters that differ between copies.
 
 mod anchors;
 mod copies;

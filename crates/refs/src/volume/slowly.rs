@@ -10,7 +10,7 @@ use crate::layout::crc32c;
 use crate::space::ContainerRun;
 use crate::stream::{StreamContent, StreamState};
 use platter_device::{Buffer, write_any};
-use platter_vfs::BLOCK;
+use platter_vfs::block_size;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 
 impl Volume {
@@ -368,8 +368,9 @@ impl Volume {
             (Some(run), _) => {
                 // A checksum covers the whole cluster, so the whole cluster is written. Without a checksum, the blocks
                 // past the end of the file are left out, since they are never read.
-                let used = kept.max(inside + bytes.len()).next_multiple_of((BLOCK as usize).max(sector));
-                let length = if state.integrity { size } else { used.min(size) };
+                let block = block_size(size as u64, sector as u32) as usize;
+                let used = kept.max(inside + bytes.len()).next_multiple_of(block);
+                let length = if state.integrity { size } else { used };
                 self.device.write_at(self.device_offset(core.cluster(&run))?, &buffer[..length])?;
                 Ok(state.integrity.then(|| crc32c(&whole)))
             }
