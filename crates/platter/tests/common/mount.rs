@@ -71,7 +71,9 @@ impl Mount {
             false => "punch_hole = 1\nposix_fallocate = 1\ncopy_file_range = 1\n",
         };
         let weights = "close_open = 0.2\ninvalidate = 0.2\nfsync = 0.2\nfdatasync = 0.2\nsendfile = 1\n";
-        fs::write(self.place.path("fsx.toml"), format!("[weights]\n{weights}{space}")).unwrap();
+        // fsx takes the refusal of posix_fallocate(3) for a length of 0, which POSIX asks for, for a missing feature.
+        let sizes = "[opsize]\nmin = 1\n";
+        fs::write(self.place.path("fsx.toml"), format!("{sizes}[weights]\n{weights}{space}")).unwrap();
         let (operations, seed) = (operations.to_string(), seed.to_string());
         self.place.command("fsx", &["-q", "-N", &operations, "-S", &seed, "-f", "fsx.toml", "m/file"])
     }
