@@ -41,8 +41,8 @@ use platter_device::{Buffer, Device};
 use platter_vfs::blocking::plan_when_free;
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
-    GroupCommit, Health, Kind, Name, Need, Node, OpenOptions, Pass, Place, Plan, RenameFlags, Result, Space,
-    SyncNeed, SyncScope, Timestamp, VolumeInfo, block_size,
+    GroupCommit, Health, Kind, Name, Need, NewEntry, Node, OpenOptions, Pass, Place, Plan, RenameFlags,
+    Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo, block_size,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -213,13 +213,20 @@ impl<F: Family> FileSystem for Volume<F> {
         }
     }
 
-    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
-        if kind == Kind::SymbolicLink {
-            return Err(Error::InvalidArgument("a symbolic link needs a target"));
+    fn make(&self, directory: Node, name: &Name, new: &NewEntry<'_>) -> Result<Node> {
+        new.check()?;
+        if new.kind == Kind::SymbolicLink {
+            return Err(self.unsupported_error("symbolic links"));
+        }
+        if new.point.is_some() {
+            return Err(self.unsupported_error("reparse points"));
+        }
+        if !new.extended.is_empty() {
+            return Err(self.unsupported_error("extended attributes"));
         }
         self.with_space(|| {
             let mut core = self.core();
-            let number = self.create_entry(&mut core, directory.0, name, kind)?;
+            let number = self.create_entry(&mut core, directory.0, name, new.kind)?;
             core.entity_mut(number)?.handed = 1;
             Ok(Node(number))
         })

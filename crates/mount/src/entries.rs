@@ -4,8 +4,8 @@ use crate::errors::{Answer, Errno};
 use crate::permissions::NewOwner;
 use crate::served::Served;
 use crate::stat::{Special, Stat};
-use platter_vfs::linux::{link_target, make_link};
-use platter_vfs::{Change, DosFlags, Error, Kind, Name, Node, RenameFlags};
+use platter_vfs::linux::{link_target, link_to};
+use platter_vfs::{Change, DosFlags, Error, Kind, Name, NewEntry, Node, RenameFlags, Reparse};
 
 /// The longest target of a symbolic link that Linux follows, in bytes.
 const LONGEST_TARGET: usize = 4095;
@@ -98,22 +98,14 @@ impl Served {
         {
             return self.make_stream(directory, stream, new);
         }
-        let name = self.given(name)?;
-        let node = self.told(self.system.create(directory, &name, Kind::File))?;
-        let done = self.finish(directory, node, Kind::File, special, new).and_then(|()| match special {
-            Some(special) => self.told(self.system.set_reparse_point(node, Some(&special.reparse_point()))),
-            None => Ok(()),
-        });
-        self.made(directory, &name, node, done)
+        let point = special.map(Special::reparse_point);
+        self.make(directory, name, Kind::File, special, point, new)
     }
 
     /// Makes a directory.
     pub fn make_directory(&self, directory: Node, name: &[u8], new: New) -> Answer<Stat> {
         self.change()?;
-        let name = self.given(name)?;
-        let node = self.told(self.system.create(directory, &name, Kind::Directory))?;
-        let done = self.finish(directory, node, Kind::Directory, None, new);
-        self.made(directory, &name, node, done)
+        self.make(directory, name, Kind::Directory, None, None, new)
     }
 
     /// Makes a symbolic link.
@@ -122,42 +114,41 @@ impl Served {
         if !self.system.capabilities().symbolic_links {
             return Err(Errno::NOT_PERMITTED);
         }
-        let name = self.given(name)?;
         if target.is_empty() || target.len() > LONGEST_TARGET {
             return Err(if target.is_empty() { Errno(libc::ENOENT) } else { Errno::NAME_TOO_LONG });
         }
-        let node = self.told(make_link(&*self.system, directory, &name, target))?;
-        let done = self.finish(directory, node, Kind::SymbolicLink, None, new);
-        self.made(directory, &name, node, done)
+        self.make(directory, name, Kind::SymbolicLink, None, Some(link_to(target)), new)
     }
 
-    fn finish(
+    /// Makes an entry with its owner and permissions, and returns its attributes. If they cannot be read, the entry is
+    /// removed again.
+    fn make(
         &self,
         directory: Node,
-        node: Node,
+        name: &[u8],
         kind: Kind,
         special: Option<Special>,
+        point: Option<Reparse>,
         new: New,
-    ) -> Answer<()> {
+    ) -> Answer<Stat> {
+        let name = self.given(name)?;
         let owner =
             NewOwner { kind, special, mode: new.mode, uid: new.uid, gid: new.gid, device: new.device };
-        self.own(node, directory, &owner)
-    }
-
-    /// Returns the attributes of the new entry. If making the entry failed, as `done` says, or its attributes cannot be
-    /// read, removes the entry.
-    fn made(&self, directory: Node, name: &Name, node: Node, done: Answer<()>) -> Answer<Stat> {
-        let seen = done.and_then(|()| {
-            let attributes = self.told(self.system.attributes(node))?;
-            Ok(self.stat_of(node, &attributes))
-        });
-        if seen.is_err() {
-            let kind = self.system.attributes(node).map_or(Kind::File, |attributes| attributes.kind);
-            self.undo(directory, name, node, kind);
-        } else {
-            self.came(node);
+        let owner = self.owner_of_new(directory, &owner);
+        let values = owner.extended();
+        let extended: Vec<_> = values.iter().map(|(name, value)| (*name, &value[..])).collect();
+        let entry = NewEntry { kind, point: point.as_ref(), extended: &extended };
+        let node = self.told(self.system.make(directory, &name, &entry))?;
+        match self.told(self.system.attributes(node)) {
+            Ok(attributes) => {
+                self.came(node);
+                Ok(self.stat_of(node, &attributes))
+            }
+            Err(error) => {
+                self.undo(directory, &name, node, kind);
+                Err(error)
+            }
         }
-        seen
     }
 
     fn undo(&self, directory: Node, name: &Name, node: Node, kind: Kind) {

@@ -106,11 +106,11 @@ impl Served {
         Ok(())
     }
 
-    /// Stores the owner and permissions of a new node, as far as they differ from those of the mount options. A new
-    /// node in a directory with set-group-id gets the group of the directory.
-    pub(crate) fn own(&self, node: Node, parent: Node, new: &NewOwner) -> Answer<()> {
+    /// The owner and permissions to be stored for a new node, as far as they differ from those of the mount options. A
+    /// new node in a directory with set-group-id gets the group of the directory.
+    pub(crate) fn owner_of_new(&self, parent: Node, new: &NewOwner) -> LinuxAttributes {
         if !self.owners.has_modes {
-            return Ok(());
+            return LinuxAttributes::default();
         }
         let mut gid = new.gid;
         let mut mode = new.mode;
@@ -138,7 +138,7 @@ impl Served {
         if matches!(new.special, Some(Special::Character | Special::Block)) {
             wanted.device = Some(unpacked(new.device));
         }
-        self.keep(node, wanted)
+        wanted
     }
 
     /// Stores the values that `wanted` has in the extended attributes of a node.

@@ -69,6 +69,11 @@ pub fn unreadable(record: &Record) -> Option<&'static str> {
     known.or(cloud)
 }
 
+/// The error of giving a file a reparse point by which it would be [`unreadable`].
+pub fn elsewhere() -> Error {
+    Error::NotPermitted("what this tag stands for keeps the content elsewhere")
+}
+
 /// Whether a file's content is encrypted with a key that the volume does not have.
 pub fn is_encrypted(record: &Record) -> bool {
     record.attributes & ENCRYPTED != 0 || record.single(EFS).is_some()

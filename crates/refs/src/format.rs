@@ -7,8 +7,8 @@ use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
 use crate::layout::record::key;
 use crate::layout::{
-    Algorithm, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock, Version,
-    page,
+    Algorithm, Attribute, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock,
+    Version, page,
 };
 use crate::layout::{make_index, make_object_link};
 use crate::pages::Pages;
@@ -363,10 +363,15 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     }
     let attributes = if integrity { Record::INTEGRITY } else { 0 };
     let security = system::security_id(&system::directory_descriptor());
-    add_directory(core, ROOT_DIRECTORY, ROOT_DIRECTORY, &[u16::from(b'.')], now, attributes, security, 1)?;
-    let name: Vec<u16> = "FS Metadata".encode_utf16().collect();
+    let record = |name: &str, attributes, security| {
+        let mut record = Record::new(version.directory_schema(), now, attributes, security);
+        record.rows = directory_rows(ROOT_DIRECTORY, &name.encode_utf16().collect::<Vec<u16>>());
+        record
+    };
+    add_directory(core, ROOT_DIRECTORY, ROOT_DIRECTORY, &record(".", attributes, security), 1)?;
     let hidden = system::security_id(&system::system_descriptor());
-    add_directory(core, METADATA_DIRECTORY, ROOT_DIRECTORY, &name, now, 0x1000_0006, hidden, 0x500)?;
+    let record = record("FS Metadata", 0x1000_0006, hidden);
+    add_directory(core, METADATA_DIRECTORY, ROOT_DIRECTORY, &record, 0x500)?;
     if version <= Version::V3_7 {
         add_metadata_files(core, now, hidden)?;
     }
@@ -398,16 +403,12 @@ fn add_metadata_files(core: &mut Core, now: u64, security: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes a directory's object, with its own record and its place in the parent-child table.
-#[allow(clippy::too_many_arguments)]
+/// Makes the object of a directory with this record, and its place in the parent-child table.
 pub fn add_directory(
     core: &mut Core,
     number: u64,
     above: u64,
-    name: &[u16],
-    now: u64,
-    attributes: u32,
-    security: u64,
+    record: &Record,
     last_child: u64,
 ) -> Result<()> {
     // This row is put first: if damage in the table prevents it, nothing else has been changed yet.
@@ -418,10 +419,13 @@ pub fn add_directory(
     }
     let (order, version) = (core.order(), core.geometry().version);
     core.add_object(number, 0x130, order, extra_size(version, 0x130), 1, Some(last_child))?;
-    let mut record = Record::new(version.directory_schema(), now, attributes, security);
-    record.rows = vec![make_object_link(above, name), make_index()];
     let (tree, pages) = core.tree_mut(number)?;
     tree.put(pages, &key::OWN, 1, &record.to_bytes()).map(drop)
+}
+
+/// The rows that the record of each directory has: its name in the directory above, and the mark of a directory.
+pub fn directory_rows(above: u64, name: &[u16]) -> Vec<Attribute> {
+    vec![make_object_link(above, name), make_index()]
 }
 
 /// The row of the parent-child table for a directory: key and value in one.

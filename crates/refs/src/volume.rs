@@ -41,9 +41,9 @@ use platter_device::sync::{Condvar, FILE, METADATA, Mutex, MutexGuard, RwLock, R
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Claim, Commits, Cursor, DosFlags, Entry, Error, Extent,
-    FileSystem, GroupCommit, Health, Integrity, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions,
-    Pass, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Silent, Space, SyncNeed,
-    SyncScope, Timestamp, VolumeInfo,
+    FileSystem, GroupCommit, Health, Integrity, Kind, Name, NameRules, Need, NewEntry, Node, NodeStream,
+    OpenOptions, Pass, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Silent,
+    Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};

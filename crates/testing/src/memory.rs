@@ -4,8 +4,8 @@ use platter_device::Device;
 use platter_device::sync::{Mutex, MutexGuard};
 use platter_vfs::{
     Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
-    Integrity, Kind, Name, NameRules, Node, NodeStream, Place, Plan, RenameFlags, Result, Space, SyncScope,
-    Timestamp, VolumeInfo,
+    Integrity, Kind, Name, NameRules, NewEntry, Node, NodeStream, Place, Plan, RenameFlags, Result, Space,
+    SyncScope, Timestamp, VolumeInfo, reparse,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -477,7 +477,13 @@ impl MemoryFileSystem {
         Ok(slot.node)
     }
 
-    fn add_entry(&self, directory: Node, name: &Name, content: NodeContent) -> Result<Node> {
+    fn add_entry(
+        &self,
+        directory: Node,
+        name: &Name,
+        content: NodeContent,
+        extended: &[(&str, &[u8])],
+    ) -> Result<Node> {
         let now = self.stamp();
         let mut state = self.change()?;
         state.living_directory(directory)?;
@@ -487,6 +493,7 @@ impl MemoryFileSystem {
         }
         let mut object = Object::new(content, now);
         object.handed_out = 1;
+        object.extended = extended.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         object.integrity = object.kind() != Kind::SymbolicLink && state.object(directory)?.integrity;
         let node = state.add(object);
         state.insert(directory, name, node, self.case())?;
@@ -573,16 +580,21 @@ impl FileSystem for MemoryFileSystem {
         }
     }
 
-    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
-        match kind {
-            Kind::File => self.add_entry(directory, name, NodeContent::File(Vec::new())),
-            Kind::Directory => self.add_entry(
-                directory,
-                name,
-                NodeContent::Directory { parent: directory, slots: Vec::new() },
-            ),
-            Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link needs a target")),
+    fn make(&self, directory: Node, name: &Name, new: &NewEntry<'_>) -> Result<Node> {
+        new.check()?;
+        if !new.extended.is_empty() {
+            self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
         }
+        let content = match (new.kind, new.point) {
+            (Kind::SymbolicLink, Some(point)) => {
+                self.require(self.options.capabilities.symbolic_links, "symbolic links")?;
+                NodeContent::Link(reparse::target(point)?)
+            }
+            (_, Some(_)) => return Err(self.unsupported_error("reparse points")),
+            (Kind::Directory, None) => NodeContent::Directory { parent: directory, slots: Vec::new() },
+            (_, None) => NodeContent::File(Vec::new()),
+        };
+        self.add_entry(directory, name, content, new.extended)
     }
 
     fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
@@ -693,11 +705,6 @@ impl FileSystem for MemoryFileSystem {
         state.object_mut(node)?.links += 1;
         state.object_mut(directory)?.modified = now;
         Ok(())
-    }
-
-    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
-        self.require(self.options.capabilities.symbolic_links, "symbolic links")?;
-        self.add_entry(directory, name, NodeContent::Link(target.into()))
     }
 
     fn read_link(&self, node: Node) -> Result<String> {
@@ -913,20 +920,21 @@ impl FileSystem for MemoryFileSystem {
         self.lock().object(node)?.extended.get(name).cloned().ok_or(Error::NotFound)
     }
 
-    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+    fn set_extended_attributes(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
         let mut state = self.change()?;
         if state.object(node)?.part_of.is_some() {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
         }
-        let extended = &mut state.object_mut(node)?.extended;
-        match value {
-            Some(value) => {
-                extended.insert(name.into(), value.into());
-                Ok(())
+        let mut all = state.object(node)?.extended.clone();
+        for &(name, value) in changes {
+            match value {
+                Some(value) => drop(all.insert(name.into(), value.into())),
+                None => drop(all.remove(name).ok_or(Error::NotFound)?),
             }
-            None => extended.remove(name).map(|_| ()).ok_or(Error::NotFound),
         }
+        state.object_mut(node)?.extended = all;
+        Ok(())
     }
 
     fn integrity(&self, node: Node) -> Result<Integrity> {

@@ -8,7 +8,7 @@
 //! Source: Microsoft, "File Permissions for WSL" (the attributes and their sizes); [MS-FSCC] 2.1.2.1 (the tags).
 
 use crate::bytes::u32_at;
-use crate::{Error, FileSystem, Kind, Name, Node, Reparse, Result, reparse};
+use crate::{Error, FileSystem, Node, Reparse, Result, reparse};
 
 const UID: &str = "$LXUID";
 const GID: &str = "$LXGID";
@@ -87,11 +87,8 @@ impl LinuxAttributes {
         Ok(found)
     }
 
-    /// Writes the fields that are given, and leaves the other attributes unchanged.
-    ///
-    /// # Errors
-    /// The errors of writing extended attributes.
-    pub fn write(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
+    /// The fields that are given, as extended attributes: name and value of each.
+    pub fn extended(&self) -> Vec<(&'static str, Vec<u8>)> {
         let number = |number: u32| number.to_le_bytes().to_vec();
         let device = self.device.map(|(major, minor)| [number(major), number(minor)].concat());
         let values = [
@@ -100,12 +97,17 @@ impl LinuxAttributes {
             (MODE, self.mode.map(number)),
             (DEVICE, device),
         ];
-        for (name, value) in values {
-            if let Some(value) = value {
-                system.set_extended_attribute(node, name, Some(&value))?;
-            }
-        }
-        Ok(())
+        values.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    /// Writes the fields that are given, all of them or none, and leaves the other attributes unchanged.
+    ///
+    /// # Errors
+    /// The errors of writing extended attributes.
+    pub fn write(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
+        let values = self.extended();
+        let changes: Vec<_> = values.iter().map(|(name, value)| (*name, Some(&value[..]))).collect();
+        system.set_extended_attributes(node, &changes)
     }
 
     /// Whether no field is given.
@@ -169,31 +171,11 @@ impl Special {
 /// The version that precedes the target in the data of a symbolic link of the Windows Subsystem for Linux.
 const LINK_VERSION: [u8; 4] = [2, 0, 0, 0];
 
-/// Makes a symbolic link to a target of any bytes: in Windows' own form where that can hold the target, else in the
-/// form of the Windows Subsystem for Linux.
-///
-/// # Errors
-/// [`Error::Unsupported`] if the format has no symbolic links, and the errors of creating an entry.
-pub fn make_link(system: &dyn FileSystem, directory: Node, name: &Name, target: &[u8]) -> Result<Node> {
-    if !system.capabilities().symbolic_links {
-        return Err(system.unsupported_error("symbolic links"));
-    }
-    if let Ok(text) = std::str::from_utf8(target)
-        && reparse::link_to(text).is_ok()
-    {
-        return system.symlink(directory, name, text);
-    }
-    let node = system.create(directory, name, Kind::File)?;
-    let point = Reparse { tag: reparse::LINUX_SYMLINK, data: [&LINK_VERSION, target].concat() };
-    match system.set_reparse_point(node, Some(&point)) {
-        Ok(()) => Ok(node),
-        Err(error) => {
-            // Removes the entry again, as far as possible.
-            let _ = system.unlink(directory, name);
-            system.forget(node, 1);
-            Err(error)
-        }
-    }
+/// The reparse point of a symbolic link to a target of any bytes: in Windows' own form where that can hold the target,
+/// else in the form of the Windows Subsystem for Linux.
+pub fn link_to(target: &[u8]) -> Reparse {
+    let windows = std::str::from_utf8(target).ok().and_then(|text| reparse::link_to(text).ok());
+    windows.unwrap_or_else(|| Reparse { tag: reparse::LINUX_SYMLINK, data: [&LINK_VERSION, target].concat() })
 }
 
 /// The target of a symbolic link, byte for byte.

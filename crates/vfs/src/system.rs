@@ -2,9 +2,9 @@
 
 use crate::blocking::{plan_when_free, read_in_steps};
 use crate::{
-    Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, Node, NodeStream,
-    Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Space, SyncScope, Timestamp,
-    VolumeInfo,
+    Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, NewEntry, Node,
+    NodeStream, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Space, SyncScope,
+    Timestamp, VolumeInfo, reparse,
 };
 use platter_device::{Buffer, Device, Queue};
 use std::ops::Range;
@@ -62,8 +62,16 @@ pub trait FileSystem: Send + Sync {
     /// Gives back `count` hand-outs of a node.
     fn forget(&self, node: Node, count: u64);
 
+    /// Makes an entry with everything that `new` says, or none.
+    ///
+    /// # Errors
+    /// Those of [`NewEntry::check`], and [`Error::Unsupported`] for a part of `new` that the format does not have.
+    fn make(&self, directory: Node, name: &Name, new: &NewEntry<'_>) -> Result<Node>;
+
     /// Makes an empty file or directory. [`Kind::SymbolicLink`] is refused: see [`FileSystem::symlink`].
-    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node>;
+    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
+        self.make(directory, name, &NewEntry::of(kind))
+    }
 
     /// Removes the name of a file or symbolic link.
     fn unlink(&self, directory: Node, name: &Name) -> Result<()>;
@@ -80,8 +88,9 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Makes a symbolic link to `target`, which need not exist and is not checked.
-    fn symlink(&self, _directory: Node, _name: &Name, _target: &str) -> Result<Node> {
-        self.unsupported("symbolic links")
+    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
+        let point = reparse::link_to(target)?;
+        self.make(directory, name, &NewEntry { kind: Kind::SymbolicLink, point: Some(&point), extended: &[] })
     }
 
     /// The target of a symbolic link.
@@ -232,9 +241,17 @@ pub trait FileSystem: Send + Sync {
         self.unsupported("extended attributes")
     }
 
-    /// Sets (`Some`) or removes (`None`) an extended attribute.
-    fn set_extended_attribute(&self, _node: Node, _name: &str, _value: Option<&[u8]>) -> Result<()> {
+    /// Sets (`Some`) or removes (`None`) extended attributes: all of them or none, also after a power cut.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if one to be removed is missing, and [`Error::RecordFull`].
+    fn set_extended_attributes(&self, _node: Node, _changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         self.unsupported("extended attributes")
+    }
+
+    /// Sets (`Some`) or removes (`None`) one extended attribute.
+    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+        self.set_extended_attributes(node, &[(name, value)])
     }
 
     // Reparse points and security descriptors

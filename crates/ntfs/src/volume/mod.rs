@@ -41,8 +41,8 @@ use platter_device::Device;
 use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Claim, Commits, Cursor, DosFlags, Entry, Error, Extent,
-    FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, Node, NodeStream, OpenOptions, Pass, Plan,
-    RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
+    FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, NewEntry, Node, NodeStream, OpenOptions,
+    Pass, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -400,11 +400,9 @@ impl FileSystem for NtfsVolume {
         self.let_go(node, count);
     }
 
-    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
-        if kind == Kind::SymbolicLink {
-            return Err(Error::InvalidArgument("a symbolic link needs a target"));
-        }
-        self.with_space(|| self.add_entry(directory, name, kind, None))
+    fn make(&self, directory: Node, name: &Name, new: &NewEntry<'_>) -> Result<Node> {
+        new.check()?;
+        self.with_space(|| self.add_entry(directory, name, new))
     }
 
     fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
@@ -421,11 +419,6 @@ impl FileSystem for NtfsVolume {
 
     fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
         self.with_space(|| self.add_link(node, directory, name))
-    }
-
-    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
-        let point = platter_vfs::reparse::link_to(target)?;
-        self.with_space(|| self.add_entry(directory, name, Kind::SymbolicLink, Some(&point)))
     }
 
     fn read_link(&self, node: Node) -> Result<String> {
@@ -531,8 +524,8 @@ impl FileSystem for NtfsVolume {
         Ok(all.swap_remove(known).value)
     }
 
-    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
-        self.with_space(|| self.change_extended(node, name, value))
+    fn set_extended_attributes(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+        self.with_space(|| self.change_extended(node, changes))
     }
 
     fn reparse_point(&self, node: Node) -> Result<Option<Reparse>> {

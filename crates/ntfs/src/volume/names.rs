@@ -1,5 +1,6 @@
 //! Names: looking up, listing and adding them.
 
+use super::streams::{put_extended, set_extended};
 use super::*;
 use crate::format::security;
 use crate::index::name_key;
@@ -243,13 +244,12 @@ impl NtfsVolume {
     }
 
     /// Makes a file, directory or symbolic link.
-    pub(super) fn add_entry(
-        &self,
-        directory: Node,
-        name: &Name,
-        kind: Kind,
-        point: Option<&Reparse>,
-    ) -> Result<Node> {
+    pub(super) fn add_entry(&self, directory: Node, name: &Name, new: &NewEntry<'_>) -> Result<Node> {
+        let NewEntry { kind, point, extended } = *new;
+        let mut attributes = Vec::new();
+        for (name, value) in extended {
+            set_extended(&mut attributes, name, Some(value))?;
+        }
         let now = FileTime(self.now());
         let mut core = self.change()?;
         let parent = self.living_directory(&mut core, directory)?;
@@ -307,6 +307,7 @@ impl NtfsVolume {
                 )?;
                 self.enter_reparse(core, point.tag, reference)?;
             }
+            put_extended(core, &mut file, &attributes, true)?;
             self.add_name(core, &mut file, parent, name.units())?;
             core.store(file)?;
             self.stamp_directory(core, parent, now)?;

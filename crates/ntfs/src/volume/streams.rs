@@ -216,45 +216,21 @@ impl NtfsVolume {
         Ok((all, fault))
     }
 
-    pub(super) fn change_extended(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
-        if name.is_empty() || name.len() > 255 || name.contains('\0') {
-            return Err(Error::InvalidArgument(
-                "the name of an extended attribute has 1 to 255 bytes without NUL",
-            ));
-        }
+    pub(super) fn change_extended(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         let mut core = self.change()?;
         if core.nodes.get(node.0)?.part.is_some() {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
         }
         let mut all = self.extended_of(&mut core, node)?;
-        let known = ExtendedAttribute::find(&all, name);
-        match (value, known) {
-            (Some(value), _) if value.len() as u64 > ExtendedAttribute::LONGEST => return Err(too_many()),
-            (Some(value), Some(known)) => all[known].value = value.into(),
-            (Some(value), None) => {
-                all.push(ExtendedAttribute { flags: 0, name: name.into(), value: value.into() });
-            }
-            (None, Some(known)) => drop(all.remove(known)),
-            (None, None) => return Err(Error::NotFound),
-        }
-        let bytes = ExtendedAttribute::write_all(&all);
-        if bytes.len() as u64 > ExtendedAttribute::LONGEST {
-            return Err(too_many());
+        for &(name, value) in changes {
+            set_extended(&mut all, name, value)?;
         }
         let number = core.nodes.get(node.0)?.file;
         self.absorb_written(&mut core, number)?;
         let mut file = (*core.file(number)?).clone();
-        let on_disk = number < DETACHED;
         let now = FileTime(self.now());
         core.transact(|core| {
-            if all.is_empty() {
-                core.remove_value(&mut file, Type::EA, on_disk);
-                file.take(Type::EA_INFORMATION, &[]);
-            } else {
-                let information = ExtendedAttribute::information(&all);
-                file.put(Attr::resident(Type::EA_INFORMATION, information));
-                core.place_value(&mut file, Type::EA, bytes, on_disk)?;
-            }
+            put_extended(core, &mut file, &all, number < DETACHED)?;
             stamp_change(&mut file, now)?;
             core.store(file)
         })?;
@@ -301,6 +277,46 @@ impl NtfsVolume {
         self.touch(owner);
         Ok(())
     }
+}
+
+/// Sets (`Some`) or removes (`None`) one of the extended attributes of a file.
+pub(super) fn set_extended(all: &mut Vec<ExtendedAttribute>, name: &str, value: Option<&[u8]>) -> Result<()> {
+    if name.is_empty() || name.len() > 255 || name.contains('\0') {
+        return Err(Error::InvalidArgument(
+            "the name of an extended attribute has 1 to 255 bytes without NUL",
+        ));
+    }
+    match (value, ExtendedAttribute::find(all, name)) {
+        (Some(value), _) if value.len() as u64 > ExtendedAttribute::LONGEST => return Err(too_many()),
+        (Some(value), Some(known)) => all[known].value = value.into(),
+        (Some(value), None) => {
+            all.push(ExtendedAttribute { flags: 0, name: name.into(), value: value.into() });
+        }
+        (None, Some(known)) => drop(all.remove(known)),
+        (None, None) => return Err(Error::NotFound),
+    }
+    Ok(())
+}
+
+/// Gives a file these extended attributes and no others. The caller stores the file. `on_disk` says whether the file
+/// has a record.
+pub(super) fn put_extended(
+    core: &mut Core,
+    file: &mut File,
+    all: &[ExtendedAttribute],
+    on_disk: bool,
+) -> Result<()> {
+    if all.is_empty() {
+        core.remove_value(file, Type::EA, on_disk);
+        file.take(Type::EA_INFORMATION, &[]);
+        return Ok(());
+    }
+    let bytes = ExtendedAttribute::write_all(all);
+    if bytes.len() as u64 > ExtendedAttribute::LONGEST {
+        return Err(too_many());
+    }
+    file.put(Attr::resident(Type::EA_INFORMATION, ExtendedAttribute::information(all)));
+    core.place_value(file, Type::EA, bytes, on_disk)
 }
 
 fn too_many() -> Error {

@@ -107,14 +107,10 @@ impl FileSystem for RefsVolume {
         self.forget_node(node, count);
     }
 
-    fn create(&self, directory: Node, name: &Name, kind: Kind) -> Result<Node> {
+    fn make(&self, directory: Node, name: &Name, new: &NewEntry<'_>) -> Result<Node> {
+        new.check()?;
         self.relieve()?;
-        match kind {
-            Kind::SymbolicLink => Err(Error::InvalidArgument("a symbolic link is made with its target")),
-            kind => self.with_space(|_| {
-                self.as_one(TO_ADD, |core| self.create_entry(core, directory, name, kind, None))
-            }),
-        }
+        self.with_space(|_| self.as_one(TO_ADD, |core| self.create_entry(core, directory, name, new)))
     }
 
     fn unlink(&self, directory: Node, name: &Name) -> Result<()> {
@@ -140,15 +136,6 @@ impl FileSystem for RefsVolume {
     fn link(&self, node: Node, directory: Node, name: &Name) -> Result<()> {
         self.relieve()?;
         self.with_space(|_| self.as_one(TO_ADD, |core| self.link_entry(core, node, directory, name)))
-    }
-
-    fn symlink(&self, directory: Node, name: &Name, target: &str) -> Result<Node> {
-        self.relieve()?;
-        self.with_space(|_| {
-            self.as_one(TO_ADD, |core| {
-                self.create_entry(core, directory, name, Kind::SymbolicLink, Some(target))
-            })
-        })
     }
 
     fn read_link(&self, node: Node) -> Result<String> {
@@ -272,9 +259,9 @@ impl FileSystem for RefsVolume {
         all.into_iter().find(|(other, _)| other == name).map(|(_, value)| value).ok_or(Error::NotFound)
     }
 
-    fn set_extended_attribute(&self, node: Node, name: &str, value: Option<&[u8]>) -> Result<()> {
+    fn set_extended_attributes(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         self.relieve()?;
-        self.change_extended_attribute(node, name, value)
+        self.change_extended_attributes(node, changes)
     }
 
     fn reparse_point(&self, node: Node) -> Result<Option<Reparse>> {

@@ -1,10 +1,11 @@
 //! Names: looking up, making, removing, renaming and linking.
 
+use super::streams::give_extended;
 use super::*;
 use crate::attributes;
 use crate::core::FIRST_OBJECT;
 use crate::extents::Form;
-use crate::format::{add_directory, parent_child};
+use crate::format::{add_directory, directory_rows, parent_child};
 use crate::layout::Root;
 use crate::layout::attribute::OBJECT_LINK;
 use crate::layout::node::row_size;
@@ -76,8 +77,7 @@ impl RefsVolume {
         core: &mut Core,
         directory: Node,
         name: &Name,
-        kind: Kind,
-        target: Option<&str>,
+        new: &NewEntry<'_>,
     ) -> Result<Node> {
         let now = self.now();
         let object = core.changeable_directory(directory)?;
@@ -87,47 +87,51 @@ impl RefsVolume {
         }
         let above = core.entity(directory.0)?;
         let inherited = above.record.attributes & Record::INTEGRITY;
-        let node = match kind {
+        let version = self.geometry.version;
+        // Nothing is changed before it is known that the record fits.
+        let node = match new.kind {
             Kind::Directory => {
+                let security = above_security(core, directory)?;
+                let attributes = Record::DIRECTORY | inherited;
+                let mut record = Record::new(version.directory_schema(), now, attributes, security);
+                record.rows = directory_rows(object, name.units());
+                give_extended(&mut record, new.extended)?;
+                core.new_record_fits(&record, key::OWN.len())?;
                 let number = core.new_object_number();
                 let ordinal = core.new_ordinal(object)?;
-                let security = above_security(core, directory)?;
-                add_directory(
-                    core,
-                    number,
-                    object,
-                    name.units(),
-                    now,
-                    Record::DIRECTORY | inherited,
-                    security,
-                    1,
-                )?;
+                let attributes = record.attributes;
+                add_directory(core, number, object, &record, 1)?;
                 let short = ShortEntry {
                     ordinal,
                     object: number,
                     times: [now; 4],
                     allocated: 0,
                     size: 0,
-                    attributes: Record::DIRECTORY | inherited,
+                    attributes,
                 };
                 core.put_short(object, name.units(), &short)?;
                 core.open_directory(number)?
             }
-            _ => {
-                let ordinal = core.new_ordinal(object)?;
+            kind => {
                 let security = core.security;
                 let attributes = if kind == Kind::File { 0x20 | inherited } else { 0 };
-                let mut record = Record::new(self.geometry.version.file_schema(), now, attributes, security);
-                record.ordinal = ordinal;
-                if let Some(target) = target {
-                    attributes::set_reparse_point(&mut record, Some(&platter_vfs::reparse::link_to(target)?));
+                let mut record = Record::new(version.file_schema(), now, attributes, security);
+                attributes::set_reparse_point(&mut record, new.point);
+                if attributes::unreadable(&record).is_some() {
+                    return Err(attributes::elsewhere());
                 }
+                give_extended(&mut record, new.extended)?;
+                let row_key = key::name(key::LONG, name.units());
+                core.new_record_fits(&record, row_key.len())?;
+                let ordinal = core.new_ordinal(object)?;
+                record.ordinal = ordinal;
                 let place = RecordPlace::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);
                 let node = core.next_node();
                 let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
                 let stream = Some(Arc::new(Stream::new(node, state, false, Limits::default())));
-                stream.iter().for_each(|stream| stream.is_link.store(target.is_some(), Ordering::SeqCst));
+                let is_link = kind == Kind::SymbolicLink;
+                stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
                 let mut row = record.clone();
                 if let Some(stream) = &stream {
                     row.rows.extend(crate::stream::store_data(
@@ -139,7 +143,7 @@ impl RefsVolume {
                     )?);
                 }
                 let (tree, pages) = core.tree_mut(object)?;
-                tree.put(pages, &key::name(key::LONG, name.units()), 1, &row.to_bytes())?;
+                tree.put(pages, &row_key, 1, &row.to_bytes())?;
                 core.index_reparse(&record, id, true)?;
                 let entity =
                     Entity { id, place, record, stream, named: Vec::new(), handed_out: 0, only_read: None };

@@ -28,6 +28,32 @@ pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
     all
 }
 
+/// Sets (`Some`) or removes (`None`) one of the extended attributes of a file.
+fn set_extended(all: &mut Vec<(String, Vec<u8>)>, name: &str, value: Option<&[u8]>) -> Result<()> {
+    if name.is_empty() || name.len() > 254 || value.is_some_and(|value| value.len() > 0xFFFF) {
+        return Err(Error::InvalidArgument(
+            "an extended attribute has a name of 1 to 254 bytes and at most 65535 bytes",
+        ));
+    }
+    match (all.iter().position(|(other, _)| other == name), value) {
+        (None, None) => return Err(Error::NotFound),
+        (Some(position), None) => drop(all.remove(position)),
+        (Some(position), Some(value)) => all[position].1 = value.to_vec(),
+        (None, Some(value)) => all.push((name.into(), value.to_vec())),
+    }
+    Ok(())
+}
+
+/// Gives the record of a new file extended attributes.
+pub(super) fn give_extended(record: &mut Record, given: &[(&str, &[u8])]) -> Result<()> {
+    let mut all = Vec::new();
+    for &(name, value) in given {
+        set_extended(&mut all, name, Some(value))?;
+    }
+    store_extended(record, &all);
+    Ok(())
+}
+
 /// Stores extended attributes in a record.
 fn store_extended(record: &mut Record, all: &[(String, Vec<u8>)]) {
     record.take(|row| matches!(row.kind(), EA | EA_INFORMATION) && row.is_single());
@@ -92,34 +118,23 @@ impl Drop for Conversion<'_> {
 }
 
 impl RefsVolume {
-    pub(super) fn change_extended_attribute(
+    pub(super) fn change_extended_attributes(
         &self,
         node: Node,
-        name: &str,
-        value: Option<&[u8]>,
+        changes: &[(&str, Option<&[u8]>)],
     ) -> Result<()> {
-        if name.is_empty() || name.len() > 254 || value.is_some_and(|value| value.len() > 0xFFFF) {
-            return Err(Error::InvalidArgument(
-                "an extended attribute has a name of 1 to 254 bytes and at most 65535 bytes",
-            ));
-        }
-        let mut core = if value.is_some() { self.grow()? } else { self.change()? };
+        let grows = changes.iter().any(|(_, value)| value.is_some());
+        let mut core = if grows { self.grow()? } else { self.change()? };
         if matches!(core.entity(node.0)?.place, RecordPlace::Part { .. }) {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
+        }
+        let mut all = extended_attributes(&core.entity(node.0)?.record);
+        for &(name, value) in changes {
+            set_extended(&mut all, name, value)?;
         }
         let entity = core.entity_mut(node.0)?;
         entity.absorb_written();
         let before = entity.record.clone();
-        let mut all = extended_attributes(&entity.record);
-        let position = all.iter().position(|(other, _)| other == name);
-        match (position, value) {
-            (None, None) => return Err(Error::NotFound),
-            (Some(position), None) => {
-                all.remove(position);
-            }
-            (Some(position), Some(value)) => all[position].1 = value.to_vec(),
-            (None, Some(value)) => all.push((name.into(), value.to_vec())),
-        }
         store_extended(&mut entity.record, &all);
         if let Err(error) = self.make_fit(&mut core, node.0, None) {
             core.entity_mut(node.0)?.record = before;
@@ -156,9 +171,7 @@ impl RefsVolume {
             Some(_) if becomes && has_content => {
                 Some(Error::InvalidArgument("a file that has content cannot become a symbolic link"))
             }
-            Some(_) if attributes::unreadable(&entity.record).is_some() => {
-                Some(Error::NotPermitted("what this tag stands for keeps the content elsewhere"))
-            }
+            Some(_) if attributes::unreadable(&entity.record).is_some() => Some(attributes::elsewhere()),
             _ => self.make_fit(&mut core, node.0, None).err(),
         };
         let entity = core.entity_mut(node.0)?;

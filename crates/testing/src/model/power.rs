@@ -22,6 +22,8 @@ pub struct Item {
     pub attributes: Attributes,
     /// A hash of the content.
     pub content: u64,
+    /// The extended attributes.
+    pub extended: BTreeMap<String, Vec<u8>>,
 }
 
 impl Item {
@@ -32,6 +34,7 @@ impl Item {
         ours.kind == theirs.kind
             && ours.size == theirs.size
             && self.content == other.content
+            && self.extended == other.extended
             && (!times
                 || (ours.flags == theirs.flags
                     && ours.created == theirs.created
@@ -54,6 +57,15 @@ fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> plat
     Ok(hasher.finish())
 }
 
+/// The extended attributes of a file or directory.
+fn extended(system: &dyn FileSystem, node: Node) -> platter_vfs::Result<BTreeMap<String, Vec<u8>>> {
+    if !system.capabilities().extended_attributes {
+        return Ok(BTreeMap::new());
+    }
+    let names = system.extended_attributes(node)?.into_iter();
+    names.map(|name| system.extended_attribute(node, &name).map(|value| (name, value))).collect()
+}
+
 /// The state of the file or directory at a path.
 fn find(system: &dyn FileSystem, path: &[Name]) -> platter_vfs::Result<Item> {
     let mut node = Node::ROOT;
@@ -64,9 +76,9 @@ fn find(system: &dyn FileSystem, path: &[Name]) -> platter_vfs::Result<Item> {
     }
     let mut attributes = system.attributes(node)?;
     (attributes.allocated, attributes.links) = (0, 0);
-    let content = content(system, node, &attributes)?;
+    let (content, extended) = (content(system, node, &attributes)?, extended(system, node)?);
     system.forget(node, 1);
-    Ok(Item { attributes, content })
+    Ok(Item { attributes, content, extended })
 }
 
 /// The state of every file and directory of a file system.
@@ -89,12 +101,12 @@ fn tree_with(
             let mut attributes = entry.attributes;
             (attributes.allocated, attributes.links) = (0, 0);
             let node = system.lookup(directory, &entry.name)?;
-            let content = content(node, &attributes)?;
+            let (content, extended) = (content(node, &attributes)?, extended(system, node)?);
             match attributes.kind {
                 Kind::Directory => open.push((path.clone(), node)),
                 _ => system.forget(node, 1),
             }
-            tree.insert(path, Item { attributes, content });
+            tree.insert(path, Item { attributes, content, extended });
         }
         if directory != Node::ROOT {
             system.forget(directory, 1);
@@ -253,10 +265,11 @@ pub fn record(
     (run.faults, run.states)
 }
 
-/// Checks that the names on a volume are those of one of these states, so that, for example, no rename is half done.
+/// Checks that the names on a volume, with their extended attributes, are those of one of these states, so that, for
+/// example, no rename is half done and no file lacks attributes that it was made with.
 ///
 /// # Errors
-/// The names by which the volume differs from the last state, if it equals none.
+/// The names and attributes by which the volume differs from the last state, if it equals none.
 pub fn is_of_one_moment(found: &Tree, states: &[Moment]) -> Result<(), String> {
     // An operation that consists of many changes can be cut between them.
     if states.iter().any(|state| !state.is_one_change) {
@@ -264,16 +277,24 @@ pub fn is_of_one_moment(found: &Tree, states: &[Moment]) -> Result<(), String> {
     }
     let same = |state: &Moment| {
         let mut pairs = state.tree.iter().zip(found);
-        let kind = |item: &Item| item.attributes.kind;
+        let alike =
+            |was: &Item, is: &Item| was.attributes.kind == is.attributes.kind && was.extended == is.extended;
         state.tree.len() == found.len()
-            && pairs.all(|((path, was), (name, is))| path == name && kind(was) == kind(is))
+            && pairs.all(|((path, was), (name, is))| path == name && alike(was, is))
     };
     let Some(last) = states.last().filter(|_| !states.iter().rev().any(same)) else { return Ok(()) };
     let only = |one: &Tree, other: &Tree| -> Vec<Vec<Name>> {
         one.keys().filter(|path| !other.contains_key(*path)).cloned().collect()
     };
     let (new, gone) = (only(found, &last.tree), only(&last.tree, found));
-    Err(format!("names of no moment: since the last one {new:?} are new and {gone:?} are gone"))
+    let differs = |(path, is): &(&Vec<Name>, &Item)| {
+        last.tree.get(*path).is_some_and(|was| was.extended != is.extended)
+    };
+    let changed: Vec<_> = found.iter().filter(differs).map(|(path, _)| path).collect();
+    Err(format!(
+        "names of no moment: since the last one {new:?} are new, {gone:?} are gone, and {changed:?} have other extended \
+         attributes"
+    ))
 }
 
 /// A promise of durability: a path, the state that must be found there, and whether its times are compared.

@@ -6,8 +6,8 @@ use super::random::Random;
 use crate::{MemoryFileSystem, MemoryOptions};
 use platter_device::{Buffer, MemoryDevice};
 use platter_vfs::{
-    Attributes, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, Node,
-    Place, Plan, Result, Timestamp,
+    Attributes, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, NewEntry,
+    Node, Place, Plan, Result, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -276,7 +276,16 @@ impl Runner {
                     return Ok(());
                 }
                 self.note_change(parent, &name.0);
-                self.ask_node(what, *into, |system, ours| system.create(side(parent, ours), &name.0, *kind))?;
+                let extended = match self.reference.capabilities().extended_attributes {
+                    true => first_extended(&name.0),
+                    false => Vec::new(),
+                };
+                let extended: Vec<_> = extended.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+                let new = NewEntry { kind: *kind, point: None, extended: &extended };
+                self.ask_node(what, *into, |system, ours| system.make(side(parent, ours), &name.0, &new))?;
+                if let Some(made) = self.held(*into).filter(|_| !new.extended.is_empty()) {
+                    self.compare_extended(what, made)?;
+                }
                 self.compare_attributes(parent)
             }
             Operation::Lookup { directory, name, into } => {
@@ -461,12 +470,7 @@ impl Runner {
                 self.ask(what, |system, ours| {
                     system.set_extended_attribute(side(pair, ours), name, value.as_deref())
                 })?;
-                self.ask_same(what, |system, ours| {
-                    let mut names = system.extended_attributes(side(pair, ours))?;
-                    names.sort();
-                    Ok(names)
-                })
-                .map(|_| ())
+                self.compare_extended(what, pair)
             }
             Operation::Extended { node, name } => {
                 let Some(pair) = self.held(*node) else { return Ok(()) };
@@ -483,6 +487,16 @@ impl Runner {
             }
             Operation::Compare => self.compare_all(),
         }
+    }
+
+    fn compare_extended(&mut self, what: &str, pair: Pair) -> Outcome {
+        let all = |system: &dyn FileSystem, node: Node| {
+            let names = system.extended_attributes(node)?.into_iter();
+            names
+                .map(|name| system.extended_attribute(node, &name).map(|value| (name, value)))
+                .collect::<Result<BTreeMap<_, _>>>()
+        };
+        self.ask_same(what, |system, ours| all(system, side(pair, ours))).map(|_| ())
     }
 
     /// Finishes the transfers in flight, compares everything, unmounts and checks.
@@ -917,6 +931,13 @@ fn comparable(
 ) -> (Kind, u64, u32, DosFlags, Option<Timestamp>, Timestamp, Option<Timestamp>) {
     let Attributes { kind, size, links, flags, created, modified, accessed, .. } = attributes;
     (kind, size, links, flags, created, modified, accessed)
+}
+
+/// The extended attributes with which an entry of this name is made: none, one or two.
+fn first_extended(name: &Name) -> Vec<(String, Vec<u8>)> {
+    let sum: usize = name.units().iter().map(|&unit| usize::from(unit)).sum();
+    let count = [0, 1, 2, 0][sum % 4];
+    (0..count).map(|index| (format!("user.{index}"), vec![sum as u8; 1 + sum % 50])).collect()
 }
 
 /// The pseudo-random bytes of a seed.

@@ -8,8 +8,10 @@ use super::times::set_times;
 use crate::command::failure::{About, Failure, shown};
 use crate::command::volume::{VolumePath, make_removable};
 use platter::Held;
-use platter_vfs::linux::{self, LinuxAttributes, make_link, mode};
-use platter_vfs::{Change, DosFlags, Error, Kind, Name, RenameFlags, reparse};
+use platter_vfs::linux::{self, LinuxAttributes, link_to, mode};
+use platter_vfs::{
+    Change, DosFlags, Error, FileSystem, Kind, Name, NewEntry, Node, RenameFlags, Reparse, reparse,
+};
 use rustix::fs::{Access, CWD, FileType, Mode, access, makedev, mknodat};
 use std::ffi::OsStr;
 use std::fmt;
@@ -21,6 +23,7 @@ use std::os::unix::fs::{
     DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A directory to copy into.
 pub enum Target {
@@ -274,21 +277,18 @@ impl Target {
                     Source::Host(_) => None,
                 };
                 self.clear(name)?;
-                let Some(point) = point else {
-                    let target = source.target()?;
-                    let node = make_link(&*system.clone(), held.node, name, &target).about(&path)?;
-                    return Ok(Some(Made::Volume(path, Held::new(system, node))));
+                let point = match point {
+                    Some(point) => point,
+                    None => link_to(&source.target()?),
                 };
-                let kind = if point.tag == reparse::JUNCTION { Kind::Directory } else { Kind::File };
-                let node = system.create(held.node, name, kind).about(&path)?;
-                let made = Held::new(system, node);
-                if let Err(error) = system.set_reparse_point(made.node, Some(&point)) {
-                    let _ = match kind {
-                        Kind::Directory => system.rmdir(held.node, name),
-                        _ => system.unlink(held.node, name),
-                    };
-                    return Err(error).about(&path);
-                }
+                let made = match point.tag {
+                    reparse::JUNCTION => junction(system, held.node, name, &point),
+                    _ => {
+                        let new = NewEntry { kind: Kind::SymbolicLink, point: Some(&point), extended: &[] };
+                        system.make(held.node, name, &new)
+                    }
+                };
+                let made = Held::new(system, made.about(&path)?);
                 Ok(Some(Made::Volume(path, made)))
             }
         }
@@ -319,10 +319,10 @@ impl Target {
                     return Ok(None);
                 }
                 self.clear(name)?;
-                let node = system.create(held.node, name, Kind::File).about(&path)?;
-                let made = Held::new(system, node);
-                system.set_reparse_point(made.node, Some(&special.reparse_point())).about(&path)?;
-                Ok(Some(Made::Volume(path, made)))
+                let point = special.reparse_point();
+                let new = NewEntry { point: Some(&point), ..NewEntry::of(Kind::File) };
+                let node = system.make(held.node, name, &new).about(&path)?;
+                Ok(Some(Made::Volume(path, Held::new(system, node))))
             }
         }
     }
@@ -656,6 +656,20 @@ impl fmt::Display for Made {
             Made::Volume(path, _) => path.fmt(f),
         }
     }
+}
+
+/// Makes a junction, which is a directory with a reparse point.
+fn junction(
+    system: &Arc<dyn FileSystem>,
+    directory: Node,
+    name: &Name,
+    point: &Reparse,
+) -> platter_vfs::Result<Node> {
+    let node = system.create(directory, name, Kind::Directory)?;
+    system.set_reparse_point(node, Some(point)).map(|()| node).inspect_err(|_| {
+        let _ = system.rmdir(directory, name);
+        system.forget(node, 1);
+    })
 }
 
 /// Sets owner and permissions on the host, and returns whether the host accepted the owner. `otherwise` are the
