@@ -120,8 +120,9 @@ pub struct Written {
     pub name: Option<Vec<u16>>,
     /// When the file was last written, in units of 100 ns since 1601.
     pub modified: u64,
-    /// The file's size in bytes.
-    pub size: u64,
+    /// The file's valid data length in bytes: its size, unless what stands at its end was only allocated. Then the last
+    /// commit has the size: no write that makes the valid data length greater is put into an entry.
+    pub valid: u64,
     /// The runs that the writes put in place of older ones.
     pub runs: Vec<Extent>,
 }
@@ -160,7 +161,7 @@ pub fn store(purpose: Purpose, files: &[Written], bytes: &mut [u8]) {
         put(bytes, at, file.home);
         put(bytes, at + 0x08, file.ordinal);
         put(bytes, at + 0x10, file.modified);
-        put(bytes, at + 0x18, file.size);
+        put(bytes, at + 0x18, file.valid);
         put(bytes, at + 0x20, file.runs.len() as u32);
         put(bytes, at + 0x24, file.name.as_ref().map_or(0, |name| name.len() as u16));
         at += FILE;
@@ -217,7 +218,7 @@ pub fn read(bytes: &mut [u8]) -> Option<Vec<Written>> {
             ordinal: u64_at(head, 0x08),
             name: (units > 0).then_some(name),
             modified: u64_at(head, 0x10),
-            size: u64_at(head, 0x18),
+            valid: u64_at(head, 0x18),
             runs: rows.chunks_exact(RUN).map(run).collect(),
         });
     }
@@ -237,7 +238,7 @@ mod tests {
             ordinal: 2,
             name: Some("database".encode_utf16().collect()),
             modified: 133_000_000_000_000_000,
-            size: 1 << 30,
+            valid: 1 << 30,
             runs: (0..200).map(|at| run(3 * at, Some(at))).collect(),
         };
         let other = Written { name: None, runs: vec![run(7, None)], ..file.clone() };

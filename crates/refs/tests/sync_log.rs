@@ -718,3 +718,44 @@ fn what_a_sync_that_commits_costs() {
     assert_eq!((with_log.0, with_log.2), (200, 100));
     assert!(commits.0 <= 100 * 12 && commits.2 == 200, "{commits:?}");
 }
+
+/// What was allocated and never written reads as zeroes, also after an entry of the log about another part of the file
+/// was carried out again: not as what a removed file had left in the clusters.
+#[test]
+fn what_was_only_allocated_stays_zeroes() {
+    const LENGTH: u64 = 1 << 20;
+    for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
+        let device = Arc::new(Recorder::new(volume.make()));
+        let system = open(device.clone());
+        let old = system.create(Node::ROOT, &"old".into(), Kind::File).unwrap();
+        let mut filled = 0;
+        while system.write(old, filled, &vec![0xAA; 1 << 20]).is_ok() {
+            filled += 1 << 20;
+        }
+        system.unlink(Node::ROOT, &"old".into()).unwrap();
+        system.forget(old, 1);
+        system.sync_all().unwrap();
+        let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
+        system.write(file, 0, &[1; 5_000]).unwrap();
+        system.allocate(file, 0..LENGTH, false).unwrap();
+        system.sync_all().unwrap();
+        let overwrite = || {
+            let before = device.traffic();
+            system.write(file, 1_000, &[2; 1_000]).unwrap();
+            system.sync(file, SyncScope::All).unwrap();
+            device.traffic().since(&before).write.count
+        };
+        // The first of these syncs makes the log.
+        overwrite();
+        assert_eq!(overwrite(), 2, "{volume:?}: the data and an entry of the log");
+        drop(system);
+        let system = open(device.clone());
+        let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
+        let mut content = vec![9; LENGTH as usize];
+        assert_eq!(system.read(file, 0, &mut content).unwrap() as u64, LENGTH, "{volume:?}");
+        let expected = [vec![1; 1_000], vec![2; 1_000], vec![1; 3_000]].concat();
+        assert_eq!(content[..5_000], expected, "{volume:?}");
+        let first = content[5_000..].iter().position(|byte| *byte != 0);
+        assert_eq!(first, None, "{volume:?}: what a removed file had left is shown");
+    }
+}

@@ -187,10 +187,10 @@ impl Core {
             RecordPlace::Body => None,
             _ => return None,
         };
-        let size = entity.stream.as_ref()?.read().size;
+        let valid = entity.stream.as_ref()?.read().valid();
         let modified = now.unwrap_or(entity.record.times[1]);
         let runs = group.iter().filter_map(|(_, run)| *run).collect();
-        Some(Written { home, ordinal, name, modified, size, runs })
+        Some(Written { home, ordinal, name, modified, valid, runs })
     }
 
     /// Makes the log's file, as part of the next commit, if the volume has room for it.
@@ -436,8 +436,8 @@ impl Core {
         };
         let node = self.open_file(Id::File(file.home, file.ordinal), place, record)?;
         let Some(stream) = self.entity(node)?.stream.clone() else { return Ok(()) };
-        if file.size > LARGEST {
-            return wrong("size in the log of syncs", format!("at most {LARGEST}"), file.size.to_string());
+        if file.valid > LARGEST {
+            return wrong("size in the log of syncs", format!("at most {LARGEST}"), file.valid.to_string());
         }
         let mut state = stream.write();
         let mut gone = Vec::new();
@@ -455,7 +455,7 @@ impl Core {
             extents.replace(run.at, end, &[*run], &mut gone);
         }
         state.generation.advance();
-        state.extend(file.size, u64::from(self.geometry().cluster));
+        state.extend(file.valid, u64::from(self.geometry().cluster));
         drop(state);
         self.park_written(&gone, false)?;
         let entity = self.entity_mut(node)?;
