@@ -2,7 +2,7 @@
 
 use crate::common::{VOLUMES, check_clean, open};
 use platter_device::Recorder;
-use platter_vfs::{Change, Error, FileSystem, Kind, Name, Node};
+use platter_vfs::{Change, Error, FileSystem, Integrity, Kind, Name, Node};
 use std::sync::Arc;
 
 /// First a file takes all room for data, then directories take all room for pages, since each has a page of its own.
@@ -146,4 +146,35 @@ fn writes_that_are_refused_cost_no_commit_each() {
     system.punch(large, 0..1 << 20).unwrap();
     system.write(other, 0, &[1; 5000]).unwrap();
     system.unmount().unwrap();
+}
+
+/// A write far behind the end, for which there is no room, leaves clusters that were allocated behind the end as they
+/// are: they go when the file gets integrity, since runs without checksums may not stay.
+#[test]
+fn a_file_with_clusters_behind_its_end_gets_integrity_after_a_refused_write() {
+    for volume in VOLUMES.into_iter().filter(|volume| !volume.integrity) {
+        let device = volume.make();
+        let system = open(device.clone());
+        let cluster = volume.cluster;
+        let file = |name: &str| system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
+        let (ahead, large) = (file("ahead"), file("large"));
+        system.write(ahead, 0, &vec![7; cluster as usize]).unwrap();
+        system.allocate(ahead, 30 * cluster..31 * cluster, true).unwrap();
+        let mut at = 0;
+        while system.write(large, at, &vec![8; cluster as usize]).is_ok() {
+            at += cluster;
+        }
+        let refused = system.write(ahead, 50 * cluster, &vec![9; cluster as usize]);
+        assert!(matches!(refused, Err(Error::NoSpace)), "{volume:?}: {refused:?}");
+        system.unlink(Node::ROOT, &Name::from("large")).unwrap();
+        system.forget(large, 1);
+        system.sync_all().unwrap();
+        system.set_integrity(ahead, Integrity { enabled: true, enforced: true }).unwrap();
+        system.set_attributes(ahead, &Change { size: Some(40 * cluster), ..Change::default() }).unwrap();
+        let mut content = vec![1; 40 * cluster as usize];
+        assert_eq!(system.read(ahead, 0, &mut content).unwrap(), content.len(), "{volume:?}");
+        assert!(content[cluster as usize..].iter().all(|byte| *byte == 0), "{volume:?}");
+        system.unmount().unwrap();
+        check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
+    }
 }

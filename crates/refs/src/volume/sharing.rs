@@ -313,7 +313,11 @@ impl Volume {
     /// takes new ones. The caller has the node of the file stored.
     pub(super) fn give_back_unwritten(&self, core: &mut Core, state: &mut StreamState) -> Result<()> {
         let cluster = u64::from(self.geometry.cluster);
-        let Some(valid) = state.unwritten else { return Ok(()) };
+        if state.unwritten.is_none() {
+            return Ok(());
+        }
+        // A write past the end that found no room has filled clusters there with zeroes; they go too.
+        let valid = state.valid();
         // From now on there is no valid data length after which the stream reads as zeroes, so the rest of the last
         // cluster with data is filled with them.
         self.zero_unwritten(core, state, valid.next_multiple_of(cluster).min(state.size))?;
