@@ -144,10 +144,13 @@ impl Core {
     /// Returns an error if the record of a new file or directory, in a row with a key of `row_key` bytes, would not fit
     /// in the tight form with data in clusters.
     pub fn new_record_fits(&self, record: &Record, row_key: usize) -> Result<()> {
+        // A record that holds nothing but data fits in any form.
+        if record.rows.is_empty() {
+            return Ok(());
+        }
         let data = own(Held::Outside(Form::Tight.largest_node(self.geometry())));
         let size = record.to_bytes().len() + data + attribute(KEY + VERSION, COUNTER);
-        let fits = row_size(&vec![1; row_key], &[]) + size.next_multiple_of(8) <= Tree::LARGEST_ROW;
-        match record.rows.is_empty() || fits {
+        match row_size(&vec![1; row_key], &[]) + size.next_multiple_of(8) <= Tree::LARGEST_ROW {
             true => Ok(()),
             false => Err(Error::RecordFull { format: "ReFS", what: LIMIT }),
         }

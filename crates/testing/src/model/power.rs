@@ -1,7 +1,7 @@
 //! Checks what a power cut must leave. A run is recorded with the state after each operation; everything that was
 //! synced and not changed since must be on the device as it may be found after a cut.
 
-use super::{Clock, Operation, Random, Runner, Shape, Subject, generate};
+use super::{Clock, Operation, Random, Runner, Shape, Subject, generate, runner};
 use platter_device::{Device, Faults, Grain, Log, Survivors};
 use platter_vfs::{
     Attributes, CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent, SyncScope,
@@ -57,13 +57,12 @@ fn content(system: &dyn FileSystem, node: Node, attributes: &Attributes) -> plat
     Ok(hasher.finish())
 }
 
-/// The extended attributes of a file or directory.
+/// The extended attributes of a file or directory; none on a format without.
 fn extended(system: &dyn FileSystem, node: Node) -> platter_vfs::Result<BTreeMap<String, Vec<u8>>> {
-    if !system.capabilities().extended_attributes {
-        return Ok(BTreeMap::new());
+    match system.capabilities().extended_attributes {
+        true => runner::extended(system, node),
+        false => Ok(BTreeMap::new()),
     }
-    let names = system.extended_attributes(node)?.into_iter();
-    names.map(|name| system.extended_attribute(node, &name).map(|value| (name, value))).collect()
 }
 
 /// The state of the file or directory at a path.

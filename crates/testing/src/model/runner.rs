@@ -490,13 +490,7 @@ impl Runner {
     }
 
     fn compare_extended(&mut self, what: &str, pair: Pair) -> Outcome {
-        let all = |system: &dyn FileSystem, node: Node| {
-            let names = system.extended_attributes(node)?.into_iter();
-            names
-                .map(|name| system.extended_attribute(node, &name).map(|value| (name, value)))
-                .collect::<Result<BTreeMap<_, _>>>()
-        };
-        self.ask_same(what, |system, ours| all(system, side(pair, ours))).map(|_| ())
+        self.ask_same(what, |system, ours| extended(system, side(pair, ours))).map(|_| ())
     }
 
     /// Finishes the transfers in flight, compares everything, unmounts and checks.
@@ -931,6 +925,12 @@ fn comparable(
 ) -> (Kind, u64, u32, DosFlags, Option<Timestamp>, Timestamp, Option<Timestamp>) {
     let Attributes { kind, size, links, flags, created, modified, accessed, .. } = attributes;
     (kind, size, links, flags, created, modified, accessed)
+}
+
+/// The extended attributes of a file or directory.
+pub(super) fn extended(system: &dyn FileSystem, node: Node) -> Result<BTreeMap<String, Vec<u8>>> {
+    let names = system.extended_attributes(node)?.into_iter();
+    names.map(|name| system.extended_attribute(node, &name).map(|value| (name, value))).collect()
 }
 
 /// The extended attributes with which an entry of this name is made: none, one or two.
