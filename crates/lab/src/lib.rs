@@ -52,6 +52,7 @@ pub mod estimate;
 pub mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
+mod groups;
 pub mod iometer;
 pub mod jetstress;
 mod kept;

@@ -3,7 +3,7 @@
 
 mod room;
 
-use crate::environment::{memory_available, memory_bytes, memory_of_group};
+use crate::groups::{memory_bytes, memory_is_there, memory_of_group};
 use crate::stand::Stand;
 use crate::target::Target;
 use crate::workload::{Case, MOST_DEPTH, MOST_WORKERS, Workload};
@@ -22,6 +22,9 @@ pub(crate) struct CheckedComparison {
     pub caching: Caching,
     /// Warnings for the readers of the report.
     pub warnings: Vec<String>,
+    /// The bytes of the device that each target has; `None` for an image that will be made as large as the span asks
+    /// for.
+    pub share: Option<u64>,
 }
 
 /// The limit in bytes on the buffers of all I/Os in flight.
@@ -69,7 +72,7 @@ pub(crate) fn check(comparison: &Comparison) -> Result<CheckedComparison> {
         warnings
             .push(format!("{} was left alone: every target is a directory of the host", rooms.ground.name));
     }
-    Ok(CheckedComparison { comparison, names, caching, warnings })
+    Ok(CheckedComparison { comparison, names, caching, warnings, share: rooms.region() })
 }
 
 /// Fails if the target that the others are to be compared with is none of the targets.
@@ -333,24 +336,14 @@ fn set_count(span: u64, case: &mut Case) {
     case.count = Some(case.count.map_or(all, |count| count.min(all)));
 }
 
-/// Checks that memory suffices for devices in memory and for the I/Os in flight.
+/// Checks that memory suffices for a device in memory and for the I/Os in flight.
 fn check_memory(comparison: &Comparison, rooms: &room::Rooms) -> Result<()> {
-    let ground = &rooms.ground;
     let Stand::Memory(bytes) = comparison.stand else { return Ok(()) };
-    let groups = comparison.workloads.iter().flat_map(Workload::groups);
-    let all = bytes.saturating_mul(rooms.on_device);
-    let needed = all.saturating_add(groups.map(outstanding).max().unwrap_or(0));
-    let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_AS);
-    let there = memory_available().min(limit.map_or(u64::MAX, |(soft, _)| soft)).min(memory_of_group());
-    if there > 0 && needed > there {
-        return refuse(format!(
-            "{} for each target needs {} of memory with its I/Os, of which {} are free",
-            ground.name,
-            show_size(needed),
-            show_size(there)
-        ));
+    if rooms.on_device == 0 {
+        return Ok(());
     }
-    Ok(())
+    let groups = comparison.workloads.iter().flat_map(Workload::groups);
+    memory_is_there(&rooms.ground.name, bytes, groups.map(outstanding).max().unwrap_or(0))
 }
 
 #[cfg(test)]

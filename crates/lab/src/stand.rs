@@ -31,7 +31,7 @@ pub enum Stand {
         /// Whether they may be used although another program or the kernel uses one of them.
         force: bool,
     },
-    /// Memory of this many bytes.
+    /// Memory of this many bytes, of which each target has its share.
     Memory(u64),
 }
 
@@ -67,6 +67,9 @@ const PROVIDED: u64 = 4;
 /// share of every part of the disk. Of eight places of 256 MiB on one virtual disk, the fastest wrote 4 KiB blocks at
 /// random a quarter faster than the slowest, each time.
 const STRIPE: u64 = 16 << 20;
+/// The same for memory. Pages that the system gave first were slower than later ones by up to a fifth on one virtual
+/// machine, so that stripes have to be short enough that also a small span lies in many of them.
+const MEMORY_STRIPE: u64 = 1 << 20;
 
 /// The device that everything is compared on, opened and divided into regions.
 pub(crate) struct OpenStand {
@@ -102,10 +105,12 @@ pub(crate) struct Region {
 impl OpenStand {
     /// Opens the device for a comparison that a [`crate::plan`] has checked, in which `targets` targets are on the
     /// device. If that is 0, the device is not touched and no image is made. With `is_mounted`, each region becomes a
-    /// block device of the kernel.
+    /// block device of the kernel. `share` is the length of each region in memory; without it, or on other devices, the
+    /// span decides whether there is room for a region each.
     pub fn open(
         stand: &Stand,
         span: u64,
+        share: Option<u64>,
         targets: u64,
         caching: Caching,
         is_mounted: bool,
@@ -120,15 +125,19 @@ impl OpenStand {
         let claimed = FileOptions { caching, exclusive: true, ..FileOptions::default() };
         match stand {
             Stand::Memory(length) => {
-                let memory = || Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
-                let places: Vec<Region> =
-                    (0..targets).map(|_| Region { device: memory(), provided: 0, block: None }).collect();
+                let name = format!("mem:{}", typed(*length));
+                crate::groups::memory_is_there(&name, *length, 0)?;
+                let device: Arc<dyn Device> = Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
+                let places = match share {
+                    Some(share) if share < *length => striped(&device, MEMORY_STRIPE, share, targets, 0)?,
+                    _ => vec![Region { device: device.clone(), provided: 0, block: None }],
+                };
                 Ok(OpenStand {
-                    device: places[0].device.clone(),
+                    device,
                     kind: "memory",
                     direct: true,
                     caching,
-                    name: format!("mem:{}", typed(*length)),
+                    name,
                     place: PathBuf::new(),
                     places,
                     mirror: None,
@@ -330,6 +339,14 @@ pub(crate) fn region_length(device: u64, span: u64, targets: u64) -> Option<u64>
     }
 }
 
+/// Returns the length in bytes of each target's region in memory of `length` bytes.
+pub(crate) fn memory_share(length: u64, targets: u64) -> u64 {
+    match targets {
+        0 | 1 => length,
+        _ => length / targets / MEMORY_STRIPE * MEMORY_STRIPE,
+    }
+}
+
 /// Divides the device into a region for each target, made of alternating stripes; returns the whole device as one
 /// region where there is one target, or no room for a region each.
 fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> Result<Vec<Region>> {
@@ -341,21 +358,32 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
             return Ok(vec![Region { device: device.clone(), provided, block: None }]);
         }
     };
+    striped(device, STRIPE, length, targets, provided(length))
+}
+
+/// Divides the first `targets * length` bytes of a device into regions of stripes that alternate.
+fn striped(
+    device: &Arc<dyn Device>,
+    stripe: u64,
+    length: u64,
+    targets: u64,
+    provided: u64,
+) -> Result<Vec<Region>> {
     let mut starts: Vec<Vec<u64>> = vec![Vec::new(); targets as usize];
     let mut rng = fastrand::Rng::with_seed(0);
     let mut order: Vec<usize> = (0..targets as usize).collect();
-    for row in 0..length / STRIPE {
+    for row in 0..length / stripe {
         // Each row of stripes has its own random order, so that no target always has the stripe with the highest
         // offset.
         rng.shuffle(&mut order);
         for (column, target) in (0..).zip(&order) {
-            starts[*target].push((row * targets + column) * STRIPE);
+            starts[*target].push((row * targets + column) * stripe);
         }
     }
     let region = |starts: Vec<u64>| {
         let name = device.name().to_string();
-        let device = Arc::new(Stripes::new(device.clone(), STRIPE, starts, name)?);
-        Ok(Region { device, provided: provided(length), block: None })
+        let device = Arc::new(Stripes::new(device.clone(), stripe, starts, name)?);
+        Ok(Region { device, provided, block: None })
     };
     starts.into_iter().map(region).collect()
 }
@@ -469,4 +497,56 @@ pub(crate) fn typed(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "k")];
     let unit = units.iter().find(|(shift, _)| bytes >> shift > 0 && bytes.trailing_zeros() >= *shift);
     unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M: u64 = 1 << 20;
+
+    fn opened(share: u64, targets: u64) -> OpenStand {
+        OpenStand::open(&Stand::Memory(64 * M), 0, Some(share), targets, Caching::DirectIfPossible, false)
+            .unwrap()
+    }
+
+    /// The place of a target in the list must not decide where its bytes are: each region has one stripe of each row,
+    /// and no region has the same place in all of them.
+    #[test]
+    fn memory_is_one_device_in_stripes_that_alternate() {
+        let share = memory_share(64 * M, 3);
+        assert_eq!((share, memory_share(64 * M, 1), memory_share(511, 1)), (21 * M, 64 * M, 511));
+        let stand = opened(share, 3);
+        assert_eq!((stand.device.len(), stand.places.len()), (64 * M, 3));
+        for (number, place) in (1..).zip(&stand.places) {
+            assert_eq!(place.device.len(), share);
+            for stripe in 0..share / M {
+                place.device.write_at(stripe * M, &[number; 512]).unwrap();
+            }
+        }
+        let owner = |at: u64| {
+            let mut sector = [0; 512];
+            stand.device.read_at(at, &mut sector).unwrap();
+            sector[0]
+        };
+        let rows: Vec<[u8; 3]> =
+            (0..share / M).map(|row| [0, 1, 2].map(|column| owner((row * 3 + column) * M))).collect();
+        for row in &rows {
+            let mut all = *row;
+            all.sort_unstable();
+            assert_eq!(all, [1, 2, 3]);
+        }
+        for target in 1..=3 {
+            for column in 0..3 {
+                let often = rows.iter().filter(|row| row[column] == target).count();
+                assert!((2..=14).contains(&often), "{target} is {often} times in column {column}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_of_all_is_the_whole_memory_in_turns() {
+        let stand = opened(64 * M, 3);
+        assert_eq!((stand.places.len(), stand.places[0].device.len()), (1, 64 * M));
+    }
 }

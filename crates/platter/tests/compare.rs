@@ -161,7 +161,7 @@ fn every_block_of_a_verified_run_reads_back() {
 #[test]
 fn every_block_reads_back_over_slices() {
     let here = directory("verified-slices");
-    let arguments = "compare --workloads overhead --targets raw,ntfs,refs+integrity --device mem:512M --span 16M \
+    let arguments = "compare --workloads overhead --targets raw,ntfs,refs+integrity --device mem:1152M --span 16M \
                      --time 0.7 --verify";
     succeeded(&platter(&here, &arguments.split_whitespace().collect::<Vec<_>>()));
     let report = report_in(&here);
@@ -404,7 +404,7 @@ fn a_load_on_an_aged_volume_stands_beside_the_fresh_one() {
 #[test]
 fn jetstress_tells_databases_and_logs_apart() {
     let here = directory("jetstress");
-    let common = ["compare", "--device", "mem:640M", "--workloads", "jetstress", "--time", "0.3"];
+    let common = ["compare", "--device", "mem:3G", "--workloads", "jetstress", "--time", "0.3"];
     let both = ["--volumes", "db=ntfs:64k,log=ntfs:4k", "--volumes", "refs:64k"];
     let text = succeeded(&platter(&here, &[&common[..], &both].concat()));
     assert!(text.contains("all databases whole") && text.contains("passed with 16 threads"), "{text}");

@@ -81,11 +81,11 @@ fn span_time(span: u64) -> Duration {
 /// measurements are kept: the document is [partial](Document::partial) and states why. Blocks that do not read back as
 /// written are warnings of the document, and are counted in its runs.
 pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
-    let CheckedComparison { comparison, names, caching, mut warnings } = plan::check(comparison)?;
+    let CheckedComparison { comparison, names, caching, mut warnings, share } = plan::check(comparison)?;
     let span = plan::largest_span(&comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
     let is_mounted = comparison.targets.iter().any(Target::is_mounted);
-    let mut stand = OpenStand::open(&comparison.stand, span, on_device, caching, is_mounted)?;
+    let mut stand = OpenStand::open(&comparison.stand, span, share, on_device, caching, is_mounted)?;
     if !stand.direct && caching != Caching::Buffered {
         warnings.push(format!(
             "{} was measured through the page cache: the file system that holds it has no direct I/O",

@@ -183,7 +183,7 @@ fn open(device: &Path, force: bool) -> Result<OpenStand> {
     // The span only determines how much of an image is written in advance: here all of it.
     let span = std::fs::metadata(device).map_or(0, |data| data.len());
     let stand = Stand::Path { path: device.into(), force };
-    OpenStand::open(&stand, span, 1, Caching::DirectIfPossible, false)
+    OpenStand::open(&stand, span, None, 1, Caching::DirectIfPossible, false)
 }
 
 /// Opens the device as [`open`] does, but waits while it is locked: a killed process holds its files until the kernel

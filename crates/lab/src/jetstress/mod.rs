@@ -13,7 +13,7 @@ mod store;
 
 use crate::environment::{device_info, environment};
 use crate::report::document::{self as report, CaseResult, Document, Settings, WorkloadSettings};
-use crate::stand::{OpenStand, Region, Stand};
+use crate::stand::{OpenStand, Region, Stand, memory_share};
 use crate::target::{Ready, Target};
 use crate::{Error, Observer, Preset, Result};
 use database::{Database, Shape};
@@ -79,6 +79,8 @@ impl FromStr for Volumes {
 /// The number of databases, each with a log: as in the published comparison.
 const DATABASES: usize = 4;
 const SEED: u64 = 8664;
+/// In memory a volume has one part in this many more than its largest file, for what the file system itself writes.
+const MARGIN: u64 = 16;
 
 /// The number of threads of a case.
 #[derive(Clone, Copy)]
@@ -141,13 +143,23 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     let places = jetstress.volumes.iter().map(on_device).max().unwrap_or(0);
     let is_mounted = targets().any(Target::is_mounted);
     let caching = Caching::DirectIfPossible;
-    let mut stand = OpenStand::open(&jetstress.stand, span, places as u64, caching, is_mounted)?;
+    let no_room = |what: &str, each: u64| {
+        let each = platter_device::show_size(each);
+        Err(Error::Job(format!("{what} has no room for {places} volumes of {each} each")))
+    };
+    let share = match jetstress.stand {
+        Stand::Memory(length) => {
+            let (share, needed) = (memory_share(length, places as u64), span + span / MARGIN);
+            if places > 0 && share < needed {
+                return no_room(&format!("memory of {}", platter_device::show_size(length)), needed);
+            }
+            Some(share)
+        }
+        _ => None,
+    };
+    let mut stand = OpenStand::open(&jetstress.stand, span, share, places as u64, caching, is_mounted)?;
     if stand.places.len() < places {
-        return Err(Error::Job(format!(
-            "{} has no room for {places} volumes of {} each",
-            stand.name,
-            platter_device::show_size(crate::stand::image_length(span))
-        )));
+        return no_room(&stand.name, crate::stand::image_length(span));
     }
     stand.provide(&mut |done, total| {
         let part = |bytes: u64| Duration::from_secs(bytes >> 30);

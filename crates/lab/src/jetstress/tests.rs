@@ -426,7 +426,7 @@ impl crate::Observer for Impatient {
 #[test]
 fn a_wish_to_end_is_seen_while_databases_are_made() {
     let jetstress = super::Jetstress {
-        stand: crate::Stand::Memory(512 << 20),
+        stand: crate::Stand::Memory(2 << 30),
         volumes: vec!["ntfs".parse().unwrap()],
         preset: crate::Preset::Quick,
         repeats: 1,

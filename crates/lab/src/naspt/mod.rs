@@ -160,8 +160,14 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     crate::plan::check_base(naspt.base.as_deref(), &names)?;
     let on_device = naspt.targets.iter().any(Target::is_on_device);
     let is_mounted = naspt.targets.iter().any(Target::is_mounted);
-    let mut stand =
-        OpenStand::open(&naspt.stand, span, u64::from(on_device), Caching::DirectIfPossible, is_mounted)?;
+    let mut stand = OpenStand::open(
+        &naspt.stand,
+        span,
+        None,
+        u64::from(on_device),
+        Caching::DirectIfPossible,
+        is_mounted,
+    )?;
     stand.provide(&mut |done, total| {
         observer.stage(
             "writing the image once",

@@ -1,7 +1,7 @@
 //! How much room there is: on the device, in a volume on it, in the directories of the host.
 
 use super::{largest_span, refuse};
-use crate::stand::{Stand, image_length, provided_length, region_length, typed};
+use crate::stand::{Stand, image_length, memory_share, provided_length, region_length, typed};
 use crate::target::{Target, free_space};
 use crate::{Comparison, Error, Result};
 use platter_device::{Caching, Device, FileDevice, FileOptions, MemoryDevice, Sectors, show_size};
@@ -66,17 +66,30 @@ pub fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Resu
     // An image that will be made has the size that the span asks for, so that size is examined.
     let asked = largest_span(comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
-    let region = match comparison.stand {
-        // Each target has memory of its own.
-        Stand::Memory(_) => ground.length,
-        // Without room for a region each, every target has the whole device, one after the other.
-        _ => ground.length.map(|length| region_length(length, asked, on_device).unwrap_or(length)),
+    let rooms_of = |length: u64| {
+        let targets = comparison.targets.iter().zip(names);
+        targets
+            .map(|(target, name)| Room::look(target, name, &ground, length, caching))
+            .collect::<Result<Vec<Room>>>()
     };
-    let length = region.unwrap_or_else(|| image_length(asked));
-    let targets = comparison.targets.iter().zip(names);
-    let targets = targets
-        .map(|(target, name)| Room::look(target, name, &ground, length, caching))
-        .collect::<Result<Vec<Room>>>()?;
+    let is_memory = matches!(comparison.stand, Stand::Memory(_));
+    if let (true, 2.., Some(all)) = (is_memory, on_device, ground.length) {
+        // Memory has no room to spare, so that each target has a share of it wherever it can be made there and has room
+        // for the span. What a directory has does not depend on the share.
+        let share = memory_share(all, on_device);
+        let has_room = |room: &Room| room.is_directory || room.bytes >= asked;
+        if let Ok(targets) = rooms_of(share)
+            && targets.iter().all(has_room)
+        {
+            return Ok(Rooms { ground, targets, on_device, region: Some(share) });
+        }
+    }
+    // Without room for a region each, every target has the whole device, one after the other.
+    let region = match is_memory {
+        true => ground.length,
+        false => ground.length.map(|length| region_length(length, asked, on_device).unwrap_or(length)),
+    };
+    let targets = rooms_of(region.unwrap_or_else(|| image_length(asked)))?;
     Ok(Rooms { ground, targets, on_device, region })
 }
 
@@ -219,6 +232,12 @@ const SPARE: (u64, u64) = (16, 64 << 20);
 const MARGIN: u64 = 16;
 
 impl Rooms {
+    /// The bytes of the device that each target has; `None` for an image that will be made as large as the span asks
+    /// for.
+    pub fn region(&self) -> Option<u64> {
+        self.region
+    }
+
     /// The bytes that a share is a share of: the room of the smallest target. `None` if an image is made for the span.
     pub fn whole(&self) -> Option<u64> {
         let device = self.region?;
