@@ -24,6 +24,9 @@ use std::time::Duration;
 const LOG: std::ops::Range<u64> = 16 << 20..20 << 20;
 /// The cluster of the first of the log's two control pages, which take one cluster each.
 const LOG_CONTROL: u64 = 0x30;
+/// The sequence number of the first record of a new log: on every volume of Windows of which a listing shows the log,
+/// block 0 is empty, and the first record stands in block 1.
+const FIRST_RECORD: u64 = 1 << 32 | 1;
 /// The bytes of a container.
 const CONTAINER: u64 = 64 << 20;
 /// The number of containers of the smallest volume.
@@ -221,15 +224,21 @@ pub fn put_boot(device: &dyn Device, boot: &BootRecord) -> Result<()> {
     Ok(())
 }
 
+/// Where the log is.
+fn log_place(geometry: &Geometry) -> LogArea {
+    LogArea { data: log_area(geometry), control: [LOG_CONTROL, LOG_CONTROL + 1] }
+}
+
 fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<()> {
+    let area = log_place(geometry);
     for index in 0..2 {
         let control = LogControl {
             volume: geometry.signature,
             log: guid,
             sequence: 1 + index,
-            data: log_area(geometry),
-            oldest: 1 << 32,
-            next: 0,
+            blocks: area.blocks(geometry.cluster),
+            oldest: FIRST_RECORD,
+            next: FIRST_RECORD as u32,
         };
         let mut bytes = vec![0; geometry.cluster as usize];
         bytes[..LOG_BLOCK].copy_from_slice(&control.to_bytes());
@@ -309,7 +318,7 @@ fn empty(
         echo: is_verified,
         clock: 0,
         allocator_clock: 0,
-        log: 1 << 32,
+        log: FIRST_RECORD,
         flags: Checkpoint::flags(geometry.version, is_verified),
         places: Checkpoint::places(Checkpoint::flags(geometry.version, is_verified)),
         reference: geometry.reference,
@@ -338,7 +347,7 @@ fn fill(core: &mut Core, label: &[u16], now: u64, integrity: bool) -> Result<()>
     let (tree, pages) = core.root(Root::IntegrityState);
     tree.put(pages, &key, 0, &value)?;
     let cluster = core.geometry().cluster;
-    let log = LogArea { data: log_area(core.geometry()), control: [LOG_CONTROL, LOG_CONTROL + 1] };
+    let log = log_place(core.geometry());
     let label = system::volume_information_rows(label, version, now, now);
     let tables: [(u64, u32, Order, Vec<system::SystemRow>); 10] = [
         (0x07, 0xE090, Order::Words, system::upcase_rows(cluster, system::windows_upper)),

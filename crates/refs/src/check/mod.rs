@@ -15,6 +15,7 @@ mod directory;
 mod file;
 mod known;
 mod links;
+mod log;
 mod lost;
 mod noted;
 mod objects;

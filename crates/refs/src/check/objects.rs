@@ -5,7 +5,7 @@ use super::noted::Mend;
 use super::order::Order;
 use super::page::{Subject, plain};
 use super::tree::TreeRow;
-use super::{Check, copies, security};
+use super::{Check, copies, log, security};
 use crate::container::Tier;
 use crate::core::FIRST_OBJECT;
 use crate::layout::bytes::{u32_at, u64_at};
@@ -111,7 +111,7 @@ pub fn read_own(check: &mut Check<'_>) {
                 };
                 let valid = |check: &mut Check<'_>, row: &TreeRow| match first {
                     0x09 if u32_at(&row.key, 0) == 1 => {
-                        sound_log(check, system::LogArea::from_rows([(&row.key[..], &row.value[..])]))
+                        log::sound(check, system::LogArea::from_rows([(&row.key[..], &row.value[..])]))
                             .is_some()
                     }
                     _ => super::is_known(&known, row),
@@ -150,7 +150,7 @@ pub fn read_own(check: &mut Check<'_>) {
         let borrowed = rows.iter().map(|(key, value)| (&key[..], &value[..]));
         match first {
             0x07 => upcase(check, system::read_upcase(borrowed)),
-            0x09 => log(check, system::LogArea::from_rows(borrowed)),
+            0x09 => log::walk(check, system::LogArea::from_rows(borrowed)),
             _ => {}
         }
     }
@@ -182,50 +182,5 @@ fn upcase(check: &mut Check<'_>, table: Option<Box<[u16]>>) {
                 "upcase table: expected 65536 units, found fewer; names are compared as Windows does";
             check.find("upcase", Severity::Inconsistent, None, message.into());
         }
-    }
-}
-
-/// The place of the log, if it is inside the volume.
-fn sound_log(check: &Check<'_>, area: Option<system::LogArea>) -> Option<system::LogArea> {
-    let clusters = check.geometry.clusters;
-    area.filter(|area| {
-        let is_inside = area.data.start < area.data.end && area.data.end <= clusters;
-        is_inside && area.control.iter().all(|&at| at < clusters)
-    })
-}
-
-fn log(check: &mut Check<'_>, area: Option<system::LogArea>) {
-    let Some(area) = sound_log(check, area) else {
-        let message = "logfile information: expected a range of clusters inside the volume, found none";
-        check.find("log-area", Severity::Inconsistent, None, message.into());
-        check.is_incomplete = true;
-        check.is_content_lost = true;
-        return;
-    };
-    live_log(check, &area);
-    check.claim_fixed("log", area.data.start, area.data.end - area.data.start);
-    for control in area.control.into_iter().filter(|&control| control >= super::FIRST_CLUSTERS) {
-        check.claim_fixed("log's control page", control, 1);
-    }
-}
-
-/// Reports a log with a record that the checkpoint does not contain. The first such record stands at the place that the
-/// checkpoint has for the oldest record that is needed.
-fn live_log(check: &mut Check<'_>, area: &system::LogArea) {
-    let oldest = check.anchors.checkpoint.log;
-    let place = (oldest & 0xFFFF_FFFF) * system::LOG_BLOCK as u64;
-    let at = check.geometry.offset(area.data.start) + place;
-    if at + system::LOG_BLOCK as u64 > check.geometry.offset(area.data.end) {
-        return;
-    }
-    let mut block = vec![0; system::LOG_BLOCK];
-    let record = check.device.read_at(at, &mut block).ok().and_then(|()| system::log_record(&block));
-    if let Some(record) = record.filter(|&record| record >= oldest) {
-        let message = format!(
-            "log: record {record:#x} at offset {at} is not in the checkpoint; Windows carries it out when it mounts the \
-             volume, and nothing can be repaired before"
-        );
-        check.find("log-live", Severity::Inconsistent, None, message);
-        check.is_log_live = true;
     }
 }

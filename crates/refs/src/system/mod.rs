@@ -16,7 +16,9 @@ mod volume_information;
 
 pub use case::windows_upper;
 pub use integrity::integrity_state_row;
-pub use log::{LOG_BLOCK, LogArea, LogControl, log_changes, log_length, log_record};
+pub use log::{
+    LOG_BLOCK, LogArea, LogControl, control_content, log_changes, log_checksum, log_length, log_record, seal,
+};
 pub use reparse::reparse_row;
 pub use schema::{schema, schema_rows};
 pub use security::{
