@@ -20,6 +20,7 @@ use crate::attributes;
 use crate::batch::Batch;
 use crate::bulk::Bulk;
 use crate::container::Tier;
+use crate::free_counts::FreeCounts;
 use crate::geometry::Geometry;
 use crate::layout::bytes::put;
 use crate::layout::record::key;
@@ -181,6 +182,8 @@ pub struct Core {
     pub roots: Vec<Tree>,
     /// The ranges of containers for which the allocator of each tier has rows.
     pub ranges: [Ranges; 3],
+    /// The free clusters in these rows.
+    pub free_counts: FreeCounts,
     /// The checkpoint last written.
     pub checkpoint: Checkpoint,
     /// The superblock.
@@ -235,6 +238,7 @@ impl Core {
             pages,
             roots,
             ranges: Default::default(),
+            free_counts: FreeCounts::default(),
             checkpoint,
             superblock,
             slot,

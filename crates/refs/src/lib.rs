@@ -89,6 +89,7 @@ mod container;
 mod core;
 mod extents;
 mod format;
+mod free_counts;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod geometry;

@@ -6,9 +6,11 @@ use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry, of_superblocks};
 use crate::layout::bytes::u64_at;
-use crate::layout::{AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock};
+use crate::layout::{
+    AllocatorPart, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock,
+};
 use crate::pages::Pages;
-use crate::ranges::{Range, Ranges};
+use crate::ranges::Ranges;
 use crate::restored;
 use crate::space::Space;
 use crate::space_rows::ALLOCATORS;
@@ -16,6 +18,7 @@ use crate::system;
 use crate::tree::{Order, Tree};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The bytes of clean metadata pages that are kept in memory.
@@ -239,52 +242,85 @@ fn containers(pages: &mut Pages, tree: &Tree) -> Result<Containers> {
 pub fn ranges(
     pages: &mut Pages,
     roots: &[Tree],
-    mut each: impl FnMut(&Pages, Tier, Range, &AllocatorRow) -> Result<()>,
+    mut each: impl FnMut(&Pages, Tier, &AllocatorRow, bool) -> Result<()>,
 ) -> Result<[Ranges; 3]> {
     let mut ranges = <[Ranges; 3]>::default();
+    let version = pages.geometry.version;
     for (tier, root) in ALLOCATORS {
         let mut rows = Vec::new();
         roots[root as usize].scan(pages, &[], |row| {
-            rows.push(AllocatorRow::from_bytes(row.value, 0)?);
+            let found = AllocatorRow::from_bytes(row.value, 0)?;
+            let is_formed = found.form(row.value, version, tier == Tier::Medium).is_ok();
+            rows.push((found, is_formed));
             Ok(true)
         })?;
-        for row in rows {
-            let Some((range, says)) = row.range(pages.geometry.per_container) else {
-                let found = format!("{:#x}+{}", row.start, row.count);
-                return Err(Error::damaged("range of an allocator row", 0, "whole containers", found));
-            };
-            ranges[tier as usize].read(range, says);
-            each(pages, tier, range, &row)?;
+        for (row, is_formed) in rows {
+            match row.range(pages.geometry.per_container) {
+                Some((range, says)) => ranges[tier as usize].read(range, says),
+                None => ranges[tier as usize].read_odd(row.start, row.count),
+            }
+            each(pages, tier, &row, is_formed)?;
         }
     }
     Ok(ranges)
 }
+
+/// The most containers whose rows are written anew by the next commit because an earlier version gave them another
+/// form. More are left to a repair: their pages are not owed by any change.
+const MOST_REFORMED: usize = 256;
+
+/// What the rows of one allocator that do not cover whole containers say of the containers, by their indices.
+type Odd = BTreeMap<usize, AllocatorPart>;
 
 /// Reads from the allocators which clusters are free, and which rows they have.
 fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<(Space, [Ranges; 3])> {
     let clusters = pages.geometry.per_container;
     let mut all: Vec<Container> =
         (0..pages.map.len()).map(|_| Container::uniform(Tier::Medium, clusters, false)).collect();
-    let ranges = ranges(pages, roots, |pages, tier, (first, count), row| {
+    let mut odd = <[Odd; 3]>::default();
+    let mut unformed = BTreeSet::new();
+    let ranges = ranges(pages, roots, |pages, tier, row, is_formed| {
+        let outside = || {
+            let found = format!("{:#x}+{}", row.start, row.count);
+            Error::damaged("range of an allocator row", 0, "containers of the volume", found)
+        };
+        let whole = row.range(clusters).map(|(range, _)| range);
+        let (first, count) = whole.or_else(|| row.around(clusters)).ok_or_else(outside)?;
         for piece in 0..count {
-            let Some(index) = pages.map.at(first + piece) else {
-                let found = format!("{:#x}+{}", row.start, row.count);
-                return Err(Error::damaged(
-                    "range of an allocator row",
-                    0,
-                    "containers of the volume",
-                    found,
-                ));
-            };
-            all[index] = match row.bits_of(piece, clusters) {
-                Some(bits) => Container::mapped(tier, clusters, bits.into()),
-                None => Container::uniform(tier, clusters, row.used == 0),
-            };
+            let index = pages.map.at(first + piece).ok_or_else(outside)?;
+            match (whole, row.bits_of(piece, clusters)) {
+                (None, _) => {
+                    let start = u64::from(first + piece) * u64::from(clusters);
+                    let part = row.part(start, clusters);
+                    odd[tier as usize]
+                        .entry(index)
+                        .or_insert_with(|| AllocatorPart::none(clusters))
+                        .add(&part);
+                }
+                (Some(_), Some(bits)) => all[index] = Container::mapped(tier, clusters, bits.into()),
+                (Some(_), None) => all[index] = Container::uniform(tier, clusters, row.used == 0),
+            }
+            if !is_formed && unformed.len() <= MOST_REFORMED {
+                unformed.insert(index);
+            }
         }
         Ok(())
     })?;
+    let mut renewed = if unformed.len() <= MOST_REFORMED { unformed } else { BTreeSet::new() };
+    for (tier, _) in ALLOCATORS {
+        for (index, part) in std::mem::take(&mut odd[tier as usize]) {
+            if !part.is_whole(clusters) {
+                let found = format!("a part of that at {:#x}", pages.map.start(index));
+                return Err(Error::damaged("rows of an allocator", 0, "every cluster of a container", found));
+            }
+            all[index] = Container::mapped(tier, clusters, part.used);
+            renewed.insert(index);
+        }
+    }
     all.iter_mut().zip(for_pages).for_each(|(one, for_pages)| one.for_pages = for_pages);
-    Ok((Space::new(all, &pages.geometry), ranges))
+    let mut space = Space::new(all, &pages.geometry);
+    space.renew_rows(renewed);
+    Ok((space, ranges))
 }
 
 /// Opens the metadata of a volume. Copies of tables that reading does not need are verified only with `to_write`, so
@@ -370,6 +406,7 @@ fn core_at(
         }
     }
     core.ranges = ranges;
+    core.count_space();
     let only_read = only_read.or_else(|| {
         // A commit would write its checkpoint to a place where none may be.
         let error = commits(anchors, checkpoint).err()?;

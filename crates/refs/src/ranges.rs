@@ -21,6 +21,11 @@ pub type Range = (u32, u32);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     rows: BTreeMap<u32, (u32, Use)>,
+    /// The number of containers in all rows.
+    containers: u64,
+    /// Rows on disk that do not cover whole containers: the first cluster and the number of clusters of each. When rows
+    /// are next stored, one row for each container takes their place.
+    odd: Vec<(u64, u64)>,
 }
 
 /// The changes of rows on disk that follow from a change of a container.
@@ -48,12 +53,29 @@ impl Ranges {
                 }
             }
         }
-        Ranges { rows }
+        let containers = rows.values().map(|&(count, _)| u64::from(count)).sum();
+        Ranges { rows, containers, odd: Vec::new() }
     }
 
     /// Adds a row that was read from disk.
     pub fn read(&mut self, (first, count): Range, says: Use) {
-        self.rows.insert(first, (count, says));
+        let before = self.rows.insert(first, (count, says)).map_or(0, |(count, _)| count);
+        self.containers = self.containers + u64::from(count) - u64::from(before);
+    }
+
+    /// Adds a row that was read from disk and does not cover whole containers, by its clusters.
+    pub fn read_odd(&mut self, start: u64, count: u64) {
+        self.odd.push((start, count));
+    }
+
+    /// Returns the rows that do not cover whole containers, which are to be removed from disk.
+    pub fn take_odd(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.odd)
+    }
+
+    /// The number of containers that the rows cover.
+    pub fn containers(&self) -> u64 {
+        self.containers
     }
 
     /// All rows in order.
@@ -79,6 +101,7 @@ impl Ranges {
             (Some((_, before)), Some(now)) if before == now && now != Use::Part => return Change::default(),
             _ => {}
         }
+        self.containers = self.containers + u64::from(says.is_some()) - u64::from(old.is_some());
         let (mut gone, mut put) = (Vec::new(), Vec::new());
         let mut new = says.map(|says| ((place, 1), says));
         if let Some(((first, count), before)) = old {
@@ -149,6 +172,7 @@ mod tests {
                     }
                 }
                 assert_eq!(seen, said, "seed {seed}");
+                assert_eq!(ranges.containers(), said.iter().flatten().count() as u64, "seed {seed}");
                 let joined = said.iter().zip(0..).filter_map(|(says, place)| Some((place, (*says)?)));
                 assert_eq!(ranges, Ranges::of(joined), "seed {seed}: neighbours join");
             }

@@ -189,6 +189,14 @@ impl Space {
         changed
     }
 
+    /// Has the rows of these containers written anew by the next commit, if there is room for that.
+    pub fn renew_rows(&mut self, containers: impl IntoIterator<Item = usize>) {
+        containers.into_iter().for_each(|index| self.touch(index));
+        if !self.spares(KEPT) {
+            self.take_changed();
+        }
+    }
+
     fn touch(&mut self, index: usize) {
         if !std::mem::replace(&mut self.containers[index].is_changed, true) {
             self.changed.push(index as u32);

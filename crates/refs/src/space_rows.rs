@@ -3,8 +3,10 @@
 use crate::bulk::Bulk;
 use crate::container::Tier;
 use crate::core::Core;
+use crate::free_counts::FreeCounts;
 use crate::geometry::ContainerMap;
-use crate::layout::{AllocatorRow, ContainerRow, Root};
+use crate::layout::bytes::put;
+use crate::layout::{AllocatorRow, AllocatorSummary, ContainerRow, Root};
 use crate::ranges::{Range, Ranges, Use};
 use platter_vfs::Result;
 
@@ -16,12 +18,13 @@ pub const ALLOCATORS: [(Tier, Root); 3] = [
 ];
 
 impl Core {
-    /// Stores the rows of containers whose use changed, until storing them changes no further container. This ends
-    /// because a page that was copied since the last commit keeps its place.
+    /// Stores the rows of containers whose use changed, until storing them changes no further container, and then the
+    /// summaries. This ends because a page that was copied since the last commit keeps its place.
     pub fn store_space(&mut self) -> Result<()> {
+        self.replace_odd()?;
         loop {
             let changed = self.pages.space.take_changed();
-            if changed.is_empty() {
+            if changed.is_empty() && !self.store_summaries()? {
                 return Ok(());
             }
             for index in changed {
@@ -30,7 +33,71 @@ impl Core {
         }
     }
 
+    /// Puts one row for each container in the place of rows that do not cover whole ones.
+    fn replace_odd(&mut self) -> Result<()> {
+        for (tier, root) in ALLOCATORS {
+            let clusters = self.geometry().per_container;
+            for (start, count) in self.ranges[tier as usize].take_odd() {
+                let row = AllocatorRow { start, count, used: 0, bits: None };
+                let mut key = [0; AllocatorRow::KEY];
+                put(&mut key, 0, start);
+                put(&mut key, 8, count);
+                let (tree, pages) = self.root(root);
+                tree.remove(pages, &key)?;
+                let (first, pieces) = row.around(clusters).expect("seen on opening");
+                for place in first..first + pieces {
+                    self.pages.map.at(place).map_or(Ok(()), |index| self.store_container(index))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the summary in the root page of each allocator up to date. Returns whether a summary was changed: then its
+    /// page may have been copied, which changes a container. The rows from which a summary differs have been stored just
+    /// before, so the page is mostly one that the commit writes anyway.
+    fn store_summaries(&mut self) -> Result<bool> {
+        let mut has_changed = false;
+        for (tier, root) in ALLOCATORS {
+            let summary = self.summary(tier);
+            let (tree, pages) = self.root(root);
+            let stored = AllocatorSummary::from_bytes(&tree.extra(pages)?);
+            if stored.is_some_and(|stored| stored != summary) {
+                summary.store(tree.extra_mut(pages)?);
+                has_changed = true;
+            }
+        }
+        Ok(has_changed)
+    }
+
+    /// What the rows of an allocator say together. At 3.4 the summary of the medium allocator counts the containers of
+    /// the other tiers too, although it has no rows for them, as on volumes of Windows.
+    fn summary(&self, tier: Tier) -> AllocatorSummary {
+        let is_all = tier == Tier::Medium && !self.geometry().version.has_shared_allocators();
+        let containers = match is_all {
+            true => self.pages.map.len() as u64,
+            false => self.ranges[tier as usize].containers(),
+        };
+        let covered = containers * u64::from(self.geometry().per_container);
+        AllocatorSummary { covered, free: self.free_counts.free(tier) }
+    }
+
+    /// Counts the free clusters of all rows, after they were read or built.
+    pub fn count_space(&mut self) {
+        let count = self.pages.space.containers().len();
+        self.free_counts = FreeCounts::of((0..count).map(|index| self.free_in_row(index)));
+    }
+
+    /// The tier of a container, and the number of clusters that its row counts as free.
+    fn free_in_row(&self, index: usize) -> (Tier, u32) {
+        let clusters = self.geometry().per_container;
+        let container = &self.pages.space.containers()[index];
+        (container.tier, clusters - container.used(clusters, self.pages.space.keeps_parked()))
+    }
+
     fn store_container(&mut self, index: usize) -> Result<()> {
+        let (tier, free) = self.free_in_row(index);
+        self.free_counts.set(index, tier, free);
         for (tier, root) in ALLOCATORS {
             let says = self.says(tier, index);
             let change = self.ranges[tier as usize].set(self.place(index), says);
@@ -88,6 +155,7 @@ impl Core {
             self.roots[root as usize] = bulk.finish(&mut self.pages)?;
             old.destroy(&mut self.pages)?;
         }
+        self.count_space();
         self.news = true;
         Ok(())
     }

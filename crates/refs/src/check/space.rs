@@ -2,20 +2,36 @@
 
 use super::Check;
 use super::page::{FIRST_CONTAINER, plain};
-use super::tree::TreeRow;
+use super::tree::{RowCursor, TreeRow};
 use crate::container::Tier;
-use crate::layout::bytes::u16_at;
-use crate::layout::{AllocatorRow, Root};
+use crate::layout::{AllocatorPart, AllocatorRow, AllocatorSummary, Root};
 use platter_vfs::{Error, Result, Severity};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The content of the allocators' rows about one container.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Seen {
-    /// The number of rows that the allocator of each tier has for the container.
-    rows: [u32; 3],
-    /// The number of free clusters, by the row of the allocator that the container belongs to.
+    /// For each tier, whether its allocator has rows for the whole container; for the medium tier, whether it has any.
+    rows: [bool; 3],
+    /// The clusters in rows of other allocators than the medium one that cover the container only in part. Windows has
+    /// rows of 3 pages; the medium allocator counts these clusters as in use.
+    apart: Option<Box<[u64]>>,
+    /// The number of free clusters, by the rows of the allocators that the container belongs to.
     free: u32,
+}
+
+/// A walk through the rows of one allocator.
+struct Rows {
+    tier: Tier,
+    /// The cluster after the last row.
+    end: u64,
+    /// The clusters in all rows, and the free ones among them.
+    covered: u64,
+    free: u64,
+    /// The number of rows that do not have the form that Windows gives them, and what is wrong with the first.
+    unformed: Option<(u64, String)>,
+    /// What rows that do not cover whole containers say of each container.
+    odd: BTreeMap<usize, AllocatorPart>,
 }
 
 /// The tiers in the order in which they are compared. The medium one comes last, since it must have the containers of
@@ -33,21 +49,36 @@ pub fn compare(check: &mut Check<'_>) {
     let mut is_damaged = false;
     for (tier, root) in TIERS {
         let mut cursor = check.root_cursor(root);
+        let mut rows = Rows { tier, end: 0, covered: 0, free: 0, unformed: None, odd: BTreeMap::default() };
+        let mut is_whole = true;
         loop {
             check.is_again = true;
             let row = cursor.next(check);
             check.is_again = false;
             let Some(row) = row else { break };
-            if let Err(error) = one(check, tier, &row, &mut seen, &places) {
+            if let Err(error) = one(check, &mut rows, &row, &mut seen, &places) {
                 let message = format!("{}: {}", root.name(), plain(&error));
                 check.find("allocator-row", Severity::Inconsistent, None, message);
                 // A damaged row may have any key, so a repair cannot find it by its container: the whole root is made
                 // anew.
                 check.repair.renew(root);
-                is_damaged = true;
+                is_whole = false;
             }
         }
-        is_damaged |= cursor.is_damaged;
+        is_whole &= !cursor.is_damaged;
+        for (index, part) in std::mem::take(&mut rows.odd) {
+            match part.is_whole(check.geometry.per_container) || tier == Tier::Medium {
+                true => seen[index].rows[tier as usize] = true,
+                false => match &mut seen[index].apart {
+                    Some(apart) => apart.iter_mut().zip(&part.covered).for_each(|(word, own)| *word |= own),
+                    apart => *apart = Some(part.covered),
+                },
+            }
+        }
+        if is_whole {
+            summary(check, root, &rows, &cursor);
+        }
+        is_damaged |= !is_whole;
     }
     check.tiers = (0..seen.len()).map(|index| tier(check, index, &seen[index])).collect();
     // After a loss of content, clusters that nothing leads to may hold it and must be kept. Which these are is known
@@ -58,9 +89,40 @@ pub fn compare(check: &mut Check<'_>) {
     }
 }
 
+/// Compares what the root page of an allocator says of all rows with the rows, and reports rows of another form than
+/// Windows gives them. Earlier versions of Platter left the summary empty, and gave all bitmaps the length of the
+/// longest.
+fn summary(check: &mut Check<'_>, root: Root, rows: &Rows, cursor: &RowCursor) {
+    if let Some((count, first)) = &rows.unformed {
+        let message = format!("{}: {count} rows have another form than Windows writes: {first}", root.name());
+        check.find("allocator-row", Severity::Inconsistent, None, message);
+        check.repair.space();
+    }
+    let (header, at) = cursor.header();
+    let Some(found) = AllocatorSummary::from_bytes(header.get(0x28..).unwrap_or(&[])) else { return };
+    // At 3.4 the medium allocator has no rows for the containers of the others, and its summary counts them.
+    let all = check.starts.len() as u64 * u64::from(check.geometry.per_container);
+    let is_split = root == Root::MediumAllocator && !check.geometry.version.has_shared_allocators();
+    let is_covered = found.covered == rows.covered || is_split && found.covered == all;
+    if is_covered && found.free == rows.free {
+        return;
+    }
+    let expected = if is_split { all } else { rows.covered };
+    let message = format!(
+        "{}: summary in the root page at offset {}: expected {expected} clusters, {} of them free, found {} and {}",
+        root.name(),
+        at + 0x28,
+        rows.free,
+        found.covered,
+        found.free
+    );
+    check.find("allocator-summary", Severity::Inconsistent, None, message);
+    check.repair.space();
+}
+
 /// Returns the tier that a container belongs to by the allocators' rows about it.
 fn owner(seen: &Seen) -> Tier {
-    match seen.rows.map(|rows| rows > 0) {
+    match seen.rows {
         [_, _, true] => Tier::Small,
         [_, true, _] => Tier::Container,
         _ => Tier::Medium,
@@ -81,7 +143,7 @@ fn tier(check: &Check<'_>, index: usize, seen: &Seen) -> Tier {
 /// Compares one row of an allocator with the clusters in use.
 fn one(
     check: &mut Check<'_>,
-    tier: Tier,
+    rows: &mut Rows,
     row: &TreeRow,
     seen: &mut [Seen],
     places: &HashMap<u64, usize>,
@@ -96,67 +158,114 @@ fn one(
             format!("{:02x?}", row.key),
         ));
     }
-    if found.bits.is_some() && u64::from(u16_at(&row.value, 0x16)) != found.used.min(0xFFFF) {
-        return Err(Error::damaged(
-            "count of used clusters",
-            row.value_at + 0x16,
-            found.used,
-            u16_at(&row.value, 0x16),
-        ));
-    }
-    // A row can stand for several containers.
-    let range = found.range(clusters).map(|(range, _)| range);
     let outside = || {
         let range = format!("{:#x} and {:#x} more", found.start, found.count);
-        Error::damaged("range of an allocator row", row.value_at, "whole containers", range)
+        Error::damaged("range of an allocator row", row.value_at, "clusters of containers", range)
     };
-    let (first, count) = range.filter(|range| range.1 as usize <= seen.len()).ok_or_else(outside)?;
+    // A row can stand for several containers, or for a part of one.
+    let whole = found.range(clusters).map(|(range, _)| range);
+    let (first, count) = whole
+        .or_else(|| found.around(clusters))
+        .filter(|range| range.1 as usize <= seen.len())
+        .ok_or_else(outside)?;
+    if found.start < rows.end {
+        return Err(Error::damaged(
+            "allocator row",
+            row.at,
+            "one row for each cluster",
+            format!("another for {:#x}", found.start),
+        ));
+    }
+    let is_medium = rows.tier == Tier::Medium;
+    if let Err((what, at, expected, found)) = found.form(&row.value, check.geometry.version, is_medium) {
+        let at = row.value_at + at as u64;
+        let message = || format!("{what} at offset {at}: expected {expected:#x}, found {found:#x}");
+        rows.unformed.get_or_insert_with(|| (0, message())).0 += 1;
+    }
+    rows.end = found.start + found.count;
+    rows.covered += found.count;
+    rows.free += found.count - found.used;
     for piece in 0..count {
         let start = u64::from(first + piece) * u64::from(clusters);
         let index = *places.get(&start).ok_or_else(outside)?;
         let state = &mut seen[index];
-        state.rows[tier as usize] += 1;
-        if state.rows[tier as usize] > 1 {
-            let what = FIRST_CONTAINER + index as u64;
-            return Err(Error::damaged(
-                "allocator row",
-                row.at,
-                "one row for each container",
-                format!("another for {what}"),
-            ));
+        if whole.is_none() || is_medium && state.apart.is_some() {
+            parts(check, rows, index, row.at, (&found, state))?;
+            continue;
         }
+        state.rows[rows.tier as usize] = true;
         let part = found.bits_of(piece, clusters);
         let used = match part {
             Some(bits) => bits.iter().map(|word| word.count_ones()).sum(),
             None if found.used == 0 => 0,
             None => clusters,
         };
-        if tier == Tier::Medium && self::tier(check, index, state) != Tier::Medium {
+        if is_medium && self::tier(check, index, state) != Tier::Medium {
             if used != clusters {
-                let free = clusters - used;
-                return Err(Error::damaged(
-                    "row of a container that another allocator has",
-                    row.at,
-                    "no free cluster",
-                    free,
-                ));
+                return Err(not_in_use(row.at, clusters - used));
             }
             continue;
         }
         state.free = clusters - used;
-        bits(check, index, row.at, part, used == clusters);
+        bits(check, index, row.at, (part, used == clusters), None);
     }
     Ok(())
 }
 
-/// Compares an allocator's bits of a container, or `is_full` where its row has no bitmap, with the clusters in use.
-fn bits(check: &mut Check<'_>, index: usize, at: u64, part: Option<&[u64]>, is_full: bool) {
+/// The error for a row of the medium allocator that has free clusters which belong to another allocator.
+fn not_in_use(at: u64, free: u32) -> Error {
+    Error::damaged("row of clusters that another allocator has", at, "no free cluster", free)
+}
+
+/// Compares what a row says of a container which it, or a row of another allocator, covers only in part.
+fn parts(
+    check: &mut Check<'_>,
+    rows: &mut Rows,
+    index: usize,
+    at: u64,
+    (row, state): (&AllocatorRow, &mut Seen),
+) -> Result<()> {
+    let clusters = check.geometry.per_container;
+    let Some(start) = check.starts[index] else { return Ok(()) };
+    let mut part = row.part(start, clusters);
+    rows.odd.entry(index).or_insert_with(|| AllocatorPart::none(clusters)).add(&part);
+    if rows.tier == Tier::Medium {
+        let is_other = tier(check, index, state) != Tier::Medium;
+        let free = |mask: &dyn Fn(usize) -> u64| -> u32 {
+            let words = part.covered.iter().zip(&part.used).enumerate();
+            words.map(|(word, (covered, used))| (covered & !used & mask(word)).count_ones()).sum()
+        };
+        let apart = |word: usize| state.apart.as_ref().map_or(0, |apart| apart[word]);
+        match free(&|word| if is_other { u64::MAX } else { apart(word) }) {
+            0 if is_other => return Ok(()),
+            0 => {}
+            wrong => return Err(not_in_use(at, wrong)),
+        }
+        part.covered.iter_mut().enumerate().for_each(|(word, covered)| *covered &= !apart(word));
+    }
+    let free: u32 =
+        part.covered.iter().zip(&part.used).map(|(covered, used)| (covered & !used).count_ones()).sum();
+    state.free += free;
+    bits(check, index, at, (Some(&part.used), false), Some(&part.covered));
+    Ok(())
+}
+
+/// Compares an allocator's bits of a container, or `is_full` where its row has no bitmap, with the clusters in use; with
+/// `only`, just these clusters.
+fn bits(
+    check: &mut Check<'_>,
+    index: usize,
+    at: u64,
+    (part, is_full): (Option<&[u64]>, bool),
+    only: Option<&[u64]>,
+) {
     let Some(start) = check.starts[index] else { return };
     let clusters = check.geometry.per_container as usize;
     let (mut dangerous, mut lost) = (Count::default(), Count::default());
     for word in 0..clusters.div_ceil(64) {
         let inside = clusters - 64 * word;
         let mask = if inside >= 64 { u64::MAX } else { (1 << inside) - 1 };
+        let mask = mask & only.map_or(u64::MAX, |only| only[word]);
         let used = check.used.bits(start).map_or(0, |bits| bits[word]) & mask;
         let marked = match part {
             Some(bits) => bits.get(word).copied().unwrap_or(0) & mask,
@@ -207,7 +316,7 @@ impl Count {
 /// Checks that a container belongs to one tier, and holds only what that tier allocates.
 fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
     let number = FIRST_CONTAINER + index as u64;
-    let [medium, container, small] = seen.rows.map(|rows| rows > 0);
+    let [medium, container, small] = seen.rows;
     let is_shared = check.geometry.version.has_shared_allocators();
     let is_right = if is_shared {
         medium && !(container && small)
@@ -226,7 +335,8 @@ fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
     let Some(start) = check.starts[index] else { return };
     let owner = owner(seen);
     for (tier, root) in TIERS {
-        if check.used.tiers(start)[tier as usize] && tier != owner && !is_damaged {
+        let is_apart = seen.apart.is_some();
+        if check.used.tiers(start)[tier as usize] && tier != owner && !is_apart && !is_damaged {
             let message = format!(
                 "container {number}: holds what the {} gave out, and belongs to another",
                 root.name()

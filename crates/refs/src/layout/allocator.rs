@@ -9,6 +9,8 @@ use crate::ranges::{Range, Use};
 use platter_vfs::{Error, Result};
 
 /// A row of an allocator: which clusters of a range are in use.
+///
+/// Source: forefst `docs/structures/allocators.md` (August 2026), where rows of Windows' volumes were recomputed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocatorRow {
     /// The first cluster. All allocators count real clusters.
@@ -21,41 +23,75 @@ pub struct AllocatorRow {
     pub bits: Option<Box<[u64]>>,
 }
 
+/// A part of a container, as rows describe it.
+pub struct AllocatorPart {
+    /// A bit for each cluster of the container that a row covers.
+    pub covered: Box<[u64]>,
+    /// A bit for each of these clusters that is in use.
+    pub used: Box<[u64]>,
+}
+
+impl AllocatorPart {
+    /// No part of a container of this many clusters.
+    pub fn none(clusters: u32) -> AllocatorPart {
+        let none = vec![0u64; clusters.div_ceil(64) as usize].into_boxed_slice();
+        AllocatorPart { covered: none.clone(), used: none }
+    }
+
+    /// Adds another part of the same container.
+    pub fn add(&mut self, other: &AllocatorPart) {
+        self.covered.iter_mut().zip(&other.covered).for_each(|(word, other)| *word |= other);
+        self.used.iter_mut().zip(&other.used).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Whether every cluster of a container of this many clusters is covered.
+    pub fn is_whole(&self, clusters: u32) -> bool {
+        self.covered.iter().map(|word| word.count_ones()).sum::<u32>() == clusters
+    }
+}
+
 impl AllocatorRow {
     /// Bytes of the key, with which the value begins.
     pub const KEY: usize = 16;
     const BITS: usize = 0x18;
+    /// Flag: the row has a bitmap. The other flags say nothing that the row does not show.
     const PARTIAL: u16 = 0x01;
     const UNIFORM: u16 = 0x02;
-    /// Bytes of the bitmap, whatever the number of clusters.
-    const BITMAP: usize = 2048;
+    /// The most clusters of a row with a bitmap.
+    const MOST: u64 = 16384;
 
-    /// Reads a row's value.
+    /// Reads a row's value. The number at 0x16 is a count that Windows lets drift, and is not read.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the row has no room for its bitmap, or does not count its free clusters right.
     pub fn from_bytes(value: &[u8], at: u64) -> Result<AllocatorRow> {
         let (start, count, flags) = (u64_at(value, 0), u64_at(value, 8), u16_at(value, 0x12));
         let free = u64::from(u16_at(value, 0x10));
-        let most = Self::BITMAP as u64 * 8;
         if value.len() < Self::BITS {
             return Err(Error::damaged("allocator row", at, "at least 24 bytes", value.len()));
         }
-        if value.len() == Self::BITS || flags & Self::PARTIAL == 0 || flags & 0x0C != 0 {
+        if flags & Self::PARTIAL == 0 {
             // A uniform range. Its stored count of free clusters is 0xFFFF at most.
-            let used = if flags & 0x0C != 0 || free > 0 { 0 } else { count };
+            let used = if free > 0 { 0 } else { count };
             return Ok(AllocatorRow { start, count, used, bits: None });
         }
-        if count > most {
-            return Err(Error::damaged(
-                "allocator row's range",
-                at + 8,
-                format!("at most {most} clusters"),
-                count,
-            ));
+        if count > Self::MOST {
+            let expected = format!("at most {} clusters", Self::MOST);
+            return Err(Error::damaged("allocator row's range", at + 8, expected, count));
         }
-        let words = count.div_ceil(64) as usize;
-        let Some(bitmap) = value.get(Self::BITS..Self::BITS + 8 * words) else {
-            return Err(Error::damaged("allocator row", at, Self::BITS + 8 * words, value.len()));
+        let (offset, words) = (usize::from(value[0x14]), count.div_ceil(64) as usize);
+        if offset < Self::BITS {
+            let (expected, found) = (format!("at least {:#x}", Self::BITS), format!("{offset:#x}"));
+            return Err(Error::damaged("place of an allocator row's bitmap", at + 0x14, expected, found));
+        }
+        let Some(bitmap) = value.get(offset..offset + 8 * words) else {
+            return Err(Error::damaged("allocator row", at, offset + 8 * words, value.len()));
         };
-        let bits: Box<[u64]> = (0..words).map(|word| u64_at(bitmap, 8 * word)).collect();
+        let inside = |word: usize| match count - 64 * word as u64 {
+            left @ 0..64 => (1 << left) - 1,
+            _ => u64::MAX,
+        };
+        let bits: Box<[u64]> = (0..words).map(|word| u64_at(bitmap, 8 * word) & inside(word)).collect();
         let used: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
         if used + free != count {
             return Err(Error::damaged(
@@ -66,6 +102,30 @@ impl AllocatorRow {
             ));
         }
         Ok(AllocatorRow { start, count, used, bits: Some(bits) })
+    }
+
+    /// Whether a value that [`AllocatorRow::from_bytes`] read has the form that Windows gives it: the bitmap is as long
+    /// as the range needs, and its place, the format and the count of a uniform range are right. If not, returns the
+    /// field's name and offset in the value, the expected and the found value.
+    ///
+    /// # Errors
+    /// The first field that is not as Windows writes it.
+    pub fn form(
+        &self,
+        value: &[u8],
+        version: Version,
+        medium: bool,
+    ) -> std::result::Result<(), (&'static str, usize, u64, u64)> {
+        let same = |what, at, expected: u64, found: u64| match expected == found {
+            true => Ok(()),
+            false => Err((what, at, expected, found)),
+        };
+        let model = self.to_bytes(version, medium);
+        same("length of an allocator row", 0, model.len() as u64, value.len() as u64)?;
+        same("place of an allocator row's bitmap", 0x14, u64::from(model[0x14]), u64::from(value[0x14]))?;
+        same("format of an allocator row", 0x15, u64::from(model[0x15]), u64::from(value[0x15]))?;
+        let free = |bytes: &[u8]| u64::from(u16_at(bytes, 0x10));
+        same("free clusters of an allocator row", 0x10, free(&model), free(value))
     }
 
     /// Returns the containers, of `clusters` clusters each, that the row covers (by their places on the volume), and
@@ -86,6 +146,16 @@ impl AllocatorRow {
         Some(((first, count), says))
     }
 
+    /// Returns the containers, of `clusters` clusters each, that the row covers wholly or in part, by their places on the
+    /// volume; `None` if no volume has such clusters.
+    pub fn around(&self, clusters: u32) -> Option<Range> {
+        let clusters = u64::from(clusters);
+        let end = self.start.checked_add(self.count)?.div_ceil(clusters);
+        let first = u32::try_from(self.start / clusters).ok()?;
+        let count = u32::try_from(end).ok()?.checked_sub(first)?;
+        (self.count > 0).then_some((first, count))
+    }
+
     /// Returns the bits of the container at this position of the row's range, counted in containers.
     pub fn bits_of(&self, position: u32, clusters: u32) -> Option<&[u64]> {
         let words = clusters.div_ceil(64) as usize;
@@ -93,12 +163,28 @@ impl AllocatorRow {
         self.bits.as_ref()?.get(first..first + words)
     }
 
+    /// Returns what the row says of the container of `clusters` clusters that begins at this cluster.
+    pub fn part(&self, container: u64, clusters: u32) -> AllocatorPart {
+        let mut part = AllocatorPart::none(clusters);
+        let end = self.start.saturating_add(self.count).min(container + u64::from(clusters));
+        for cluster in self.start.max(container)..end {
+            let (inside, own) = ((cluster - container) as usize, cluster - self.start);
+            let is_used = match &self.bits {
+                Some(bits) => bits[own as usize / 64] >> (own % 64) & 1,
+                None => u64::from(self.used > 0),
+            };
+            part.covered[inside / 64] |= 1 << (inside % 64);
+            part.used[inside / 64] |= is_used << (inside % 64);
+        }
+        part
+    }
+
     /// Returns the row's value. Rows of the medium allocator (`medium`) differ in one byte from 3.7 on.
     pub fn to_bytes(&self, version: Version, medium: bool) -> Vec<u8> {
         let tier: u16 = if medium && version >= Version::V3_7 { 0x200 } else { 0x100 };
         let free = self.count.saturating_sub(self.used);
-        let length = if self.bits.is_some() { Self::BITS + Self::BITMAP } else { Self::BITS };
-        let mut value = vec![0; length];
+        let bitmap = self.bits.as_ref().map_or(0, |bits| 8 * bits.len());
+        let mut value = vec![0; Self::BITS + bitmap];
         put(&mut value, 0x00, self.start);
         put(&mut value, 0x08, self.count);
         put(&mut value, 0x10, free.min(0xFFFF) as u16);
@@ -113,6 +199,35 @@ impl AllocatorRow {
             bits.iter().enumerate().for_each(|(word, bits)| put(&mut value, Self::BITS + 8 * word, *bits));
         }
         value
+    }
+}
+
+/// What an allocator's root page says of all its rows, in the region after the fixed part of its tree header. Windows
+/// reads it when it mounts a volume. Of its 48 numbers of 8 bytes these two are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocatorSummary {
+    /// The number of clusters that the allocator covers.
+    pub covered: u64,
+    /// The number of free clusters among them.
+    pub free: u64,
+}
+
+impl AllocatorSummary {
+    const COVERED: usize = 8;
+    const FREE: usize = 16;
+
+    /// Reads the summary from the region; `None` if the region has no room for one.
+    pub fn from_bytes(region: &[u8]) -> Option<AllocatorSummary> {
+        (region.len() >= 384).then(|| AllocatorSummary {
+            covered: u64_at(region, Self::COVERED),
+            free: u64_at(region, Self::FREE),
+        })
+    }
+
+    /// Stores the summary in a region that has room for one. Its other numbers stay as they are.
+    pub fn store(&self, region: &mut [u8]) {
+        put(region, Self::COVERED, self.covered);
+        put(region, Self::FREE, self.free);
     }
 }
 

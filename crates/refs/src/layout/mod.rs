@@ -14,7 +14,7 @@ mod rows;
 mod share;
 mod superblock;
 
-pub use allocator::{AllocatorRow, ContainerRow, ObjectRow};
+pub use allocator::{AllocatorPart, AllocatorRow, AllocatorSummary, ContainerRow, ObjectRow};
 pub use attribute::Attribute;
 #[cfg(feature = "fuzzing")]
 pub(crate) use boot::checksum as boot_checksum;

@@ -86,7 +86,10 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 
 /// Returns a volume as the subject of the model tests.
 pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
-    Box::new(Tested::new(&Refs::ANY, device, clock, reference, |device| check_clean(&**device)))
+    Box::new(Tested::new(&Refs::ANY, device, clock, reference, |device| {
+        check_clean(&**device)?;
+        crate::bytes::right(&**device)
+    }))
 }
 
 /// Fails unless the check finds nothing.

@@ -92,6 +92,7 @@ impl RepairPlan {
             core.renew_space()?;
         } else {
             core.ranges = ranges(&mut core.pages, &core.roots, |_, _, _, _| Ok(()))?;
+            core.count_space();
         }
         let batch = core.gather()?;
         batch.write(&*device, &mut platter_device::Buffer::new(0), &core.health)?;
