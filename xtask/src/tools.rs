@@ -21,6 +21,11 @@ pub const FOR_TESTS: &[Tool] = &[
     ("dump.exfat", "exfatprogs"),
     ("mount.exfat-fuse", "exfat-fuse"),
     ("losetup", "mount"),
+    ("sfdisk", "fdisk"),
+    ("qemu-img", "qemu-utils"),
+    ("vhdiinfo", "libvhdi-utils"),
+    ("mcs", "mono-mcs"),
+    ("mono", "mono-runtime"),
     ("addpart", "util-linux"),
     ("mkfs.ext4", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
@@ -89,6 +94,9 @@ const FROM_PYPI: &[(&str, &str)] = &[
     ("dissect.fat", "3.13"),
     ("dissect.ntfs", "3.16"),
     ("libfsntfs-python", "20260827"),
+    // They read the script and the workflow that nothing here can run.
+    ("tree-sitter-language-pack", "0.7.2"),
+    ("check-jsonschema", "0.39.0"),
 ];
 
 /// Programs from crates.io that the tests use, with the versions that the tests were written for.

@@ -13,6 +13,7 @@ mod mounting;
 mod output;
 mod progress;
 mod volume;
+mod windows_kit;
 
 use clap::Parser;
 use cli::Cli;

@@ -18,3 +18,5 @@ mod refs;
 mod safety;
 mod streams;
 mod undo;
+mod windows_kit;
+mod windows_script;

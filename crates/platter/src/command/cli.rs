@@ -2,7 +2,7 @@
 
 use crate::command::commands::{
     attr, cat, check, compare, completions, cp, endurance, info, integrity, ls, man, mirror, mkdir, mkfs,
-    mount, mv, recover, report, rm, run, scrub, status, umount, undo,
+    mount, mv, recover, report, rm, run, scrub, status, umount, undo, windows_kit, windows_verdict,
 };
 use crate::command::failure::Outcome;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Recover(recover::Arguments),
     Integrity(integrity::Arguments),
     Attr(attr::Arguments),
+    WindowsKit(windows_kit::Arguments),
+    WindowsVerdict(windows_verdict::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -84,6 +86,8 @@ impl Command {
             Command::Recover(arguments) => arguments.run(),
             Command::Integrity(arguments) => arguments.run(),
             Command::Attr(arguments) => arguments.run(),
+            Command::WindowsKit(arguments) => arguments.run(),
+            Command::WindowsVerdict(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(Cli::command()),
             Command::Man(arguments) => arguments.run(Cli::command()),
         }

@@ -25,3 +25,5 @@ pub mod scrub;
 pub mod status;
 pub mod umount;
 pub mod undo;
+pub mod windows_kit;
+pub mod windows_verdict;
