@@ -68,6 +68,10 @@ impl<D: Deref<Target: Device> + Send + Sync> Device for SmallSectors<D> {
         Err(Error::ReadOnly { device: self.name().into() })
     }
 
+    fn start(&self) -> u64 {
+        self.device.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         self.device.next_data(offset)
     }

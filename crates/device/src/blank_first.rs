@@ -142,6 +142,10 @@ impl Device for BlankFirstSector {
         self.below.repair_copy(copy, offset, data)
     }
 
+    fn start(&self) -> u64 {
+        self.below.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         self.below.next_data(offset)
     }

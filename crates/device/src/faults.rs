@@ -335,6 +335,10 @@ impl Device for Faults {
         self.write(Some(copy), offset, data, false)
     }
 
+    fn start(&self) -> u64 {
+        self.device.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         if self.journal.is_some() { offset.min(self.len()) } else { self.device.next_data(offset) }
     }

@@ -280,6 +280,14 @@ impl Device for FileDevice {
         writes.iter().try_for_each(|(offset, data)| self.descriptor.write_all(*offset, data))
     }
 
+    fn start(&self) -> u64 {
+        let metadata = self.descriptor.file.metadata().ok();
+        metadata
+            .filter(|metadata| metadata.file_type().is_block_device())
+            .and_then(|metadata| crate::host::partition_start(metadata.rdev()))
+            .unwrap_or(0)
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         let length = self.descriptor.length;
         if self.descriptor.block || offset >= length {

@@ -43,6 +43,11 @@ pub fn hardware(path: &Path) -> Option<Hardware> {
     })
 }
 
+/// The offset in bytes at which a partition, by its device number, begins on its disk.
+pub(crate) fn partition_start(device: u64) -> Option<u64> {
+    Host::this().start(device)
+}
+
 /// The directory with the kernel's `proc` and `sys` trees: `/`, or one that a test made.
 pub(crate) struct Host {
     root: PathBuf,
@@ -106,6 +111,15 @@ impl Host {
     pub fn block(&self, device: u64) -> Option<PathBuf> {
         let name = format!("sys/dev/block/{}:{}", major(device), minor(device));
         fs::canonicalize(self.root.join(name)).ok()
+    }
+
+    /// The offset in bytes at which a partition begins on its disk; `None` for a block device that is none.
+    ///
+    /// Facts: `start` counts sectors of 512 bytes, whatever sectors the disk has (Linux, `Documentation/ABI/stable/
+    /// sysfs-block`).
+    pub fn start(&self, device: u64) -> Option<u64> {
+        let text = fs::read_to_string(self.block(device)?.join("start")).ok()?;
+        text.trim().parse::<u64>().ok()?.checked_mul(512)
     }
 
     /// The directory in `/sys` of the disk that a block device is, or is a partition of.
@@ -184,6 +198,18 @@ mod tests {
             assert!(super::mount(broken).is_none());
         }
         assert_eq!(unescaped(br"a\04").to_str(), Some(r"a\04"));
+    }
+
+    #[test]
+    fn a_partition_begins_where_the_kernel_says() {
+        let root = std::env::temp_dir().join(format!("platter-start-{}", std::process::id()));
+        let disk = root.join("sys/dev/block");
+        fs::create_dir_all(disk.join("8:1")).unwrap();
+        fs::create_dir_all(disk.join("8:0")).unwrap();
+        fs::write(disk.join("8:1/start"), "2048\n").unwrap();
+        let host = Host::at(&root);
+        assert_eq!([makedev(8, 1), makedev(8, 0)].map(|device| host.start(device)), [Some(1 << 20), None]);
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

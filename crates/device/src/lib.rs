@@ -253,6 +253,12 @@ pub trait Device: Send + Sync {
         offset.min(self.len())
     }
 
+    /// Returns the offset in bytes at which the device begins on the disk of which it is a part: the start of a partition. 0
+    /// for a whole disk, and where it is not known. Boot sectors record it, and clusters are aligned by it.
+    fn start(&self) -> u64 {
+        0
+    }
+
     /// Makes durable every write that completed before the call: when it returns, they survive a power cut.
     fn flush(&self) -> Result<()>;
 

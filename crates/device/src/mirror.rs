@@ -584,6 +584,13 @@ impl Device for Mirror {
         Ok(())
     }
 
+    /// The place of all copies if it is the same: what is written is the same for all.
+    fn start(&self) -> u64 {
+        let mut starts = (0..self.copies()).map(|copy| self.device(copy).start());
+        let first = starts.next().unwrap_or(0);
+        if starts.all(|start| start == first) { first } else { 0 }
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         let places = self.serving().1.map(|copy| self.device(copy).next_data(offset));
         places.min().unwrap_or(offset).min(self.length)

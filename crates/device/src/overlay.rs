@@ -115,6 +115,10 @@ impl Device for OverlayDevice {
         self.read_over(offset, buffer, |buffer| self.below.read_copy(copy, offset, buffer))
     }
 
+    fn start(&self) -> u64 {
+        self.below.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         let sector = u64::from(self.sectors().logical);
         let first = offset.div_ceil(sector);

@@ -107,6 +107,10 @@ impl Device for Partition {
         self.device.write_at(self.shifted(offset, Operation::Write, data.len() as u64)?, data)
     }
 
+    fn start(&self) -> u64 {
+        self.device.start().saturating_add(self.start)
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         if offset >= self.end() {
             // What was behind the end of a truncated device is unknown.
@@ -222,6 +226,14 @@ mod tests {
         assert_eq!((one[0], two[0]), (4, 1));
         partition.discard(0, 4096).unwrap();
         assert!(device.to_image().iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn the_start_counts_from_the_disk() {
+        let (device, partition) = window();
+        assert_eq!((device.start(), partition.start()), (0, 8192));
+        let inner = Partition::new(Arc::new(partition), 512, 512, "part of a part".into()).unwrap();
+        assert_eq!(inner.start(), 8704);
     }
 
     #[test]

@@ -349,6 +349,10 @@ impl Device for Recorder {
         self.device.repair_copy(copy, offset, data)
     }
 
+    fn start(&self) -> u64 {
+        self.device.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         self.device.next_data(offset)
     }

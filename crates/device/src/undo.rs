@@ -206,6 +206,10 @@ impl Device for UndoDevice {
         self.below.repair_copy(copy, offset, data)
     }
 
+    fn start(&self) -> u64 {
+        self.below.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         let kept = self
             .changes

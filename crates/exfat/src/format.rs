@@ -5,8 +5,8 @@
 //! KiB above; larger where there would be more clusters than a 32-bit number can count.
 //!
 //! # Alignment
-//! FAT and clusters start on a multiple of `align`, counted from the start of the volume, so that no erase block of a
-//! flash card is shared by a cluster and another structure. The default is 1 MiB, as partitions are aligned; less on
+//! FAT and clusters start on a multiple of `align`, counted from the start of the disk, so that no erase block of a flash
+//! card is shared by a cluster and another structure, wherever the partition begins. The default is 1 MiB, as partitions are aligned; less on
 //! volumes of which this would take a sixteenth.
 //!
 //! # Order of writing
@@ -65,6 +65,8 @@ pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progres
 /// The layout of a new volume, in sectors.
 struct Measures {
     sector_shift: u32,
+    /// Where the volume begins on its disk.
+    start: u64,
     /// The number of bytes in a cluster, as a power of two.
     shift: u32,
     total: u64,
@@ -111,7 +113,7 @@ fn plan(device: &dyn Device, cluster: Option<u64>, align: Option<u64>, upcase: u
             )));
         }
     };
-    measure(sector.ilog2(), shift, length, align, upcase).ok_or_else(|| {
+    measure(sector.ilog2(), shift, (device.start(), length), align, upcase).ok_or_else(|| {
         cannot(format!(
             "a device of {length} bytes has no room for clusters of {} bytes aligned to {align}, of which the volume \
              takes at least 4 and at most {}",
@@ -136,16 +138,25 @@ fn usual_cluster(length: u64) -> u32 {
         .unwrap_or(25)
 }
 
-/// Returns the layout, or `None` if there is no room for the smallest volume, or if there would be too many clusters.
-fn measure(sector_shift: u32, shift: u32, length: u64, align: u64, upcase: u64) -> Option<Measures> {
+/// Returns the layout of a volume with this start on its disk and this length, or `None` if there is no room for the
+/// smallest volume, or if there would be too many clusters.
+fn measure(
+    sector_shift: u32,
+    shift: u32,
+    (start, length): (u64, u64),
+    align: u64,
+    upcase: u64,
+) -> Option<Measures> {
     let total = length >> sector_shift;
     let unit = align >> sector_shift;
     let boot = 2 * BootRegion::SECTORS as u64;
-    let fat = boot.next_multiple_of(unit);
+    let start = start >> sector_shift;
+    let aligned = |sector: u64| (start % unit + sector).next_multiple_of(unit) - start % unit;
+    let fat = aligned(boot);
     let mut clusters = (total << sector_shift) >> shift;
     let (fat_length, heap) = loop {
         let fat_length = ((clusters + 2) * 4).div_ceil(1 << sector_shift);
-        let heap = (fat + fat_length).next_multiple_of(unit);
+        let heap = aligned(fat + fat_length);
         let room = (total.checked_sub(heap)? << sector_shift) >> shift;
         // The number of clusters decreases with each step, until the FAT for so many clusters leaves room for them.
         if room >= clusters {
@@ -165,6 +176,7 @@ fn measure(sector_shift: u32, shift: u32, length: u64, align: u64, upcase: u64) 
     (count > bitmap + upcase + 1).then_some(Measures {
         sector_shift,
         shift,
+        start,
         total,
         fat,
         fat_length,
@@ -182,7 +194,7 @@ fn boot_sector(measures: &Measures, serial: u32) -> BootSector {
         jump: BootSector::JUMP,
         name: BootSector::NAME,
         zero: [0; 53],
-        partition_offset: 0,
+        partition_offset: measures.start,
         volume_length: measures.total,
         fat_offset: measures.fat as u32,
         fat_length: measures.fat_length as u32,

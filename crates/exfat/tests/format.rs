@@ -146,3 +146,22 @@ fn the_boot_sector_is_cleared_first_and_written_last() {
     let writes = noted.writes.into_inner().unwrap();
     assert_eq!((writes.first(), writes.last()), (Some(&0), Some(&0)));
 }
+
+/// The boot sector says where the partition begins, and FAT and clusters are aligned by the disk.
+#[test]
+fn a_partition_records_its_start() {
+    let disk = std::sync::Arc::new(MemoryDevice::new(256 * MIB, Sectors::SMALL));
+    for (start, align) in [(63 * 512, None), (MIB, Some(16 * MIB)), (5 * MIB, None)] {
+        let part = platter_device::Partition::new(disk.clone(), start, 128 * MIB, "part".into()).unwrap();
+        let options = FormatOptions { align, ..FormatOptions::default() };
+        Exfat.make(&part, &options, &Silent).unwrap();
+        let mut sector = [0; 512];
+        part.read_at(0, &mut sector).unwrap();
+        let boot = platter_exfat::layout::BootSector::from_bytes(&sector);
+        assert_eq!(boot.partition_offset, start / 512);
+        let geometry = boot.geometry(part.len()).unwrap();
+        let align = align.unwrap_or(MIB);
+        assert_eq!([geometry.fat_start, geometry.heap.start].map(|at| (start + at) % align), [0, 0]);
+        assert!(Exfat.check(&part, platter_vfs::CheckOptions::default(), &Silent).unwrap().is_clean());
+    }
+}

@@ -9,8 +9,13 @@
 //!
 //! # Alignment
 //! From 8,192 sectors on, the FATs start on 4 KiB boundaries and the data area starts on a multiple of the cluster
-//! size (and of 4 KiB): then no cluster straddles two pages of a flash medium or two physical sectors of a disk. The
+//! size (and of 4 KiB), counted from the start of the disk: then no cluster straddles two pages of a flash medium or two physical sectors of a disk. The
 //! padding is in the reserved sectors. Smaller volumes have the one reserved sector that old readers expect.
+//!
+//! # Floppy disks
+//! A device of the size of a standard floppy disk gets the layout of that disk, as DOS, mkfs.fat and mformat write it:
+//! media byte, sectors per track, heads, root entries and cluster size. Drives and their emulators take tracks and sides
+//! from these fields.
 //!
 //! # Order of writing
 //! First the boot sector is cleared, so that a power cut leaves no volume rather than half of one; then everything
@@ -68,7 +73,10 @@ pub fn make(
         }
         None => serial_from(now),
     };
-    let boot = boot_sector(&plan(device, kind, options.cluster)?, label, serial);
+    let measures = plan(device, kind, options.cluster)?;
+    // A start that the field cannot hold is one that no reader of the field can have.
+    let start = device.start() / u64::from(measures.bytes_per_sector);
+    let boot = boot_sector(&measures, u32::try_from(start).unwrap_or(0), label, serial);
     let geometry = boot.geometry(device.len())?;
     if let Some(error) = geometry.short_fat() {
         return Err(error);
@@ -102,6 +110,36 @@ struct Measures {
     fat_sectors: u32,
     root_entries: u16,
     total: u32,
+    floppy: Option<Floppy>,
+}
+
+/// The layout of a standard floppy disk with sectors of 512 bytes (ECMA-107, and the tables of DOS).
+#[derive(Clone, Copy)]
+struct Floppy {
+    sectors_per_track: u16,
+    heads: u16,
+    media: u8,
+    root_entries: u32,
+    sectors_per_cluster: u32,
+}
+
+/// Returns the floppy disk of this size.
+fn floppy(sector: u32, total: u32) -> Option<Floppy> {
+    // Total sectors, sectors per track, heads, media byte, root entries, sectors per cluster.
+    const DISKS: [(u32, u16, u16, u8, u32, u32); 9] = [
+        (320, 8, 1, 0xFE, 64, 1),
+        (360, 9, 1, 0xFC, 64, 1),
+        (640, 8, 2, 0xFF, 112, 2),
+        (720, 9, 2, 0xFD, 112, 2),
+        (1280, 8, 2, 0xFB, 112, 2),
+        (1440, 9, 2, 0xF9, 112, 2),
+        (2400, 15, 2, 0xF9, 224, 1),
+        (2880, 18, 2, 0xF0, 224, 1),
+        (5760, 36, 2, 0xF0, 240, 2),
+    ];
+    let disk = DISKS.into_iter().find(|disk| sector == 512 && disk.0 == total)?;
+    let (_, sectors_per_track, heads, media, root_entries, sectors_per_cluster) = disk;
+    Some(Floppy { sectors_per_track, heads, media, root_entries, sectors_per_cluster })
 }
 
 /// The number of FATs on a new volume.
@@ -118,6 +156,7 @@ fn plan(device: &dyn Device, kind: Option<FatKind>, cluster: Option<u64>) -> Res
         let most = u64::from(u32::MAX) * u64::from(sector);
         cannot(format!("with {sector}-byte sectors it has at most {most} bytes, the device has {length}"))
     })?;
+    let first = device.start() / u64::from(sector);
     let sizes: Vec<u32> = (CLUSTER_BITS).map(|bits| 1 << bits).filter(|&size| size >= sector).collect();
     let sizes = match cluster {
         None => sizes,
@@ -135,10 +174,14 @@ fn plan(device: &dyn Device, kind: Option<FatKind>, cluster: Option<u64>) -> Res
         None => kinds_by_size(length),
     };
     for &kind in &kinds {
-        let usual = usual_cluster(kind, length);
+        let usual = match floppy(sector, total).filter(|_| kind == FatKind::Fat12) {
+            Some(disk) => disk.sectors_per_cluster * sector,
+            None => usual_cluster(kind, length),
+        };
         let mut sizes = sizes.clone();
         sizes.sort_by_key(|size| size.ilog2().abs_diff(usual.ilog2()));
-        if let Some(measures) = sizes.into_iter().find_map(|size| measure(kind, sector, size / sector, total))
+        if let Some(measures) =
+            sizes.into_iter().find_map(|size| measure(kind, sector, size / sector, (first, total)))
         {
             return Ok(measures);
         }
@@ -179,12 +222,21 @@ fn cluster_range(kind: FatKind) -> std::ops::RangeInclusive<u32> {
 }
 
 /// Returns the layout with this cluster size, or `None` if the resulting number of clusters does not make this kind.
-fn measure(kind: FatKind, bytes_per_sector: u32, sectors_per_cluster: u32, total: u32) -> Option<Measures> {
+///
+/// `first` is the first sector of the volume on its disk.
+fn measure(
+    kind: FatKind,
+    bytes_per_sector: u32,
+    sectors_per_cluster: u32,
+    (first, total): (u64, u32),
+) -> Option<Measures> {
     let aligned = total >= 8192;
     let page = if aligned { 4096 / bytes_per_sector } else { 1 };
     let slots_per_sector = bytes_per_sector / 32;
-    let root_entries = match kind {
-        FatKind::Fat32 => 0,
+    let floppy = floppy(bytes_per_sector, total).filter(|_| kind == FatKind::Fat12);
+    let root_entries = match (kind, floppy) {
+        (FatKind::Fat32, _) => 0,
+        (_, Some(disk)) => disk.root_entries,
         // A high-density floppy has 224 root entries, a larger volume 512.
         _ if u64::from(total) * u64::from(bytes_per_sector) <= 1_474_560 => {
             224_u32.next_multiple_of(slots_per_sector)
@@ -202,7 +254,10 @@ fn measure(kind: FatKind, bytes_per_sector: u32, sectors_per_cluster: u32, total
     let start = |fat_sectors: u64| {
         let unaligned = u64::from(least_reserved) + u64::from(FATS) * fat_sectors + u64::from(root_sectors);
         match aligned {
-            true => unaligned.next_multiple_of(u64::from(sectors_per_cluster.max(page))),
+            true => {
+                let unit = u64::from(sectors_per_cluster.max(page));
+                (first % unit + unaligned).next_multiple_of(unit) - first % unit
+            }
             false => unaligned,
         }
     };
@@ -235,6 +290,7 @@ fn measure(kind: FatKind, bytes_per_sector: u32, sectors_per_cluster: u32, total
         fat_sectors: u32::try_from(fat_sectors).ok()?,
         root_entries: root_entries as u16,
         total,
+        floppy,
     })
 }
 
@@ -266,7 +322,9 @@ fn cannot(reason: String) -> Error {
 }
 
 /// Returns the boot sector of a new volume.
-fn boot_sector(measures: &Measures, label: Option<Label>, serial: u32) -> BootSector {
+///
+/// `start` is the place of the volume on its disk in sectors; 0 if it is not in a partition.
+fn boot_sector(measures: &Measures, start: u32, label: Option<Label>, serial: u32) -> BootSector {
     let fat32 = measures.kind == FatKind::Fat32;
     // A boot program that makes the BIOS try the next device: int 18h; hlt; jump back to hlt.
     let code = vec![0xCD, 0x18, 0xF4, 0xEB, 0xFD];
@@ -274,6 +332,7 @@ fn boot_sector(measures: &Measures, label: Option<Label>, serial: u32) -> BootSe
     // Tracks have no meaning any more, but mtools refuses a volume whose size is no multiple of the track size.
     let sectors_per_track =
         [63, 32, 16, 8, 4, 2].into_iter().find(|&count| measures.total.is_multiple_of(count));
+    let floppy = measures.floppy;
     BootSector {
         jump: if fat32 { [0xEB, 0x58, 0x90] } else { BootSector::JUMP },
         // fatgen103 recommends this name, as some drivers look for it.
@@ -284,11 +343,12 @@ fn boot_sector(measures: &Measures, label: Option<Label>, serial: u32) -> BootSe
         fat_count: FATS as u8,
         root_entries: measures.root_entries,
         total_sectors_16: short_total.unwrap_or(0),
-        media: BootSector::FIXED_MEDIA,
+        media: floppy.map_or(BootSector::FIXED_MEDIA, |disk| disk.media),
         fat_sectors_16: if fat32 { 0 } else { measures.fat_sectors as u16 },
-        sectors_per_track: sectors_per_track.unwrap_or(1) as u16,
-        heads: 255,
-        hidden_sectors: 0,
+        sectors_per_track: floppy
+            .map_or(sectors_per_track.unwrap_or(1) as u16, |disk| disk.sectors_per_track),
+        heads: floppy.map_or(255, |disk| disk.heads),
+        hidden_sectors: start,
         total_sectors_32: if short_total.is_some() { 0 } else { measures.total },
         fat32: fat32.then_some(Fat32Fields {
             fat_sectors: measures.fat_sectors,
@@ -299,7 +359,7 @@ fn boot_sector(measures: &Measures, label: Option<Label>, serial: u32) -> BootSe
             backup_sector: 6,
             reserved: [0; 12],
         }),
-        drive_number: 0x80,
+        drive_number: if floppy.is_some() { 0 } else { 0x80 },
         state: VolumeState(0),
         extended_signature: BootSector::EXTENDED,
         serial,

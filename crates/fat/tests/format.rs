@@ -226,3 +226,39 @@ fn full_overwrites_every_cluster_and_quick_only_structures() {
         assert!(fsck(&ImageFile::new(&device.to_image())).clean);
     }
 }
+
+/// A device of the size of a floppy disk gets the boot sector of one, as mformat writes it.
+#[test]
+fn floppies_have_the_layout_of_their_drives() {
+    for kib in [160, 180, 320, 360, 720, 1200, 1440, 2880] {
+        let device = MemoryDevice::new(kib * KIB, Sectors::SMALL);
+        Fat::ANY.make(&device, &FormatOptions::default(), &Silent).unwrap();
+        let ours = device.to_image();
+        let image = ImageFile::new(&vec![0; (kib * KIB) as usize]);
+        run("mformat", &["-f", &kib.to_string(), "-i", image.path(), "::"]);
+        let theirs = image.bytes();
+        // From bytes per sector to hidden sectors, and the drive.
+        assert_eq!((&ours[11..32], ours[36]), (&theirs[11..32], theirs[36]), "{kib} KiB");
+        assert_eq!(ours[512], theirs[512], "{kib} KiB: the media byte in the FAT");
+        let fsck = fsck(&ImageFile::new(&ours));
+        assert!(fsck.clean, "{kib} KiB: {}", fsck.output);
+        assert!(Fat::ANY.check(&device, platter_vfs::CheckOptions::default(), &Silent).unwrap().is_clean());
+    }
+}
+
+/// The boot sector says where the partition begins, and clusters are aligned by the disk.
+#[test]
+fn a_partition_records_its_start() {
+    let disk = std::sync::Arc::new(MemoryDevice::new(100 * MIB, Sectors::SMALL));
+    for (format, start) in [(Fat::FAT16, 63 * 512), (Fat::FAT32, 63 * 512), (Fat::FAT32, MIB)] {
+        let part = platter_device::Partition::new(disk.clone(), start, 64 * MIB, "part".into()).unwrap();
+        let options = FormatOptions { cluster: Some(2048), ..FormatOptions::default() };
+        let options = if start == MIB { FormatOptions { cluster: Some(512), ..options } } else { options };
+        let Ok(()) = format.make(&part, &options, &Silent) else { continue };
+        let mut sector = [0; 512];
+        part.read_at(0, &mut sector).unwrap();
+        let boot = BootSector::from_bytes(&sector);
+        assert_eq!(u64::from(boot.hidden_sectors), start / 512);
+        assert_eq!((start + geometry(&part).cluster_offset(2)) % 4096, 0);
+    }
+}

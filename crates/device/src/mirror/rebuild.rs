@@ -234,6 +234,10 @@ impl Device for Donor {
         Ok(())
     }
 
+    fn start(&self) -> u64 {
+        self.0.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         self.0.next_data(offset)
     }

@@ -88,6 +88,10 @@ impl Device for ClockedDevice {
         self.inner.repair_copy(copy, offset, data)
     }
 
+    fn start(&self) -> u64 {
+        self.inner.start()
+    }
+
     fn next_data(&self, offset: u64) -> u64 {
         self.inner.next_data(offset)
     }
