@@ -12,7 +12,7 @@ pub use family::{ContentRuns, Directory, DirectoryEntry, Family, capabilities};
 use crate::file::{File, Files};
 use crate::{FreeSpace, Heap, Runs};
 use platter_device::Device;
-use platter_vfs::{DosFlags, Error, Health, Kind, Result, Timestamp};
+use platter_vfs::{DosFlags, Error, Health, Kind, LocalTime, Result, Timestamp};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,7 +85,7 @@ pub struct Core<F: Family> {
     /// Whether the volume was marked as in use when it was opened.
     pub was_dirty: bool,
     /// The number of minutes by which local time is ahead of UTC.
-    pub offset_minutes: i32,
+    pub local: LocalTime,
     /// The data paths of the files in memory, which can be found without the lock of the core.
     pub(crate) files: Arc<Files>,
 }
@@ -131,7 +131,7 @@ impl<F: Family> Core<F> {
             health: Arc::default(),
             marked: was_dirty,
             was_dirty,
-            offset_minutes: 0,
+            local: LocalTime::default(),
             files: Arc::default(),
         };
         let cluster = root.cluster();

@@ -32,6 +32,12 @@ impl Heap {
         self.start + (u64::from(cluster.saturating_sub(2)) << self.shift)
     }
 
+    /// The cluster in which a device offset lies; the one after the last for an offset behind them all.
+    pub fn cluster_at(&self, offset: u64) -> u32 {
+        let index = (offset.saturating_sub(self.start) >> self.shift).min(u64::from(self.count));
+        index as u32 + 2
+    }
+
     /// The number of clusters that this many bytes take.
     pub fn clusters_for(&self, bytes: u64) -> u64 {
         (bytes >> self.shift) + u64::from(bytes & (self.cluster_size() - 1) != 0)

@@ -61,5 +61,5 @@ pub use sectors::{SmallSectors, in_sectors_of};
 pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};
 pub use space::FreeSpace;
 pub use table::{Entries, Link, TABLE_CACHE, Table, TablePlace};
-pub use time::{DosTime, Precision};
+pub use time::{DosTime, Precision, ahead_at, ahead_of};
 pub use volume::Volume;

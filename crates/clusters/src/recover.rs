@@ -1,8 +1,15 @@
 //! Recovery of files from a damaged volume. First come the files and directories that the root directory still leads
-//! to, then directories that are recognised by their content, then chains in the table to which no name leads.
+//! to, then directories that are recognised by their content, then chains in the table to which no name leads, and at last
+//! deleted files.
+//!
+//! The entry of a deleted file stays until another takes its slot, and its content until another file takes its clusters. A
+//! file that lies in clusters which are free by now comes back. Where its entry or a chain that is left tells all of its
+//! clusters, that is certain as far as the volume can tell. Otherwise the free clusters from its first one on are taken, as
+//! most files are in one piece, and the path of the file begins with [`LIKELY`].
 //!
 //! Nothing on the volume is trusted. Each directory is read once, a chain ends where it meets itself, and a file has at
-//! most the clusters that its size needs. Memory: a few bits for each cluster, and the names of directories still to be
+//! most the clusters that its size needs. The clusters of all files together are a small multiple of the volume's, whatever
+//! sizes their entries state. What the device knows to be a hole is not read. Memory: a few bits for each cluster, and the names of directories still to be
 //! read.
 
 use crate::{Bits, Disk, Heap, Link, Runs};
@@ -19,6 +26,8 @@ pub struct Remnant {
     pub name: Name,
     /// Whether it is the entry of a directory.
     pub is_directory: bool,
+    /// Whether the entry was deleted.
+    pub is_deleted: bool,
     /// The first cluster, which may lie outside the volume; 0 for none.
     pub cluster: u32,
     /// The size of a file in bytes; for a directory the size in its entry, or 0 if the entry has none.
@@ -44,7 +53,18 @@ pub trait Remains {
     /// The errors of reading the table.
     fn link(&mut self, cluster: u32) -> Result<Link>;
 
-    /// Returns the valid entries in the slots of a directory.
+    /// Whether a cluster is free, as far as the volume tells.
+    fn is_free(&mut self, cluster: u32) -> bool {
+        matches!(self.link(cluster), Ok(Link::Free) | Err(_))
+    }
+
+    /// Returns the first cluster from this one on of which the table's entry may be other than 0, if that can be told
+    /// without reading it.
+    fn next_entry(&self, cluster: u32) -> u32 {
+        cluster
+    }
+
+    /// Returns the valid entries in the slots of a directory, the deleted ones too.
     fn entries(&self, slots: &[u8]) -> Vec<Remnant>;
 
     /// Whether a cluster looks like the first of a directory.
@@ -65,10 +85,17 @@ const CHAINS: &str = "chains";
 /// The directory for files that share clusters with others.
 const OVERLAPPING: &str = "overlapping";
 
+/// The directory for deleted files of which the place is a guess, though a likely one.
+const LIKELY: &str = "likely";
+/// The most deleted files and directories that come back: a bound on memory.
+const MOST_DELETED: usize = 1 << 20;
+
 /// A directory that was found and is to be read.
 struct Reached {
     path: Vec<Name>,
     runs: Runs,
+    /// Whether it was deleted, and so all that is in it.
+    is_deleted: bool,
 }
 
 struct Recovery<'a, R> {
@@ -78,6 +105,10 @@ struct Recovery<'a, R> {
     claimed: Bits,
     /// The clusters of the present file.
     own: Bits,
+    /// How many more clusters the files may have. Those of a volume without damage have each cluster once.
+    room: u64,
+    /// The deleted entries that were met, with their paths.
+    deleted: Vec<(Vec<Name>, Remnant)>,
     report: RecoverReport,
     progress: &'a dyn Progress,
     visit: Visit<'a>,
@@ -98,16 +129,21 @@ pub fn recover(
 ) -> Result<RecoverReport> {
     let bits = || Bits::new(remains.heap().count.saturating_add(2));
     let (claimed, own, report) = (bits(), bits(), RecoverReport::default());
-    let mut recovery = Recovery { device, remains, claimed, own, report, progress, visit };
+    let room = u64::from(remains.heap().count) * 16 + (1 << 20);
+    let deleted = Vec::new();
+    let mut recovery = Recovery { device, remains, claimed, own, room, deleted, report, progress, visit };
     let mut todo = Vec::new();
     recovery.entries(&[], root, &mut todo)?;
     if recovery.is_free_directory(first) {
         let runs = recovery.directory_runs(first, 0, false);
-        todo.push(Reached { path: Vec::new(), runs });
+        todo.push(Reached { path: Vec::new(), runs, is_deleted: false });
     }
     recovery.go_on(todo)?;
+    recovery.deleted_directories()?;
     recovery.look_for_directories()?;
     recovery.chains()?;
+    recovery.deleted_directories()?;
+    recovery.deleted_files()?;
     Ok(recovery.report)
 }
 
@@ -132,7 +168,8 @@ impl<R: Remains> Recovery<'_, R> {
         // The chain is missing in the table; most files are contiguous, so this one is assumed to be.
         let contiguous =
             contiguous || wanted > 1 && matches!(self.remains.link(first), Ok(Link::Free) | Err(_));
-        while u64::from(runs.clusters()) < wanted && heap.has(cluster) {
+        while u64::from(runs.clusters()) < wanted && heap.has(cluster) && self.room > 0 {
+            self.room -= 1;
             if self.own.get(cluster) {
                 // The chain leads back to one of its own clusters.
                 break;
@@ -194,7 +231,7 @@ impl<R: Remains> Recovery<'_, R> {
     /// Reads directories and all those below them.
     fn go_on(&mut self, mut todo: Vec<Reached>) -> Result<()> {
         let heap = self.remains.heap();
-        while let Some(Reached { path, runs }) = todo.pop() {
+        while let Some(Reached { path, runs, is_deleted }) = todo.pop() {
             let mut slots = Vec::new();
             for run in runs.iter() {
                 for cluster in run.cluster..run.cluster + run.count {
@@ -207,18 +244,33 @@ impl<R: Remains> Recovery<'_, R> {
                     }
                 }
             }
-            self.entries(&path, &slots, &mut todo)?;
+            self.listed(&path, &slots, is_deleted, &mut todo)?;
             self.progress.progress("recovering", self.claimed.count(), u64::from(heap.count));
         }
         Ok(())
     }
 
-    /// Calls `visit` for the entries of a directory.
+    /// Calls `visit` for the entries of a directory that exists.
     fn entries(&mut self, path: &[Name], slots: &[u8], todo: &mut Vec<Reached>) -> Result<()> {
+        self.listed(path, slots, false, todo)
+    }
+
+    /// Calls `visit` for the entries of a directory, and notes those that were deleted: all, if it was itself.
+    fn listed(
+        &mut self,
+        path: &[Name],
+        slots: &[u8],
+        is_deleted: bool,
+        todo: &mut Vec<Reached>,
+    ) -> Result<()> {
         for remnant in self.remains.entries(slots) {
             let mut path = path.to_vec();
             path.push(remnant.name.clone());
-            if remnant.is_directory {
+            if is_deleted || remnant.is_deleted {
+                if self.deleted.len() < MOST_DELETED {
+                    self.deleted.push((path, Remnant { is_deleted: true, ..remnant }));
+                }
+            } else if remnant.is_directory {
                 self.directory(path, &remnant, todo)?;
             } else {
                 self.file(path, &remnant)?;
@@ -234,17 +286,139 @@ impl<R: Remains> Recovery<'_, R> {
             return Ok(());
         }
         let runs = self.directory_runs(remnant.cluster, remnant.size, remnant.contiguous);
-        self.tell_directory(&path, remnant.modified, remnant.accessed)?;
-        todo.push(Reached { path, runs });
+        self.tell_directory(&path, false, remnant.modified, remnant.accessed)?;
+        todo.push(Reached { path, runs, is_deleted: false });
         Ok(())
     }
 
-    fn tell_directory(&mut self, path: &[Name], modified: Timestamp, accessed: Timestamp) -> Result<()> {
+    /// Reads the directories among the deleted entries, and those in them, as far as their clusters still hold them. They
+    /// are not told of by themselves, only with the files in them.
+    fn deleted_directories(&mut self) -> Result<()> {
+        loop {
+            let deleted = std::mem::take(&mut self.deleted);
+            let (directories, files): (Vec<_>, Vec<_>) =
+                deleted.into_iter().partition(|(_, remnant)| remnant.is_directory);
+            self.deleted = files;
+            if directories.is_empty() {
+                return Ok(());
+            }
+            for (path, remnant) in directories {
+                let cluster = remnant.cluster;
+                if !self.is_free_directory(cluster) || !self.remains.is_free(cluster) {
+                    continue;
+                }
+                let heap = self.remains.heap();
+                let mut slots = vec![0; heap.cluster_size() as usize];
+                let read = Disk::new(&*self.device).read(heap.offset(cluster), &mut slots);
+                if read.is_err() || !self.remains.looks_like_directory(&slots) {
+                    continue;
+                }
+                let runs = self.directory_runs(cluster, remnant.size, remnant.contiguous);
+                self.go_on(vec![Reached { path, runs, is_deleted: true }])?;
+            }
+        }
+    }
+
+    /// Calls `visit` for the deleted files of which the clusters are free, the latest first: where several had a cluster,
+    /// it holds the content of the last.
+    fn deleted_files(&mut self) -> Result<()> {
+        let mut deleted = std::mem::take(&mut self.deleted);
+        deleted.sort_by_key(|(_, remnant)| {
+            std::cmp::Reverse((remnant.modified.seconds, remnant.modified.nanoseconds))
+        });
+        let heap = self.remains.heap();
+        let mut taken = Bits::new(heap.count.saturating_add(2));
+        let total = deleted.len() as u64;
+        for (number, (mut path, remnant)) in deleted.into_iter().enumerate() {
+            if number.is_multiple_of(256) {
+                self.progress.progress("looking for deleted files", number as u64, total);
+            }
+            let wanted = heap.clusters_for(remnant.size);
+            let Some((runs, is_certain)) = self.free_runs(&remnant, wanted) else {
+                self.report.overwritten += 1;
+                continue;
+            };
+            let mut is_shared = false;
+            for cluster in runs.iter().flat_map(|run| run.cluster..run.cluster + run.count) {
+                is_shared |= taken.get(cluster);
+                taken.set(cluster);
+            }
+            if !is_certain || is_shared {
+                path.insert(0, Name::from(LIKELY));
+            }
+            self.report.deleted += 1;
+            self.tell_file(path, &remnant, runs)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the clusters of a deleted file, and whether they are certain; `None` if others have them by now.
+    fn free_runs(&mut self, remnant: &Remnant, wanted: u64) -> Option<(Runs, bool)> {
+        let heap = self.remains.heap();
+        let mut runs = Runs::default();
+        if wanted == 0 {
+            return Some((runs, true));
+        }
+        let first = remnant.cluster;
+        if !heap.has(first) || wanted > u64::from(heap.count) || !self.is_unused(first) {
+            return None;
+        }
+        if remnant.contiguous {
+            let end = u64::from(first) + wanted;
+            let is_whole = end <= u64::from(heap.last()) + 1
+                && (first..end as u32).all(|cluster| self.spend() && self.is_unused(cluster));
+            return is_whole.then(|| {
+                runs.push(first, wanted as u32);
+                (runs, true)
+            });
+        }
+        // Some systems leave the chain of a deleted file in the table.
+        let mut cluster = first;
+        while u64::from(runs.clusters()) < wanted && self.spend() && self.is_unused(cluster) {
+            runs.push(cluster, 1);
+            match self.remains.link(cluster) {
+                Ok(Link::Next(next)) => cluster = next,
+                Ok(Link::End) if u64::from(runs.clusters()) == wanted => return Some((runs, true)),
+                _ => break,
+            }
+        }
+        let mut runs = Runs::default();
+        let mut cluster = first;
+        while u64::from(runs.clusters()) < wanted {
+            if !heap.has(cluster) || !self.spend() {
+                return None;
+            }
+            if self.is_unused(cluster) {
+                runs.push(cluster, 1);
+            }
+            cluster += 1;
+        }
+        Some((runs, wanted == 1))
+    }
+
+    /// Counts a cluster that is looked at. Returns whether there may be more.
+    fn spend(&mut self) -> bool {
+        self.room = self.room.saturating_sub(1);
+        self.room > 0
+    }
+
+    /// Whether a cluster is free, and no file that exists has it.
+    fn is_unused(&mut self, cluster: u32) -> bool {
+        self.remains.heap().has(cluster) && !self.claimed.get(cluster) && self.remains.is_free(cluster)
+    }
+
+    fn tell_directory(
+        &mut self,
+        path: &[Name],
+        deleted: bool,
+        modified: Timestamp,
+        accessed: Timestamp,
+    ) -> Result<()> {
         self.report.directories += 1;
         let found = Recovered {
             path: path.to_vec(),
             stream: None,
-            deleted: false,
+            deleted,
             damaged: false,
             kind: Kind::Directory,
             size: 0,
@@ -278,7 +452,7 @@ impl<R: Remains> Recovery<'_, R> {
         let found = Recovered {
             path,
             stream: None,
-            deleted: false,
+            deleted: remnant.is_deleted,
             damaged: false,
             kind: Kind::File,
             size: remnant.size,
@@ -300,16 +474,22 @@ impl<R: Remains> Recovery<'_, R> {
         let mut slots = vec![0; heap.cluster_size() as usize];
         let mut candidates = BTreeSet::new();
         let mut below = BTreeSet::new();
-        for cluster in 2..=heap.last() {
-            if candidates.len() == MOST {
-                break;
-            }
+        let mut next = 2;
+        // The offset up to which the device is known to have no data.
+        let mut data = 0;
+        while next <= heap.last() && candidates.len() < MOST {
+            let cluster = next;
+            next += 1;
             if cluster.is_multiple_of(4096) {
                 self.progress.progress("looking for directories", u64::from(cluster), u64::from(heap.count));
             }
-            let is_hole =
-                self.device.next_data(heap.offset(cluster)) >= heap.offset(cluster) + heap.cluster_size();
-            if self.claimed.get(cluster) || is_hole {
+            if self.claimed.get(cluster) {
+                continue;
+            }
+            data =
+                if data > heap.offset(cluster) { data } else { self.device.next_data(heap.offset(cluster)) };
+            if data >= heap.offset(cluster) + heap.cluster_size() {
+                next = heap.cluster_at(data);
                 continue;
             }
             // A cluster that cannot be read cannot be read as a directory either.
@@ -332,11 +512,18 @@ impl<R: Remains> Recovery<'_, R> {
                 continue;
             }
             let path = vec![Name::from(FOUND), Name::from(format!("directory {cluster}").as_str())];
-            self.tell_directory(&path, Timestamp::default(), Timestamp::default())?;
+            self.tell_directory(&path, false, Timestamp::default(), Timestamp::default())?;
             let runs = self.directory_runs(cluster, 0, false);
-            self.go_on(vec![Reached { path, runs }])?;
+            self.go_on(vec![Reached { path, runs, is_deleted: false }])?;
         }
         Ok(())
+    }
+
+    fn tell_chains(&self, cluster: u32) {
+        if cluster.is_multiple_of(1 << 16) {
+            let total = u64::from(self.remains.heap().count);
+            self.progress.progress("looking for chains", u64::from(cluster), total);
+        }
     }
 
     /// Calls `visit` for chains to which no name leads.
@@ -344,17 +531,28 @@ impl<R: Remains> Recovery<'_, R> {
         let heap = self.remains.heap();
         let is_taken = |link: &Result<Link>| matches!(link, Ok(Link::Next(_) | Link::End));
         let mut inside = Bits::new(heap.count.saturating_add(2));
-        for cluster in 2..=heap.last() {
-            if self.claimed.get(cluster) {
+        let mut at = 2;
+        while at <= heap.last() {
+            let cluster = self.remains.next_entry(at);
+            at = cluster.saturating_add(1);
+            if cluster > heap.last() || self.claimed.get(cluster) {
                 continue;
             }
+            self.tell_chains(cluster);
             if let Ok(Link::Next(next)) = self.remains.link(cluster)
                 && heap.has(next)
             {
                 inside.set(next);
             }
         }
-        for cluster in 2..=heap.last() {
+        let mut at = 2;
+        while at <= heap.last() {
+            let cluster = self.remains.next_entry(at);
+            at = cluster.saturating_add(1);
+            if cluster > heap.last() {
+                break;
+            }
+            self.tell_chains(cluster);
             let link = self.remains.link(cluster);
             if self.claimed.get(cluster) || inside.get(cluster) || !is_taken(&link) {
                 continue;
@@ -364,6 +562,7 @@ impl<R: Remains> Recovery<'_, R> {
             let remnant = Remnant {
                 name: Name::from(format!("cluster {cluster}").as_str()),
                 is_directory: false,
+                is_deleted: false,
                 cluster,
                 size,
                 valid: size,

@@ -110,23 +110,47 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         }
     }
 
+    /// The device and the place of the table on it.
+    pub fn place(&self) -> (&D::Target, TablePlace) {
+        (&*self.device, self.place)
+    }
+
     /// The number of bytes in changed pages.
     pub fn dirty_bytes(&self) -> usize {
         self.dirty_pages * self.page_bytes as usize
     }
 
-    /// Reads the whole table once, in large pieces, and calls `each` with every cluster and its entry.
-    pub fn scan(&mut self, mut each: impl FnMut(u32, u32)) -> Result<()> {
+    /// Reads the whole table once, in large pieces, and calls `each` with every cluster and its entry. Also reads the
+    /// copies at the device offsets `copies`, and returns the offset of the first byte of one that differs.
+    ///
+    /// # Errors
+    /// The errors of reading.
+    pub fn scan(&mut self, copies: &[u64], mut each: impl FnMut(u32, u32)) -> Result<Option<u64>> {
+        let mut differs = None;
         let total = used_bytes(&self.entries, &self.place);
         let piece = self.page_bytes as usize * (1usize << 20).div_ceil(self.page_bytes as usize);
         let (bits, last) = (self.entries.bits(), self.place.heap.last());
         let entries_in = |bytes: usize| (bytes as u64 * 8 / u64::from(bits)) as u32;
         let mut buffer = platter_device::Buffer::new(piece);
+        let mut other = platter_device::Buffer::new(if copies.is_empty() { 0 } else { piece });
         let mut start = 0;
         let mut entry = 0u32;
         while start < total && entry <= last {
             let length = self.readable(start, piece as u64);
             self.device.read_at(self.place.start + start, &mut buffer[..length])?;
+            for copy in copies {
+                if differs.is_some() {
+                    break;
+                }
+                self.device.read_at(copy + start, &mut other[..length])?;
+                let used = (total - start).min(length as u64) as usize;
+                // The upper half of the last byte of a table of 12 bits may belong to an entry that no cluster has.
+                let is_half =
+                    |at: usize| bits == 12 && last.is_multiple_of(2) && start + at as u64 + 1 == total;
+                let mask = |at: usize| if is_half(at) { 0x0F } else { 0xFF };
+                let first = (0..used).find(|&at| (buffer[at] ^ other[at]) & mask(at) != 0);
+                differs = first.map(|at| copy + start + at as u64);
+            }
             for index in 0..entries_in(length).min(last + 1 - entry) {
                 if entry + index >= 2 {
                     each(entry + index, self.entries.get(&buffer[..length], index).unwrap_or(0));
@@ -142,7 +166,7 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
             entry += entries_in(length);
             start += length as u64;
         }
-        Ok(())
+        Ok(differs)
     }
 
     /// The number of bytes of the table within `length` bytes from `start`.

@@ -41,8 +41,8 @@ use platter_device::{Buffer, Device};
 use platter_vfs::blocking::plan_when_free;
 use platter_vfs::{
     Access, Attributes, Capabilities, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
-    GroupCommit, Health, Kind, Name, Need, NewEntry, Node, OpenOptions, Pass, Place, Plan, RenameFlags,
-    Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo, block_size,
+    GroupCommit, Health, Kind, LocalTime, Name, Need, NewEntry, Node, OpenOptions, Pass, Place, Plan,
+    RenameFlags, Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo, block_size,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -82,8 +82,9 @@ impl<F: Family> Volume<F> {
     /// [`Error::NotThisFormat`] and [`Error::Damaged`] if the first structures are not valid, and the errors of the
     /// device.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Volume<F>> {
-        let mut core = F::open(device)?;
-        core.offset_minutes = options.local_offset_minutes;
+        let read_only = options.read_only || device.why_read_only().is_some();
+        let mut core = F::open(device, read_only)?;
+        core.local = options.local_time;
         if core.device.end() == core.device.len() && options.read_only {
             core.health.close(Health::OPENED_SO);
         } else if let Some(why) = core.device.why_read_only() {
@@ -285,7 +286,7 @@ impl<F: Family> FileSystem for Volume<F> {
                 None => {
                     let entry = core.directory(directory.0)?.entry(slot);
                     let allocated = self.allocated(&mut core, None, &entry);
-                    attributes_of(&entry, true, allocated, core.offset_minutes)
+                    attributes_of(&entry, true, allocated, core.local)
                 }
             };
             let node = core.places.get(&(directory.0, slot)).copied().map(Node);
@@ -314,7 +315,7 @@ impl<F: Family> FileSystem for Volume<F> {
         let mut core = self.core();
         core.writable()?;
         core.absorb(node.0);
-        let offset = core.offset_minutes;
+        let offset = core.local;
         let entity = core.entity_mut(node.0)?;
         if node.0 != ROOT {
             let entry = &mut entity.entry;

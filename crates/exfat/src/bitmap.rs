@@ -48,6 +48,11 @@ impl Bitmap {
         Bitmap { data, runs, heap, sector, dirty: BTreeSet::new(), taken: heap.count }
     }
 
+    /// The clusters that hold the bitmap; none if it could not be read.
+    pub fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
     /// Whether a cluster is taken.
     pub fn get(&self, cluster: u32) -> bool {
         let bit = cluster - 2;

@@ -3,7 +3,7 @@
 use crate::bitmap::Bitmap;
 use crate::layout::{BootSector, FileInfo, Geometry, LARGEST_DIRECTORY, Precision, Stamp, Upcase};
 use platter_clusters::{DirectoryEntry, Images, Runs, Table};
-use platter_vfs::{DosFlags, Error, Result, Timestamp};
+use platter_vfs::{DosFlags, Error, LocalTime, Result, Timestamp};
 use std::sync::Arc;
 
 /// The state that an exFAT volume has in addition to what FAT and exFAT share.
@@ -38,12 +38,12 @@ impl DirectoryEntry for FileInfo {
         self.attributes.0 = self.attributes.0 & !(settable as u16) | (flags.0 & settable) as u16;
     }
 
-    fn times(&self, offset: i32) -> [Option<Timestamp>; 3] {
-        [self.created, self.modified, self.accessed].map(|stamp| Some(stamp.to_timestamp(offset)))
+    fn times(&self, local: LocalTime) -> [Option<Timestamp>; 3] {
+        [self.created, self.modified, self.accessed].map(|stamp| Some(stamp.to_time(local)))
     }
 
-    fn set_times(&mut self, [created, modified, accessed]: [Option<Timestamp>; 3], offset: i32) {
-        let stamp = |time, precision| Stamp::from_timestamp(time, offset, precision);
+    fn set_times(&mut self, [created, modified, accessed]: [Option<Timestamp>; 3], local: LocalTime) {
+        let stamp = |time, precision| Stamp::from_time(time, local, precision);
         self.created = created.map_or(self.created, |at| stamp(at, Precision::Hundredths));
         self.modified = modified.map_or(self.modified, |at| stamp(at, Precision::Hundredths));
         self.accessed = accessed.map_or(self.accessed, |at| stamp(at, Precision::TwoSeconds));

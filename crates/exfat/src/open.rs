@@ -9,7 +9,7 @@ use crate::layout::{
 };
 
 use platter_clusters::{
-    Core, Disk, FreeSpace, Slots, Storage, TABLE_CACHE, Table, first_sector, in_sectors_of,
+    Core, Disk, FreeSpace, Heap, Link, Runs, Slots, Storage, TABLE_CACHE, Table, first_sector, in_sectors_of,
 };
 use platter_device::{Device, is_damaged_like};
 use platter_vfs::{Error, Result};
@@ -148,6 +148,30 @@ fn read_region(device: &dyn Device, at: u64, sector: usize) -> Result<(Vec<u8>, 
     Ok((region, verified))
 }
 
+/// Returns the clusters of a table of `bytes` bytes: its chain has as many as these need, no fewer and no more. Only then
+/// is it certain that the entry's fields and the FAT are right.
+fn place(
+    geometry: &Geometry,
+    table: &mut Table<Geometry>,
+    what: &'static str,
+    (first, bytes): (u32, u64),
+) -> Result<Runs> {
+    let heap = geometry.heap;
+    let needed = heap.clusters_for(bytes);
+    let wrong = |found: String| {
+        Error::damaged(what, geometry.fat_entry_offset(first), format!("{needed} clusters"), found)
+    };
+    if needed > u64::from(heap.count) {
+        return Err(wrong(format!("a volume of {}", heap.count)));
+    }
+    let runs = table.walk(first, Some(needed as u32), heap.count)?;
+    match runs.last().map(|last| table.link(last)) {
+        Some(Ok(Link::End)) if u64::from(runs.clusters()) == needed => Ok(runs),
+        Some(Err(error)) => Err(error),
+        _ => Err(wrong("a chain that goes on".into())),
+    }
+}
+
 /// Reads the allocation bitmap.
 fn read_bitmap(
     device: &dyn Device,
@@ -156,9 +180,34 @@ fn read_bitmap(
     entry: &BitmapEntry,
 ) -> Result<Bitmap> {
     let heap = geometry.heap;
-    let needed = heap.clusters_for(geometry.bitmap_bytes()) as u32;
-    let runs = table.walk(entry.cluster, Some(needed), heap.count)?;
+    let bytes = geometry.bitmap_bytes();
+    if entry.length < bytes {
+        let expected = format!("at least {bytes} bytes");
+        return Err(Error::damaged("allocation bitmap", heap.offset(2), expected, entry.length));
+    }
+    let runs = place(geometry, table, "allocation bitmap", (entry.cluster, entry.length))?;
     Bitmap::read(device, heap, geometry.sector, runs)
+}
+
+/// Returns what is wrong if the clusters of root directory, bitmap and up-case table are not different ones, or not all
+/// taken in the bitmap: a new file could be given them.
+fn overlap(heap: Heap, bitmap: &Bitmap, tables: [&Runs; 3]) -> Option<Error> {
+    let mut runs: Vec<(u32, u32)> =
+        tables.iter().flat_map(|runs| runs.iter()).map(|run| (run.cluster, run.count)).collect();
+    runs.sort_unstable();
+    let damaged = |cluster: u32, expected: &str, found: &str| {
+        Error::damaged(
+            "allocation bitmap",
+            heap.offset(cluster),
+            expected,
+            format!("cluster {cluster} {found}"),
+        )
+    };
+    if let Some(pair) = runs.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
+        return Some(damaged(pair[1].0, "system structures in clusters of their own", "of two"));
+    }
+    let free = runs.iter().flat_map(|(first, count)| *first..first + count).find(|at| !bitmap.get(*at));
+    free.map(|cluster| damaged(cluster, "system structures in taken clusters", "free"))
 }
 
 /// Reads the metadata that an open volume needs.
@@ -175,7 +224,7 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let mut table = Table::new(device.clone(), geometry.clone(), geometry.fat_place(), TABLE_CACHE);
     let first = geometry.root_cluster;
     let chain = table.walk(first, None, geometry.most_of_a_directory())?;
-    let slots = Slots::read(&*device, rules(geometry.sector), heap, Storage::Chain(chain))?;
+    let slots = Slots::read(&*device, rules(geometry.sector), heap, Storage::Chain(chain.clone()))?;
     let found = find(&slots, geometry.active_fat, heap.offset(first), &mut doubts);
     let missing = |what| Error::damaged("root directory", heap.offset(first), what, "none");
 
@@ -185,7 +234,9 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let bitmap = or_without(bitmap, &mut doubts, || Bitmap::full(heap, geometry.sector))?;
     let entry = found.upcase.ok_or_else(|| missing("an entry for the up-case table"));
     let upcase = entry.and_then(|entry| read_upcase(&*device, &geometry, &mut table, &entry));
-    let upcase = Arc::new(or_without(upcase, &mut doubts, Upcase::recommended)?);
+    let (upcase, upcase_runs) = or_without(upcase, &mut doubts, || (Upcase::recommended(), Runs::default()))?;
+    let upcase = Arc::new(upcase);
+    doubts.extend(overlap(heap, &bitmap, [&chain, bitmap.runs(), &upcase_runs]));
 
     let mut space = FreeSpace::new(heap.last(), heap.cluster_size());
     bitmap.free_runs(|start, count| space.give(start, count));
@@ -210,13 +261,13 @@ fn read_upcase(
     geometry: &Geometry,
     table: &mut Table<Geometry>,
     entry: &UpcaseEntry,
-) -> Result<Upcase> {
+) -> Result<(Upcase, Runs)> {
     let heap = geometry.heap;
     if !(2..=Upcase::MOST_BYTES).contains(&entry.length) {
         let expected = format!("2 to {} bytes", Upcase::MOST_BYTES);
         return Err(Error::damaged("up-case table", 0, expected, entry.length));
     }
-    let runs = table.walk(entry.cluster, Some(heap.clusters_for(entry.length) as u32), heap.count)?;
+    let runs = place(geometry, table, "up-case table", (entry.cluster, entry.length))?;
     let place = heap.offset(entry.cluster);
     let mut bytes = Vec::new();
     for run in runs.iter() {
@@ -236,5 +287,5 @@ fn read_upcase(
         let (expected, found) = (format!("checksum {:08X}", entry.checksum), format!("{sum:08X}"));
         return Err(Error::damaged("up-case table", place, expected, found));
     }
-    Upcase::from_bytes(&bytes, place)
+    Ok((Upcase::from_bytes(&bytes, place)?, runs))
 }

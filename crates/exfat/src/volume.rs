@@ -13,7 +13,7 @@ use platter_clusters::{
     capabilities,
 };
 use platter_device::Device;
-use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
+use platter_vfs::{Capabilities, DosFlags, Error, Kind, LocalTime, Result, Timestamp, VolumeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Family for ExfatFamily {
 
     const UNWRITTEN: bool = true;
 
-    fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
+    fn open(device: Arc<dyn Device>, _read_only: bool) -> Result<Core<ExfatFamily>> {
         crate::open::open(device)
     }
 
@@ -97,13 +97,13 @@ impl Family for ExfatFamily {
         }
     }
 
-    fn new_entry(&self, kind: Kind, now: Timestamp, offset: i32) -> FileInfo {
+    fn new_entry(&self, kind: Kind, now: Timestamp, local: LocalTime) -> FileInfo {
         let attributes = match kind {
             Kind::Directory => Attributes::DIRECTORY,
             _ => DosFlags::ARCHIVE.0 as u16,
         };
         let mut entry = FileInfo { attributes: Attributes(attributes), ..FileInfo::default() };
-        entry.set_times([Some(now); 3], offset);
+        entry.set_times([Some(now); 3], local);
         entry
     }
 

@@ -2,12 +2,13 @@
 
 use crate::check::find_boot;
 use crate::layout::{
-    Geometry, Link, LongName, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot, is_garbage, is_sound,
+    Attributes, Geometry, Link, LongEntry, LongName, MOST_LONG_ENTRIES, MOST_SLOTS, SLOT, ShortEntry,
+    ShortName, Slot, is_garbage, is_sound,
 };
 use crate::search::{Layout, search};
 use platter_clusters::{DirectoryEntry, Disk, Heap, Remains, Remnant, TABLE_CACHE, Table, in_sectors_of};
 use platter_device::Device;
-use platter_vfs::{Progress, RecoverReport, Recovered, RecoveredData, Result, Visit};
+use platter_vfs::{LocalTime, Progress, RecoverReport, Recovered, RecoveredData, Result, Visit};
 use std::sync::Arc;
 
 /// Calls `visit` for everything that is left of a volume. If neither the boot sector nor its copy is valid, the layout of
@@ -68,6 +69,32 @@ impl FatRemains {
         (live().filter(|slot| is_sound(&self.geometry, slot)).count(), live().count())
     }
 
+    /// Returns the deleted entry in a slot, of which the `parts` before it are what is left of its long name. A deletion
+    /// overwrites the first byte of each slot. For a short name that byte follows from the checksum in the long name's parts;
+    /// without these it is unknown.
+    fn deleted(&self, slot: &[u8; SLOT], parts: &[LongEntry]) -> Option<Remnant> {
+        let mut slot = *slot;
+        // What follows the byte is moved by it, and the sum of all eleven is known.
+        let first = parts.first().and_then(|part| {
+            (0x21..=0xFF).find(|first| {
+                slot[0] = *first;
+                ShortEntry::from_bytes(&slot).name.checksum() == part.checksum
+            })
+        });
+        slot[0] = first.unwrap_or(b'_');
+        let short = ShortEntry::from_bytes(&slot);
+        let mut long = LongName::default();
+        for (part, number) in parts.iter().zip((1..=parts.len() as u8).rev()) {
+            let is_last = usize::from(number) == parts.len();
+            let order = if is_last { number | LongEntry::LAST } else { number };
+            long.push(&LongEntry { order, ..part.clone() }).ok();
+        }
+        if short.attributes.0 & !Attributes::LONG_MASK != 0 || !short.name.is_valid() {
+            return None;
+        }
+        Some(Remnant { is_deleted: true, ..self.remnant(short, &mut long)? })
+    }
+
     fn remnant(&self, short: ShortEntry, long: &mut LongName) -> Option<Remnant> {
         let name = match long.finish(&short.name) {
             Ok(Some(name)) => name,
@@ -76,12 +103,13 @@ impl FatRemains {
         if short.attributes.label() || short.name.is_dots() || is_garbage(&self.geometry, &short) {
             return None;
         }
-        let [_, modified, accessed] = short.times(0);
+        let [_, modified, accessed] = short.times(LocalTime::default());
         let is_directory = short.attributes.directory();
         let size = u64::from(short.size);
         Some(Remnant {
             name,
             is_directory,
+            is_deleted: false,
             cluster: self.geometry.first_cluster(&short),
             size,
             valid: size,
@@ -101,10 +129,34 @@ impl Remains for FatRemains {
         self.table.as_mut().map_or(Ok(Link::Free), |table| table.link(cluster))
     }
 
+    fn next_entry(&self, cluster: u32) -> u32 {
+        let Some((device, place)) = self.table.as_ref().map(Table::place) else { return cluster };
+        let bits = u64::from(self.geometry.kind.bits());
+        let at = place.start + u64::from(cluster) * bits / 8;
+        match device.next_data(at) {
+            // Entries before this one may share a byte with it.
+            next if next > at + 4 => ((next - place.start - 2) * 8 / bits).min(u64::from(u32::MAX)) as u32,
+            _ => cluster,
+        }
+        .max(cluster)
+    }
+
     fn entries(&self, slots: &[u8]) -> Vec<Remnant> {
         let mut long = LongName::default();
         let mut found = Vec::new();
+        let mut parts = Vec::new();
         for slot in slots.as_chunks::<SLOT>().0 {
+            if slot[0] == 0xE5 {
+                long.abandon().ok();
+                if slot[11] & Attributes::LONG_MASK != Attributes::LONG {
+                    found.extend(self.deleted(slot, &parts));
+                    parts.clear();
+                } else if parts.len() < MOST_LONG_ENTRIES {
+                    parts.push(LongEntry::from_bytes(slot));
+                }
+                continue;
+            }
+            parts.clear();
             match Slot::from_bytes(slot) {
                 Slot::Long(part) => drop(long.push(&part)),
                 Slot::Short(short) => found.extend(self.remnant(short, &mut long)),

@@ -4,7 +4,7 @@
 use crate::backup::{Chosen, choose};
 use crate::directory::{FatDirectory, most_clusters};
 use crate::layout::{
-    Attributes, BootSector, DosTime, FatKind, Geometry, InfoSector, LARGEST_FILE, Label, Precision,
+    Attributes, BootSector, DosTime, FatKind, Geometry, InfoSector, LARGEST_FILE, Label, NAMES, Precision,
     ShortEntry, ShortName, VolumeState, is_sound,
 };
 use crate::starts::Boot;
@@ -13,7 +13,7 @@ use platter_clusters::{
     Slots, Storage, TABLE_CACHE, Table, Volume, capabilities, in_sectors_of,
 };
 use platter_device::Device;
-use platter_vfs::{Capabilities, DosFlags, Error, Kind, Result, Timestamp, VolumeInfo};
+use platter_vfs::{Capabilities, DosFlags, Error, Kind, LocalTime, Result, Timestamp, VolumeInfo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,10 @@ pub struct FatFamily {
 }
 
 /// Reads the metadata that an open volume needs.
-fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
+///
+/// For a volume that is not `read_only` the copies of the FAT are compared: a bit that is wrong in the one that is read could
+/// make a cluster that is in use seem free.
+fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
     let Chosen { boot: Boot { sector: boot, geometry }, offset, doubt } = choose(&*device)?;
     let geometry = Arc::new(geometry);
     let bytes_per_sector = geometry.bytes_per_sector as usize;
@@ -46,7 +49,9 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
     let mut table = Table::new(device.clone(), Geometry::clone(&geometry), place, TABLE_CACHE);
     let mut space = FreeSpace::new(geometry.last_cluster(), heap.cluster_size());
     let mut run = (0, 0);
-    table.scan(|cluster, value| {
+    let others = geometry.written_fats().filter(|&copy| copy != geometry.primary_fat() && !read_only);
+    let others: Vec<u64> = others.map(|copy| geometry.fat_offset(copy)).collect();
+    let differs = table.scan(&others, |cluster, value| {
         if value != 0 {
             return;
         }
@@ -84,7 +89,8 @@ fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
     let state_offset = boot.state_offset();
     let family = FatFamily { geometry, table, boot: first, state_offset, info };
     let core = Core::new(device, heap, family, space, root, was_dirty);
-    if let Some(error) = doubt {
+    let copies = differs.map(|at| Error::damaged("FAT", at, "the same entries in all copies", "others"));
+    if let Some(error) = doubt.or(copies) {
         core.health.close(format!("{error}; see check"));
     }
     Ok(core)
@@ -112,13 +118,13 @@ impl DirectoryEntry for ShortEntry {
         self.attributes.0 = self.attributes.0 & !(settable as u8) | (flags.0 & settable) as u8;
     }
 
-    fn times(&self, offset: i32) -> [Option<Timestamp>; 3] {
-        let time = |time: DosTime| time.is_set().then(|| time.to_timestamp(offset));
-        [time(self.created), Some(self.modified.to_timestamp(offset)), time(self.accessed)]
+    fn times(&self, local: LocalTime) -> [Option<Timestamp>; 3] {
+        let time = |time: DosTime| time.is_set().then(|| time.to_time(local));
+        [time(self.created), Some(self.modified.to_time(local)), time(self.accessed)]
     }
 
-    fn set_times(&mut self, [created, modified, accessed]: [Option<Timestamp>; 3], offset: i32) {
-        let time = |time, precision| DosTime::from_timestamp(time, offset, precision);
+    fn set_times(&mut self, [created, modified, accessed]: [Option<Timestamp>; 3], local: LocalTime) {
+        let time = |time, precision| DosTime::from_time(time, local, precision);
         self.created = created.map_or(self.created, |at| time(at, Precision::Hundredths));
         self.modified = modified.map_or(self.modified, |at| time(at, Precision::TwoSeconds));
         self.accessed = accessed.map_or(self.accessed, |at| time(at, Precision::Day));
@@ -176,8 +182,8 @@ impl Family for FatFamily {
 
     const UNWRITTEN: bool = false;
 
-    fn open(device: Arc<dyn Device>) -> Result<Core<FatFamily>> {
-        open(device)
+    fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
+        open(device, read_only)
     }
 
     fn name(&self) -> &'static str {
@@ -185,7 +191,8 @@ impl Family for FatFamily {
     }
 
     fn capabilities(&self) -> Capabilities {
-        capabilities(LARGEST_FILE, Duration::from_secs(2), Duration::from_secs(86_400))
+        let shared = capabilities(LARGEST_FILE, Duration::from_secs(2), Duration::from_secs(86_400));
+        Capabilities { names: NAMES, ..shared }
     }
 
     fn info(core: &mut Core<FatFamily>) -> Result<VolumeInfo> {
@@ -226,8 +233,7 @@ impl Family for FatFamily {
         if label.is_some() && core.directory(ROOT)?.label().is_none() {
             core.make_room(ROOT, 1)?;
         }
-        let now =
-            DosTime::from_timestamp(core.device.now().into(), core.offset_minutes, Precision::TwoSeconds);
+        let now = DosTime::from_time(core.device.now().into(), core.local, Precision::TwoSeconds);
         let entry = label.map(|label| ShortEntry {
             name: ShortName(label.0),
             attributes: Attributes(Attributes::LABEL),
@@ -273,13 +279,13 @@ impl Family for FatFamily {
         }
     }
 
-    fn new_entry(&self, kind: Kind, now: Timestamp, offset: i32) -> ShortEntry {
+    fn new_entry(&self, kind: Kind, now: Timestamp, local: LocalTime) -> ShortEntry {
         let attributes = match kind {
             Kind::Directory => Attributes::DIRECTORY,
             _ => Attributes::ARCHIVE,
         };
         let mut entry = ShortEntry { attributes: Attributes(attributes), ..ShortEntry::default() };
-        entry.set_times([Some(now); 3], offset);
+        entry.set_times([Some(now); 3], local);
         entry
     }
 

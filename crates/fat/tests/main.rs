@@ -11,6 +11,7 @@ mod interchange;
 mod judges;
 mod model;
 mod power;
+mod recover;
 mod short_fat;
 mod small_sectors;
 mod threads;

@@ -12,6 +12,8 @@ pub enum Streams {
     Files,
 }
 
+use platter_vfs::LocalTime;
+
 /// When a read changes the access time of a file, in the words of mount(8). No read does on a format that cannot store
 /// access times, or does not recover by itself after a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Options {
     /// Whether every sync is a commit in the structures of the format itself, and never an entry in a log that only
     /// Platter reads.
     pub commits_syncs: bool,
+    /// The local time of a volume whose format keeps local time.
+    pub local_time: LocalTime,
     /// The number of threads that answer requests.
     pub threads: usize,
     /// The source of the mount, as `/proc/mounts` shows it.
@@ -111,6 +115,7 @@ impl Options {
             streams: Streams::Hidden,
             access_times: AccessTimes::default(),
             commits_syncs: false,
+            local_time: LocalTime::System,
             threads: (4 * processors).clamp(8, 32),
             source: String::new(),
             kernel: Vec::new(),
@@ -165,6 +170,17 @@ impl Options {
                     _ => return Err(format!("option {option}: expected {name}=none, xattr or windows")),
                 }
             }
+            "tz" => match value {
+                Some("UTC") => self.local_time = LocalTime::Ahead(0),
+                _ => return Err(format!("option {option}: expected tz=UTC")),
+            },
+            "time_offset" => {
+                const DAY: i32 = 24 * 60;
+                let minutes = value.and_then(|value| value.parse().ok());
+                let minutes = minutes.filter(|minutes| (-DAY..=DAY).contains(minutes));
+                let wrong = || format!("option {option}: expected time_offset=MINUTES, from -1440 to 1440");
+                self.local_time = LocalTime::Ahead(minutes.ok_or_else(wrong)?);
+            }
             "sync" if value.is_some() => match value {
                 Some("commit") => self.commits_syncs = true,
                 _ => return Err(format!("option {option}: expected sync or sync=commit")),
@@ -216,9 +232,24 @@ mod tests {
         assert!(options.commits_syncs && options.kernel == ["noexec"]);
         options.take("dev,suid,exec,nodev").unwrap();
         assert_eq!(options.kernel, ["suid", "exec", "nodev"]);
-        for wrong in
-            ["sync=x", "uid=x", "uid", "umask=1777", "umask=9", "streams_interface=files", "no-such-option"]
-        {
+        assert_eq!(options.local_time, LocalTime::System);
+        options.take("time_offset=-90").unwrap();
+        assert_eq!(options.local_time, LocalTime::Ahead(-90));
+        options.take("tz=UTC").unwrap();
+        assert_eq!(options.local_time, LocalTime::Ahead(0));
+        for wrong in [
+            "tz=CET",
+            "time_offset",
+            "time_offset=1441",
+            "time_offset=x",
+            "sync=x",
+            "uid=x",
+            "uid",
+            "umask=1777",
+            "umask=9",
+            "streams_interface=files",
+            "no-such-option",
+        ] {
             assert!(options.take(wrong).unwrap_err().contains(wrong), "{wrong}");
         }
     }

@@ -131,7 +131,7 @@ pub use platter_formats as formats;
 pub use platter_vfs as vfs;
 
 pub use platter_vfs::{
-    Attributes, CaseRule, Change, CheckReport, Damage, DosFlags, Errno, Finding, FormatOptions, Kind, Name,
-    Progress, RecoverReport, Recovered, RecoveredData, ScrubOptions, ScrubReport, Severity, Silent,
-    Timestamp,
+    Attributes, CaseRule, Change, CheckReport, Damage, DosFlags, Errno, Finding, FormatOptions, Kind,
+    LocalTime, Name, Progress, RecoverReport, Recovered, RecoveredData, ScrubOptions, ScrubReport, Severity,
+    Silent, Timestamp,
 };

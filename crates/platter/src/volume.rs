@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use crate::source::Source;
 use platter_device::{Caching, Device};
 use platter_vfs::{
-    Attributes, Capabilities, Change, Extent, FileSystem, Integrity, Kind, Name, NodeStream,
+    Attributes, Capabilities, Change, Extent, FileSystem, Integrity, Kind, LocalTime, Name, NodeStream,
     OpenOptions as How, RenameFlags, Reparse, Space, VolumeInfo,
 };
 use std::os::unix::ffi::OsStrExt;
@@ -67,9 +67,15 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the minutes that local time is ahead of UTC, for formats that keep local time (FAT).
-    pub fn local_offset_minutes(mut self, minutes: i32) -> OpenOptions {
-        self.how.local_offset_minutes = minutes;
+    /// Sets the minutes that local time is ahead of UTC on every date, for formats that keep local time (FAT, and exFAT where
+    /// an entry has no offset): short for [`local_time`](OpenOptions::local_time).
+    pub fn local_offset_minutes(self, minutes: i32) -> OpenOptions {
+        self.local_time(LocalTime::Ahead(minutes))
+    }
+
+    /// Sets the local time, for formats that keep local time. The default is UTC.
+    pub fn local_time(mut self, local: LocalTime) -> OpenOptions {
+        self.how.local_time = local;
         self
     }
 

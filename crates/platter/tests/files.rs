@@ -14,6 +14,49 @@ fn time(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
+/// Times on FAT are local times. The offset is that of each date, not of the day on which it is stored or read.
+#[test]
+fn a_local_time_has_the_offset_of_its_date() {
+    let place = Place::new("dates");
+    // A zone with summer time from March to October, as in Berlin: 12:00 local time is 11:00 and 10:00 UTC.
+    let zone = "CET-1CEST,M3.5.0,M10.5.0/3";
+    let run = |line: &str| {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let mut command = place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
+        let output = command.env("TZ", zone).output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // 2025-01-15 11:00 and 2025-07-15 10:00 UTC.
+    let noons = [("JAN", 1_736_938_800), ("JUL", 1_752_573_600)];
+    for (name, noon) in noons {
+        fs::write(place.path(name), name).unwrap();
+        let times = FileTimes::new().set_modified(time(noon));
+        File::options().write(true).open(place.path(name)).unwrap().set_times(times).unwrap();
+    }
+    for format in ["fat16", "exfat"] {
+        run(&format!("mkfs {format} dates.img --size 32M"));
+        run("cp JAN JUL dates.img:/");
+        let listed = run("ls -l dates.img:/");
+        assert_eq!(listed.matches(" 12:00:00 ").count(), 2, "{format}: {listed}");
+        let back = place.path(format);
+        fs::create_dir(&back).unwrap();
+        run(&format!("cp dates.img:/JAN dates.img:/JUL {format}/"));
+        for (name, noon) in noons {
+            let modified = fs::metadata(back.join(name)).unwrap().modified().unwrap();
+            assert_eq!(modified, time(noon), "{format}: {name}");
+        }
+        if format == "fat16" {
+            let image = fs::read(place.path("dates.img")).unwrap();
+            for name in [b"JAN        ", b"JUL        "] {
+                let at = image.windows(11).position(|bytes| bytes == name).unwrap();
+                assert_eq!(image[at + 23] >> 3, 12, "{name:?} is of 12:00");
+            }
+        }
+        fs::remove_file(place.path("dates.img")).unwrap();
+    }
+}
+
 /// Makes a tree with names and sizes that are likely to cause errors.
 fn plant(root: &Path) {
     let files = [

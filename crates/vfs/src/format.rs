@@ -23,7 +23,7 @@ pub struct FormatOptions {
     pub checksum: Option<String>,
     /// Whether the data of new files gets checksums, where the directory does not say otherwise.
     pub integrity: Option<bool>,
-    /// The alignment in bytes of the cluster heap and the structures, counted from the start of the volume.
+    /// The alignment in bytes of the cluster heap and the structures, counted from the start of the disk.
     pub align: Option<u64>,
     /// Bytes of one record of the table that has a record for each file, for example 1,024 or 4,096 for NTFS.
     pub record: Option<u64>,
@@ -33,13 +33,30 @@ pub struct FormatOptions {
     pub full: bool,
 }
 
+/// How the local time of a volume relates to UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalTime {
+    /// Local time is ahead of UTC by this number of minutes, on every date. A negative number means that it is behind.
+    Ahead(i32),
+    /// Local time is that of this machine: `TZ`, or the time zone of the system. The offset is that of the date in
+    /// question, which differs between winter and summer.
+    System,
+}
+
+impl Default for LocalTime {
+    /// UTC.
+    fn default() -> LocalTime {
+        LocalTime::Ahead(0)
+    }
+}
+
 /// How to open a volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
     /// Write nothing, not even the dirty mark.
     pub read_only: bool,
-    /// The number of minutes by which the volume's local time is ahead of UTC, for formats that keep local time.
-    pub local_offset_minutes: i32,
+    /// The local time of the volume, for formats that keep local time.
+    pub local_time: LocalTime,
     /// Make every sync a commit in the format's own structures, even where the file system has a cheaper way that only
     /// Platter understands, such as its sync log on ReFS.
     pub commits_syncs: bool,

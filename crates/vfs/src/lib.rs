@@ -83,7 +83,7 @@ pub use case::{CaseRun, map_by_runs, windows_upper};
 pub use check::{CheckOptions, CheckReport, Finding, Severity};
 pub use doubt::is_in_doubt;
 pub use error::{Damage, Errno, Error, NameRule, Result};
-pub use format::{Format, FormatOptions, OpenOptions, Recognised};
+pub use format::{Format, FormatOptions, LocalTime, OpenOptions, Recognised};
 pub use group_commit::{Commits, GroupCommit, Need, Noted};
 pub use health::Health;
 pub use last_block::{BLOCK, block_size, first_in_block};

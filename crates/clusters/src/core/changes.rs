@@ -76,7 +76,7 @@ impl<F: Family> Core<F> {
         if number != ROOT
             && let Some(entity) = self.nodes.get_mut(&number)
         {
-            entity.entry.set_times([None, Some(now), None], self.offset_minutes);
+            entity.entry.set_times([None, Some(now), None], self.local);
             self.mark_times(number);
         }
     }
@@ -88,7 +88,7 @@ impl<F: Family> Core<F> {
             && file.touched.swap(false, Ordering::AcqRel)
         {
             let since = std::time::Duration::from_nanos(file.modified.load(Ordering::Acquire));
-            entity.entry.set_times([None, Some(Timestamp::from(since)), None], self.offset_minutes);
+            entity.entry.set_times([None, Some(Timestamp::from(since)), None], self.local);
             entity.entry.set_flags(DosFlags(entity.entry.flags().0 | DosFlags::ARCHIVE.0));
             entity.lazy = true;
         }

@@ -4,7 +4,9 @@
 use super::Core;
 use crate::{FileState, Images, Runs, Slots};
 use platter_device::Device;
-use platter_vfs::{Capabilities, Damage, DosFlags, Kind, Name, NameRules, Result, Timestamp, VolumeInfo};
+use platter_vfs::{
+    Capabilities, Damage, DosFlags, Kind, LocalTime, Name, NameRules, Result, Timestamp, VolumeInfo,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,10 +30,10 @@ pub trait DirectoryEntry: Clone + PartialEq + Send + 'static {
 
     /// Returns the times of creation, modification and access, where the format stores them. `offset` is the number of
     /// minutes by which local time is ahead of UTC.
-    fn times(&self, offset: i32) -> [Option<Timestamp>; 3];
+    fn times(&self, local: LocalTime) -> [Option<Timestamp>; 3];
 
     /// Sets those of the times of creation, modification and access that are given.
-    fn set_times(&mut self, times: [Option<Timestamp>; 3], offset: i32);
+    fn set_times(&mut self, times: [Option<Timestamp>; 3], local: LocalTime);
 }
 
 /// A directory in memory: its slots and an index of its names. An entry is identified by a slot number, its key.
@@ -112,12 +114,12 @@ pub trait Family: Send + Sized + 'static {
     /// not, they are zeroed when they are allocated.
     const UNWRITTEN: bool;
 
-    /// Opens a volume: reads its metadata and makes its core.
+    /// Opens a volume: reads its metadata and makes its core. With `read_only`, what only writes rely on need not be read.
     ///
     /// # Errors
     /// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) and [`Error::Damaged`](platter_vfs::Error::Damaged)
     /// if the first structures are not valid, and the errors of reading.
-    fn open(device: Arc<dyn Device>) -> Result<Core<Self>>;
+    fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<Self>>;
 
     /// The format's name, for messages.
     fn name(&self) -> &'static str;
@@ -151,7 +153,7 @@ pub trait Family: Send + Sized + 'static {
     fn check_directory(&self, entry: &Self::Entry) -> Result<()>;
 
     /// Returns the entry of a new file or directory, without clusters.
-    fn new_entry(&self, kind: Kind, now: Timestamp, offset: i32) -> Self::Entry;
+    fn new_entry(&self, kind: Kind, now: Timestamp, local: LocalTime) -> Self::Entry;
 
     /// Returns the content of a new directory with this one cluster, in the directory `parent`, and sets the cluster in
     /// the directory's `entry`. The caller writes the slots to disk.

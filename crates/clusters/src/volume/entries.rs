@@ -100,7 +100,7 @@ impl<F: Family> Volume<F> {
         // Finished writes that wait for earlier ones are not in the entry's size.
         let seen = entity.file.as_ref().map_or(0, |file| file.read().seen());
         let allocated = self.allocated(core, Some(number), &entry);
-        let mut attributes = attributes_of(&entry, linked, allocated, core.offset_minutes);
+        let mut attributes = attributes_of(&entry, linked, allocated, core.local);
         attributes.size = attributes.size.max(seen);
         attributes.allocated = attributes.allocated.max(self.heap.clusters_for(seen) << self.heap.shift);
         Ok(attributes)
@@ -154,7 +154,7 @@ impl<F: Family> Volume<F> {
             return Err(Error::Exists);
         }
         let now = self.now();
-        let mut entry = core.family.new_entry(kind, now, core.offset_minutes);
+        let mut entry = core.family.new_entry(kind, now, core.local);
         // Everything that can fail is done before the first change.
         let slots = core.directory(directory)?.slots_for(name, &entry, None)?;
         if !core.directory(directory)?.slots().can_revive(name) {
@@ -312,9 +312,9 @@ pub(super) fn attributes_of<E: crate::DirectoryEntry>(
     entry: &E,
     linked: bool,
     allocated: u64,
-    offset_minutes: i32,
+    local: LocalTime,
 ) -> Attributes {
-    let [created, modified, accessed] = entry.times(offset_minutes);
+    let [created, modified, accessed] = entry.times(local);
     let directory = entry.is_directory();
     Attributes {
         kind: if directory { Kind::Directory } else { Kind::File },

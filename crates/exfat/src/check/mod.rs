@@ -55,12 +55,19 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     }
     options.settle(device)?;
     let mut disk = Disk::new(device);
-    let mut report = CheckReport::default();
-    disk.report_end(&mut report);
     let two = boot::find(&disk, &mut CheckReport::default(), false)?.geometry.fat_count == 2;
     if repair && two {
         return Err(Error::ReadOnly("TexFAT volumes, which have two FATs, are only read".into()));
     }
+    if repair {
+        // A volume that needs no repair is not written to: notices are what sound volumes of other systems have.
+        let report = check(device, CheckOptions { repair: false }, progress)?;
+        if report.exit_code() == 0 {
+            return Ok(report);
+        }
+    }
+    let mut report = CheckReport::default();
+    disk.report_end(&mut report);
     let mut boot = boot::find(&disk, &mut report, repair)?;
     let geometry = boot.geometry.clone();
     boot::dirty(&boot, &mut report, repair);

@@ -2,6 +2,7 @@
 
 use super::clusters::Clusters;
 use super::listing::Listing;
+use super::walk::is_file;
 use crate::layout::{BitmapEntry, Primary, Upcase, UpcaseEntry, kind, table_checksum};
 use platter_clusters::{Claims, Disk, Link, Runs};
 use platter_vfs::{CheckReport, Finding, Result, Severity};
@@ -102,6 +103,8 @@ pub fn find(
     for at in 0..listing.end() {
         let slot = listing.slot(at);
         match Primary::of(&slot) {
+            // The type of a file's entry is one bit from that of a bitmap.
+            Primary::Other(kind::BITMAP) if is_file(&listing.slots()[at..]) => {}
             Primary::Other(kind::BITMAP) if slot[1] & 1 == active && system.bitmap.is_none() => {
                 let entry = BitmapEntry::from_bytes(&slot);
                 let bytes = clusters.geometry.bitmap_bytes();

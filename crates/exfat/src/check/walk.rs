@@ -6,7 +6,10 @@
 
 mod content;
 mod directory;
+mod mend;
 mod set;
+
+pub use mend::is_file;
 
 use super::clusters::Clusters;
 use super::listing::Listing;
@@ -15,7 +18,7 @@ use super::system::System;
 use crate::layout::{EntrySet, FileInfo, LARGEST_DIRECTORY, Upcase};
 use platter_clusters::{Claims, Disk, Findings, MOST_CHANGES, Stop, claim_chain, is_inside, path_of};
 use platter_vfs::{Name, Progress, Result, Severity};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A directory that the walk has reached.
@@ -56,6 +59,11 @@ pub struct Walk<'a, 'd> {
     pub system: System,
     pub dirs: Vec<Dir>,
     todo: Vec<u32>,
+    /// The sets that are not right, by directory: the first slot of each, and the one after it. They are checked when all
+    /// other sets are.
+    doubtful: BTreeMap<u32, Vec<(usize, usize)>>,
+    /// The number of bytes that were summed up to find what such sets were.
+    summed: u64,
     /// First clusters that more than one entry names, or that lie inside another file's clusters.
     pub contested: BTreeSet<u32>,
     /// The files and directories whose shared clusters are to be copied.
@@ -85,6 +93,8 @@ impl<'a, 'd> Walk<'a, 'd> {
             system,
             dirs: Vec::new(),
             todo: Vec::new(),
+            doubtful: BTreeMap::new(),
+            summed: 0,
             contested: BTreeSet::new(),
             shared: Vec::new(),
             cuts: Vec::new(),
@@ -122,7 +132,13 @@ impl<'a, 'd> Walk<'a, 'd> {
         }
         self.todo.push(0);
         let total = u64::from(self.clusters.heap.count);
-        while let Some(dir) = self.todo.pop() {
+        loop {
+            let Some(dir) = self.todo.pop() else {
+                // A set that is put right may be that of a directory, which is read next.
+                let Some((dir, sets)) = self.doubtful.pop_first() else { break };
+                self.doubtful_sets(dir, sets)?;
+                continue;
+            };
             self.directory(dir)?;
             self.findings.report.directories += 1;
             if self.findings.report.directories.is_multiple_of(64) {
@@ -163,6 +179,11 @@ impl<'a, 'd> Walk<'a, 'd> {
         let (first, contiguous) = (info.cluster, info.contiguous);
         self.todo.push(self.dirs.len() as u32);
         self.dirs.push(Dir { parent, first, count, contiguous, name: name.clone(), is_damaged: false });
+    }
+
+    /// Puts off the check of a set in these slots.
+    fn doubt(&mut self, dir: u32, at: usize, after: usize) {
+        self.doubtful.entry(dir).or_default().push((at, after));
     }
 
     /// Whether a cluster is the first of the directory `dir` or of one of its ancestors.

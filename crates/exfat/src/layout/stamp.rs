@@ -1,7 +1,7 @@
 //! Times with their offset from UTC (7.4.8 to 7.4.10).
 
-use platter_clusters::{DosTime, Precision};
-use platter_vfs::Timestamp;
+use platter_clusters::{DosTime, Precision, ahead_at, ahead_of};
+use platter_vfs::{LocalTime, Timestamp};
 
 /// A local time and its offset from UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,16 @@ impl Stamp {
         let minutes = if minutes % 15 == 0 && (-64..64).contains(&(minutes / 15)) { minutes } else { 0 };
         let offset = VALID | (minutes / 15) as u8 & 0x7F;
         Stamp { local: DosTime::from_timestamp(time, minutes, precision), offset }
+    }
+
+    /// Makes a stamp of a time by the offset of its date: see [`Stamp::from_timestamp`].
+    pub fn from_time(time: Timestamp, local: LocalTime, precision: Precision) -> Stamp {
+        Stamp::from_timestamp(time, ahead_at(local, time.seconds), precision)
+    }
+
+    /// Returns the time in UTC. Where the offset is not valid, it is a local time with the offset of its date.
+    pub fn to_time(self, local: LocalTime) -> Timestamp {
+        self.to_timestamp(ahead_of(local, self.local.to_timestamp(0).seconds))
     }
 
     /// Returns the time in UTC. Where the offset is not valid, local time is taken to be `minutes` ahead.

@@ -9,6 +9,12 @@ pub const LONGEST_NAME: usize = 255;
 /// The value that fills the last part of a name after its end.
 const PADDING: u16 = 0xFFFF;
 
+/// The names that FAT can hold: those of Windows without U+FFFF, which stands for the end of a name on disk.
+pub const NAMES: NameRules = NameRules {
+    forbidden: "\"*:<>?\\|\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}\u{11}\u{12}\u{13}\u{14}\u{15}\u{16}\u{17}\u{18}\u{19}\u{1a}\u{1b}\u{1c}\u{1d}\u{1e}\u{1f}\u{ffff}",
+    ..NameRules::WINDOWS
+};
+
 /// The most slots of a long name.
 pub const MOST_LONG_ENTRIES: usize = LONGEST_NAME.div_ceil(LongEntry::UNITS);
 
@@ -32,7 +38,7 @@ impl EntrySet {
         entry: ShortEntry,
         mut exists: impl FnMut(&ShortName) -> bool,
     ) -> Result<EntrySet> {
-        NameRules::WINDOWS.check(name)?;
+        NAMES.check(name)?;
         if let Some((short, nt)) = ShortName::exact(name)
             && !exists(&short)
         {
@@ -172,7 +178,7 @@ impl LongName {
         }
         let name = Name::from_units(&units[..length]);
         // Names with a trailing dot or space, which other systems write, can be read, but not made.
-        let rules = NameRules { no_trailing_dot_or_space: false, ..NameRules::WINDOWS };
+        let rules = NameRules { no_trailing_dot_or_space: false, ..NAMES };
         rules.check(&name).map_err(|_| LongNameFault::Text)?;
         Ok(Some(name))
     }
@@ -230,6 +236,47 @@ mod tests {
         assert!(
             EntrySet::new(&Name::from("x".repeat(256).as_str()), ShortEntry::default(), |_| false).is_err()
         );
+    }
+
+    /// FAT's rules forbid what those of Windows do, and U+FFFF.
+    #[test]
+    fn the_rules_are_those_of_windows_and_one_more() {
+        assert_eq!(NAMES.forbidden, format!("{}\u{FFFF}", NameRules::WINDOWS.forbidden));
+    }
+
+    /// Whatever name is accepted comes back: with every unit at the beginning, in the middle and at the end, alone, and
+    /// where the last part of the name is full.
+    #[test]
+    fn every_name_that_is_accepted_comes_back() {
+        let [a, dot] = [b'a', b'.'].map(u16::from);
+        let mut refused = 0;
+        for unit in 0..=u16::MAX {
+            let full = [[a; 12].as_slice(), &[unit]].concat();
+            let longest = [[a; 254].as_slice(), &[unit]].concat();
+            let names: [&[u16]; 9] = [
+                &[unit],
+                &[unit, a, a],
+                &[a, unit, a],
+                &[a, a, unit],
+                &[a, dot, unit],
+                &[unit, dot, a],
+                &[unit, unit],
+                &full,
+                &longest,
+            ];
+            for units in names {
+                let name = Name::from_units(units);
+                let Ok(set) = EntrySet::new(&name, ShortEntry::default(), |_| false) else {
+                    refused += 1;
+                    continue;
+                };
+                assert!(set.short.name.is_valid(), "{units:04X?}: {:02X?}", set.short.name.0);
+                let shown = read(&set).unwrap().unwrap_or_else(|| set.short.name.to_name(set.short.nt));
+                assert_eq!(shown, name, "{units:04X?}");
+            }
+        }
+        // U+0000, FFFF, 31 control characters and 9 others, and dots and spaces at the end.
+        assert_eq!(refused, (2 + 31 + 9) * 9 + 2 * 6);
     }
 
     #[test]

@@ -3,11 +3,14 @@
 //! programs.
 
 use crate::places::Damage;
+use crate::tree::{Content, Tree};
 use crate::volumes::Volume;
 use crate::{Failures, Tally, memory};
 use platter_device::{Device, OverlayDevice};
 use platter_testing::model::{Random, told};
-use platter_vfs::{CheckReport, Finding, ScrubOptions, Severity, Silent};
+use platter_vfs::{
+    CheckReport, FileSystem, Finding, Kind, Name, Node, OpenOptions, ScrubOptions, Severity, Silent,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -109,7 +112,44 @@ fn flipped(
         failures.push(format!("the check passes what others object to:\n{complaint}"));
     }
     failures.extend(repair(volume, &device, is_clean, seed, tally));
+    failures.extend(write(volume, &device, &tree, seed, tally));
     failures.iter().map(|what| format!("{what} ({})", damage.told)).collect()
+}
+
+/// Writes to a copy of the damaged volume, and returns the failures that the result shows: whatever is wrong with an
+/// allocator or another structure that a write relies on, the write is refused, or no file that could be read before is
+/// changed by it.
+fn write(volume: &Volume, device: &Arc<dyn Device>, before: &Tree, seed: u64, tally: &mut Tally) -> Failures {
+    // The other formats have checksums or a log of what a write relies on, and tests of their own for both.
+    if !matches!(volume.name, "fat12" | "fat16" | "fat32" | "exfat") {
+        return Failures::new();
+    }
+    let copy: Arc<dyn Device> = Arc::new(OverlayDevice::new(device.clone()));
+    let Ok(system) = volume.format.open(copy.clone(), OpenOptions::default()) else { return Failures::new() };
+    let fill = || -> platter_vfs::Result<()> {
+        for number in 0..3_u64 {
+            let name = Name::from(format!("written after the damage {number}").as_str());
+            let file = system.create(Node::ROOT, &name, Kind::File)?;
+            system.write(file, 0, &vec![0xA5; 20_000])?;
+        }
+        system.sync_all()
+    };
+    let written = fill();
+    drop(system.unmount());
+    drop(system);
+    tally.note(if written.is_ok() { "a write is made" } else { "a write is refused" }, seed);
+    let after = volume.read(&copy);
+    let is_same = |(path, content): &(&String, &Content)| {
+        let is_true = volume.truth.file(path).is_some_and(|truth| truth.is_like(content));
+        !is_true || after.file(path).is_some_and(|now| now.is_like(content))
+    };
+    let changed: Vec<&String> = before.files().filter(|file| !is_same(file)).map(|(path, _)| path).collect();
+    match changed.first() {
+        Some(first) => {
+            vec![format!("a write to what is damaged changes {} files, as {first}", changed.len())]
+        }
+        None => Failures::new(),
+    }
 }
 
 /// Repairs a copy of the damaged volume, and returns the failures that the result shows.
@@ -137,8 +177,8 @@ fn repair(
         tally.note(left(&report).unwrap_or_else(|| "nothing to repair".into()), seed);
         return failures;
     }
-    if report.found == 0 {
-        failures.push("what the check passes is repaired".into());
+    if is_clean {
+        failures.push(format!("what the check passes is written to by a repair:\n{}", told(&report)));
     }
     let again = match volume.check(&*repaired, false) {
         Ok(again) => again,

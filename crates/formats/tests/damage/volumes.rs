@@ -6,8 +6,8 @@ use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
 use platter_testing::model::{Clock, ClockedDevice, ImageFile, Random, judge::Programs};
 use platter_vfs::{
-    Change, CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions,
-    Silent, SyncScope,
+    Change, CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, LocalTime, Name, Node,
+    OpenOptions, Silent, SyncScope,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +119,8 @@ impl Volume {
     }
 }
 
-const READ_ONLY: OpenOptions = OpenOptions { read_only: true, local_offset_minutes: 0, commits_syncs: false };
+const READ_ONLY: OpenOptions =
+    OpenOptions { read_only: true, local_time: LocalTime::Ahead(0), commits_syncs: false };
 
 /// Makes a volume with some 300 files and directories, some of them fragmented, and everything that the format can
 /// hold.

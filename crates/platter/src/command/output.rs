@@ -1,10 +1,10 @@
 //! Printing for people and for scripts.
 
 use crate::command::failure::{Failure, printable};
-use chrono::{DateTime, FixedOffset, SecondsFormat, Utc};
+use chrono::{DateTime, Local, SecondsFormat, TimeZone, Utc};
 use platter_vfs::{DosFlags, Name, Timestamp};
 use serde::Serialize;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 /// Standard output, buffered. If its reader goes away, the command ends without an error message.
@@ -81,11 +81,14 @@ pub fn failure(error: io::Error) -> Failure {
     }
 }
 
-/// Formats a time for people, in local time, to the second.
-pub fn local_time(time: Timestamp, offset_minutes: i32) -> String {
-    let local = FixedOffset::east_opt(offset_minutes * 60)
-        .zip(DateTime::<Utc>::from_timestamp(time.seconds, time.nanoseconds))
-        .map(|(offset, utc)| utc.with_timezone(&offset).format("%Y-%m-%d %H:%M:%S").to_string());
+/// Formats a time for people, in local time as on its date, to the second.
+pub fn local_time(time: Timestamp) -> String {
+    shown_in(time, &Local)
+}
+
+fn shown_in<Z: TimeZone<Offset: Display>>(time: Timestamp, zone: &Z) -> String {
+    let utc = DateTime::<Utc>::from_timestamp(time.seconds, time.nanoseconds);
+    let local = utc.map(|utc| utc.with_timezone(zone).format("%Y-%m-%d %H:%M:%S").to_string());
     local.unwrap_or_else(|| "-".to_string())
 }
 
@@ -132,7 +135,8 @@ mod tests {
     #[test]
     fn times_and_numbers() {
         let time = Timestamp { seconds: 1_000_000_000, nanoseconds: 500_000_000 };
-        assert_eq!(local_time(time, 120), "2001-09-09 03:46:40");
+        let zone = chrono::FixedOffset::east_opt(7200).unwrap();
+        assert_eq!(shown_in(time, &zone), "2001-09-09 03:46:40");
         assert_eq!(utc_time(time), "2001-09-09T01:46:40.500Z");
         assert_eq!(utc_time(Timestamp { seconds: i64::MAX, nanoseconds: 0 }), "-");
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);

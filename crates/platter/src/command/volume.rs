@@ -5,7 +5,7 @@ use crate::command::image::listener;
 use clap::Args;
 use platter::{Access, DeviceOptions, Held, Source, names};
 use platter_device::{Caching, Device};
-use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Kind, Name, OpenOptions};
+use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Kind, LocalTime, Name, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -101,13 +101,7 @@ pub fn make_removable(held: &Held) -> platter_vfs::Result<()> {
 
 /// Returns the options to open a volume with. Times that a format keeps as local time are taken for this machine's.
 pub fn open_options(read_only: bool) -> OpenOptions {
-    OpenOptions { read_only, local_offset_minutes: local_offset_minutes(), ..OpenOptions::default() }
-}
-
-/// Returns the minutes that local time is ahead of UTC now. Windows too applies the present offset to every time on
-/// FAT.
-pub fn local_offset_minutes() -> i32 {
-    chrono::Local::now().offset().local_minus_utc() / 60
+    OpenOptions { read_only, local_time: LocalTime::System, ..OpenOptions::default() }
 }
 
 /// The volumes that a command works on. Each is opened once, however many arguments name it.

@@ -5,21 +5,21 @@ use crate::layout::{Attributes, FileInfo, LARGEST_DIRECTORY};
 use platter_clusters::Link;
 
 impl Walk<'_, '_> {
-    /// Checks the clusters of an entry. Returns the values that the entry should have; `None` if the entry is to be
+    /// Checks the clusters of an entry, of which its checksum says whether it `is_sure`. Returns the values that the entry should have; `None` if the entry is to be
     /// removed.
     pub(super) fn content(
         &mut self,
         index: u32,
         set: &EntrySet,
         name: &Name,
-        slots: [u64; 2],
+        (slots, is_sure): ([u64; 2], bool),
     ) -> Result<Option<FileInfo>> {
         let mut info = set.info();
         let place = Some((index, Some(name)));
         for part in info.parts().collect::<Vec<_>>() {
             self.claim_part(part.contiguous, part.cluster, part.length)?;
         }
-        if info.attributes.directory() && !self.looks_like_directory(&info)? {
+        if info.attributes.directory() && !self.looks_like_directory(&info, is_sure)? {
             let message = || "it is said to be a directory, but holds something else".to_owned();
             if self.find("not-a-directory", Severity::DataLoss, place, message) {
                 info.attributes.0 &= !Attributes::DIRECTORY;

@@ -65,6 +65,11 @@ impl Walk<'_, '_> {
             let here = at;
             let slot = listing.slot(here);
             at += 1;
+            if let Some(after) = self.file_by_its_bits(listing, here) {
+                self.doubt(index, here, after);
+                at = after;
+                continue;
+            }
             match Primary::of(&slot) {
                 Primary::End => break,
                 Primary::Unused => {}
@@ -132,6 +137,43 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
+    /// Returns the slot after a file's set that begins here, if only a wrong bit in its type hides it.
+    fn file_by_its_bits(&mut self, listing: &Listing, at: usize) -> Option<usize> {
+        let slot = listing.slot(at);
+        if slot[0] == kind::FILE
+            || !mend::is_nearly(&slot, kind::FILE)
+            || !mend::is_file(&listing.slots()[at..listing.end()])
+        {
+            return None;
+        }
+        // What erases a set erases all of its slots that are in one sector. If the next slot is in another one, the set
+        // may be one that was being erased.
+        let sector = u64::from(self.clusters.geometry.sector);
+        if Primary::of(&slot) == Primary::Unused
+            && listing.offset(at) / sector != listing.offset(at + 1) / sector
+        {
+            return None;
+        }
+        Some(at + usize::from(slot[1]) + 1)
+    }
+
+    /// Checks the sets of a directory that were not right, now that the clusters of all others are known.
+    pub(super) fn doubtful_sets(&mut self, index: u32, sets: Vec<(usize, usize)>) -> Result<()> {
+        let mut listing = self.listing(index)?;
+        let mut names = Names::default();
+        let mut at = 0;
+        while at < listing.end() {
+            at += match EntrySet::read(&listing.slots()[at..listing.end()], &self.upcase) {
+                Ok(set) => {
+                    names.insert(&set.name(), &self.upcase);
+                    set.slots().len()
+                }
+                Err(_) => 1,
+            };
+        }
+        sets.into_iter().try_for_each(|slots| self.doubtful(index, &mut listing, &mut names, slots))
+    }
+
     /// Claims the clusters of a benign primary entry of an unknown type, which is kept (8.2). Returns the slot after
     /// its entry set.
     fn benign(&mut self, listing: &Listing, at: usize) -> Result<usize> {
@@ -157,8 +199,9 @@ impl Walk<'_, '_> {
     }
 
     /// Whether clusters may be a directory: they are empty, or at least half of the first 4 KiB are entries, or a
-    /// whole entry set with a right checksum is further on.
-    pub(super) fn looks_like_directory(&mut self, info: &FileInfo) -> Result<bool> {
+    /// whole entry set with a right checksum is further on. Of an entry that `is_sure`, because its checksum is right,
+    /// one slot that holds an entry confirms that it is a directory.
+    pub(super) fn looks_like_directory(&mut self, info: &FileInfo, is_sure: bool) -> Result<bool> {
         if !self.clusters.heap.has(info.cluster) {
             return Ok(true);
         }
@@ -190,13 +233,14 @@ impl Walk<'_, '_> {
                     // The set continues after the part that was read.
                     Err(Fault::Count) if rest.len() < 19 && rest[0][0] == kind::FILE => break,
                     Err(_) => {
+                        sound += usize::from(mend::is_entry(&rest[0]));
                         other += usize::from(!matches!(rest[0][0], kind::FILE | kind::STREAM | kind::NAME));
                         1
                     }
                 },
             };
         }
-        Ok(sound >= other || self.has_set(info)?)
+        Ok(sound >= if is_sure { other.min(1) } else { other } || self.has_set(info)?)
     }
 
     /// Whether the first megabyte holds an entry set with a right checksum.

@@ -4,9 +4,11 @@ use super::*;
 use crate::check::names::is_allowed;
 use crate::layout::{Attributes, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash};
 use platter_vfs::Finding;
+use std::ops::Range;
 
 impl Walk<'_, '_> {
-    /// Checks the set that begins in a slot; returns the slot after it.
+    /// Checks the set that begins in a slot; returns the slot after it. A set that is not right is checked when all
+    /// others are known.
     pub(super) fn set(
         &mut self,
         index: u32,
@@ -14,15 +16,75 @@ impl Walk<'_, '_> {
         names: &mut Names,
         at: usize,
     ) -> Result<usize> {
-        let end = listing.end();
-        let rest = &listing.slots()[at..end];
-        let (set, fault) = match EntrySet::read(rest, &self.upcase) {
-            Ok(set) => (set, None),
-            Err(fault) => match self.salvaged(rest, fault) {
-                Some(set) => (set, Some(fault)),
-                None => return Ok(self.torn(index, listing, at, fault)),
-            },
+        let rest = &listing.slots()[at..listing.end()];
+        match EntrySet::read(rest, &self.upcase) {
+            Ok(set) => self.settle(index, listing, names, at, (set, None)),
+            Err(fault @ Fault::Unknown(_)) => {
+                let set = EntrySet::read_loosely(rest).expect("the entries belong together");
+                self.settle(index, listing, names, at, (set, Some(fault)))
+            }
+            Err(fault) => {
+                let after = at + self.extent(rest, fault);
+                self.doubt(index, at, after);
+                Ok(after)
+            }
+        }
+    }
+
+    /// Returns the number of slots of a set that is not right.
+    fn extent(&mut self, rest: &[[u8; SLOT]], fault: Fault) -> usize {
+        let whole = match self.salvaged(rest, fault) {
+            Some(set) => Some(set.slots().len()),
+            None => self.readings(rest).first().map(|set| set.slots().len()),
         };
+        let is_part = |slot: &&[u8; SLOT]| matches!(Primary::of(slot), Primary::Secondary(_));
+        whole.unwrap_or_else(|| 1 + rest[1..].iter().take_while(is_part).count())
+    }
+
+    /// Returns the sets that the slots were before one bit changed, as long as the search for them takes no too long.
+    pub(super) fn readings(&mut self, rest: &[[u8; SLOT]]) -> Vec<EntrySet> {
+        match self.summed < mend::MOST_SUMMED {
+            true => mend::readings(rest, &self.upcase, &mut self.summed),
+            false => Vec::new(),
+        }
+    }
+
+    /// Checks a set whose checksum or hash is wrong, or whose entries do not belong together.
+    pub(super) fn doubtful(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        names: &mut Names,
+        (at, after): (usize, usize),
+    ) -> Result<()> {
+        let rest = listing.slots()[at..listing.end()].to_vec();
+        let fault = match EntrySet::read(&rest, &self.upcase) {
+            Ok(set) => return self.settle(index, listing, names, at, (set, None)).map(drop),
+            Err(fault) => fault,
+        };
+        let plain = self.salvaged(&rest, fault).filter(|_| rest[0][0] == kind::FILE);
+        let readings = self.readings(&rest);
+        if let Some(set) = self.best(readings, plain.as_ref())? {
+            return self.settle(index, listing, names, at, (set, Some(fault))).map(drop);
+        }
+        let several =
+            |set: &EntrySet| fault != Fault::Hash && oddities(self.clusters, set, &self.upcase) >= 2;
+        match plain.filter(|set| !several(set)) {
+            Some(set) => self.settle(index, listing, names, at, (set, Some(fault)))?,
+            None => self.torn(index, listing, at..after, fault),
+        };
+        Ok(())
+    }
+
+    /// Checks a set that is credible; returns the slot after it. What is wrong with it is repaired.
+    fn settle(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        names: &mut Names,
+        at: usize,
+        (set, fault): (EntrySet, Option<Fault>),
+    ) -> Result<usize> {
         let after = at + set.slots().len();
         if let Some(Fault::Unknown(_)) = fault {
             // A set with an unknown entry is left as it is, and so are its clusters (8.2).
@@ -39,10 +101,6 @@ impl Walk<'_, '_> {
             let (code, severity) = ("unknown-entry", Severity::Notice);
             self.findings.report.add(Finding { code, severity, path, message, repaired: false });
             return Ok(after);
-        }
-        let oddities = oddities(self.clusters, &set, &self.upcase);
-        if matches!(fault, Some(fault) if fault != Fault::Hash) && oddities >= 2 {
-            return Ok(self.torn(index, listing, at, fault.unwrap_or(Fault::Checksum)));
         }
         let mut right = set.clone();
         let shown = set.name();
@@ -64,7 +122,7 @@ impl Walk<'_, '_> {
         }
         self.name(index, names, &mut right, &shown);
         let offsets = [listing.offset(at), listing.offset(at + 1)];
-        let info = self.content(index, &right, &shown, offsets)?;
+        let info = self.content(index, &right, &shown, (offsets, fault.is_none()))?;
         if let Some(info) = info {
             right.set_info(&info);
         } else {
@@ -98,17 +156,12 @@ impl Walk<'_, '_> {
     }
 
     /// Deletes what is left of an incomplete set. Returns the slot after it.
-    fn torn(&mut self, index: u32, listing: &mut Listing, at: usize, fault: Fault) -> usize {
-        let mut end = at + 1;
-        while end < listing.end()
-            && let Primary::Secondary(_) = Primary::of(&listing.slot(end))
-        {
-            end += 1;
-        }
+    fn torn(&mut self, index: u32, listing: &mut Listing, slots: Range<usize>, fault: Fault) -> usize {
+        let (at, end) = (slots.start, slots.end);
         let message =
             || format!("slots {at} to {} are what is left of a file's entries ({fault:?})", end - 1);
         if self.find("torn-set", Severity::DataLoss, Some((index, None)), message) {
-            listing.delete(self.disk, at..end);
+            listing.delete(self.disk, slots);
         }
         end
     }
@@ -155,7 +208,7 @@ impl Walk<'_, '_> {
 
 /// Counts the fields of a set that have values no system writes. One may be a flipped bit; several mean that the
 /// slots are no set.
-fn oddities(clusters: &Clusters, set: &EntrySet, upcase: &Upcase) -> u32 {
+pub(super) fn oddities(clusters: &Clusters, set: &EntrySet, upcase: &Upcase) -> u32 {
     let info = set.info();
     let mut rehashed = set.clone();
     rehashed.rehash(upcase);

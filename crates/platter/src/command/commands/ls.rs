@@ -2,7 +2,7 @@
 
 use crate::command::failure::{About, Failure, Outcome};
 use crate::command::output::{Output, flag_letters, flag_words, local_time, utc_time};
-use crate::command::volume::{ReadOptions, VolumePath, Volumes, local_offset_minutes};
+use crate::command::volume::{ReadOptions, VolumePath, Volumes};
 use clap::Args;
 use platter::{Access, DEEPEST, Held};
 use platter_vfs::{Attributes, DosFlags, Kind, Name};
@@ -165,7 +165,7 @@ impl Listing<'_> {
                 Kind::SymbolicLink => 'l',
             };
             let flags = flag_letters(attributes.flags);
-            let time = local_time(attributes.modified, local_offset_minutes());
+            let time = local_time(attributes.modified);
             self.output.bytes(format!("{kind}{flags} {:>12} {time} ", attributes.size).as_bytes())?;
         }
         self.output.name(name)?;

@@ -32,7 +32,8 @@ use std::time::{Duration, Instant};
 /// names in any case; streams_interface=windows: FILE:NAME is the stream or snapshot NAME of FILE;
 /// streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered
 /// at once; sync=commit: each sync of ReFS is a commit that Windows can read, instead of an entry in a log that only
-/// Platter reads; noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; remount with ro, rw or one of
+/// Platter reads; tz=UTC, time_offset=N: times on FAT, and on exFAT those without an offset, are UTC, or N minutes ahead of
+/// it, instead of local times by TZ or the system's zone; noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; remount with ro, rw or one of
 /// these changes the existing mount at DIR, whose other options stay; and partition=N, log=FILE, force as below, for
 /// /etc/fstab.
 #[derive(Args)]
@@ -185,7 +186,10 @@ impl Arguments {
     fn open(&self, options: &mut Options) -> Result<Arc<dyn FileSystem>, Failure> {
         let device = self.device(options)?;
         // Opened for reading first: the changes that opening for writing makes at once may be what does harm.
-        let system = platter_formats::open(device.clone(), open_options(true)).about(shown(&self.image))?;
+        let system = {
+            let opened = OpenOptions { local_time: options.local_time, ..open_options(true) };
+            platter_formats::open(device.clone(), opened).about(shown(&self.image))?
+        };
         if options.read_only {
             return Ok(system);
         }
@@ -195,7 +199,8 @@ impl Arguments {
             return Ok(system);
         }
         drop(system);
-        let opened = OpenOptions { commits_syncs: options.commits_syncs, ..open_options(false) };
+        let local_time = options.local_time;
+        let opened = OpenOptions { commits_syncs: options.commits_syncs, local_time, ..open_options(false) };
         let system = platter_formats::open(device, opened).about(shown(&self.image))?;
         if let Some(why) = refusal(&*system).about(shown(&self.image))? {
             self.tell_reason(&why);

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 /// ReFS and NTFS: searches the whole device for metadata, and needs neither superblocks nor checkpoints nor tables.
 /// Deleted files that are not known to be overwritten go to the directory `deleted`; without integrity it is not
 /// certain that they are intact. Files from metadata that fails its checksum (ReFS), or from partly invalid records
-/// (NTFS), go to `damaged` and are reported: name, size and content may be wrong. FAT and exFAT: follows the
+/// (NTFS), go to `damaged` and are reported: name, size and content may be wrong. Deleted files of FAT and exFAT of which
+/// the place is a guess go to `deleted/likely`. FAT and exFAT: follows the
 /// directories that can still be reached, then those recognised by their content, which go to `found`, then chains of
 /// clusters without a name, which go to `chains`; files that share clusters with others go to `overlapping`. If the
 /// boot sector is lost with its copy, the sizes and places of everything are found from directories and FATs, also on
