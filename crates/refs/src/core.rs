@@ -8,6 +8,7 @@ mod changed;
 mod clusters;
 mod commit;
 mod nodes;
+mod numbers;
 mod objects;
 mod room;
 mod syncing;
@@ -67,6 +68,25 @@ pub enum Id {
     Nameless(u64),
 }
 
+impl Id {
+    /// The bits of a node number that hold the number of a file in its home.
+    const FILE: u32 = 31;
+
+    /// The node number that stands for this identity: the number of the home directory, or of the directory itself, and
+    /// below it the number of the file, which a directory has not. `None` if it does not fit, after four thousand
+    /// million directories or half as many files in one, and for what has no identity on disk.
+    fn node(self) -> Option<u64> {
+        let (home, ordinal) = match self {
+            Id::Directory(object) => (object, 0),
+            // A file without a number, on a damaged volume, would have that of its directory.
+            Id::File(home, ordinal) if ordinal != 0 => (home, ordinal),
+            _ => return None,
+        };
+        let fits = (ROOT_DIRECTORY..1 << 32).contains(&home) && ordinal < 1 << Id::FILE;
+        fits.then_some(home << Id::FILE | ordinal)
+    }
+}
+
 /// Where a node's record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordPlace {
@@ -74,7 +94,7 @@ pub enum RecordPlace {
     Directory { above: u64, name: Vec<u16> },
     /// In the row of the file's only name.
     Long { directory: u64, name: Vec<u16> },
-    /// In a row of the file's home directory, since it has several names; they are in the record.
+    /// In a row of the file's home directory, since it has several names or was moved; the names are in the record.
     Body,
     /// Nowhere: the last name was removed.
     Nowhere,

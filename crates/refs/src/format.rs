@@ -10,7 +10,7 @@ use crate::layout::{
     Algorithm, Attribute, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock,
     Version, page,
 };
-use crate::layout::{make_index, make_object_link};
+use crate::layout::{NumberRow, make_index, make_object_link};
 use crate::pages::Pages;
 use crate::space::Space;
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
@@ -401,10 +401,7 @@ fn add_metadata_files(core: &mut Core, now: u64, security: u64) -> Result<()> {
         let units: Vec<u16> = name.encode_utf16().collect();
         let security = if number == 0x200 { 0 } else { security };
         let record = Record { ordinal: number, ..Record::new(schema, now, 0x20, security) };
-        let mut back = vec![0; 12 + 2 * units.len() + 2];
-        put(&mut back, 8, 0x0Cu16);
-        put(&mut back, 10, 2 * units.len() as u16 + 2);
-        units.iter().enumerate().for_each(|(index, unit)| put(&mut back, 12 + 2 * index, *unit));
+        let back = NumberRow::Name(units.clone()).to_bytes();
         let (tree, pages) = core.tree_mut(METADATA_DIRECTORY)?;
         tree.put(pages, &key::name(key::LONG, &units), 1, &record.to_bytes())?;
         tree.put(pages, &key::number(number), 0, &back)?;

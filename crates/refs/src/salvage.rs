@@ -141,6 +141,9 @@ fn strike(core: &mut Core, owner: &Owner) -> Result<()> {
         value = tree.get(pages, &record_key, |row| row.value.to_vec())?.ok_or(Error::NotFound)?;
     }
     let Some(stream) = &owner.stream else {
+        if let Ok(record) = Record::from_bytes(&value, 0) {
+            core.forget_number(home, record.ordinal)?;
+        }
         for (directory, name) in &owner.names {
             let (tree, pages) = core.tree_mut(*directory)?;
             tree.remove(pages, &key::name(key::LONG, name))?;

@@ -16,6 +16,7 @@ mod contract;
 mod data;
 mod keeper;
 mod listing;
+mod moving;
 mod names;
 mod reading;
 mod scrubbing;
@@ -301,7 +302,7 @@ impl Volume {
         entity.handed_out += 1;
         let mut streams = self.streams.write();
         if let Some(stream) = &entity.stream {
-            streams.entry(node).or_insert_with(|| stream.clone());
+            streams.insert(node, stream.clone());
         }
         Ok(Node(node))
     }

@@ -3,6 +3,7 @@
 
 use super::known::{METADATA_DIRECTORY, is_directory};
 use super::lost::LostTree;
+use super::numbers::Numbers;
 use super::order::Order;
 use super::owner::{Spot, nameless, units};
 use super::page::Subject;
@@ -13,7 +14,7 @@ use crate::core::ROOT_DIRECTORY;
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::object_links;
 use crate::layout::record::key;
-use crate::layout::{Record, Root, ShortEntry};
+use crate::layout::{NumberRow, Record, Root, ShortEntry};
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::{BTreeSet, HashSet};
 
@@ -109,7 +110,8 @@ fn walk_from(check: &mut Check<'_>, first: u64) {
         check.walked += 1;
         let total = check.objects.len() as u64;
         check.progress.progress("checking directories", check.walked.min(total), total);
-        Walk { object: next.object, entry: next.entry, has_own: false, ordinals: HashSet::new(), highest: 0 }
+        let (ordinals, numbers) = (HashSet::new(), Numbers::default());
+        Walk { object: next.object, entry: next.entry, has_own: false, ordinals, highest: 0, numbers }
             .run(check, &mut waiting);
     }
 }
@@ -121,6 +123,7 @@ struct Walk {
     has_own: bool,
     ordinals: HashSet<u64>,
     highest: u64,
+    numbers: Numbers,
 }
 
 impl Walk {
@@ -130,7 +133,7 @@ impl Walk {
         while let Some(row) = cursor.next(check) {
             match u16_at(&row.key, 0) {
                 0x10 => self.own(check, &row),
-                0x20 => {}
+                0x20 => self.numbers.met(&row.key, &row.value, row.at),
                 0x30 => self.name(check, &row, waiting),
                 0x40 => self.body(check, &row),
                 kind => {
@@ -152,6 +155,10 @@ impl Walk {
             let message = "directory: expected a row of its own record, found none".into();
             self.find(check, "own-record", Severity::Inconsistent, message);
             check.repair.add(Task::Own { directory: self.object });
+        }
+        let numbers = std::mem::take(&mut self.numbers);
+        if !cursor.is_damaged {
+            numbers.finish(check, self.object);
         }
         match last_child {
             Some(last) if self.highest <= last => {}
@@ -276,6 +283,7 @@ impl Walk {
                 if let Some(record) = check.file(&spot, &row.value) {
                     reparse::file(check, self.object, &record);
                     self.ordinal(check, &name, record.ordinal, row);
+                    self.numbers.leads_to(record.ordinal, &NumberRow::Name(name.clone()));
                     if record.links != 1 {
                         let message = format!(
                             "names of the file in its record at offset {}: expected 1, found {}",
@@ -289,6 +297,8 @@ impl Walk {
                             change,
                         });
                     }
+                } else {
+                    self.numbers.unreadable();
                 }
             }
             key::SHORT => match ShortEntry::from_bytes(&row.value, row.value_at) {
@@ -320,6 +330,7 @@ impl Walk {
     ) {
         let at = row.at;
         self.ordinal(check, name, entry.ordinal, row);
+        self.numbers.directory(entry.ordinal);
         let number = entry.object;
         if !is_directory(number) || !check.objects.contains_key(&number) {
             let message =
@@ -357,6 +368,7 @@ impl Walk {
             links.first().map_or((self.object, &fallback[..]), |(above, name)| (*above, name));
         let spot = Spot { table: self.object, row: &row.key, directory, name, at: row.value_at };
         self.ordinal(check, &fallback, ordinal, row);
+        self.numbers.leads_to(ordinal, &NumberRow::Body(ordinal, self.object));
         match check.file(&spot, &row.value) {
             Some(record) => {
                 reparse::file(check, self.object, &record);

@@ -18,6 +18,7 @@ mod links;
 mod log;
 mod lost;
 mod noted;
+mod numbers;
 mod objects;
 mod order;
 mod owner;

@@ -81,6 +81,8 @@ pub enum Task {
     LinkBack { file: (u64, u64), directory: u64, name: Box<[u16]> },
     /// A security descriptor gets its row, under the key that it must have.
     Security { key: Vec<u8>, value: Vec<u8> },
+    /// The rows of a directory that lead from numbers to files are made anew where they are wrong.
+    Numbers { directory: u64 },
     /// The number of names, in the record of a file with several, becomes the number of its links.
     Count { file: (u64, u64) },
 }

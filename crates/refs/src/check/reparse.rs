@@ -6,7 +6,7 @@ use super::noted::Mend;
 use crate::layout::Record;
 use crate::system;
 use platter_vfs::Severity;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The object numbers of the index and its copy.
 const INDEX: [u64; 2] = [0x540, 0x541];
@@ -17,8 +17,9 @@ const MOST: usize = 1 << 22;
 #[derive(Default)]
 pub struct Points {
     keys: BTreeSet<Vec<u8>>,
-    /// Keys that the index may have for the reparse points of directories: it is not known which of them it uses.
-    other: BTreeSet<Vec<u8>>,
+    /// Other keys that the index may have for the reparse points of directories, each with the one that is written
+    /// here: which of them Windows uses is inferred.
+    other: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Whether there were more reparse points than are remembered.
     is_partial: bool,
 }
@@ -43,13 +44,18 @@ pub fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Opt
         return;
     }
     let points = &mut check.reparse;
-    for (ordinal, directory) in [(0, object), (record.ordinal, object)].into_iter().chain(entry) {
-        if points.other.len() < MOST {
-            points.other.insert(system::reparse_row(record.reparse, ordinal, directory).0);
-        } else {
-            points.is_partial = true;
-        }
+    if points.keys.len() >= MOST {
+        points.is_partial = true;
+        return;
     }
+    let key = |ordinal, directory| system::reparse_row(record.reparse, ordinal, directory).0;
+    let own = key(0, object);
+    for (ordinal, directory) in
+        [(record.ordinal, object)].into_iter().chain(entry.filter(|entry| entry.0 != 0))
+    {
+        points.other.insert(key(ordinal, directory), own.clone());
+    }
+    points.keys.insert(own);
 }
 
 /// Compares the index with the reparse points that the check has met.
@@ -67,9 +73,14 @@ pub fn finish(check: &mut Check<'_>) {
         let row = cursor.next(check);
         check.is_again = false;
         let Some(row) = row else { break };
-        if other.contains(&row.key) {
+        if missing.remove(&row.key) {
+            continue;
+        }
+        let own = other.get(&row.key).filter(|own| missing.remove(*own));
+        if let Some(own) = own {
+            keys.remove(own);
             keys.insert(row.key);
-        } else if !missing.remove(&row.key) {
+        } else {
             let message = format!("reparse index: row at offset {} is about no file that is there", row.at);
             check.find("reparse-index", Severity::Inconsistent, None, message);
             differs = true;

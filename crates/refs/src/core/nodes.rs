@@ -100,11 +100,23 @@ impl Core {
         node
     }
 
-    /// Returns a new node number, which is never used again, not even for the same file when it is opened again: notes
-    /// about a node are kept until the next commit and must not be taken for notes about a later one.
+    /// Returns a new node number, which is never used again while the volume is open.
     pub fn next_node(&mut self) -> u64 {
         self.next_node += 1;
         self.next_node - 1
+    }
+
+    /// The number that a node with this identity has, or would have if it were opened now. `None` if only opening it
+    /// tells.
+    pub fn known_node(&self, id: Id) -> Option<u64> {
+        self.node_of(id).or_else(|| id.node().filter(|node| !self.entities.contains_key(node)))
+    }
+
+    /// Returns the number for a node that is opened. It comes from what the volume has, so that it is the same whenever
+    /// the volume is opened. A node in use may have that number although it has another identity by now; then it is a
+    /// number that is never used again.
+    pub fn node_for(&mut self, id: Id) -> u64 {
+        id.node().filter(|node| !self.entities.contains_key(node)).unwrap_or_else(|| self.next_node())
     }
 
     /// Gives a node another identity on disk.
@@ -147,9 +159,9 @@ impl Core {
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
         let (above, name) = object_links(&record.rows).next().unwrap_or((ROOT_DIRECTORY, Vec::new()));
-        let number = if object == ROOT_DIRECTORY { Node::ROOT.0 } else { self.next_node() };
-        let place = RecordPlace::Directory { above, name };
         let id = Id::Directory(object);
+        let number = if object == ROOT_DIRECTORY { Node::ROOT.0 } else { self.node_for(id) };
+        let place = RecordPlace::Directory { above, name };
         let entity = Entity { id, place, record, stream: None, named, handed_out: 0, only_read };
         Ok(self.insert(entity, number))
     }
@@ -182,7 +194,7 @@ impl Core {
         let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
         found.only_read = found.only_read.or(is_larger);
         let only_read = found.only_read;
-        let node = self.next_node();
+        let node = self.node_for(id);
         let read_only = record.attributes & 1 != 0;
         let integrity = record.attributes & Record::INTEGRITY != 0;
         let own = found.own.take().unwrap_or_else(|| StreamState::empty(integrity));
@@ -212,9 +224,17 @@ impl Core {
         found.named.into_iter().map(open).collect()
     }
 
-    /// Updates the reparse index: a file with this record is added under its identity, or removed.
+    /// Updates the reparse index: a file or directory with this record is added under its identity, or removed. That of
+    /// a directory is its own object without a number, as in Windows' change journal.
     pub fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
-        let (Id::File(directory, ordinal), true) = (id, record.reparse != 0) else { return Ok(()) };
+        let (ordinal, directory) = match id {
+            Id::File(home, ordinal) => (ordinal, home),
+            Id::Directory(object) => (0, object),
+            _ => return Ok(()),
+        };
+        if record.reparse == 0 {
+            return Ok(());
+        }
         self.index_point(record.reparse, ordinal, directory, is_there)
     }
 
@@ -230,30 +250,26 @@ impl Core {
         Ok(())
     }
 
-    /// Removes a directory that is a reparse point from the reparse index, in whichever form it is there: under its
-    /// number in the directory above, or under its own object.
+    /// Removes a directory that is a reparse point from the reparse index, in whichever form it is there: under its own
+    /// object, or under its number in the directory above.
     pub fn unindex_directory(&mut self, node: u64, ordinal: u64, above: u64) -> Result<()> {
         let entity = self.entity(node)?;
-        let (tag, own) = (entity.record.reparse, entity.record.ordinal);
-        let Id::Directory(object) = entity.id else { return Ok(()) };
+        let (tag, id, own) = (entity.record.reparse, entity.id, entity.record.ordinal);
+        self.unindex_point(tag, (ordinal, above), id, own)
+    }
+
+    /// The same for a directory that had another tag. `own` is the number in its own record.
+    pub fn unindex_point(&mut self, tag: u32, entry: (u64, u64), id: Id, own: u64) -> Result<()> {
+        let Id::Directory(object) = id else { return Ok(()) };
         if tag == 0 {
             return Ok(());
         }
-        [(ordinal, above), (0, object), (own, object)]
+        // Without a number, that of the entry would be the identity of the directory above.
+        let entry = Some(entry).filter(|(ordinal, _)| *ordinal != 0);
+        [(0, object), (own, object)]
             .into_iter()
+            .chain(entry)
             .try_for_each(|(ordinal, directory)| self.index_point(tag, ordinal, directory, false))
-    }
-
-    /// Removes the row that leads from a number to a name or directory. Platter does not write such rows, and those of
-    /// Windows must not lead to a removed file.
-    pub fn forget_number(&mut self, directory: u64, ordinal: u64) -> Result<()> {
-        let row_key = key::number(ordinal);
-        let (tree, pages) = self.tree(directory)?;
-        if tree.get(pages, &row_key, |_| ())?.is_some() {
-            let (tree, pages) = self.tree_mut(directory)?;
-            tree.remove(pages, &row_key)?;
-        }
-        Ok(())
     }
 
     /// The security descriptor with this identifier.

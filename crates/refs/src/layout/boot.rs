@@ -34,6 +34,14 @@ impl Version {
         self >= Version::V3_14
     }
 
+    /// Whether a file keeps its home directory and its number when it moves to another directory, and directories have
+    /// no numbers. What earlier versions do is not known.
+    ///
+    /// Source: forefst `docs/concepts/file_ids.md`, and what Windows 11 logged on volumes of 3.14.
+    pub fn keeps_homes(self) -> bool {
+        self >= Version::V3_14
+    }
+
     /// Whether clusters can have several owners. Before 3.14 they cannot here: how such clusters are counted is not
     /// known.
     pub fn has_shared_clusters(self) -> bool {

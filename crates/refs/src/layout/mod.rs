@@ -25,6 +25,6 @@ pub use checksum::{Algorithm, Checksum};
 pub use node::{CHECKSUM_KIND, Row, TreeNode, TreeNodeMut, tree_header};
 pub use page::{PageHeader, PageReference};
 pub use record::{Record, ShortEntry};
-pub use rows::{LIMIT, make_index, make_object_link, object_link, object_links};
+pub use rows::{LIMIT, NumberRow, make_index, make_object_link, object_link, object_links};
 pub use share::ShareRow;
 pub use superblock::Superblock;

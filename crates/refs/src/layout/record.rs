@@ -183,10 +183,12 @@ impl Record {
     }
 }
 
-/// A short entry: the value of a name whose record is elsewhere. Directories and files with several names have them.
+/// A short entry: the value of a name whose record is elsewhere. Directories have them, and files that have several
+/// names or were moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShortEntry {
-    /// The number of a file in its home directory, or of a directory in the directory above.
+    /// The number of a file in its home directory. Directories have none: it is 0, or a number in the directory above
+    /// on volumes up to 3.10 and those that earlier versions of Platter changed.
     pub ordinal: u64,
     /// The object number of the directory itself, or of the home directory of a file.
     pub object: u64,
@@ -201,7 +203,7 @@ pub struct ShortEntry {
 }
 
 impl ShortEntry {
-    /// The entry of one of the names of a file with several, whose record is in its home directory.
+    /// The entry of a name of a file whose record is in a row of its own in the home directory.
     pub fn of_body(home: u64, ordinal: u64, record: &Record) -> ShortEntry {
         ShortEntry {
             ordinal,
@@ -268,7 +270,8 @@ pub mod key {
         key
     }
 
-    /// The key of the row that leads from a file's number to its name.
+    /// The key of the row that leads from a file's number to its name or record.
+    /// See [`NumberRow`](crate::layout::NumberRow).
     pub fn number(ordinal: u64) -> [u8; 24] {
         let mut key = [0; 24];
         put(&mut key, 0, 0x8000_0020u32);
@@ -276,7 +279,7 @@ pub mod key {
         key
     }
 
-    /// The key of the record of a file with several names, in its home directory.
+    /// The key of the record of a file that has several names or was moved, in its home directory.
     pub fn body(ordinal: u64, home: u64) -> [u8; 24] {
         let mut key = [0; 24];
         put(&mut key, 0, 0x8000_0040u32);

@@ -1,7 +1,8 @@
-//! Rows of records: the links to a file's names, and the row that marks a directory.
+//! Rows of records: the links to a file's names, and the row that marks a directory. Rows of directories that lead from
+//! the number of a file to its name or record.
 
 use super::attribute::{self, Attribute};
-use super::bytes::{put, u16_at, u64_at};
+use super::bytes::{put, u16_at, u32_at, u64_at};
 
 /// The reason in the error for a record that has no room for more.
 pub const LIMIT: &str = "its names, streams, attributes and what else is in its record take 7 KiB at most";
@@ -40,4 +41,96 @@ pub fn make_index() -> Attribute {
     }
     let name: Vec<u8> = "$I30".encode_utf16().flat_map(u16::to_le_bytes).collect();
     Attribute::new(attribute::MULTIPLE, attribute::INDEX, 5, &name, 0, value)
+}
+
+/// What the number of a file leads to, in the value of a row of type 0x20 of the file's home directory.
+///
+/// Source: forefst `docs/structures/reverse_index.md`. The sizes are those that Windows logged for names of 18 to 38
+/// units, and those of the rows of "FS Metadata" on volumes that Windows 10 made: 12 bytes and the name, without a zero
+/// at its end, rounded up to a multiple of 8.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NumberRow {
+    /// The record stands in the row of this name.
+    Name(Vec<u16>),
+    /// The record stands in a row of type 0x40, under this number in this directory.
+    Body(u64, u64),
+    /// Something that no version writes which Platter writes. Up to 3.6 such rows lead to other directories.
+    Other,
+}
+
+impl NumberRow {
+    /// Where the name begins.
+    const HEAD: usize = 12;
+
+    /// Reads a row's value.
+    pub fn from_bytes(value: &[u8]) -> NumberRow {
+        match (value.len(), u32_at(value, 0)) {
+            (NumberRow::HEAD.., 0) => {
+                let (from, length) = (usize::from(u16_at(value, 8)), usize::from(u16_at(value, 10)));
+                let name = value.get(from..from + length).unwrap_or(&[]).chunks_exact(2);
+                let units = name.map(|unit| u16_at(unit, 0)).take_while(|&unit| unit != 0).collect();
+                NumberRow::Name(units)
+            }
+            (24, 2) => NumberRow::Body(u64_at(value, 8), u64_at(value, 16)),
+            _ => NumberRow::Other,
+        }
+    }
+
+    /// The row's value.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            NumberRow::Name(units) => {
+                let mut value = vec![0; (NumberRow::HEAD + 2 * units.len()).next_multiple_of(8)];
+                put(&mut value, 8, NumberRow::HEAD as u16);
+                put(&mut value, 10, 2 * units.len() as u16);
+                let place = |index| NumberRow::HEAD + 2 * index;
+                units.iter().enumerate().for_each(|(index, unit)| put(&mut value, place(index), *unit));
+                value
+            }
+            NumberRow::Body(ordinal, home) => {
+                let mut value = vec![0; 24];
+                put(&mut value, 0, 2u32);
+                put(&mut value, 8, *ordinal);
+                put(&mut value, 16, *home);
+                value
+            }
+            NumberRow::Other => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NumberRow;
+
+    fn units(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    /// The sizes of three rows that Windows 10 wrote, for the files of "FS Metadata".
+    #[test]
+    fn rows_of_numbers_have_the_sizes_of_windows() {
+        let names =
+            [("Volume Direct IO File", 56), ("Security Descriptor Stream", 64), ("Reparse Index", 40)];
+        for (name, size) in names {
+            let row = NumberRow::Name(units(name));
+            let value = row.to_bytes();
+            assert_eq!(value.len(), size, "{name}");
+            assert_eq!(value[..12], [0, 0, 0, 0, 0, 0, 0, 0, 12, 0, 2 * name.len() as u8, 0]);
+            assert_eq!(NumberRow::from_bytes(&value), row);
+        }
+        let body = NumberRow::Body(3, 0x701);
+        assert_eq!(body.to_bytes()[..12], [2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
+        assert_eq!(NumberRow::from_bytes(&body.to_bytes()), body);
+    }
+
+    #[test]
+    fn any_bytes_can_be_read() {
+        assert_eq!(NumberRow::from_bytes(&[]), NumberRow::Other);
+        assert_eq!(NumberRow::from_bytes(&[0; 12]), NumberRow::Name(Vec::new()));
+        let mut value = [0; 24];
+        (value[8], value[10], value[11]) = (0xFF, 0xFF, 0xFF);
+        assert_eq!(NumberRow::from_bytes(&value), NumberRow::Name(Vec::new()));
+        assert_eq!(NumberRow::from_bytes(&[1; 24]), NumberRow::Other);
+    }
 }

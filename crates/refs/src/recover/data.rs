@@ -45,6 +45,8 @@ pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u6
     let record = match (row.name(), row.key.first()) {
         (Some((_, Leads::File(record))), _) => *record,
         (Some((_, Leads::Directory(_) | Leads::Body(..))), _) => return Some(Vec::new()),
+        // A row that leads from a number to a file.
+        (None, Some(0x20)) => return Some(Vec::new()),
         (None, Some(0x10 | 0x40)) => Record::from_bytes(&row.value, 0).ok()?,
         _ => return None,
     };

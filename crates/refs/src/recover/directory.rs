@@ -62,15 +62,20 @@ impl RecoveredRow {
         Some((key::units(&self.key), leads))
     }
 
-    /// Returns a key that tells the entry from others of its directory, and stays the same when the entry is changed or
-    /// renamed.
-    fn identity(&self) -> (u8, u64) {
+    /// Returns a key that tells the entry in directory `table` from others there, and stays the same when the entry is
+    /// changed or renamed, or when its record moves to a row of its own.
+    fn identity(&self, table: u64) -> (u8, u64, u64) {
         match self.name() {
-            Some((_, Leads::File(record))) => (0, record.ordinal),
-            Some((_, Leads::Directory(object))) => (1, object),
-            Some((_, Leads::Body(_, ordinal))) => (0, ordinal),
-            None => (self.key.first().copied().unwrap_or(0), u64_at(&self.key, 8)),
+            Some((_, Leads::File(record))) => (0, table, record.ordinal),
+            Some((_, Leads::Directory(object))) => (1, table, object),
+            Some((_, Leads::Body(home, ordinal))) => (0, home, ordinal),
+            None => (self.key.first().copied().unwrap_or(0), table, u64_at(&self.key, 8)),
         }
+    }
+
+    /// The identity of the file whose record this row is, if it is a row of a record alone.
+    fn body(&self, table: u64) -> Option<(u8, u64, u64)> {
+        (self.key.first() == Some(&0x40)).then(|| (0, table, u64_at(&self.key, 8)))
     }
 }
 
@@ -102,11 +107,14 @@ impl Directory {
             }
             None => directory.is_whole = false,
         }
-        let mut known: HashSet<(u8, u64)> = directory.rows.iter().map(RecoveredRow::identity).collect();
+        // The older names of a file whose record is here were renamed or moved: they were not deleted.
+        let bodies = directory.rows.iter().filter_map(|row| row.body(table));
+        let mut known: HashSet<_> =
+            directory.rows.iter().map(|row| row.identity(table)).chain(bodies).collect();
         for found in found.iter().filter(|found| found.level == 0 && !visited.contains(&found.place)) {
             let Some(leaf) = scan.page(found) else { continue };
             for row in leaf.rows() {
-                if known.insert(row.identity()) {
+                if known.insert(row.identity(table)) {
                     directory.older.push(row);
                 }
             }

@@ -40,7 +40,7 @@ impl RefsVolume {
             // is reported when the entry is looked up.
             let attributes = attributes.unwrap_or_else(|_| self.attributes_in(row));
             let next = core.listings.listed(object, row_key);
-            let node = core.node_of(row.id(object)).map(Node);
+            let node = core.known_node(row.id(object)).map(Node);
             entries.push(Entry { name, node, attributes, next });
         }
         if damage.is_some() {

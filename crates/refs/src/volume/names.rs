@@ -6,16 +6,18 @@ use crate::attributes;
 use crate::core::FIRST_OBJECT;
 use crate::extents::Form;
 use crate::format::{add_directory, directory_rows, parent_child};
-use crate::layout::Root;
 use crate::layout::attribute::OBJECT_LINK;
-use crate::layout::node::row_size;
-use crate::layout::{make_object_link, object_link, object_links};
+use crate::layout::{NumberRow, Root, make_object_link, object_link};
 use crate::stream::{Limits, StreamState};
-use crate::tree::Tree;
 
 impl RefsVolume {
     /// Returns the row of a name in a directory: its key as it is stored, and its parsed value.
-    fn row(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<(Vec<u8>, ListedRow)>> {
+    pub(super) fn row(
+        &self,
+        core: &mut Core,
+        directory: u64,
+        name: &Name,
+    ) -> Result<Option<(Vec<u8>, ListedRow)>> {
         // No name that is this long or empty is there. One that the rules for new names forbid may be.
         if !(1..=NAMES.longest).contains(&name.units().len()) {
             return Ok(None);
@@ -98,7 +100,7 @@ impl RefsVolume {
                 give_extended(&mut record, new.extended)?;
                 core.new_record_fits(&record, key::OWN.len())?;
                 let number = core.new_object_number();
-                let ordinal = core.new_ordinal(object)?;
+                let ordinal = if version.keeps_homes() { 0 } else { core.new_ordinal(object)? };
                 let attributes = record.attributes;
                 add_directory(core, number, object, &record, 1)?;
                 let short = ShortEntry {
@@ -127,7 +129,7 @@ impl RefsVolume {
                 record.ordinal = ordinal;
                 let place = RecordPlace::Long { directory: object, name: name.units().to_vec() };
                 let id = Id::File(object, ordinal);
-                let node = core.next_node();
+                let node = core.node_for(id);
                 let state = StreamState::empty(attributes & Record::INTEGRITY != 0);
                 let stream = Some(Arc::new(Stream::new(node, state, false, Limits::default())));
                 let is_link = kind == Kind::SymbolicLink;
@@ -144,6 +146,7 @@ impl RefsVolume {
                 }
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &row_key, 1, &row.to_bytes())?;
+                core.put_number(object, ordinal, &NumberRow::Name(name.units().to_vec()))?;
                 core.index_reparse(&record, id, true)?;
                 let entity =
                     Entity { id, place, record, stream, named: Vec::new(), handed_out: 0, only_read: None };
@@ -193,7 +196,7 @@ impl RefsVolume {
         }
     }
 
-    fn has_names(&self, core: &mut Core, object: u64) -> Result<bool> {
+    pub(super) fn has_names(&self, core: &mut Core, object: u64) -> Result<bool> {
         let (tree, pages) = core.tree(object)?;
         let mut found = false;
         tree.scan(pages, &[0x30, 0, 0, 0], |row| {
@@ -248,9 +251,12 @@ impl RefsVolume {
                     self.orphan(core, node)?;
                 }
             }
-            _ => {
+            (id, _) => {
                 let (tree, pages) = core.tree_mut(directory)?;
                 tree.remove(pages, row_key)?;
+                if let Id::File(home, ordinal) = id {
+                    core.forget_number(home, ordinal)?;
+                }
                 self.orphan(core, node)?;
             }
         }
@@ -269,50 +275,6 @@ impl RefsVolume {
         let streams: Vec<Arc<Stream>> = entity.all_streams().cloned().collect();
         core.rename_id(node, Id::Nameless(node));
         streams.iter().try_for_each(|stream| core.orphan_stream(stream))
-    }
-
-    /// Moves the records of files with several names out of a directory that is about to be removed, each to the
-    /// directory of another of its names.
-    fn rehome_bodies(&self, core: &mut Core, object: u64) -> Result<()> {
-        let mut bodies = Vec::new();
-        let (tree, pages) = core.tree(object)?;
-        // All rows are read, not only those wanted: a directory with a page that cannot be read must not be removed, as
-        // that page could not be given back.
-        tree.scan(pages, &[], |row| {
-            if crate::layout::bytes::u16_at(row.key, 0) == 0x40 {
-                bodies.push((crate::layout::bytes::u64_at(row.key, 8), Record::from_bytes(row.value, 0)?));
-            }
-            Ok(true)
-        })?;
-        let open = |(ordinal, record)| core.open_file(Id::File(object, ordinal), RecordPlace::Body, record);
-        let nodes: Vec<u64> = bodies.into_iter().map(open).collect::<Result<_>>()?;
-        let changeable = nodes.iter().try_for_each(|&node| core.changeable(node));
-        if changeable.is_err() {
-            nodes.iter().try_for_each(|&node| core.forget_idle(node))?;
-        }
-        changeable?;
-        // Each record is stored with all its names, and both its old and its new directory change.
-        let mut pages = 0;
-        for &node in &nodes {
-            pages += core.pages_to_move(node)?;
-        }
-        if !core.spares(TO_CHANGE + pages) {
-            return Err(Error::NoSpace);
-        }
-        for node in nodes {
-            core.load_streams(node, true)?;
-            let home = object_links(&core.entity(node)?.record.rows)
-                .map(|(directory, _)| directory)
-                .find(|&directory| directory != object);
-            let home = home.ok_or_else(|| {
-                Error::damaged("file with several names", 0, "a name in another directory", "none")
-            })?;
-            core.rehome(node, home)?;
-            // The record is stored at once, since it is found by its new number from now on.
-            let clock = core.checkpoint.clock + 1;
-            core.store_entity(node, clock)?;
-        }
-        Ok(())
     }
 
     pub(super) fn link_entry(&self, core: &mut Core, node: Node, directory: Node, name: &Name) -> Result<()> {
@@ -354,14 +316,9 @@ impl RefsVolume {
             });
         }
         core.note_changed(node.0);
-        self.put_short(core, node.0, object, name.units())?;
-        if let RecordPlace::Long { directory, name } = place {
-            let (tree, pages) = core.tree_mut(directory)?;
-            tree.remove(pages, &key::name(key::LONG, &name))?;
-            // The record is stored at once, since it is found by its number from now on, also when this directory is
-            // removed.
-            let clock = core.checkpoint.clock + 1;
-            core.store_entity(node.0, clock)?;
+        match place {
+            RecordPlace::Long { directory, name } => self.leave_row(core, node.0, directory, &name)?,
+            _ => self.put_short(core, node.0, object, name.units())?,
         }
         self.touch_directory(core, object, now)
     }
@@ -375,7 +332,7 @@ impl RefsVolume {
     }
 
     /// Whether directory `object` is the directory `above` or lies somewhere in it.
-    fn is_inside(&self, core: &mut Core, mut object: u64, above: u64) -> Result<bool> {
+    pub(super) fn is_inside(&self, core: &mut Core, mut object: u64, above: u64) -> Result<bool> {
         // The number of steps is bounded, since directories on a damaged volume may lie in each other in a circle.
         for _ in 0..1 << 20 {
             if object == above {
@@ -412,14 +369,7 @@ impl RefsVolume {
             core.changeable(node)?;
             let is_directory = core.entity(node)?.kind() == Kind::Directory;
             let old_length = key::units(&source_key).len();
-            self.prepare_move(
-                core,
-                node,
-                source_directory,
-                target_directory,
-                old_length,
-                new_name.units().len(),
-            )?;
+            self.prepare_move(core, node, source_directory, target_directory, old_length, new_name)?;
             if let Some((target_key, target)) = self.row(core, target_directory, new_name)? {
                 let same_row = target_directory == source_directory && target_key == source_key;
                 if same_row && key::units(&source_key) == new_name.units() {
@@ -451,33 +401,6 @@ impl RefsVolume {
         })();
         core.forget_idle(node)?;
         renamed
-    }
-
-    /// Refuses a move to another directory that is not possible, and a name that the record has no room for. Loads the
-    /// streams of a file that moves to another directory.
-    fn prepare_move(
-        &self,
-        core: &mut Core,
-        node: u64,
-        from: u64,
-        to: u64,
-        old_length: usize,
-        new_length: usize,
-    ) -> Result<()> {
-        let entity = core.entity(node)?;
-        let is_directory = entity.kind() == Kind::Directory;
-        // It is not known how the reparse index names a directory, so its entry could not be moved along.
-        if matches!(entity.id, Id::Directory(_)) && entity.record.reparse != 0 && from != to {
-            let what = "reparse points of directories that move to another";
-            return Err(Error::Unsupported { format: "ReFS", what });
-        }
-        if let (true, Id::Directory(object)) = (is_directory, entity.id)
-            && self.is_inside(core, to, object)?
-        {
-            return Err(Error::IntoItself);
-        }
-        core.fits_renamed(node, old_length, new_length)?;
-        if from != to && !is_directory { core.load_streams(node, true) } else { Ok(()) }
     }
 
     /// Has two entries change places. This takes three moves, which are all in the same commit.
@@ -519,9 +442,10 @@ impl RefsVolume {
         core.changeable(other)?;
         let (old_name, new_name) = (key::units(source_key), key::units(target_key));
         let between = self.free_name(core, from)?;
-        let longest = old_name.len().max(new_name.len()).max(between.units().len());
-        self.prepare_move(core, node, from, to, old_name.len(), longest)?;
-        self.prepare_move(core, other, to, from, new_name.len(), longest)?;
+        let longest = [&old_name[..], &new_name, between.units()].into_iter().max_by_key(|name| name.len());
+        let longest = Name::from_units(longest.unwrap_or_default());
+        self.prepare_move(core, node, from, to, old_name.len(), &longest)?;
+        self.prepare_move(core, other, to, from, new_name.len(), &longest)?;
         self.move_entry(core, node, from, source_key, from, &between)?;
         self.move_entry(core, other, to, target_key, from, &Name::from_units(&old_name))?;
         let between = self.row(core, from, &between)?.ok_or(Error::NotFound)?.0;
@@ -541,74 +465,6 @@ impl RefsVolume {
             }
         }
         Err(Error::NoSpace)
-    }
-
-    /// Moves a row to another name. Its value is stored anew at the next commit; until then the old value in the tree
-    /// is good enough for lookups.
-    fn move_entry(
-        &self,
-        core: &mut Core,
-        node: u64,
-        from: u64,
-        row_key: &[u8],
-        to: u64,
-        name: &Name,
-    ) -> Result<()> {
-        let entity = core.entity_mut(node)?;
-        let (id, place) = (entity.id, entity.place.clone());
-        let units = name.units().to_vec();
-        let (tree, pages) = core.tree(from)?;
-        let old = tree.get(pages, row_key, |row| (row.flags, row.value.to_vec()))?.ok_or(Error::NotFound)?;
-        match (id, place) {
-            (Id::Directory(object), _) => {
-                let mut short = ShortEntry::from_bytes(&old.1, 0)?;
-                if from != to {
-                    core.forget_number(from, short.ordinal)?;
-                    short.ordinal = core.new_ordinal(to)?;
-                    let (tree, pages) = core.root(Root::ParentChild);
-                    tree.remove(pages, &parent_child(from, object))?;
-                    let row = parent_child(to, object);
-                    tree.put(pages, &row, 0, &row)?;
-                }
-                let (tree, pages) = core.tree_mut(from)?;
-                tree.remove(pages, row_key)?;
-                core.put_short(to, &units, &short)?;
-                let entity = core.entity_mut(node)?;
-                entity.record.take(|row| row.kind() == OBJECT_LINK);
-                entity.record.rows.push(make_object_link(to, &units));
-                entity.place = RecordPlace::Directory { above: to, name: units };
-            }
-            (Id::File(..), RecordPlace::Body) => {
-                let old_name = key::units(row_key);
-                let (tree, pages) = core.tree_mut(from)?;
-                tree.remove(pages, row_key)?;
-                let (tree, pages) = core.tree_mut(to)?;
-                tree.put(pages, &key::name(key::SHORT, &units), old.0, &old.1)?;
-                let entity = core.entity_mut(node)?;
-                entity
-                    .record
-                    .take(|row| row.kind() == OBJECT_LINK && object_link(row) == (from, old_name.clone()));
-                entity.record.rows.push(make_object_link(to, &units));
-            }
-            _ => {
-                let mut record = Record::from_bytes(&old.1, 0)?;
-                let (tree, pages) = core.tree_mut(from)?;
-                tree.remove(pages, row_key)?;
-                if from != to {
-                    record.ordinal = core.rehome(node, to)?;
-                }
-                let (row_key, value) = (key::name(key::LONG, &units), record.to_bytes());
-                core.entity_mut(node)?.place = RecordPlace::Long { directory: to, name: units };
-                // The value was stored for the old name, and may be too large for a row with a longer one.
-                if row_size(&row_key, &value) > Tree::LARGEST_ROW {
-                    let clock = core.checkpoint.clock + 1;
-                    return core.store_entity(node, clock);
-                }
-                let (tree, pages) = core.tree_mut(to)?;
-                tree.put(pages, &row_key, old.0, &value)?;
-            }
-        }
-        Ok(())
     }
 }
 

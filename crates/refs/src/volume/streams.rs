@@ -145,28 +145,27 @@ impl RefsVolume {
         Ok(())
     }
 
-    /// Gives a file another reparse point, or takes it away.
+    /// Gives a file or directory another reparse point, or takes it away.
     pub(super) fn change_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
         point.map_or(Ok(()), platter_vfs::reparse::check)?;
         let now = self.now();
         let mut core = if point.is_some() { self.grow()? } else { self.change()? };
+        let becomes = point.is_some_and(|point| is_link(point.tag));
+        let (id, is_there) = (core.entity(node.0)?.id, core.entity(node.0)?.place != RecordPlace::Nowhere);
+        if let Id::Stream(..) = id {
+            return Err(Error::InvalidArgument("a named stream has no reparse point of its own"));
+        }
+        if let (Id::Directory(object), true, true) = (id, becomes, is_there)
+            && (node == Node::ROOT || self.has_names(&mut core, object)?)
+        {
+            return Err(Error::NotEmpty);
+        }
         let entity = core.entity_mut(node.0)?;
-        let Id::File(..) = entity.id else {
-            return match entity.kind() {
-                Kind::File => Err(Error::InvalidArgument("a named stream has no reparse point of its own")),
-                // It is not known how the reparse index names a directory.
-                _ => Err(Error::Unsupported {
-                    format: "ReFS",
-                    what: "reparse points of directories that are made here",
-                }),
-            };
-        };
         let has_content = entity.stream.as_ref().is_some_and(|stream| stream.read().size > 0);
         entity.absorb_written();
         let before = entity.record.clone();
-        let id = entity.id;
+        let place = entity.place.clone();
         attributes::set_reparse_point(&mut entity.record, point);
-        let becomes = is_link(entity.record.reparse);
         let refused = match point {
             Some(_) if becomes && has_content => {
                 Some(Error::InvalidArgument("a file that has content cannot become a symbolic link"))
@@ -182,8 +181,22 @@ impl RefsVolume {
         entity.record.times[2] = now;
         entity.stream.iter().for_each(|stream| stream.is_link.store(becomes, Ordering::SeqCst));
         let after = entity.record.clone();
-        core.index_reparse(&before, id, false)?;
-        core.index_reparse(&after, id, true)
+        match (id, place) {
+            (_, RecordPlace::Nowhere) => Ok(()),
+            (Id::Directory(_), RecordPlace::Directory { above, name }) => {
+                let row = self.row(&mut core, above, &Name::from_units(&name))?;
+                let ordinal = match row {
+                    Some((_, ListedRow::Short(short))) => short.ordinal,
+                    _ => 0,
+                };
+                core.unindex_point(before.reparse, (ordinal, above), id, before.ordinal)?;
+                core.index_reparse(&after, id, true)
+            }
+            _ => {
+                core.index_reparse(&before, id, false)?;
+                core.index_reparse(&after, id, true)
+            }
+        }
     }
 
     pub(super) fn open_stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {

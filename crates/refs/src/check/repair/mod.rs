@@ -7,6 +7,7 @@
 mod apply;
 mod log;
 mod names;
+mod numbers;
 mod plan;
 pub mod relay;
 mod tables;

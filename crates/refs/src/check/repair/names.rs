@@ -6,22 +6,30 @@ use crate::check::noted::Task;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::file_time;
 use crate::layout::attribute::OBJECT_LINK;
+use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::record::key;
 use crate::layout::{Record, Root, ShortEntry};
 use crate::layout::{make_index, make_object_link, object_links};
 use crate::system;
 use crate::tree::Tree;
 use platter_vfs::{Name, NameRules, Result};
+use std::collections::BTreeSet;
 
 /// Carries out all changes of rows.
 pub fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     let mut tasks = std::mem::take(&mut plan.repair.tasks);
     // Counters are raised first, so that new numbers are greater than all that are in use.
     tasks.sort_by_key(|task| !matches!(task, Task::Ordinal { .. }));
+    // The rows that lead from numbers to files come last, when the numbers and names are right.
+    let mut numbered = BTreeSet::new();
     for task in tasks {
         match task {
+            Task::Numbers { directory } => drop(numbered.insert(directory)),
             Task::Ordinal { directory, least } => raise(core, plan, directory, least)?,
-            Task::Renumber { directory, key } => renumber(core, plan, directory, &key)?,
+            Task::Renumber { directory, key } => {
+                numbered.insert(directory);
+                renumber(core, plan, directory, &key)?;
+            }
             Task::Own { directory } => own(core, plan, directory)?,
             Task::Link { directory } => link(core, plan, directory)?,
             Task::Refresh { directory } => refresh(core, plan, directory)?,
@@ -44,6 +52,11 @@ pub fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
                 let change = |record: &mut Record| record.links = object_links(&record.rows).count() as u32;
                 amend(core, plan, file.0, &row, change)?;
             }
+        }
+    }
+    for directory in numbered {
+        if is_sound(core, plan, directory) {
+            super::numbers::renew(core, directory)?;
         }
     }
     Ok(())
@@ -104,19 +117,51 @@ fn raise(core: &mut Core, plan: &RepairPlan, directory: u64, least: u64) -> Resu
     Ok(())
 }
 
-/// Gives a file with one name, or the entry of a directory, a number of its own. The number of a file with several
-/// names is in the keys of other rows, and stays.
+/// Gives a file whose record is in the row of its name, or the entry of a directory, a number of its own. The number of
+/// a record in a row of its own is in the keys of other rows, and stays: then what else has the number gets another one.
 fn renumber(core: &mut Core, plan: &RepairPlan, directory: u64, row: &[u8]) -> Result<()> {
-    if !is_sound(core, plan, directory) || row.len() < 4 || row[..2] != [0x30, 0] {
+    if !is_sound(core, plan, directory) || row.len() < 4 {
         return Ok(());
     }
-    let ordinal = core.new_ordinal(directory)?;
+    let rows = match row[..2] {
+        [0x30, 0] => vec![row.to_vec()],
+        [0x40, 0] if row.len() == 24 => names_with_number(core, directory, u64_at(row, 8))?,
+        _ => Vec::new(),
+    };
+    rows.iter().try_for_each(|row| renumber_name(core, plan, directory, row))
+}
+
+/// The keys of the names in a directory that have this number there.
+fn names_with_number(core: &mut Core, directory: u64, ordinal: u64) -> Result<Vec<Vec<u8>>> {
+    let mut found = Vec::new();
+    let (tree, pages) = core.tree(directory)?;
+    tree.scan(pages, &[0x30, 0, 0, 0], |row| {
+        let number = match (u16_at(row.key, 0), u16_at(row.key, 2)) {
+            (key::NAME, key::LONG) => Record::from_bytes(row.value, 0).ok().map(|record| record.ordinal),
+            (key::NAME, key::SHORT) => {
+                let entry = ShortEntry::from_bytes(row.value, 0).ok();
+                entry.filter(ShortEntry::is_directory).map(|entry| entry.ordinal)
+            }
+            _ => None,
+        };
+        if number == Some(ordinal) {
+            found.push(row.key.to_vec());
+        }
+        Ok(u16_at(row.key, 0) == key::NAME)
+    })?;
+    Ok(found)
+}
+
+fn renumber_name(core: &mut Core, plan: &RepairPlan, directory: u64, row: &[u8]) -> Result<()> {
     if row[2..4] == [key::LONG as u8, 0] {
+        let ordinal = core.new_ordinal(directory)?;
         return amend(core, plan, directory, row, |record| record.ordinal = ordinal);
     }
     let found = row_of(core, directory, &key::units(row))?;
     match found.and_then(|(_, value)| ShortEntry::from_bytes(&value, 0).ok()) {
         Some(entry) if entry.is_directory() => {
+            let keeps_homes = core.geometry().version.keeps_homes();
+            let ordinal = if keeps_homes { 0 } else { core.new_ordinal(directory)? };
             core.put_short(directory, &key::units(row), &ShortEntry { ordinal, ..entry })
         }
         _ => Ok(()),
@@ -240,7 +285,8 @@ fn adopt(core: &mut Core, plan: &mut RepairPlan, directory: u64) -> Result<()> {
         },
     };
     let (above, name) = found;
-    let ordinal = core.new_ordinal(above)?;
+    let keeps_homes = core.geometry().version.keeps_homes();
+    let ordinal = if keeps_homes { 0 } else { core.new_ordinal(above)? };
     let attributes = record.attributes | Record::DIRECTORY;
     let entry =
         ShortEntry { ordinal, object: directory, times: record.times, allocated: 0, size: 0, attributes };
