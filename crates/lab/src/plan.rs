@@ -146,7 +146,7 @@ fn rename_cases(cases: &mut [Case]) {
 }
 
 /// Appends a number to each name that occurred before.
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
     let names: Vec<String> = names.collect();
     let mut taken: HashSet<String> = names.iter().cloned().collect();
     let mut seen = HashSet::new();

@@ -162,22 +162,11 @@ fn every_view_agrees_cell_by_cell() {
                 assert_eq!(record[column("ratio")].parse::<f64>().unwrap(), estimate.ratio);
                 assert_eq!(record[column("low")].parse::<f64>().ok(), estimate.low);
                 assert_eq!(record[column("verdict")], estimate.verdict.name());
-                let percent = estimate.ratio * 100.0;
-                let told = match (estimate.verdict, estimate.low, estimate.high) {
-                    (Verdict::Unclear, Some(_), _) => {
-                        format!("? ±{:.0}", estimate.resolution_percent.unwrap().ceil())
-                    }
-                    (_, Some(low), Some(high)) => {
-                        let half = (high - low) * 50.0;
-                        let half = if half <= 0.9 {
-                            format!("{:.1}", (half * 10.0).ceil() / 10.0)
-                        } else {
-                            format!("{:.0}", half.ceil())
-                        };
-                        format!("{percent:.0} ±{half}")
-                    }
-                    _ => format!("{percent:.0} ?"),
-                };
+                let unclear = if estimate.verdict == Verdict::Unclear { "? " } else { "" };
+                let ends = estimate.low.map(|low| low.ln() - estimate.ratio.ln()).unwrap();
+                // A narrow interval is printed as half its width, a wide one as its ends.
+                let form = if ends.abs() < 0.05 { " ±" } else { "" };
+                let told = format!("{unclear}{:.0}{form}", estimate.ratio * 100.0);
                 assert!(line.contains(&told), "{label} {}: {told} is not in\n{line}", result.target);
                 assert!(lines.contains(&told), "{label} {}: {told} is not in\n{lines}", result.target);
                 assert!(

@@ -5,6 +5,7 @@ use super::{Outlier, Summary};
 use crate::estimate;
 use crate::report::html;
 use crate::report::table::{plain_markdown, printable};
+use crate::report::uncertain;
 use crate::report::{Cell, Column, Table, Tone, format};
 use crate::statistics::{median, plural, quantile};
 use std::fmt::Write;
@@ -108,7 +109,7 @@ impl Summary {
         if half > 100.0 {
             return Cell::toned(format!("{} ?", format::change(ratio)), Tone::Faint);
         }
-        let text = format!("{} ±{}", format::change(ratio), format::percent_up(half.exp_m1() * 100.0));
+        let text = uncertain::change(ratio, half);
         match difference.logarithm.abs() > half {
             true if ratio < 1.0 => Cell::toned(text, Tone::Worse(2)),
             true => Cell::toned(text, Tone::Better(2)),

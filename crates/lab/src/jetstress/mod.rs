@@ -127,6 +127,9 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     }
     let names: Vec<String> = jetstress.volumes.iter().map(Volumes::name).collect();
     crate::plan::check_base(jetstress.base.as_deref(), &names)?;
+    if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+        return Err(Error::Job(format!("{} is named twice", twice.1)));
+    }
     let targets = || jetstress.volumes.iter().flat_map(|volumes| [&volumes.db, &volumes.log]);
     for target in targets() {
         if let Target::Mounted(peer) = target {

@@ -155,8 +155,9 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
             Member { target, policy, is_aged, name }
         })
     };
-    let members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
-    let names: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
+    let mut members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
+    let names = crate::plan::distinct(members.iter().map(|member| member.name.clone()));
+    members.iter_mut().zip(&names).for_each(|(member, name)| member.name.clone_from(name));
     crate::plan::check_base(naspt.base.as_deref(), &names)?;
     let on_device = naspt.targets.iter().any(Target::is_on_device);
     let is_mounted = naspt.targets.iter().any(Target::is_mounted);

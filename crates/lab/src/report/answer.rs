@@ -1,7 +1,8 @@
 //! The answer in a few sentences: which file system is fastest, how the pairs compare, and how certain that is.
 
-use super::document::{Case, CaseResult, Direction, Document, Estimate, Verdict};
-use super::format;
+use super::conclude::Standing;
+use super::document::{Case, Direction, Document, Estimate, Verdict};
+use super::{format, uncertain};
 use crate::statistics::median;
 
 /// The question that the report answers, which is its title.
@@ -22,9 +23,9 @@ pub(super) fn question(document: &Document) -> String {
 }
 
 /// The sentences that the report begins with.
-pub(super) fn sentences(document: &Document) -> Vec<String> {
+pub(super) fn sentences(document: &Document, standings: &[Vec<Standing>]) -> Vec<String> {
     let mut sentences = Vec::new();
-    sentences.extend(fastest(document));
+    sentences.extend(fastest(document, standings));
     sentences
         .extend(document.pairs.iter().filter_map(|pair| pair_sentence(document, &pair.target, &pair.base)));
     if document.pairs.is_empty() {
@@ -58,72 +59,60 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-/// Says in how many cases each file system is slower than the fastest: a file system is slower if its interval lies
-/// below the interval of another.
-fn fastest(document: &Document) -> Option<String> {
-    let volumes: Vec<&str> = document
+/// Says in how many cases each file system is slower than the fastest; nothing where nothing is known.
+fn fastest(document: &Document, standings: &[Vec<Standing>]) -> Option<String> {
+    let systems: Vec<&str> = document
         .targets
         .iter()
-        .filter(|target| target.kind == "volume")
+        .filter(|target| target.kind != "raw")
         .map(|target| target.name.as_str())
         .collect();
-    if volumes.len() < 2 {
+    if systems.len() < 2 {
         return None;
     }
-    let mut cases = 0;
-    let mut behind = vec![0; volumes.len()];
-    for workload in document.workloads() {
-        for case in document.cases(workload) {
-            let of = |name: &&str| interval(document, document.find(name, case)?);
-            let intervals: Vec<Option<(f64, f64)>> = volumes.iter().map(of).collect();
-            let Some(best) = intervals.iter().flatten().map(|(low, _)| *low).max_by(f64::total_cmp) else {
-                continue;
-            };
-            cases += 1;
-            for (count, interval) in behind.iter_mut().zip(&intervals) {
-                *count += u32::from(interval.is_some_and(|(_, high)| high < best));
-            }
+    let cases = standings.len();
+    let mut first: Vec<String> = Vec::new();
+    let mut slower: Vec<(usize, String)> = Vec::new();
+    for name in systems {
+        let of_case = |standings: &&Vec<Standing>| {
+            standings.iter().find(|standing| standing.target == name).map(|standing| standing.is_behind)
+        };
+        let known: Vec<bool> = standings.iter().filter_map(|case| of_case(&case)).collect();
+        match known.iter().filter(|is_behind| **is_behind).count() {
+            // What is said of all cases has to be known of all of them.
+            0 if known.len() == cases => first.push(called(document, name)),
+            0 => {}
+            count => slower.push((count, called(document, name))),
         }
     }
-    if cases == 0 {
+    if cases == 0 || (first.is_empty() && slower.is_empty()) {
         return Some("Which file system is the fastest was not measured well enough to tell.".into());
     }
-    let mut slower: Vec<(u32, String)> = Vec::new();
-    let mut first: Vec<String> = Vec::new();
-    for (name, count) in volumes.iter().zip(&behind) {
-        match count {
-            0 => first.push(called(document, name)),
-            count => slower.push((*count, format!("{} in {count}", called(document, name)))),
-        }
-    }
     slower.sort_by_key(|(count, _)| *count);
-    let slower: Vec<String> = slower.into_iter().map(|(_, text)| text).collect();
-    Some(match (first.len(), slower.len()) {
-        (_, 0) => format!("No file system is told from the fastest in any of {cases} cases."),
-        (0, _) => format!(
-            "No file system is the fastest everywhere. Of {cases} cases, slower than the fastest: {}.",
+    let slower: Vec<String> = slower
+        .into_iter()
+        .map(|(count, name)| if cases == 1 { name } else { format!("{name} in {count}") })
+        .collect();
+    let of_cases = if cases == 1 { "Slower".into() } else { format!("Of {cases} cases, slower") };
+    Some(match (first.len(), slower.len(), cases) {
+        (_, 0, 1) => "No file system is told from the fastest in the one case.".into(),
+        (_, 0, _) => format!("No file system is told from the fastest in any of the {cases} cases."),
+        (0, ..) => format!(
+            "No file system is the fastest everywhere. {of_cases} than the fastest: {}.",
             listed(&slower)
         ),
-        (1, _) => format!(
-            "{} is nowhere slower than the fastest file system. Of {cases} cases, slower: {}.",
+        (1, _, 1) => format!("{} is the fastest file system. {of_cases}: {}.", first[0], listed(&slower)),
+        (1, ..) => format!(
+            "{} is nowhere slower than the fastest file system. {of_cases}: {}.",
             first[0],
             listed(&slower)
         ),
         _ => format!(
-            "Nothing tells {} from the fastest file system. Of {cases} cases, slower: {}.",
+            "Nothing tells {} from the fastest file system. {of_cases}: {}.",
             listed(&first),
             listed(&slower)
         ),
     })
-}
-
-/// The interval of a result's rate as a share of the base's: lower and upper end. For the base itself both are 1.
-fn interval(document: &Document, result: &CaseResult) -> Option<(f64, f64)> {
-    if result.target == document.base() {
-        return Some((1.0, 1.0));
-    }
-    let estimate = result.against(document.base())?;
-    Some((estimate.low?, estimate.high?))
 }
 
 /// The kinds of cases that the answer distinguishes.
@@ -149,6 +138,8 @@ fn pair_sentence(document: &Document, target: &str, base: &str) -> Option<String
             .iter()
             .filter(|result| result.target == target && kind(&result.case) == name)
             .filter_map(|result| result.against(base))
+            // Where there is no interval nothing is known.
+            .filter(|estimate| estimate.low.is_some())
             .collect();
         if estimates.is_empty() {
             continue;
@@ -187,7 +178,7 @@ fn in_words(estimates: &[&Estimate]) -> String {
     if !told.is_empty() {
         let low = told.iter().copied().fold(f64::INFINITY, f64::min);
         let high = told.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let (low, high) = (format::percent(low), format::percent(high));
+        let (low, high) = (uncertain::signed(low), uncertain::signed(high));
         let range = if low == high { format!("{low}\u{a0}%") } else { format!("{low} to {high}\u{a0}%") };
         return match told.len() {
             count if count == estimates.len() => range,
@@ -220,10 +211,14 @@ fn how_sure(document: &Document) -> String {
         return "Too few slices ran to know what is chance: give it more --time or --repeat.".into();
     }
     let worst = limits.iter().copied().fold(0.0, f64::max);
+    let told = match all.len() {
+        1 if told == 1 => "The ratio is told from chance".into(),
+        1 => "The ratio is not told from chance".into(),
+        count => format!("{told} of {count} ratios are told from chance"),
+    };
     format!(
-        "{told} of {} ratios are told from chance; a typical one would have shown a difference of {}\u{a0}%, the least \
+        "{told}; a typical one would have shown a difference of {}\u{a0}%, the least \
          sure one of {}\u{a0}%. Four times the --time tells differences half as large.",
-        all.len(),
         format::percent_up(median(&limits)),
         format::percent_up(worst)
     )

@@ -5,8 +5,13 @@ use super::document::{CaseResult, Document, Estimate, RAW, Round, Score, Scoring
 use crate::estimate::{self, Difference, Fit, LEAST_PASSES};
 use crate::statistics::{plural, total};
 
-/// Where the interval includes 1 but extends further from it than this share, the verdict is [`Verdict::Unclear`].
-const TELLING: f64 = 0.10;
+/// How a file system stands among the others in one case.
+pub(super) struct Standing {
+    /// The target's name, as in [`super::document::Target::name`].
+    pub target: String,
+    /// Whether it is slower than another one.
+    pub is_behind: bool,
+}
 
 /// The results of one case that are fitted together.
 struct Fitted {
@@ -20,6 +25,7 @@ impl Document {
     /// Fills in everything that follows from the results. Calling it again gives the same document; warnings that the
     /// caller added stay.
     pub fn conclude(&mut self) {
+        self.tell_targets_apart();
         if !self.targets.iter().any(|target| target.name == self.settings.base) {
             let raw = self.targets.iter().find(|target| target.name == RAW);
             self.settings.base =
@@ -63,7 +69,8 @@ impl Document {
                 self.warnings.push(warning);
             }
         }
-        self.answer = super::answer::sentences(self);
+        let standings = self.standings(&cases);
+        self.answer = super::answer::sentences(self, &standings);
     }
 
     /// The targets that a target is compared with.
@@ -113,13 +120,7 @@ impl Document {
         let ratio = difference.logarithm.exp();
         let known = passes as usize >= LEAST_PASSES && half < 100.0;
         let (low, high) = ((difference.logarithm - half).exp(), (difference.logarithm + half).exp());
-        let verdict = match known {
-            false => Verdict::Unclear,
-            true if high < 1.0 => Verdict::Slower,
-            true if low > 1.0 => Verdict::Faster,
-            true if half.exp() - 1.0 <= TELLING => Verdict::NoDifference,
-            true => Verdict::Unclear,
-        };
+        let verdict = if known { Verdict::of(difference.logarithm, half) } else { Verdict::Unclear };
         let only = |figure: f64| known.then_some(figure);
         let is_faster_than_raw = verdict == Verdict::Faster && base == RAW;
         Estimate {
@@ -132,6 +133,48 @@ impl Document {
             remark: is_faster_than_raw.then(|| why_faster(&self.results[index])),
             base,
         }
+    }
+
+    /// How the file systems stand in each case, by the same differences and the same level as the cells.
+    fn standings(&self, cases: &[Fitted]) -> Vec<Vec<Standing>> {
+        let is_raw = |index: usize| {
+            let name = &self.results[index].target;
+            self.target(name).is_some_and(|target| target.kind == "raw")
+        };
+        let of_case = |case: &Fitted| {
+            let places: Vec<usize> =
+                (0..case.results.len()).filter(|&place| !is_raw(case.results[place])).collect();
+            let half = |place, other| case.fit.difference(place, other).half_width(self.level);
+            let is_known = |place: usize, other: usize| half(place, other) < 100.0;
+            // A target is also behind another if their intervals, which readers see beside each other, are apart.
+            let interval = |place: usize| {
+                let result = &self.results[case.results[place]];
+                match result.target == self.base() {
+                    true => Some((1.0, 1.0)),
+                    false => {
+                        let estimate = result.against(self.base())?;
+                        Some((estimate.low?, estimate.high?))
+                    }
+                }
+            };
+            let are_apart = |place: usize, other: usize| {
+                interval(place).zip(interval(other)).is_some_and(|((_, high), (low, _))| high < low)
+            };
+            let is_behind = |place: usize, other: usize| {
+                let difference = case.fit.difference(place, other);
+                Verdict::of(difference.logarithm, half(place, other)) == Verdict::Slower
+                    || are_apart(place, other)
+            };
+            let standing = |&place: &usize| {
+                let mut others = places.iter().filter(|&&other| other != place).copied();
+                others.clone().any(|other| is_known(place, other)).then(|| Standing {
+                    target: self.results[case.results[place]].target.clone(),
+                    is_behind: others.any(|other| is_behind(place, other)),
+                })
+            };
+            places.iter().filter_map(standing).collect::<Vec<Standing>>()
+        };
+        cases.iter().map(of_case).filter(|standings| standings.len() > 1).collect()
     }
 
     fn overall_warnings(&self) -> Vec<String> {

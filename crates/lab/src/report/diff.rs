@@ -4,6 +4,7 @@ use super::document::{CaseResult, Document};
 use super::table::{plain_markdown, styled};
 use super::tables::conditions;
 use super::terminal::wrapped;
+use super::uncertain;
 use super::{Cell, Column, Table, Tone, format};
 use crate::estimate;
 use std::fmt::Write;
@@ -56,12 +57,13 @@ impl CaseDiff {
 
 const NOTE: &str = "Two reports lie apart in time: what else the machine did is in every difference. Faint ones could be chance.";
 
-/// Formats a change with its uncertainty: `−27 % ±3`.
+/// Formats a change with its uncertainty: `−27 % ±3` or `+100 % (+9.8 to +264)`.
 fn change(case: &CaseDiff) -> Cell {
     let Some(ratio) = case.ratio.filter(|_| !case.another_load) else { return Cell::default() };
-    let half =
-        case.uncertainty.map_or_else(|| "?".into(), |half| format!("±{}", format::percent_up(half * 100.0)));
-    let text = format!("{} {half}", format::change(ratio));
+    let text = match case.uncertainty {
+        Some(half) => uncertain::change(ratio, half.ln_1p()),
+        None => format!("{} ?", format::change(ratio)),
+    };
     match case.is_told() {
         true if ratio < 1.0 => Cell::toned(text, Tone::Worse(2)),
         true => Cell::toned(text, Tone::Better(2)),

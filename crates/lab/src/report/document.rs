@@ -171,7 +171,8 @@ pub struct Target {
     pub name: String,
     /// The title for people: `FAT32, 32 KiB clusters`.
     pub title: String,
-    /// The heading of the target's column: the name, or `dir:ext4` for a directory.
+    /// The heading of the target's column, which no other target has: the name, or `dir:ext4` for a directory if it is
+    /// the only one on ext4, and otherwise the end of its path that tells it from the others.
     pub short: String,
     /// `raw`, `volume` (a file system of Platter on the device) or `directory` (of a mounted file system).
     pub kind: String,
@@ -352,7 +353,24 @@ pub enum Verdict {
     Unclear,
 }
 
+/// Where the interval includes 1 but extends further from it than this share, the verdict is [`Verdict::Unclear`].
+const TELLING: f64 = 0.10;
+
 impl Verdict {
+    /// The verdict on a ratio whose logarithm is `logarithm`, with half the width of its interval. Every view and every
+    /// sentence of a report has its verdicts from here.
+    pub fn of(logarithm: f64, half: f64) -> Verdict {
+        // Where the interval ends at 1 in the numbers of the document, it does not leave out 1 there either.
+        let (low, high) = ((logarithm - half).exp(), (logarithm + half).exp());
+        match () {
+            () if !half.is_finite() || half >= 100.0 => Verdict::Unclear,
+            () if high < 1.0 => Verdict::Slower,
+            () if low > 1.0 => Verdict::Faster,
+            () if half.exp_m1() <= TELLING => Verdict::NoDifference,
+            () => Verdict::Unclear,
+        }
+    }
+
     /// The verdict as in the document.
     pub fn name(self) -> &'static str {
         match self {
@@ -666,7 +684,9 @@ impl Document {
         if found != SCHEMA {
             return Err(ReadError::Schema { found });
         }
-        Ok(serde_json::from_str(text)?)
+        let mut document: Document = serde_json::from_str(text)?;
+        document.tell_targets_apart();
+        Ok(document)
     }
 
     /// The document as JSON, indented, ending in a line feed.

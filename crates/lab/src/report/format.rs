@@ -1,7 +1,7 @@
 //! Formats numbers for people.
 
 /// Formats a number with commas between thousands and `decimals` decimal places.
-fn grouped(value: f64, decimals: usize) -> String {
+pub(super) fn grouped(value: f64, decimals: usize) -> String {
     let plain = format!("{value:.decimals$}");
     let (sign, digits) = plain.strip_prefix('-').map_or(("", plain.as_str()), |digits| ("−", digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));

@@ -2,6 +2,7 @@
 
 use super::document::{Case, CaseResult, Document, Estimate, Verdict};
 use super::published;
+use super::uncertain::{self, percents};
 use super::{Cell, Column, Table, Tone, format};
 
 /// The marks of a ratio above that of the raw device: one that the device's traffic explains, and one that nothing
@@ -59,32 +60,28 @@ pub fn shares(document: &Document, workload: &str) -> Table {
     };
     let caption = match names.len() {
         1 => title(document, workload).to_owned(),
-        _ => format!("{}: % of {base} ± what chance may make of it", title(document, workload)),
+        _ => format!("{}: % of {base}, with what chance may make of it", title(document, workload)),
     };
     Table { caption, columns, rows: document.cases(workload).iter().map(row).collect() }
 }
 
-/// The cell of a ratio: `71 ±4`, percent of the base with half the width of the interval; `? ±23` where the difference
-/// may be more than a tenth.
+/// The cell of a ratio: `71 ±4` or `183 (102–325)`, percent of the base with its interval; a `?` before it where the
+/// difference may be more than a tenth.
 pub fn share(estimate: &Estimate) -> Cell {
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
-        return Cell::toned(format!("{} ?", percents(estimate.ratio)), Tone::Faint);
+        return Cell::toned(format!("? {}", percents(estimate.ratio)), Tone::Faint);
     };
-    let half = format::percent_up((high - low) * 50.0);
     let mark = match &estimate.remark {
         Some(remark) if remark.ends_with("implausible") => IMPLAUSIBLE,
         Some(_) => EXPLAINED,
         None => "",
     };
-    let text = format!("{} ±{half}{mark}", percents(estimate.ratio));
+    let text = uncertain::share(estimate.ratio, low, high) + mark;
     match estimate.verdict {
         Verdict::Slower => Cell::toned(text, Tone::Worse(strength(estimate.ratio))),
         Verdict::Faster => Cell::toned(text, Tone::Better(strength(1.0 / estimate.ratio))),
         Verdict::NoDifference => Cell::plain(text),
-        Verdict::Unclear => {
-            let limit = estimate.resolution_percent.map(format::percent_up).unwrap_or_default();
-            Cell::toned(format!("? ±{limit}"), Tone::Faint)
-        }
+        Verdict::Unclear => Cell::toned(format!("? {text}"), Tone::Faint),
     }
 }
 
@@ -96,11 +93,6 @@ fn strength(ratio: f64) -> u8 {
         ratio if ratio > 2.0 / 3.0 => 2,
         _ => 3,
     }
-}
-
-fn percents(ratio: f64) -> String {
-    let percent = ratio * 100.0;
-    if percent < 9.95 { format!("{percent:.1}") } else { format::count(percent.round()) }
 }
 
 /// The table of the report's pairs, with the ratios that others published for the same load.
@@ -130,7 +122,7 @@ pub fn pairs(document: &Document, workload: &str) -> Option<Table> {
             }
         }
     }
-    let caption = format!("{}: pairs, % ± what chance may make of it", title(document, workload));
+    let caption = format!("{}: pairs, %, with what chance may make of it", title(document, workload));
     (!pairs.is_empty()).then_some(Table { caption, columns, rows })
 }
 
@@ -171,12 +163,12 @@ pub fn notes(document: &Document) -> Vec<String> {
     };
     let any = |verdict| all().any(|(_, estimate)| estimate.verdict == verdict);
     if any(Verdict::NoDifference) {
-        notes
-            .push("Plain figures could be chance: a difference larger than their ± would have shown.".into());
+        notes.push("Plain figures could be chance: their intervals include 100.".into());
     }
     if any(Verdict::Unclear) {
-        notes
-            .push("? is not measured well enough to tell: a difference as large as its ± could hide.".into());
+        notes.push(
+            "? is not measured well enough to tell: the difference may be anywhere in the interval.".into(),
+        );
     }
     for (mark, implausible) in [(EXPLAINED, false), (IMPLAUSIBLE, true)] {
         let mut why: Vec<(String, Vec<String>)> = Vec::new();

@@ -41,7 +41,7 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
             let Some(result) = document.find(&target.name, case) else { continue };
             let mut row = vec![
                 Cell::plain(case.label()),
-                Cell::plain(&target.name),
+                Cell::plain(&target.short),
                 result.against(document.base()).map_or_else(Cell::default, grid::share),
                 Cell::plain(format::figure(result.mb_per_s)),
                 Cell::plain(format::count(result.iops)),
@@ -84,7 +84,7 @@ pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
                         Direction::Mix => format!("{}, {}s", case.label(), traffic.direction),
                         _ => case.label(),
                     }),
-                    Cell::plain(&target.name),
+                    Cell::plain(&target.short),
                     Cell::plain(format!(
                         "{} × {}",
                         format::count(traffic.requests as f64),

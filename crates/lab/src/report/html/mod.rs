@@ -112,7 +112,7 @@ fn grids(document: &Document, workload: &str, index: usize) -> String {
     html + "</section>"
 }
 
-/// A grid as an HTML table: the uncertainty after ± is in small type, and hidden where there is no room.
+/// A grid as an HTML table: the interval is in small type, and hidden where there is no room.
 fn grid_html(table: &Table) -> String {
     let html = table.html().replacen("<div class=scroll", "<div class=\"scroll cells\"", 1);
     let mut parts = html.split(" ±");
@@ -121,7 +121,23 @@ fn grid_html(table: &Table) -> String {
         let end = part.find(['<', ' ']).unwrap_or(part.len());
         let _ = write!(text, "<small> ±{}</small>{}", &part[..end], &part[end..]);
     }
-    text
+    // A range, `183 (102–325)`: nothing but figures is between its brackets.
+    let mut parts = text.split(" (");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let range = part.find(')').map(|end| (&part[..end], &part[end + 1..]));
+        match range
+            .filter(|(range, _)| range.contains('–') && range.chars().all(|c| "0123456789.,–".contains(c)))
+        {
+            Some((range, rest)) => {
+                let _ = write!(all, "<small> ({range})</small>{rest}");
+            }
+            None => {
+                let _ = write!(all, " ({part}");
+            }
+        }
+    }
+    all
 }
 
 fn notes(document: &Document) -> String {
@@ -188,8 +204,8 @@ fn environment(document: &Document) -> String {
     section.push_str("</dl>");
     let how = "<ul class=how><li>A case runs in short slices on one target after the other, in an order that favours none; \
          slices that lie a second or two apart are compared with each other.</li>\
-         <li>Figures are percent of the base. ± is half the interval that leaves out what chance does, for all figures of the \
-         page together; coloured ones are told from the base, and the darker the larger the difference.</li>\
+         <li>Figures are percent of the base. Beside each is its interval, which leaves out what chance does, for all figures of the \
+         page together: ± where both sides are alike, otherwise from where to where; coloured ones are told from the base, and the darker the larger the difference.</li>\
          <li>1 MB is 1,000,000 bytes. Response times run from submission to completion; the bins are Iometer's.</li></ul>";
     section.push_str(&folded("How to read this page", how));
     section + "</section>"
