@@ -28,6 +28,9 @@ pub struct Comparison {
     pub buffered: bool,
     /// Whether every block that is read is checked.
     pub verify: bool,
+    /// Whether each region is discarded (TRIM) before its target is made. Without that, a device keeps the state that it
+    /// was brought into.
+    pub discard: bool,
     /// Whether blocks are touched when they are read and written: see [`Job::touch`](crate::Job::touch).
     pub touch: bool,
     /// The command line that repeats the comparison, for the report.
@@ -49,6 +52,7 @@ impl Comparison {
             time: None,
             buffered: false,
             verify: false,
+            discard: false,
             touch: false,
             command: String::new(),
         }

@@ -1,6 +1,7 @@
 //! A description of the machine and the device of a comparison, for readers who want to repeat it.
 
-use crate::groups::memory_bytes;
+use crate::beneath::Beneath;
+use crate::groups::{CpuGroup, memory_bytes, memory_limit};
 use crate::report::document::{DeviceInfo, Environment};
 use crate::stand::NO_DEVICE;
 use platter_device::Device;
@@ -21,6 +22,11 @@ pub fn environment(device: DeviceInfo) -> Environment {
         kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
         os: after(&read("/etc/os-release"), "PRETTY_NAME=").unwrap_or_else(|| std::env::consts::OS.into()),
         platter_version: env!("CARGO_PKG_VERSION").into(),
+        io: Some(if device.kind == "memory" { "memory".into() } else { Beneath::this().way_of_io() }),
+        cpu_quota: CpuGroup::all().iter().map(|group| group.processors).min_by(f64::total_cmp),
+        throttled_periods: None,
+        memory_limit_bytes: memory_limit(),
+        governor: Beneath::this().governor(),
         device,
     }
 }
@@ -39,6 +45,9 @@ pub fn device_info(device: &dyn Device, name: &str, kind: &str, place: &Path) ->
         firmware: hardware.as_ref().and_then(|hardware| hardware.firmware.clone()),
         rotational: hardware.as_ref().and_then(|hardware| hardware.rotational),
         host_file_system: if kind == "image" { platter_device::host_file_system(place) } else { None },
+        host_ways: if kind == "image" { Beneath::this().ways_of_host(place) } else { None },
+        in_memory: if on_host { Beneath::this().memory(place) } else { None },
+        write_cache: if on_host { Beneath::this().write_cache(place) } else { None },
     }
 }
 

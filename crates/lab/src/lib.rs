@@ -40,6 +40,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod beneath;
 mod blocks;
 mod compare;
 mod comparison;

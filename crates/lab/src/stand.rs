@@ -100,6 +100,8 @@ pub(crate) struct Region {
     /// The region's block device, and the directory below which it may be mounted, if its target is mounted by the
     /// kernel.
     block: Option<(PathBuf, PathBuf)>,
+    /// Whether the old content is discarded before a target is made.
+    is_discarded: bool,
 }
 
 impl OpenStand {
@@ -130,7 +132,9 @@ impl OpenStand {
                 let device: Arc<dyn Device> = Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
                 let places = match share {
                     Some(share) if share < *length => striped(&device, MEMORY_STRIPE, share, targets, 0)?,
-                    _ => vec![Region { device: device.clone(), provided: 0, block: None }],
+                    _ => {
+                        vec![Region { device: device.clone(), provided: 0, block: None, is_discarded: false }]
+                    }
                 };
                 Ok(OpenStand {
                     device,
@@ -189,7 +193,7 @@ impl OpenStand {
     fn nothing(caching: Caching) -> OpenStand {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(0, Sectors::SMALL));
         OpenStand {
-            places: vec![Region { device: device.clone(), provided: 0, block: None }],
+            places: vec![Region { device: device.clone(), provided: 0, block: None, is_discarded: false }],
             device,
             kind: NO_DEVICE,
             direct: true,
@@ -243,7 +247,12 @@ impl OpenStand {
         let region = |number: u64| {
             let block = blocks.part(number * length, length)?;
             let device = Arc::new(FileDevice::open(&block, options)?);
-            Ok(Region { device, provided, block: Some((block, blocks.directory.clone())) })
+            Ok(Region {
+                device,
+                provided,
+                block: Some((block, blocks.directory.clone())),
+                is_discarded: false,
+            })
         };
         let places = (0..count).map(region).collect::<Result<Vec<Region>>>()?;
         let kind = if is_image { "image" } else { "block device" };
@@ -286,6 +295,11 @@ impl OpenStand {
             made,
             _blocks: None,
         })
+    }
+
+    /// Discards the old content of each region before a target is made in it.
+    pub fn discard_first(&mut self) {
+        self.places.iter_mut().for_each(|place| place.is_discarded = true);
     }
 
     /// Keeps an image that was made for the comparison, because something was measured on it.
@@ -355,7 +369,7 @@ fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> 
         Some(length) if targets > 1 => length,
         _ => {
             let provided = provided(device.len());
-            return Ok(vec![Region { device: device.clone(), provided, block: None }]);
+            return Ok(vec![Region { device: device.clone(), provided, block: None, is_discarded: false }]);
         }
     };
     striped(device, STRIPE, length, targets, provided(length))
@@ -383,7 +397,7 @@ fn striped(
     let region = |starts: Vec<u64>| {
         let name = device.name().to_string();
         let device = Arc::new(Stripes::new(device.clone(), stripe, starts, name)?);
-        Ok(Region { device, provided, block: None })
+        Ok(Region { device, provided, block: None, is_discarded: false })
     };
     starts.into_iter().map(region).collect()
 }
@@ -394,8 +408,13 @@ impl Region {
         self.block.as_ref().map(|(block, directory)| (block.as_path(), directory.as_path()))
     }
 
-    /// Discards the old content of the region, except for the part whose space was provided in advance.
+    /// If that was asked for, discards the old content of the region, except for the part whose space was provided in
+    /// advance. Otherwise a device keeps the state that it was brought into: an SSD of which nothing is in use is faster
+    /// than it will ever be again.
     pub fn discard(&self) -> Result<()> {
+        if !self.is_discarded {
+            return Ok(());
+        }
         let rest: Range<u64> = self.provided..self.device.len();
         Ok(self.device.discard(rest.start, rest.end - rest.start)?)
     }

@@ -116,7 +116,7 @@ impl Target {
         !matches!(self, Target::Directory(_))
     }
 
-    /// Makes the target ready: discards the old content of the region, formats it, and makes the test file. A target in
+    /// Makes the target ready: discards the old content of the region if that was asked for, formats it, and makes the test file. A target in
     /// a directory of the host does not touch the device. `name` is the target's name in reports.
     pub(crate) fn set_up(&self, name: &str, place: &Region, caching: Caching, length: u64) -> Result<Ready> {
         let device = &place.device;

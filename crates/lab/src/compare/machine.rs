@@ -1,6 +1,7 @@
 //! Other load on the machine during the comparison, from `/proc`.
 
 use crate::CpuTime;
+use crate::groups::{CpuGroup, Throttled};
 use std::time::{Duration, Instant};
 
 /// The kernel counts processor time in hundredths of a second.
@@ -14,6 +15,8 @@ pub(super) struct Machine {
     began: Instant,
     ticks: Option<Ticks>,
     own: CpuTime,
+    /// The control groups that limit this process, with what they did to it before.
+    groups: Vec<(CpuGroup, Throttled)>,
 }
 
 /// Processor time of the machine so far, in ticks.
@@ -25,7 +28,26 @@ struct Ticks {
 
 impl Machine {
     pub fn watch() -> Machine {
-        Machine { began: Instant::now(), ticks: ticks(), own: CpuTime::now() }
+        let groups = CpuGroup::all().into_iter().map(|group| {
+            let before = group.throttled();
+            (group, before)
+        });
+        let groups = groups.collect();
+        Machine { began: Instant::now(), ticks: ticks(), own: CpuTime::now(), groups }
+    }
+
+    /// How often and how long a control group stopped this process meanwhile, and its quota in processors: of the group
+    /// that did so most; `None` where no group has a quota.
+    pub fn throttled(&self) -> Option<(f64, Throttled)> {
+        let since = |(group, before): &(CpuGroup, Throttled)| {
+            let now = group.throttled();
+            let periods = now.periods.saturating_sub(before.periods);
+            (group.processors, Throttled { periods, seconds: (now.seconds - before.seconds).max(0.0) })
+        };
+        let least = |one: &(f64, Throttled), other: &(f64, Throttled)| {
+            one.1.periods.cmp(&other.1.periods).then(other.0.total_cmp(&one.0))
+        };
+        self.groups.iter().map(since).max_by(least)
     }
 
     /// Returns sentences about disturbances of the machine. In `asleep` of `cases` cases the processors mostly waited.
@@ -47,6 +69,14 @@ impl Machine {
                     "the host of this virtual machine withheld {stolen:.1} processors meanwhile: another time is better"
                 ));
             }
+        }
+        if let Some((processors, Throttled { periods, seconds })) = self.throttled()
+            && periods > 0
+        {
+            sentences.push(format!(
+                "a quota of {processors:.2} processors of its control group (a container's CPU limit) stopped this program in \
+                 {periods} periods, for {seconds:.1} s: these stops are in the figures, and look like stalls of the storage"
+            ));
         }
         if asleep > 0 {
             sentences.push(format!(

@@ -13,7 +13,7 @@ mod rest;
 use crate::environment::{device_info, environment};
 use crate::plan::{self, CheckedComparison};
 use crate::report::document::{self as report, Document, RAW, Settings, WorkloadSettings};
-use crate::stand::{OpenStand, Region};
+use crate::stand::{NO_DEVICE, OpenStand, Region};
 use crate::target::{Ready, Target};
 use crate::workload::{Case, Workload};
 use crate::{Comparison, Error, Issued, Job, Measured, Pattern, Result, Session, Stop, Watch};
@@ -86,6 +86,9 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
     let is_mounted = comparison.targets.iter().any(Target::is_mounted);
     let mut stand = OpenStand::open(&comparison.stand, span, share, on_device, caching, is_mounted)?;
+    if comparison.discard {
+        stand.discard_first();
+    }
     if !stand.direct && caching != Caching::Buffered {
         warnings.push(format!(
             "{} was measured through the page cache: the file system that holds it has no direct I/O",
@@ -656,6 +659,7 @@ impl<'a> Course<'a> {
             direct: self.stand.direct && self.stand.caching != Caching::Buffered,
             own_regions: self.own_regions,
             span_bytes: self.span,
+            discarded: (self.stand.kind != NO_DEVICE).then_some(comparison.discard),
             workloads: comparison.workloads.iter().map(workload_settings).collect(),
         };
         let device = device_info(&*self.stand.device, &self.stand.name, self.stand.kind, &self.stand.place);
@@ -681,6 +685,8 @@ impl<'a> Course<'a> {
         let asleep = document.results.iter().filter(busy).count();
         let cases = document.results.iter().filter(|result| result.target == RAW).count();
         document.machine = self.machine.sentences(asleep, cases);
+        document.environment.throttled_periods =
+            self.machine.throttled().map(|(_, throttled)| throttled.periods);
         document.conclude();
         document
     }

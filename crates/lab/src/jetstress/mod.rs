@@ -13,7 +13,7 @@ mod store;
 
 use crate::environment::{device_info, environment};
 use crate::report::document::{self as report, CaseResult, Document, Settings, WorkloadSettings};
-use crate::stand::{OpenStand, Region, Stand, memory_share};
+use crate::stand::{NO_DEVICE, OpenStand, Region, Stand, memory_share};
 use crate::target::{Ready, Target};
 use crate::{Error, Observer, Preset, Result};
 use database::{Database, Shape};
@@ -39,6 +39,8 @@ pub struct Jetstress {
     pub time: Option<Duration>,
     /// The name of the pair that all others are compared with; the first if `None`.
     pub base: Option<String>,
+    /// Whether each region is discarded (TRIM) before its target is made.
+    pub discard: bool,
     /// The command line that repeats the run, for the report.
     pub command: String,
 }
@@ -164,6 +166,9 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     if stand.places.len() < places {
         return no_room(&stand.name, crate::stand::image_length(span));
     }
+    if jetstress.discard {
+        stand.discard_first();
+    }
     stand.provide(&mut |done, total| {
         let part = |bytes: u64| Duration::from_secs(bytes >> 30);
         observer.stage("writing the image once", part(done), part(total));
@@ -194,6 +199,7 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
         rounds: jetstress.repeats,
         seed: SEED,
         direct: stand.direct,
+        discarded: (stand.kind != NO_DEVICE).then_some(jetstress.discard),
         own_regions: true,
         span_bytes: span,
         workloads: vec![WorkloadSettings {

@@ -432,6 +432,7 @@ fn a_wish_to_end_is_seen_while_databases_are_made() {
         repeats: 1,
         time: None,
         base: None,
+        discard: false,
         command: "platter run jetstress".into(),
     };
     for stage in ["making volumes", "making databases"] {

@@ -14,7 +14,7 @@ use crate::environment::{device_info, environment};
 use crate::report::document::{
     self as report, CaseResult, Document, Round, Settings, Slice, WorkloadSettings,
 };
-use crate::stand::{OpenStand, Stand};
+use crate::stand::{NO_DEVICE, OpenStand, Stand};
 use crate::target::Target;
 use crate::{CpuTime, Error, Observer, Preset, Result};
 use files::{Files, time};
@@ -44,6 +44,8 @@ pub struct Naspt {
     pub repeats: u32,
     /// The name of the target that all others are compared with; the first if `None`.
     pub base: Option<String>,
+    /// Whether each region is discarded (TRIM) before its target is made.
+    pub discard: bool,
     /// The command line that repeats the run, for the report.
     pub command: String,
 }
@@ -169,6 +171,9 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         Caching::DirectIfPossible,
         is_mounted,
     )?;
+    if naspt.discard {
+        stand.discard_first();
+    }
     stand.provide(&mut |done, total| {
         observer.stage(
             "writing the image once",
@@ -215,6 +220,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         rounds: naspt.repeats,
         seed: SEED,
         direct: stand.direct,
+        discarded: (stand.kind != NO_DEVICE).then_some(naspt.discard),
         own_regions: false,
         span_bytes: span,
         workloads: naspt

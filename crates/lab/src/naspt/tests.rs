@@ -257,6 +257,7 @@ fn a_wish_to_end_is_seen_while_files_are_made() {
         preset: Preset::Quick,
         repeats: 1,
         base: None,
+        discard: false,
         command: "platter run naspt".into(),
     };
     let error = run(&naspt(false), &Impatient("HD Video Playback", 0.into())).unwrap_err();

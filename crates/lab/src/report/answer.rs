@@ -2,23 +2,24 @@
 
 use super::conclude::Standing;
 use super::document::{Case, Direction, Document, Estimate, Verdict};
-use super::{format, uncertain};
+use super::{circumstances, format, uncertain};
 use crate::statistics::median;
 
 /// The question that the report answers, which is its title.
 pub(super) fn question(document: &Document) -> String {
     let volumes = document.targets.iter().filter(|target| target.kind != "raw").count();
     let asks_integrity = document.pairs.iter().any(|pair| pair.target.starts_with("refs+integrity"));
+    let here = circumstances::place(document);
     match (&document.targets[..], volumes) {
-        (_, 2..) if asks_integrity => "Which file system here, and what does integrity cost?".into(),
+        (_, 2..) if asks_integrity => format!("Which file system {here}, and what does integrity cost?"),
         ([], _) => "Nothing was measured".into(),
-        ([one], _) => format!("How fast is {} here?", called(document, &one.name)),
-        (_, 2..) => "Which file system here?".into(),
+        ([one], _) => format!("How fast is {} {here}?", called(document, &one.name)),
+        (_, 2..) => format!("Which file system {here}?"),
         ([one, two], _) => {
             let other = if one.name == document.base() { two } else { one };
-            format!("What does {} cost here?", called(document, &other.name))
+            format!("What does {} cost {here}?", called(document, &other.name))
         }
-        (_, _) => "How do they compare here?".into(),
+        (_, _) => format!("How do they compare {here}?"),
     }
 }
 

@@ -178,7 +178,7 @@ impl Document {
     }
 
     fn overall_warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = super::circumstances::warnings(self);
         let runs = || self.results.iter().flat_map(|result| &result.runs);
         let errors = total(runs().map(|run| run.errors));
         if errors > 0 {

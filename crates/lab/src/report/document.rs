@@ -96,6 +96,21 @@ pub struct Environment {
     pub os: String,
     /// Version of Platter that made the measurements.
     pub platter_version: String,
+    /// How I/O was done: `io_uring`, `memory`, or `threads in place of io_uring` with the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<String>,
+    /// The quota of processor time of the process' control group, in processors; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_quota: Option<f64>,
+    /// The number of periods in which that quota stopped the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_periods: Option<u64>,
+    /// The limit on memory of the process' control groups, where it is below the machine's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// The governors of the processors' frequency, where the kernel sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
     /// The device that the targets are on.
     pub device: DeviceInfo,
 }
@@ -125,6 +140,15 @@ pub struct DeviceInfo {
     /// File system of the host that holds an image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_file_system: Option<String>,
+    /// What that file system does with data on the way, in words: compression, writing to new places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_ways: Option<String>,
+    /// The memory that a device or an image is held in: `tmpfs`, `zram0`; absent where it is on a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_memory: Option<String>,
+    /// The write cache of the disk: `write back` (volatile until a flush) or `write through`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_cache: Option<String>,
 }
 
 /// The settings that were the same for every target.
@@ -145,6 +169,10 @@ pub struct Settings {
     pub own_regions: bool,
     /// The largest of the workloads' spans, for which every target was made.
     pub span_bytes: u64,
+    /// Whether each target's region was discarded (TRIM) before it was made; absent in reports of earlier versions, which
+    /// discarded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded: Option<bool>,
     /// The settings of each workload.
     pub workloads: Vec<WorkloadSettings>,
 }
@@ -727,6 +755,11 @@ impl Document {
     /// The name of the target that all others are compared with.
     pub fn base(&self) -> &str {
         &self.settings.base
+    }
+
+    /// Whether the device is memory, whatever it is called: then nothing here tells what a disk does.
+    pub fn is_in_memory(&self) -> bool {
+        self.environment.device.kind == "memory" || self.environment.device.in_memory.is_some()
     }
 
     /// Returns the target with this name.

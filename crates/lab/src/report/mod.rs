@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod agreement;
 mod answer;
+mod circumstances;
 mod conclude;
 pub mod csv;
 mod diff;

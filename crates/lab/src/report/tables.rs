@@ -4,6 +4,7 @@ use super::document::{CaseResult, Direction, Document};
 use super::{Cell, Column, Table, Tone, format, grid};
 use crate::stand::NO_DEVICE;
 use crate::statistics::total;
+use std::fmt::Write;
 
 /// The table of all figures of all results of a workload.
 pub fn every_figure(document: &Document, workload: &str) -> Table {
@@ -254,6 +255,35 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         device.rotational.map(|rotational| if rotational { "rotating" } else { "not rotating" }.into()),
     );
     what.extend(device.host_file_system.as_ref().map(|name| format!("image on {name}")));
+    what.extend(device.host_ways.clone());
+    what.extend(device.in_memory.as_ref().map(|memory| format!("in memory: {memory}")));
+    what.extend(device.write_cache.as_ref().map(|cache| format!("write cache: {cache}")));
+    let processors = {
+        let mut text = format!("{}, {}", environment.cpu, counted(environment.cores.into(), "core"));
+        if let Some(quota) = environment.cpu_quota {
+            let _ = write!(text, ", a quota of {quota:.2} of them for this control group");
+        }
+        if let Some(periods) = environment.throttled_periods.filter(|periods| *periods > 0) {
+            let _ = write!(text, ", which stopped the program in {}", counted(periods, "period"));
+        }
+        if let Some(governor) = &environment.governor {
+            let _ = write!(text, ", governor {governor}");
+        }
+        text
+    };
+    let memory = match environment.memory_limit_bytes {
+        Some(limit) => format!(
+            "{}, limited to {} for this control group",
+            format::size(environment.memory_bytes),
+            format::size(limit)
+        ),
+        None => format::size(environment.memory_bytes),
+    };
+    let discarded = match settings.discarded {
+        Some(true) => "each region, before its target was made",
+        Some(false) => "nothing",
+        None => "not recorded",
+    };
     let caches =
         if settings.direct { "caches of the host bypassed" } else { "through the caches of the host" };
     let places = match settings.own_regions {
@@ -274,8 +304,10 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
     });
     vec![
         ("Device", what.join(", ")),
-        ("Processor", format!("{}, {}", environment.cpu, counted(environment.cores.into(), "core"))),
-        ("Memory", format::size(environment.memory_bytes)),
+        ("Processor", processors),
+        ("Memory", memory),
+        ("I/O", environment.io.clone().unwrap_or_else(|| "not recorded".into())),
+        ("Discarded", discarded.into()),
         ("System", format!("{}, {}", environment.os, environment.kernel)),
         ("Version", format!("Platter {}", environment.platter_version)),
         ("Started", document.created.clone()),

@@ -120,6 +120,11 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         kernel: "Linux 6.12.48".into(),
         os: "Debian GNU/Linux 13 (trixie)".into(),
         platter_version: "0.1.0".into(),
+        io: Some("io_uring".into()),
+        cpu_quota: Some(2.0),
+        throttled_periods: Some(0),
+        memory_limit_bytes: Some(4 * GIB),
+        governor: Some("performance".into()),
         device: DeviceInfo {
             name: "/dev/nvme0n1".into(),
             kind: "block device".into(),
@@ -130,6 +135,9 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
             firmware: Some("9CV10200".into()),
             rotational: Some(false),
             host_file_system: None,
+            host_ways: None,
+            in_memory: None,
+            write_cache: Some("write back".into()),
         },
     };
     let workload = |name: &str, title: &str, durability: &str| WorkloadSettings {
@@ -147,6 +155,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         direct: true,
         own_regions: true,
         span_bytes: 32 * GIB,
+        discarded: Some(false),
         workloads: vec![
             workload("iometer", "Iometer", "direct"),
             workload("crystaldiskmark", "CrystalDiskMark", "write-through"),

@@ -78,6 +78,11 @@ pub struct Choices {
     #[arg(long)]
     verify: bool,
 
+    /// Discard (TRIM) each target's region before the target is made. Without it nothing is discarded: an SSD of which
+    /// nothing is in use is faster than it is in service
+    #[arg(long)]
+    discard: bool,
+
     /// Touch every cache line of data after it is read and before it is written, as programs do that use their data
     /// and benchmarks do not
     #[arg(long)]
@@ -219,6 +224,7 @@ impl Choices {
             preset: self.preset(),
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
             base: self.base,
+            discard: self.discard,
             command: command_line(),
         })
     }
@@ -245,6 +251,7 @@ impl Choices {
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
             time: self.time,
             base: self.base,
+            discard: self.discard,
             command: command_line(),
         })
     }
@@ -287,6 +294,7 @@ impl Choices {
             buffered: self.buffered,
             verify: self.verify,
             touch: self.touch,
+            discard: self.discard,
             command: command_line(),
             ..Comparison::new(stand, targets, workloads)
         })

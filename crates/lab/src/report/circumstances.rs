@@ -1,0 +1,41 @@
+//! The circumstances that decide a figure and that a reader may not think of, in sentences.
+
+use super::document::Document;
+
+/// Sentences about circumstances under which the figures are those of something else than the reader expects.
+pub(super) fn warnings(document: &Document) -> Vec<String> {
+    let device = &document.environment.device;
+    let mut warnings = Vec::new();
+    if let Some(memory) = &device.in_memory {
+        warnings.push(format!(
+            "{} is held in memory ({memory}): nothing here tells what a disk does.",
+            device.name
+        ));
+    }
+    for target in document.targets.iter().filter(|target| target.kind == "directory") {
+        let kind = target.title.strip_suffix(" of the host").unwrap_or_default();
+        if ["tmpfs", "ramfs"].contains(&kind) {
+            warnings.push(format!(
+                "{} is on {kind}, which is memory: its figures are not those of a disk.",
+                target.name
+            ));
+        }
+    }
+    if let Some(ways) = &device.host_ways {
+        let system = device.host_file_system.as_deref().unwrap_or("the file system");
+        warnings.push(format!(
+            "{system}, which holds the image, {ways}: that is in the figures of every target."
+        ));
+    }
+    if let Some(io) = document.environment.io.as_ref().filter(|io| io.starts_with("threads")) {
+        warnings.push(format!(
+            "I/O was done by {io}. Figures at small blocks and great depths are lower than with io_uring."
+        ));
+    }
+    warnings
+}
+
+/// Where the figures hold: `here`, or in memory.
+pub(super) fn place(document: &Document) -> &'static str {
+    if document.is_in_memory() { "in memory" } else { "here" }
+}
