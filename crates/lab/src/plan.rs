@@ -46,6 +46,7 @@ pub(crate) fn check(comparison: &Comparison) -> Result<CheckedComparison> {
         return refuse("there is nothing to measure: at least one target and one workload are needed");
     }
     let caching = caching(&comparison)?;
+    warnings.extend(comparison.time.and_then(|_| about_time(&comparison)));
     choose(&mut comparison);
     for workload in &comparison.workloads {
         warnings.append(&mut workload.notes.clone());
@@ -104,6 +105,19 @@ fn caching(comparison: &Comparison) -> Result<Caching> {
         }
         _ => Ok(Caching::Buffered),
     }
+}
+
+/// A sentence about the cases that end by size or count, if `--time` replaces that.
+fn about_time(comparison: &Comparison) -> Option<String> {
+    let cases = comparison.workloads.iter().flat_map(|workload| &workload.cases);
+    let by_count = cases.filter(|case| case.count.is_some() || case.passes.is_some()).count();
+    (by_count > 0).then(|| {
+        format!(
+            "--time replaces the size or count at which {by_count} {} end: until then they go over their span again and \
+             again, as in fio with time_based",
+            crate::statistics::plural(by_count as u64, "case")
+        )
+    })
 }
 
 /// Applies the command line's options, and gives workloads and cases with equal names different ones.

@@ -1,9 +1,10 @@
 //! The device that everything is compared on: how it is opened, divided among the targets, and emptied before each use.
 
 use crate::blocks::Blocks;
+use crate::mark;
 use crate::{Error, Result};
 use platter_device::{
-    Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Sectors, Stripes,
+    Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Partition, Sectors, Stripes,
 };
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -84,6 +85,8 @@ pub(crate) struct OpenStand {
     /// The regions that targets are made in: one (or one piece of memory) for each target, or a single one that all
     /// targets use one after the other.
     pub places: Vec<Region>,
+    /// Where the regions begin on the device: behind its mark, if it has one.
+    base: u64,
     mirror: Option<Arc<Mirror>>,
     made: Made,
     /// Keeps the kernel's block devices of all regions. The last field, so that it is dropped after the fields that use
@@ -117,13 +120,34 @@ impl OpenStand {
         caching: Caching,
         is_mounted: bool,
     ) -> Result<OpenStand> {
+        let opened = OpenStand::opened(stand, span, share, targets, caching, is_mounted, false)?;
+        if opened.base > 0 {
+            mark::write(&*opened.device)?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens the device of a run that has begun before, and goes on.
+    pub fn again(stand: &Stand, span: u64, caching: Caching) -> Result<OpenStand> {
+        OpenStand::opened(stand, span, None, 1, caching, false, true)
+    }
+
+    fn opened(
+        stand: &Stand,
+        span: u64,
+        share: Option<u64>,
+        targets: u64,
+        caching: Caching,
+        is_mounted: bool,
+        is_begun: bool,
+    ) -> Result<OpenStand> {
         if targets == 0 {
             return Ok(OpenStand::nothing(caching));
         }
         if is_mounted {
             return OpenStand::of_blocks(stand, span, targets, caching);
         }
-        let length = image_length(span).saturating_mul(targets);
+        let length = image_length(span).saturating_mul(targets).saturating_add(mark::LENGTH);
         let claimed = FileOptions { caching, exclusive: true, ..FileOptions::default() };
         match stand {
             Stand::Memory(length) => {
@@ -131,7 +155,7 @@ impl OpenStand {
                 crate::groups::memory_is_there(&name, *length, 0)?;
                 let device: Arc<dyn Device> = Arc::new(MemoryDevice::provided(*length, Sectors::SMALL));
                 let places = match share {
-                    Some(share) if share < *length => striped(&device, MEMORY_STRIPE, share, targets, 0)?,
+                    Some(share) if share < *length => striped(&device, 0, MEMORY_STRIPE, share, targets, 0)?,
                     _ => {
                         vec![Region { device: device.clone(), provided: 0, block: None, is_discarded: false }]
                     }
@@ -144,6 +168,7 @@ impl OpenStand {
                     name,
                     place: PathBuf::new(),
                     places,
+                    base: 0,
                     mirror: None,
                     made: Made::default(),
                     _blocks: None,
@@ -153,14 +178,19 @@ impl OpenStand {
                 let file =
                     FileDevice::temporary(directory, length, FileOptions { exclusive: false, ..claimed })?;
                 let name = format!("temporary image in {}", directory.display());
-                OpenStand::on_file(file, span, targets, caching, name, directory, Made::default())
+                OpenStand::on_file(file, 0, span, targets, caching, name, directory, Made::default())
             }
             Stand::Path { path, force } => {
                 let mut made = Made::default();
                 let options = FileOptions { beside_kernel: *force, ..claimed };
                 let file = open_file(path, length, options, &mut made)?;
                 let name = file.name().to_string();
-                OpenStand::on_file(file, span, targets, caching, name, path, made)
+                // A run that began before devices had marks goes on where it began.
+                let base = match is_begun && !mark::is_ours(&file)? {
+                    true => 0,
+                    false => mark::room(file.len()),
+                };
+                OpenStand::on_file(file, base, span, targets, caching, name, path, made)
             }
             Stand::Mirror { paths, force } => {
                 let mut made = Made::default();
@@ -173,8 +203,10 @@ impl OpenStand {
                 let is_image = files.iter().any(FileDevice::is_image);
                 let copies = files.into_iter().map(|file| Arc::new(file) as Arc<dyn Device>).collect();
                 let mirror = Arc::new(Mirror::new(copies)?);
+                let base = mark::room(mirror.len());
                 Ok(OpenStand {
-                    places: divide(&(mirror.clone() as Arc<dyn Device>), span, targets, is_image)?,
+                    places: divide(&(mirror.clone() as Arc<dyn Device>), base, span, targets, is_image)?,
+                    base,
                     device: mirror.clone(),
                     kind: "mirror",
                     direct,
@@ -200,6 +232,7 @@ impl OpenStand {
             caching,
             name: "directories of the host".into(),
             place: PathBuf::new(),
+            base: 0,
             mirror: None,
             made: Made::default(),
             _blocks: None,
@@ -210,7 +243,7 @@ impl OpenStand {
     /// follow each other, as partitions do.
     fn of_blocks(stand: &Stand, span: u64, targets: u64, caching: Caching) -> Result<OpenStand> {
         let mut made = Made::default();
-        let length = image_length(span).saturating_mul(targets);
+        let length = image_length(span).saturating_mul(targets).saturating_add(mark::LENGTH);
         let (path, force, name) = match stand {
             Stand::Path { path, force } => (path.clone(), *force, path.display().to_string()),
             Stand::TemporaryImage(directory) => {
@@ -238,14 +271,15 @@ impl OpenStand {
         let file = FileDevice::open(&blocks.whole, options)?;
         let direct = file.is_direct();
         let device: Arc<dyn Device> = Arc::new(file);
-        let all = device.len() / STRIPE * STRIPE;
-        let (count, length) = match region_length(device.len(), span, targets) {
+        let base = mark::room(device.len());
+        let all = (device.len() - base) / STRIPE * STRIPE;
+        let (count, length) = match region_length(device.len() - base, span, targets) {
             Some(length) if targets > 1 => (targets, length),
             _ => (1, all),
         };
         let provided = if is_image { provided_length(length, span) } else { 0 };
         let region = |number: u64| {
-            let block = blocks.part(number * length, length)?;
+            let block = blocks.part(base + number * length, length)?;
             let device = Arc::new(FileDevice::open(&block, options)?);
             Ok(Region {
                 device,
@@ -265,6 +299,7 @@ impl OpenStand {
             name,
             place,
             places,
+            base,
             mirror: None,
             made,
             _blocks: Some(blocks),
@@ -273,6 +308,7 @@ impl OpenStand {
 
     fn on_file(
         file: FileDevice,
+        base: u64,
         span: u64,
         targets: u64,
         caching: Caching,
@@ -286,7 +322,8 @@ impl OpenStand {
         Ok(OpenStand {
             kind,
             direct,
-            places: divide(&device, span, targets, is_image)?,
+            places: divide(&device, base, span, targets, is_image)?,
+            base,
             device,
             caching,
             name,
@@ -321,7 +358,7 @@ impl OpenStand {
         fastrand::Rng::with_seed(0).fill(&mut filler);
         for offset in (0..end).step_by(PIECE) {
             let length = (end - offset).min(PIECE as u64);
-            self.device.write_at(offset, &filler[..length as usize])?;
+            self.device.write_at(self.base + offset, &filler[..length as usize])?;
             progress(offset + length, end)?;
         }
         Ok(self.device.flush()?)
@@ -363,21 +400,34 @@ pub(crate) fn memory_share(length: u64, targets: u64) -> u64 {
 
 /// Divides the device into a region for each target, made of alternating stripes; returns the whole device as one
 /// region where there is one target, or no room for a region each.
-fn divide(device: &Arc<dyn Device>, span: u64, targets: u64, is_image: bool) -> Result<Vec<Region>> {
+fn divide(
+    device: &Arc<dyn Device>,
+    base: u64,
+    span: u64,
+    targets: u64,
+    is_image: bool,
+) -> Result<Vec<Region>> {
     let provided = |length: u64| if is_image { provided_length(length, span) } else { 0 };
-    let length = match region_length(device.len(), span, targets) {
+    let all = device.len() - base;
+    let length = match region_length(all, span, targets) {
         Some(length) if targets > 1 => length,
         _ => {
-            let provided = provided(device.len());
-            return Ok(vec![Region { device: device.clone(), provided, block: None, is_discarded: false }]);
+            let provided = provided(all);
+            let name = device.name().to_string();
+            let device = match base {
+                0 => device.clone(),
+                base => Arc::new(Partition::new(device.clone(), base, all, name)?),
+            };
+            return Ok(vec![Region { device, provided, block: None, is_discarded: false }]);
         }
     };
-    striped(device, STRIPE, length, targets, provided(length))
+    striped(device, base, STRIPE, length, targets, provided(length))
 }
 
-/// Divides the first `targets * length` bytes of a device into regions of stripes that alternate.
+/// Divides `targets * length` bytes of a device from `base` on into regions of stripes that alternate.
 fn striped(
     device: &Arc<dyn Device>,
+    base: u64,
     stripe: u64,
     length: u64,
     targets: u64,
@@ -391,7 +441,7 @@ fn striped(
         // offset.
         rng.shuffle(&mut order);
         for (column, target) in (0..).zip(&order) {
-            starts[*target].push((row * targets + column) * stripe);
+            starts[*target].push(base + (row * targets + column) * stripe);
         }
     }
     let region = |starts: Vec<u64>| {

@@ -176,3 +176,35 @@ fn ten_thousand_reports_take_seconds_and_little_memory() {
     assert!(page.contains("10,000 reports of 10,000 machines"));
     assert!(seconds < 60.0 && more < 100 << 10, "{seconds} s, {more} KiB");
 }
+
+/// A pod has another host's name each time; and two hosts may have one name.
+#[test]
+fn machines_are_told_apart_by_what_the_admin_says() {
+    let machines = |identity: &[&str], change: &dyn Fn(&mut Document, usize)| {
+        let keys = |names: &[&str]| names.iter().map(|name| Key::parse(name).unwrap()).collect::<Vec<Key>>();
+        let mut fleet = Fleet::new(keys(&["device.kind"])).identified_by(keys(identity));
+        for number in 0..6 {
+            let mut document = sample::quick();
+            change(&mut document, number);
+            fleet.add(Rates::of(document.to_json().as_bytes()).unwrap());
+        }
+        let text = fleet.summary().terminal(false);
+        text.lines().next().unwrap().to_owned()
+    };
+    let pods = |document: &mut Document, number: usize| {
+        document.environment.host = format!("pod-{number}");
+        document.labels.insert("node".into(), format!("node{}", number / 3));
+    };
+    assert!(machines(&[], &pods).starts_with("6 reports of 2 machines"), "{}", machines(&[], &pods));
+    assert!(machines(&["host"], &pods).starts_with("6 reports of 6 machines"));
+    let named = |document: &mut Document, number: usize| {
+        pods(document, number);
+        document.labels.insert("machine".into(), "one".into());
+    };
+    assert!(machines(&[], &named).starts_with("6 reports of 1 machine"));
+    assert!(machines(&["label.node"], &named).starts_with("6 reports of 2 machines"));
+    let twins = |document: &mut Document, number: usize| {
+        document.environment.machine_id = Some(format!("{}", number / 2));
+    };
+    assert!(machines(&[], &twins).starts_with("6 reports of 3 machines"));
+}

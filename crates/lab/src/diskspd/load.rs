@@ -76,6 +76,7 @@ impl Profile {
             scoring: None,
             span: if places.is_share { 0 } else { places.whole },
             share: places.is_share.then_some(Share(100)),
+            paths: Vec::new(),
             repeats: 1,
             cases,
             notes,

@@ -34,6 +34,7 @@ impl Profile {
             }
         }
         for argument in arguments {
+            refuse_typography(argument)?;
             match option(argument) {
                 Some(option) => line.take(option).map_err(|reason| format!("{argument}: {reason}"))?,
                 None => paths.push(argument.clone()),
@@ -41,6 +42,23 @@ impl Profile {
         }
         let command = std::iter::once("diskspd").chain(arguments.iter().map(String::as_str));
         line.finish(command.collect::<Vec<_>>().join(" "), paths)
+    }
+}
+
+/// Refuses an argument that begins with a dash of typography, as a page on the web or a text processor makes of a
+/// hyphen: taken for the name of a file, it would run another load without a word.
+fn refuse_typography(argument: &str) -> Parsed<()> {
+    const DASHES: &[char] = &[
+        '\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2015}', '\u{2212}', '\u{FE63}',
+        '\u{FF0D}',
+    ];
+    match argument.chars().next().filter(|first| DASHES.contains(first)) {
+        Some(dash) => Err(format!(
+            "{argument}: it begins with a dash of typography (U+{:04X}); an option begins with a hyphen: -{}",
+            u32::from(dash),
+            argument.trim_start_matches(DASHES)
+        )),
+        None => Ok(()),
     }
 }
 
@@ -73,7 +91,7 @@ impl Line {
         let size = || size_of(rest, block);
         let number = |least: u64, most: u64| number_of(rest, least, most).map(|number| number as u32);
         let seconds = || number_of(rest, 0, MOST).map(|seconds| seconds as u32);
-        if !matches!(letter, 'W' | 'd' | 'C' | 'R' | 'v' | 'z' | 'X' | 'P') {
+        if !matches!(letter, 'W' | 'd' | 'C' | 'R' | 'v' | 'z' | 'X' | 'P' | 'c') {
             self.own.get_or_insert_with(|| format!("-{option}"));
         }
         let (span, target) = (&mut self.span, &mut self.target);
@@ -219,10 +237,13 @@ impl Line {
             Some(file) => {
                 if let Some(own) = own {
                     return Err(format!(
-                        "{own}: with -X the file says it; beside it are -d, -W, -C, -R, -v, -z and -P"
+                        "{own}: with -X the file says it; beside it are -d, -W, -C, -R, -v, -z, -P and -c"
                     ));
                 }
                 let mut profile = Profile::from_file(Path::new(&file), &paths)?;
+                // The size to make files with, for targets of which the profile gives none.
+                let targets = profile.time_spans.iter_mut().flat_map(|span| &mut span.targets);
+                targets.filter(|other| other.size == 0).for_each(|other| other.size = target.size);
                 profile.command = command;
                 profile
             }

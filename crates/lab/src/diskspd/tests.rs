@@ -351,3 +351,31 @@ fn profiles_are_valid_by_diskspds_schema() {
     assert!(is_valid, "{said}");
     println!("{count} files judged");
 }
+
+#[test]
+fn dashes_of_typography_are_refused() {
+    for dash in ['\u{2013}', '\u{2014}', '\u{2212}', '\u{2011}'] {
+        let line = ["-b8K".to_string(), format!("{dash}o32"), "-c1M".into(), "a".into()];
+        let error = Profile::from_arguments(&line).unwrap_err();
+        assert!(error.contains("dash of typography") && error.ends_with("-o32"), "{error}");
+    }
+}
+
+/// A profile whose target has no size takes that of the command line, as the refusal says.
+#[test]
+fn a_profile_takes_the_size_of_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.xml");
+    let text = "<Profile><TimeSpans><TimeSpan><Duration>1</Duration><Targets><Target><Path>*1</Path>\
+                <BlockSize>4096</BlockSize></Target></Targets></TimeSpan></TimeSpans></Profile>";
+    std::fs::write(&path, text).unwrap();
+    let line = |more: &[&str]| {
+        let file = format!("-X{}", path.display());
+        let all = [&[&*file], more, &["/no/such/a.dat"]].concat();
+        let words: Vec<String> = all.into_iter().map(String::from).collect();
+        Profile::from_arguments(&words).and_then(|profile| profile.workloads())
+    };
+    assert!(line(&[]).unwrap_err().contains("-c gives the size"));
+    assert_eq!(line(&["-c16M"]).unwrap()[0].span, 16 << 20);
+    assert!(line(&["-b4K"]).unwrap_err().contains("with -X the file says it"));
+}

@@ -72,7 +72,7 @@ impl Endurance {
             return Err(Error::Job("nothing says when the run is to end".into()));
         }
         Record::refuse_existing(directory)?;
-        let stand = open(&self.device, self.force)?;
+        let stand = open(&self.device, self.force, false)?;
         let whole = stand.device.len();
         let unit = |bytes: u64| Duration::from_secs(bytes >> 20);
         stand.provide(&mut |done, total| {
@@ -179,11 +179,15 @@ pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn 
     go_on(record, Subjects { stand, recorder, subject }, observer)
 }
 
-fn open(device: &Path, force: bool) -> Result<OpenStand> {
+/// Opens the device for a run, or for going on with one. A device whose run began without a mark has none.
+fn open(device: &Path, force: bool, is_begun: bool) -> Result<OpenStand> {
     // The span only determines how much of an image is written in advance: here all of it.
     let span = std::fs::metadata(device).map_or(0, |data| data.len());
     let stand = Stand::Path { path: device.into(), force };
-    OpenStand::open(&stand, span, None, 1, Caching::DirectIfPossible, false)
+    match is_begun {
+        true => OpenStand::again(&stand, span, Caching::DirectIfPossible),
+        false => OpenStand::open(&stand, span, None, 1, Caching::DirectIfPossible, false),
+    }
 }
 
 /// Opens the device as [`open`] does, but waits while it is locked: a killed process holds its files until the kernel
@@ -191,7 +195,7 @@ fn open(device: &Path, force: bool) -> Result<OpenStand> {
 fn open_patiently(device: &Path, force: bool) -> Result<OpenStand> {
     let began = Instant::now();
     loop {
-        match open(device, force) {
+        match open(device, force, true) {
             Err(Error::Device(platter_device::Error::Locked { .. })) if began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(100));
             }

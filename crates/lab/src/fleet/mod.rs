@@ -95,13 +95,15 @@ struct Group {
 /// The reports that have been added so far.
 pub struct Fleet {
     keys: Vec<Key>,
+    /// The properties that tell machines apart; empty for the usual ones.
+    identity: Vec<Key>,
     groups: Vec<Group>,
     known_groups: HashMap<String, usize>,
     cells: Vec<Cell>,
     known_cells: HashMap<Cell, u32>,
     /// The name of each machine: the host and its device. Every device of a host counts as a machine.
     machines: Vec<String>,
-    known_machines: HashMap<(String, usize), u32>,
+    known_machines: HashMap<(String, String, usize), u32>,
     reports: u64,
 }
 
@@ -110,6 +112,7 @@ impl Fleet {
     pub fn new(keys: Vec<Key>) -> Fleet {
         Fleet {
             keys,
+            identity: Vec::new(),
             groups: Vec::new(),
             known_groups: HashMap::new(),
             cells: Vec::new(),
@@ -118,6 +121,27 @@ impl Fleet {
             known_machines: HashMap::new(),
             reports: 0,
         }
+    }
+
+    /// Reports are of one machine if they agree in these properties and in the device, instead of the usual ones: the
+    /// label `machine` or else `node`, or without them the name of the host and its identifier.
+    pub fn identified_by(self, identity: Vec<Key>) -> Fleet {
+        Fleet { identity, ..self }
+    }
+
+    /// The name of a report's machine, and what tells it from another machine of the same name.
+    fn machine(&self, report: &Rates) -> (String, String) {
+        if !self.identity.is_empty() {
+            let values: Vec<String> = self.identity.iter().map(|key| key.of(report)).collect();
+            return (values.join(" "), String::new());
+        }
+        // A pod, a container and a live system have another host's name each time; what starts them knows the node.
+        let labels = ["machine", "node"].into_iter().filter_map(|name| report.labels.get(name));
+        if let Some(name) = labels.filter(|name| !name.is_empty()).next() {
+            return (name.clone(), String::new());
+        }
+        let Environment { host, machine_id, .. } = &report.environment;
+        (host.clone(), machine_id.clone().unwrap_or_default())
     }
 
     /// The number of reports that were added.
@@ -133,10 +157,14 @@ impl Fleet {
             self.groups.push(Group { name, ..Group::default() });
             self.groups.len() - 1
         });
-        let Environment { host, device: DeviceInfo { name: device, .. }, .. } = &report.environment;
+        let Environment { device: DeviceInfo { name: device, .. }, .. } = &report.environment;
+        let (host, id) = self.machine(&report);
         let name = if host.is_empty() { device.clone() } else { format!("{host} {device}") };
-        let machine = *self.known_machines.entry((name, group)).or_insert_with_key(|(name, _)| {
-            self.machines.push(name.clone());
+        let machine = *self.known_machines.entry((name, id, group)).or_insert_with_key(|(name, id, _)| {
+            // Two machines of one name are told apart by their identifiers.
+            let short = |id: &str| id.chars().take(8).collect::<String>();
+            let is_taken = self.machines.contains(name);
+            self.machines.push(if is_taken { format!("{name} ({})", short(id)) } else { name.clone() });
             self.groups[group].machines += 1;
             self.machines.len() as u32 - 1
         });

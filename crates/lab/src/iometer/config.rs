@@ -134,6 +134,13 @@ impl Config {
                 config.values(&heading, line, &mut manager).map_err(at)?;
             }
         }
+        // Iometer ends a file as it begins it. What is cut off may be workers, or specifications of the last of them.
+        let last = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
+        if !config.workers.is_empty() && !last.to_ascii_lowercase().starts_with("version") {
+            return Err(format!(
+                "it is cut off: the last line of a whole file is its Version again, found {last:?}"
+            ));
+        }
         match config.workers.is_empty() {
             true => Err("it has no worker: save it with the manager list".into()),
             false => Ok(config),

@@ -177,6 +177,7 @@ impl Config {
             scoring: None,
             span: if places.in_percent { 0 } else { places.whole },
             share: places.in_percent.then_some(Share(100)),
+            paths: Vec::new(),
             repeats: 1,
             cases,
             notes: notes.into_iter().map(|note| format!("{name}: {note}")).collect(),

@@ -124,3 +124,14 @@ fn what_cannot_be_run_is_named() {
     assert!(refused(&endless).contains("in all steps"));
     assert!(refused("Version 1.1.0\n").contains("no worker"));
 }
+
+/// What was cut off may be workers: each shorter file is refused, wherever a line ends.
+#[test]
+fn a_file_that_is_cut_off_is_refused() {
+    let whole = FILE.trim_end();
+    let last = whole.rfind('\n').unwrap();
+    for (at, _) in whole[..=last].match_indices('\n').skip(1) {
+        assert!(Config::parse(&whole[..at]).is_err(), "{:?}", &whole[at.saturating_sub(40)..at]);
+    }
+    assert!(Config::parse(whole).is_ok());
+}

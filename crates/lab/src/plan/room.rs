@@ -1,6 +1,7 @@
 //! How much room there is: on the device, in a volume on it, in the directories of the host.
 
 use super::{largest_span, refuse};
+use crate::mark;
 use crate::stand::{Stand, image_length, memory_share, provided_length, region_length, typed};
 use crate::target::{Target, free_space};
 use crate::{Comparison, Error, Result};
@@ -142,7 +143,7 @@ impl Ground {
         }
         Ok(Ground {
             name: path.display().to_string(),
-            length: Some(device.len()),
+            length: Some(device.len() - mark::room(device.len())),
             sectors: device.sectors(),
             takes,
         })

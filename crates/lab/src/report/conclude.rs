@@ -174,7 +174,10 @@ impl Document {
             };
             places.iter().filter_map(standing).collect::<Vec<Standing>>()
         };
-        cases.iter().map(of_case).filter(|standings| standings.len() > 1).collect()
+        // Where the base is missing, readers see no interval, and nothing is said.
+        let has_base =
+            |case: &&Fitted| case.results.iter().any(|&index| self.results[index].target == self.base());
+        cases.iter().filter(has_base).map(of_case).filter(|standings| standings.len() > 1).collect()
     }
 
     fn overall_warnings(&self) -> Vec<String> {

@@ -84,6 +84,10 @@ pub struct Environment {
     /// Name of the machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
+    /// An identifier of the machine's installation, the same in every report of it: a hash of machine-id(5), which itself is
+    /// not to be shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
     /// Model name of the processor.
     pub cpu: String,
     /// Processors that the process may run on.

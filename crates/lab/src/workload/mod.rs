@@ -61,6 +61,8 @@ pub struct Workload {
     pub span: u64,
     /// The span as a share of the target, if it is not given in bytes.
     pub share: Option<Share>,
+    /// The paths of files, directories and devices that the workload's file names itself; a directory ends in `/`.
+    pub paths: Vec<String>,
     /// The number of rounds: how often all cases are run.
     pub repeats: u32,
     /// The cases, in the order they run.
@@ -298,6 +300,7 @@ impl Workload {
             scoring: file.scoring,
             span: size(name, &scale.span)?,
             share: None,
+            paths: Vec::new(),
             repeats: scale.repeats,
             cases,
             notes: Vec::new(),

@@ -114,6 +114,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
     let mut dice = Dice(seed);
     let environment = Environment {
         host: "storage-7".into(),
+        machine_id: Some("0123456789abcdef".into()),
         cpu: "AMD EPYC 9354P 32-Core Processor".into(),
         cores: 8,
         memory_bytes: 32 * GIB,

@@ -4,7 +4,7 @@ use super::settings::{Block, Engine, Settings};
 use super::values::Size;
 use crate::report::document::Direction;
 use crate::workload::Case;
-use crate::{Begin, Durability, Pace, Pattern, Pause, Portion, Rate, Shape, Spread};
+use crate::{Begin, Durability, NextFile, Pace, Pattern, Pause, Portion, Rate, Shape, Spread};
 use std::time::Duration;
 
 /// The settings that all cases of a workload share.
@@ -113,6 +113,16 @@ impl Converted {
 
 fn pattern(settings: &Settings, name: &str, notes: &mut Vec<String>) -> Result<Pattern, String> {
     let random = random_percent(settings)?;
+    if settings.files > 1
+        && settings.next_file == NextFile::Sequential
+        && random.iter().any(|percent| *percent > 0)
+    {
+        return Err(
+            "file_service_type=sequential at random places: one file after the other is only gone through in order here; \
+             roundrobin and random are there"
+                .into(),
+        );
+    }
     let read_percent = match settings.direction {
         Direction::Read => 100,
         Direction::Write => 0,

@@ -84,6 +84,8 @@ const WITHOUT_MEANING: &[&str] = &[
     "allrandrepeat",
     "norandommap",
     "softrandommap",
+    // Without `verify`, which is refused, it verifies nothing.
+    "do_verify",
     // Data: the lab always writes random data in which no two sectors are alike.
     "refill_buffers",
     "scramble_buffers",
@@ -107,6 +109,8 @@ const REMARKED: &[(&[&str], &str)] = &[
         ],
         "a job runs for its whole time, also when it has become steady before",
     ),
+    (&["exitall_on_error"], "an I/O error ends the target's turn, and no other target's"),
+    (&["zonesize"], "zonesize without a zonemode has no zones: the span is one piece"),
     (
         &["io_submit_mode"],
         "the job issues its I/Os itself, as many as iodepth at a time, and has no other threads for that",
@@ -119,7 +123,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["thinktime_iotime"], "a pause comes after a number of I/Os: thinktime_blocks"),
     (&["flow", "flow_id", "flow_sleep", "flow_watermark"], "jobs that hold each other back are not run"),
     (
-        &["latency_target", "latency_window", "latency_percentile", "max_latency"],
+        &["latency_target", "latency_window", "latency_percentile"],
         "the queue depth is what the job says and does not follow the latency",
     ),
     (
@@ -156,7 +160,6 @@ const REFUSED: &[(&[&str], &str)] = &[
     (
         &[
             "zonemode",
-            "zonesize",
             "zonerange",
             "zonecapacity",
             "zoneskip",
@@ -178,7 +181,6 @@ const REFUSED: &[(&[&str], &str)] = &[
     (
         &[
             "verify",
-            "do_verify",
             "verify_only",
             "verify_interval",
             "verify_offset",
@@ -255,10 +257,7 @@ const REFUSED: &[(&[&str], &str)] = &[
         "recorded I/Os are neither kept nor replayed",
     ),
     (&["exec_prerun", "exec_postrun", "ioscheduler"], "a job file changes nothing else on this machine"),
-    (
-        &["exitall", "exit_what", "exitall_on_error"],
-        "each section ends by its own rule, and none ends another",
-    ),
+    (&["exitall", "exit_what"], "each section ends by its own rule, and none ends another"),
     (&["continue_on_error", "ignore_error"], "an I/O error ends the target's turn"),
     (
         &["sprandom", "spr_op", "spr_num_regions", "spr_cs"],
@@ -268,7 +267,10 @@ const REFUSED: &[(&[&str], &str)] = &[
         &["md_per_io_size", "pi_act", "pi_chk", "apptag", "apptag_mask", "num_range", "cmd_type"],
         "metadata beside the blocks is not written",
     ),
-    (&["startdelay"], "sections that run at the same time begin at the same time"),
+    (
+        &["max_latency"],
+        "no single slow I/O ends a job: the report has the longest response time, and counts stalls",
+    ),
 ];
 
 /// The meaning of a key that is not part of a load.
@@ -306,8 +308,6 @@ pub fn is_off(key: &str, value: Option<&str>) -> bool {
         ("io_submit_mode", value) => value == Some("inline"),
         // The values of these keys are numbers that start at 0, so 0 does not mean "off".
         ("cpus_allowed" | "numa_cpu_nodes" | "uid" | "gid", _) => false,
-        // `do_verify` only matters for a job that verifies its data.
-        ("do_verify", value) => value == Some("0"),
         (_, value) => matches!(value, Some("0" | "none" | "0%")),
     }
 }

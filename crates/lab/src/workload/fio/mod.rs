@@ -43,6 +43,17 @@ fn read(name: &str, text: &str, folder: Option<&Path>) -> std::result::Result<Wo
         let case = case::Converted::of(&section.name, &settings).map_err(about)?;
         sections.push((section, settings, case));
     }
+    if let [_, _, ..] = sections[..]
+        && let Some((section, ..)) = sections.iter().find(|(_, settings, _)| settings.is_delayed)
+    {
+        return Err(format!(
+            "{}, [{}]: startdelay: sections that run at the same time begin at the same time",
+            section.place, section.name
+        ));
+    }
+    let mut paths: Vec<String> =
+        sections.iter().flat_map(|(_, settings, _)| settings.paths.iter().cloned()).collect();
+    paths.dedup();
     let beside = order::groups(sections.iter().map(|(section, settings, _)| (*section, settings)))?;
     for (pair, _) in sections.windows(2).zip(&beside[1..]).filter(|(_, joins)| **joins) {
         if pair[0].2.case.ramp_up != pair[1].2.case.ramp_up {
@@ -69,7 +80,10 @@ fn read(name: &str, text: &str, folder: Option<&Path>) -> std::result::Result<Wo
     let places = places::places(&converted, &beside)?;
     let mut writers = converted.iter().filter(|converted| converted.case.direction != Direction::Read);
     let durability = writers.find_map(|converted| converted.case.durability);
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = paths
+        .iter()
+        .map(|path| format!("{path} of the job file is not touched: what is measured are the targets"))
+        .collect();
     let mut cases = Vec::new();
     for ((converted, joins), part) in converted.into_iter().zip(beside).zip(places.parts) {
         notes.extend(converted.notes);
@@ -94,6 +108,7 @@ fn read(name: &str, text: &str, folder: Option<&Path>) -> std::result::Result<Wo
         scoring: None,
         span: places.span,
         share: places.share,
+        paths,
         repeats: 1,
         cases,
         notes: notes.into_iter().map(|note| format!("{name}: {note}")).collect(),

@@ -64,6 +64,10 @@ pub struct Settings {
     pub jobs: u32,
     /// The `filename`, if one is given: all of `numjobs` share the file, and so do other sections that name it.
     pub file: Option<String>,
+    /// The paths that `filename` and `directory` name, if they are paths and not bare names.
+    pub paths: Vec<String>,
+    /// Whether the section begins later than those beside it (`startdelay`).
+    pub is_delayed: bool,
     pub offset_increment: u64,
     pub buffered: bool,
     pub invalidate: bool,
@@ -132,6 +136,8 @@ impl Default for Settings {
             depth: 1,
             jobs: 1,
             file: None,
+            paths: Vec::new(),
+            is_delayed: false,
             offset_increment: 0,
             buffered: true,
             invalidate: true,
@@ -234,8 +240,10 @@ impl Settings {
                 let files = name.replace("\\:", "").split(':').filter(|part| !part.is_empty()).count();
                 self.files = files.clamp(1, MOST_FILES as usize) as u32;
                 self.file = Some(name.to_owned());
+                self.paths.extend(names(name).filter(|name| name.contains('/')));
             }
-            "directory" => drop(text()?),
+            "directory" => self.paths.extend(names(text()?).map(|name| name + "/")),
+            "startdelay" => self.is_delayed = !is_off(key, value),
             "offset_increment" => self.offset_increment = bytes()?,
             "direct" => self.buffered = !switch()?,
             "buffered" => self.buffered = switch()?,
@@ -310,6 +318,14 @@ impl Settings {
         };
         Ok(())
     }
+}
+
+/// The names in a list that colons separate; a colon after a backslash is part of a name.
+fn names(list: &str) -> impl Iterator<Item = String> {
+    let plain = list.replace("\\:", "\u{0}");
+    let names: Vec<String> =
+        plain.split(':').filter(|name| !name.is_empty()).map(|name| name.replace('\u{0}', ":")).collect();
+    names.into_iter()
 }
 
 fn kb_base(value: Option<&str>) -> Result<KbBase, String> {

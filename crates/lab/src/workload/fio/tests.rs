@@ -54,7 +54,6 @@ fn what_is_not_run_is_refused_by_name_and_line() {
         ("size=1m ioengine=null", 3, "psync"),
         ("size=1m iodepth_batch=8", 3, "by itself"),
         ("size=1m cpus_allowed=0", 3, "taskset"),
-        ("size=1m startdelay=5", 3, "begin at the same time"),
         ("size=1m end_fsync=1", 3, "sync"),
         ("size=1m exitall", 3, "none ends another"),
         ("size=1m sync=perhaps", 3, "dsync"),
@@ -424,4 +423,24 @@ fn files_runs_and_distances_are_as_written() {
     assert!(!own("rw=randrw") && !own("rw=read") && !own("rw=write"));
     let mapped = read("size=1m ioengine=mmap iodepth=4");
     assert!(mapped.cases[0].pattern.queue_depth == 1 && mapped.notes.concat().contains("mapped memory"));
+}
+
+/// Keys that change nothing in a job of one section run; a file that is a path is known, so that it can be asked for.
+#[test]
+fn harmless_keys_run_and_named_paths_are_known() {
+    let of = |text: &str| Workload::from_fio("job", text, None);
+    let one = of("[a]\nsize=1m\nstartdelay=5\nexitall_on_error\ndo_verify=1\nzonesize=64k\n").unwrap();
+    assert_eq!(one.cases.len(), 1);
+    let two = of("[global]\nsize=1m\n[a]\nstartdelay=5\n[b]\n").unwrap_err().to_string();
+    assert!(two.contains("begin at the same time"), "{two}");
+    let slow = of("[a]\nsize=1m\nmax_latency=1s\n").unwrap_err().to_string();
+    assert!(slow.contains("longest response time"), "{slow}");
+    let files =
+        of("[a]\nsize=1m\nrw=randread\nnrfiles=4\nfile_service_type=sequential\n").unwrap_err().to_string();
+    assert!(files.contains("file_service_type=sequential"), "{files}");
+    let named =
+        of("[global]\nsize=1m\n[a]\nfilename=/dev/nvme9n1\n[b]\nfilename=plain\n[c]\ndirectory=/mnt/x\\:y\n")
+            .unwrap();
+    assert_eq!(named.paths, ["/dev/nvme9n1", "/mnt/x:y/"]);
+    assert!(named.notes.iter().any(|note| note.contains("/dev/nvme9n1 of the job file is not touched")));
 }

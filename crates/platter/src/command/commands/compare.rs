@@ -95,6 +95,7 @@ impl Arguments {
         }
         let reports = Reports::prepare(&self.out)?;
         let mut targets = self.targets;
+        let is_chosen = !targets.is_empty();
         if is_jetstress {
             if targets.is_empty() {
                 targets = FOR_DATABASES.iter().map(OsString::from).collect();
@@ -116,7 +117,7 @@ impl Arguments {
                 let Policies { volumes, .. } = self.policies;
                 measure_databases(&self.choices.jetstress(volumes, &targets, &self.out)?)?
             }
-            true => measure(&self.choices.comparison(&targets, &self.workloads, &self.out)?)?,
+            true => measure(&self.choices.comparison(&targets, is_chosen, &self.workloads, &self.out)?)?,
             false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
         });
         // The reports are saved before anything is printed, so that a closed pipe does not lose a long measurement;

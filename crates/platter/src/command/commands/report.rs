@@ -18,8 +18,8 @@ use std::thread;
 /// --published alone, the figures that others published are shown, with their sources.
 ///
 /// With --group-by any number of reports are put together, those in directories too: for each case the distribution
-/// of the machines of each group, and the machines that deviate from their group. A machine is a device of a host;
-/// several reports of one machine count as their median. A file that is no report is skipped and counted.
+/// of the machines of each group, and the machines that deviate from their group. A machine is a device of a
+/// host, or of what --machine names; several reports of one machine count as their median. A file that is no report is skipped and counted.
 #[derive(Args)]
 pub struct Arguments {
     /// One saved report.json or the directory that has it, or two to compare: before and after; any number, and
@@ -37,6 +37,11 @@ pub struct Arguments {
         conflicts_with_all = ["base", "details", "published"]
     )]
     group_by: Vec<Key>,
+
+    /// What tells machines apart, with --group-by: the same keys. Reports that agree in all of them, and in the device, are
+    /// of one machine [default: label.machine, or else label.node, or else the host's name and identifier]
+    #[arg(long, value_name = "KEY,...", value_delimiter = ',', value_parser = Key::parse, requires = "group_by")]
+    machine: Vec<Key>,
 
     /// Write report.json, .html, .md and .csv there instead of printing; of many machines machines.html and machines.md
     #[arg(long, value_name = "DIR")]
@@ -125,7 +130,7 @@ impl Arguments {
     fn many(self) -> Outcome {
         let mut all = Vec::new();
         self.reports.iter().try_for_each(|path| files(path, &mut all))?;
-        let mut fleet = Fleet::new(self.group_by);
+        let mut fleet = Fleet::new(self.group_by).identified_by(self.machine);
         let mut others = 0;
         for paths in all.chunks(threads()) {
             for (path, read) in paths.iter().zip(rates_of(paths)) {

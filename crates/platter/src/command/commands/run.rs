@@ -90,8 +90,9 @@ impl Arguments {
             let naspt = self.choices.naspt(vec![set], &[target], self.policies, Path::new("."))?;
             return show(&marks.on(measure_files(&naspt)?), &marks, form);
         }
+        let is_chosen = self.target.is_some();
         let target = self.target.unwrap_or_else(|| "raw".into());
-        let comparison = self.choices.comparison(&[target], &[self.workload], Path::new("."))?;
+        let comparison = self.choices.comparison(&[target], is_chosen, &[self.workload], Path::new("."))?;
         show(&marks.on(measure(&comparison)?), &marks, form)
     }
 
@@ -108,7 +109,7 @@ impl Arguments {
         let config = Config::load(path).map_err(wrong)?;
         let target = self.target.unwrap_or_else(|| "raw".into());
         let comparison =
-            self.choices.comparison(&[target], std::slice::from_ref(&self.workload), Path::new("."))?;
+            self.choices.comparison(&[target], true, std::slice::from_ref(&self.workload), Path::new("."))?;
         // Created before anything is measured, so that a path that cannot be written does not lose a long
         // measurement.
         let mut file = File::create_new(results).about(results.display())?;

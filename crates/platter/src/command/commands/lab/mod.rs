@@ -65,9 +65,9 @@ pub struct Choices {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     span: Option<u64>,
 
-    /// Measured seconds of each case on each target, instead of the workload's own: four times as many tell differences
-    /// half as large
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    /// Measured time of each case on each target, instead of the workload's own: seconds, or 90s, 10m, 12h; four times as
+    /// much tells differences half as large. A case goes over its span again and again until then, as in fio with time_based
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
 
     /// Make each volume without a named cluster size a target with each of these sizes: cluster=4k,64k
@@ -87,6 +87,11 @@ pub struct Choices {
     /// and benchmarks do not
     #[arg(long)]
     touch: bool,
+
+    /// The name of this machine among many: reports with the same name are put together as one machine, whatever their
+    /// hosts are called. The same as --label machine=NAME
+    #[arg(long, value_name = "NAME")]
+    machine: Option<String>,
 
     /// Add a label to the report, by which reports of many machines can be grouped: rack=b7. May be given several
     /// times
@@ -141,12 +146,30 @@ fn parse_sweep(text: &str) -> Result<Sweep, String> {
     sizes.split(',').map(parse_size).collect::<Result<Vec<u64>, String>>().map(Sweep)
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "expected a number of seconds".to_string())?;
-    if seconds > 0.0 && seconds < 1e9 {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("expected more than 0 seconds".into())
+/// The longest time that is taken, in seconds: 31 years.
+const LONGEST: f64 = 1e9;
+
+/// Parses a time: a number of seconds, or a number with its unit (90s, 45m, 12h, 2d).
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time like 90s, 45m or 12h".to_string();
+    // An exponent is part of a number: 1e3.
+    let unit = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+    let (number, unit) = text.split_at(unit);
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err(wrong()),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| wrong())? * factor;
+    match seconds {
+        seconds if seconds.is_nan() => Err(wrong()),
+        seconds if seconds <= 0.0 => Err("expected more than 0 seconds".into()),
+        seconds if seconds > LONGEST => {
+            Err(format!("expected at most {LONGEST} seconds, which are 31 years"))
+        }
+        seconds => Ok(Duration::from_secs_f64(seconds)),
     }
 }
 
@@ -157,8 +180,16 @@ impl Choices {
         if let Some(directory) = &self.parquet {
             std::fs::create_dir_all(directory).about(directory.display())?;
         }
+        let machine = self.machine.iter().map(|name| ("machine".to_string(), name.clone()));
+        let mut labels: BTreeMap<String, String> = BTreeMap::new();
+        for (name, value) in self.labels.iter().cloned().chain(machine) {
+            if let Some(first) = labels.insert(name.clone(), value.clone()) {
+                let why = format!("{name} is given twice: {first} and {value}; a report is of one of them");
+                return Err(Failure::new("--label", why).with_code(USAGE));
+            }
+        }
         Ok(Marks {
-            labels: self.labels.iter().cloned().collect(),
+            labels,
             #[cfg(feature = "parquet")]
             parquet: self.parquet.clone(),
         })
@@ -194,16 +225,53 @@ impl Choices {
         if self.full { Preset::Full } else { Preset::Quick }
     }
 
-    /// Builds the comparison that the options describe. A temporary image is made in `directory`.
+    /// Builds the comparison that the options describe. A temporary image is made in `directory`. `is_chosen` says whether
+    /// the user named the targets.
     pub fn comparison(
         self,
         targets: &[OsString],
+        is_chosen: bool,
         workloads: &[OsString],
         directory: &Path,
     ) -> Result<Comparison, Failure> {
         let loaded = workloads.iter().map(|name| load_workloads(name, self.preset()));
         let workloads = loaded.collect::<Result<Vec<_>, _>>()?.concat();
+        self.refuse_what_is_named_elsewhere(&workloads, is_chosen)?;
         self.comparison_of(targets, workloads, directory)
+    }
+
+    /// Refuses a workload whose own file names what is to be measured, where nothing on the command line does: figures
+    /// of a temporary image would be taken for those of the disk that is named.
+    fn refuse_what_is_named_elsewhere(&self, workloads: &[Workload], is_chosen: bool) -> Result<(), Failure> {
+        if self.has_device() {
+            return Ok(());
+        }
+        let paths: Vec<&str> =
+            workloads.iter().flat_map(|workload| &workload.paths).map(String::as_str).collect();
+        if let Some(device) =
+            paths.iter().find(|path| path.starts_with("/dev/") && !path.starts_with("/dev/shm/"))
+        {
+            let why = format!(
+                "the job file names this device, and nothing else: name it with --device {device} too, as what it holds is \
+                 lost; or name another --device"
+            );
+            return Err(Failure::new(device, why).with_code(USAGE));
+        }
+        let folder = |path: &&str| path.rsplit_once('/').map_or(".", |(folder, _)| folder).to_owned();
+        let mut folders: Vec<String> = paths.iter().map(folder).collect();
+        folders.sort();
+        folders.dedup();
+        if is_chosen || folders.is_empty() {
+            return Ok(());
+        }
+        let targets: Vec<String> = folders.iter().map(|folder| format!("dir:{folder}")).collect();
+        let how = match &targets[..] {
+            [one] => format!("--target {one} (with compare --targets)"),
+            all => format!("compare --targets {}", all.join(",")),
+        };
+        let why =
+            format!("the job file's filename or directory; name what is to be measured: {how}, or --device");
+        Err(Failure::new(paths[0], why).with_code(USAGE))
     }
 
     /// Builds a comparison under loads on files.
@@ -322,14 +390,17 @@ impl Choices {
     }
 }
 
-/// Returns the file or device at a path, or `None` if there is none. Without `force`, fails if the device is in use
-/// or holds a known file system or partition table.
+/// Returns the file or device at a path, or `None` if there is none. Without `force`, fails if the device is in use or
+/// holds something, unless an earlier measurement wrote all of it.
 pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, Failure> {
     let Some(real) = device_path(path)? else { return Ok(None) };
     if !force {
         refuse_in_use(&real)?;
         let options = FileOptions { read_only: true, ..FileOptions::default() };
-        refuse_contents(&FileDevice::open(&real, options)?)?;
+        let device = FileDevice::open(&real, options)?;
+        if !platter_lab::is_ours(&device)? {
+            refuse_contents(&device)?;
+        }
     }
     Ok(Some(real))
 }
@@ -481,6 +552,19 @@ mod tests {
         assert_eq!(shown(b""), "''");
         assert_eq!(shown(b"b\xe9la's"), r"$'b\xe9la\'s'");
         assert_eq!(shown(b"a\nb"), r"$'a\x0ab'");
+    }
+
+    #[test]
+    fn times_are_taken_with_and_without_units() {
+        for (text, seconds) in
+            [("90", 90.0), ("0.5", 0.5), ("90s", 90.0), ("10m", 600.0), ("1.5h", 5400.0), ("1e3", 1000.0)]
+        {
+            assert_eq!(parse_time(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        assert!(parse_time("1e300").unwrap_err().contains("at most 1000000000 seconds"));
+        for wrong in ["", "h", "-1s", "0s", "nan", "inf", "5 weeks", "1.2.3"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]
