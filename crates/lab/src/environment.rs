@@ -26,6 +26,7 @@ pub fn environment(device: DeviceInfo) -> Environment {
         io: Some(if device.kind == "memory" { "memory".into() } else { Beneath::this().way_of_io() }),
         cpu_quota: CpuGroup::all().iter().map(|group| group.processors).min_by(f64::total_cmp),
         throttled_periods: None,
+        other_load: None,
         memory_limit_bytes: memory_limit(),
         governor: Beneath::this().governor(),
         device,

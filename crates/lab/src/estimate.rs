@@ -152,6 +152,43 @@ pub fn apart(rates: &[f64], base: &[f64]) -> Difference {
     Difference { logarithm, error: variance.sqrt(), freedom }
 }
 
+/// The scatter between runs of the same thing, as far as reports of one run each show it: the usual size of the logarithms
+/// of their ratios, over all cases. Most cases are taken as unchanged; if all changed alike, that is in the scatter.
+pub fn between_runs(ratios: &[f64]) -> Option<Scatter> {
+    let sizes: Vec<f64> =
+        ratios.iter().map(|ratio| ratio.ln().abs()).filter(|size| size.is_finite()).collect();
+    (sizes.len() >= LEAST_PASSES).then(|| {
+        // 1.4826 makes a standard deviation of a median of sizes; the median uses the values only as well as a standard
+        // deviation of about a third of them would.
+        let freedom = (sizes.len() as f64 * 0.37).max(1.0);
+        Scatter { deviation: 1.4826 * median(sizes), freedom }
+    })
+}
+
+/// The scatter of the logarithm of a ratio between runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scatter {
+    /// The standard deviation.
+    pub deviation: f64,
+    /// Its degrees of freedom.
+    pub freedom: f64,
+}
+
+impl Difference {
+    /// The same difference, with the scatter between runs added to its error (Welch and Satterthwaite for the degrees of
+    /// freedom).
+    pub fn with(self, scatter: Scatter) -> Difference {
+        let (within, between) = (self.error.powi(2), scatter.deviation.powi(2));
+        if !within.is_finite() {
+            return self;
+        }
+        let all = within + between;
+        let freedom = all.powi(2) / (within.powi(2) / self.freedom + between.powi(2) / scatter.freedom);
+        let freedom = if freedom.is_finite() { freedom.max(1.0) } else { self.freedom };
+        Difference { error: all.sqrt(), freedom, ..self }
+    }
+}
+
 fn student(freedom: f64) -> StudentsT {
     StudentsT::new(0.0, 1.0, freedom).expect("freedom is at least 1")
 }
@@ -264,6 +301,21 @@ mod tests {
         );
         assert!((ratio(2, 1) * ratio(1, 0) - ratio(2, 0)).abs() < 1e-12);
         assert!((fit.rate(1) / fit.rate(0) - ratio(1, 0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_scatter_between_runs_is_that_of_most_cases() {
+        assert_eq!(between_runs(&[1.0, 1.1, 0.9]), None);
+        let mut ratios = vec![1.02, 0.98, 1.03, 0.97, 1.01, 0.99, 1.025, 0.985];
+        let before = between_runs(&ratios).unwrap().deviation;
+        assert!((0.02..0.05).contains(&before), "{before}");
+        // A case that changed much hardly matters, nor one without a rate.
+        ratios.extend([0.1, 0.0, f64::NAN]);
+        assert!(between_runs(&ratios).unwrap().deviation < before * 1.5);
+        let difference = Difference { logarithm: -0.1, error: 0.01, freedom: 30.0 };
+        let wider = difference.with(Scatter { deviation: 0.1, freedom: 3.0 });
+        assert!(wider.error > 0.1 && (3.0..3.2).contains(&wider.freedom), "{wider:?}");
+        assert_eq!(difference.with(Scatter { deviation: 0.0, freedom: 3.0 }), difference);
     }
 
     #[test]

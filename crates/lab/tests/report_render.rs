@@ -281,6 +281,57 @@ fn a_diff_names_what_changed() {
     }
 }
 
+/// Two runs of the same thing differ by what the machine does from run to run, which slices of one run do not show.
+#[test]
+fn two_runs_of_one_thing_are_not_called_changed() {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let (mut called, mut found, mut cells) = (0, 0, 0);
+    for _ in 0..20 {
+        let before = sample::quick();
+        let mut after = before.clone();
+        for result in &mut after.results {
+            let drift = 1.0 + (rng.f64() - 0.5) * 0.1;
+            for run in &mut result.runs {
+                run.iops *= drift;
+                run.slices.iter_mut().for_each(|slice| slice.iops *= drift);
+            }
+        }
+        let mut changed = after.clone();
+        for slice in &mut changed.results[7].runs[0].slices {
+            slice.iops *= 0.5;
+        }
+        for document in [&mut after, &mut changed] {
+            document.conclude();
+        }
+        let same = Diff::new(&before, &after);
+        assert!(same.basis.starts_with("One run each: differences below"), "{}", same.basis);
+        called += same.cases.iter().filter(|case| case.is_told()).count();
+        cells += same.cases.len();
+        found += usize::from(Diff::new(&before, &changed).cases[7].is_told());
+    }
+    assert!(called * 20 <= cells, "{called} of {cells} cells of the same thing are called changed");
+    assert_eq!(found, 20);
+}
+
+/// What differed beside the load stands above the table.
+#[test]
+fn conditions_that_differ_come_first() {
+    let before = sample::quick();
+    let mut after = before.clone();
+    after.environment.io = Some("threads in place of io_uring: kernel.io_uring_disabled is 2".into());
+    after.environment.other_load = Some(1.9);
+    after.environment.cpu_quota = Some(0.5);
+    let diff = Diff::new(&before, &after);
+    for text in [diff.terminal(false), diff.markdown()] {
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}"));
+        let table = place("MB/s before and after");
+        for part in ["Conditions that differ", "kernel.io_uring_disabled", "1.9 processors", "quota of 0.50"]
+        {
+            assert!(place(part) < table || text.starts_with('#'), "{part}");
+        }
+    }
+}
+
 fn system(document: &Document) -> String {
     format!("{}, {}", document.environment.os, document.environment.kernel)
 }

@@ -50,19 +50,28 @@ impl Machine {
         self.groups.iter().map(since).max_by(least)
     }
 
+    /// The processors that other programs used meanwhile, on average.
+    pub fn other_load(&self) -> Option<f64> {
+        let (before, now) = self.ticks.zip(ticks())?;
+        let own = CpuTime::now().since(self.own).total().as_secs_f64();
+        let others = (now.busy - before.busy) / TICKS_PER_SECOND - own;
+        Some((others / self.seconds()).max(0.0))
+    }
+
+    fn seconds(&self) -> f64 {
+        self.began.elapsed().max(Duration::from_millis(1)).as_secs_f64()
+    }
+
     /// Returns sentences about disturbances of the machine. In `asleep` of `cases` cases the processors mostly waited.
     pub fn sentences(&self, asleep: usize, cases: usize) -> Vec<String> {
         let mut sentences = Vec::new();
-        let seconds = self.began.elapsed().max(Duration::from_millis(1)).as_secs_f64();
+        let seconds = self.seconds();
+        if let Some(others) = self.other_load().filter(|others| *others > NEGLIGIBLE) {
+            sentences.push(format!(
+                "another load used {others:.1} processors meanwhile: end it, or give the comparison more --time"
+            ));
+        }
         if let Some((before, now)) = self.ticks.zip(ticks()) {
-            let own = CpuTime::now().since(self.own).total().as_secs_f64();
-            let others = (now.busy - before.busy) / TICKS_PER_SECOND - own;
-            let others = others / seconds;
-            if others > NEGLIGIBLE {
-                sentences.push(format!(
-                    "another load used {others:.1} processors meanwhile: end it, or give the comparison more --time"
-                ));
-            }
             let stolen = (now.stolen - before.stolen) / TICKS_PER_SECOND / seconds;
             if stolen > NEGLIGIBLE {
                 sentences.push(format!(

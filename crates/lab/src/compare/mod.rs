@@ -685,6 +685,7 @@ impl<'a> Course<'a> {
         let asleep = document.results.iter().filter(busy).count();
         let cases = document.results.iter().filter(|result| result.target == RAW).count();
         document.machine = self.machine.sentences(asleep, cases);
+        document.environment.other_load = self.machine.other_load();
         document.environment.throttled_periods =
             self.machine.throttled().map(|(_, throttled)| throttled.periods);
         document.conclude();

@@ -174,10 +174,12 @@ impl Document {
             };
             places.iter().filter_map(standing).collect::<Vec<Standing>>()
         };
-        // Where the base is missing, readers see no interval, and nothing is said.
-        let has_base =
-            |case: &&Fitted| case.results.iter().any(|&index| self.results[index].target == self.base());
-        cases.iter().filter(has_base).map(of_case).filter(|standings| standings.len() > 1).collect()
+        // Where readers see no interval, nothing is said.
+        let has_interval = |case: &&Fitted| {
+            let mut estimates = case.results.iter().flat_map(|&index| &self.results[index].estimates);
+            estimates.any(|estimate| estimate.low.is_some())
+        };
+        cases.iter().filter(has_interval).map(of_case).filter(|standings| standings.len() > 1).collect()
     }
 
     fn overall_warnings(&self) -> Vec<String> {

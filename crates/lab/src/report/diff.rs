@@ -6,7 +6,7 @@ use super::tables::conditions;
 use super::terminal::wrapped;
 use super::uncertain;
 use super::{Cell, Column, Table, Tone, format};
-use crate::estimate;
+use crate::estimate::{self, Difference, Scatter};
 use std::fmt::Write;
 
 /// The differences between two reports.
@@ -14,6 +14,8 @@ use std::fmt::Write;
 pub struct Diff {
     /// For each report that holds less than was asked for, a sentence with the reason.
     pub partial: Vec<String>,
+    /// On what the intervals rest, in a sentence: on rounds, or on what two runs of the same thing show here.
+    pub basis: String,
     /// The conditions that differ: name, value before, value after.
     pub conditions: Vec<(String, String, String)>,
     /// Every case that both reports measured on a target of the same name.
@@ -41,8 +43,8 @@ pub struct CaseDiff {
     pub after: f64,
     /// The throughput after divided by that before; `None` if that is not a positive number.
     pub ratio: Option<f64>,
-    /// Half the width of the ratio's confidence interval, as a share of the ratio, from the scatter of slices within
-    /// each report; `None` where there are too few slices.
+    /// Half the width of the ratio's confidence interval, as a share of the ratio, from the scatter between rounds, or
+    /// between runs and between slices; `None` where that is not known.
     pub uncertainty: Option<f64>,
 }
 
@@ -54,8 +56,6 @@ impl CaseDiff {
         far && !self.another_load
     }
 }
-
-const NOTE: &str = "Two reports lie apart in time: what else the machine did is in every difference. Faint ones could be chance.";
 
 /// Formats a change with its uncertainty: `−27 % ±3` or `+100 % (+9.8 to +264)`.
 fn change(case: &CaseDiff) -> Cell {
@@ -71,14 +71,78 @@ fn change(case: &CaseDiff) -> Cell {
     }
 }
 
-/// Returns the ratio of the two rates and its uncertainty. The error rate is divided by the number of `cases`, so that
-/// it holds for all cases together (Bonferroni).
-fn compared(before: &CaseResult, after: &CaseResult, cases: usize) -> (Option<f64>, Option<f64>) {
+/// On what the intervals of two reports rest.
+enum Basis {
+    /// On the rounds of each report: the scatter between them contains what the machine does from minute to minute.
+    Rounds,
+    /// Each report is one run: on the scatter between the runs, over all cases, and on that of slices.
+    Runs(Option<Scatter>),
+}
+
+impl Basis {
+    fn of(before: &Document, after: &Document) -> Basis {
+        let is_repeated = |document: &Document| {
+            document.results.iter().all(|result| rounds(result).len() >= estimate::LEAST_PASSES)
+        };
+        if is_repeated(before) && is_repeated(after) {
+            return Basis::Rounds;
+        }
+        let pairs = before.results.iter().filter_map(|old| Some((old, after.find(&old.target, &old.case)?)));
+        let ratios: Vec<f64> = pairs.filter_map(|(old, new)| ratio(old, new)).collect();
+        Basis::Runs(estimate::between_runs(&ratios))
+    }
+
+    /// Returns half the width of the interval of the logarithm of a ratio. The error rate is divided by the number of
+    /// `cases`, so that it holds for all cases together (Bonferroni).
+    fn half(&self, before: &CaseResult, after: &CaseResult, cases: usize) -> f64 {
+        let level = estimate::ERRORS / cases.max(1) as f64;
+        let slices = |result: &CaseResult| result.slices().map(|(_, slice)| slice.iops).collect::<Vec<f64>>();
+        match self {
+            Basis::Rounds => estimate::apart(&rounds(after), &rounds(before)).half_width(level),
+            Basis::Runs(None) => f64::INFINITY,
+            Basis::Runs(Some(scatter)) => {
+                estimate::apart(&slices(after), &slices(before)).with(*scatter).half_width(level)
+            }
+        }
+    }
+
+    fn sentence(&self, cases: usize) -> String {
+        match self {
+            Basis::Rounds => {
+                "Intervals rest on the scatter between the rounds of each report; what the machine did differently in all \
+                 rounds of one of them is in the differences."
+                    .into()
+            }
+            Basis::Runs(None) => {
+                "One run each, with too few cases to know what two runs of the same thing show here: no difference is told. \
+                 Four rounds each (--repeat 4) tell."
+                    .into()
+            }
+            Basis::Runs(Some(scatter)) => {
+                let alone = Difference { logarithm: 0.0, error: 0.0, freedom: 1.0 }.with(*scatter);
+                let half = alone.half_width(estimate::ERRORS / cases.max(1) as f64);
+                let limit = match half.exp_m1() * 100.0 {
+                    percent if percent < 1000.0 => format!("{}\u{a0}%", format::percent_up(percent)),
+                    _ => "the tenfold".into(),
+                };
+                format!(
+                    "One run each: differences below {limit} are what two runs of the same thing show here, if most cases did \
+                     not change. Where all changed alike, only rounds (--repeat 4 in both) tell."
+                )
+            }
+        }
+    }
+}
+
+/// The rates of the rounds of a result.
+fn rounds(result: &CaseResult) -> Vec<f64> {
+    result.runs.iter().map(|run| run.iops).filter(|iops| *iops > 0.0).collect()
+}
+
+/// The ratio of the rates, if it is a positive number.
+fn ratio(before: &CaseResult, after: &CaseResult) -> Option<f64> {
     let ratio = after.mb_per_s / before.mb_per_s;
-    let rates = |result: &CaseResult| result.slices().map(|(_, slice)| slice.iops).collect::<Vec<f64>>();
-    let difference = estimate::apart(&rates(after), &rates(before));
-    let half = difference.half_width(estimate::ERRORS / cases.max(1) as f64);
-    (ratio.is_finite().then_some(ratio).filter(|ratio| *ratio > 0.0), (half < 100.0).then(|| half.exp_m1()))
+    ratio.is_finite().then_some(ratio).filter(|ratio| *ratio > 0.0)
 }
 
 impl Diff {
@@ -91,6 +155,7 @@ impl Diff {
         });
         let mut diff = Diff {
             partial: partial.collect(),
+            basis: String::new(),
             conditions: Vec::new(),
             cases: Vec::new(),
             only_before: Vec::new(),
@@ -102,13 +167,15 @@ impl Diff {
                 diff.conditions.push((name.into(), old, new));
             }
         }
+        let basis = Basis::of(before, after);
+        diff.basis = basis.sentence(before.results.len());
         for old in &before.results {
             let label = old.case.label();
             let Some(new) = after.find(&old.target, &old.case) else {
                 diff.only_before.push(format!("{}: {label} on {}", old.case.workload, old.target));
                 continue;
             };
-            let (ratio, uncertainty) = compared(old, new, before.results.len());
+            let half = basis.half(old, new, before.results.len());
             diff.cases.push(CaseDiff {
                 workload: old.case.workload.clone(),
                 case: label,
@@ -116,8 +183,8 @@ impl Diff {
                 another_load: old.case != new.case,
                 before: old.mb_per_s,
                 after: new.mb_per_s,
-                ratio,
-                uncertainty,
+                ratio: ratio(old, new),
+                uncertainty: (half < 100.0).then(|| half.exp_m1()),
             });
         }
         for new in after.results.iter().filter(|new| before.find(&new.target, &new.case).is_none()) {
@@ -130,17 +197,18 @@ impl Diff {
     pub fn terminal(&self, colour: bool) -> String {
         let mut text: String = self.partial.iter().map(|sentence| wrapped(sentence, "")).collect();
         text.push_str(&wrapped(&self.summary(), ""));
+        text.push_str(&wrapped(&self.basis, ""));
+        let list = |(title, lines): (&str, Vec<String>)| {
+            let lines: String = lines.iter().map(|line| wrapped(line, "  ")).collect();
+            format!("\n{}\n{lines}", styled(title, "1", colour))
+        };
+        // What differed beside the load stands above the figures that it may explain.
+        text.extend(self.differing().map(list));
         for table in self.tables() {
             text.push('\n');
             text.push_str(&table.terminal(colour));
         }
-        let _ = write!(text, "\n{}", wrapped(NOTE, ""));
-        for (title, lines) in self.lists() {
-            let _ = writeln!(text, "\n{}", styled(title, "1", colour));
-            for line in lines {
-                text.push_str(&wrapped(&line, "  "));
-            }
-        }
+        text.extend(self.lists().map(list));
         text
     }
 
@@ -150,18 +218,17 @@ impl Diff {
         for sentence in &self.partial {
             let _ = writeln!(text, "\n**{}**", plain_markdown(sentence));
         }
-        let _ = writeln!(text, "\n{}", plain_markdown(&self.summary()));
+        let _ = writeln!(text, "\n{} {}", plain_markdown(&self.summary()), plain_markdown(&self.basis));
+        let list = |(title, lines): (&str, Vec<String>)| {
+            let lines: String = lines.iter().map(|line| format!("- {}\n", plain_markdown(line))).collect();
+            format!("\n## {title}\n\n{lines}")
+        };
+        text.extend(self.differing().map(list));
         for table in self.tables() {
             text.push('\n');
             text.push_str(&table.markdown());
         }
-        let _ = writeln!(text, "\n{NOTE}");
-        for (title, lines) in self.lists() {
-            let _ = writeln!(text, "\n## {title}\n");
-            for line in lines {
-                let _ = writeln!(text, "- {}", plain_markdown(&line));
-            }
-        }
+        text.extend(self.lists().map(list));
         text
     }
 
@@ -220,17 +287,16 @@ impl Diff {
         workloads.into_iter().map(of).collect()
     }
 
-    fn lists(&self) -> Vec<(&'static str, Vec<String>)> {
-        let conditions = self
-            .conditions
-            .iter()
-            .map(|(name, old, new)| format!("{name}: {old} → {new}"))
-            .collect::<Vec<_>>();
-        let all = [
-            ("Conditions that differ", conditions),
-            ("Only in the first", self.only_before.clone()),
-            ("Only in the second", self.only_after.clone()),
-        ];
-        all.into_iter().filter(|(_, lines)| !lines.is_empty()).collect()
+    /// The conditions that differ, if there are any, with their title.
+    fn differing(&self) -> Option<(&'static str, Vec<String>)> {
+        let lines = self.conditions.iter().map(|(name, old, new)| format!("{name}: {old} → {new}"));
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then_some(("Conditions that differ", lines))
+    }
+
+    fn lists(&self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
+        let all = [("Only in the first", &self.only_before), ("Only in the second", &self.only_after)];
+        let some = all.into_iter().filter(|(_, lines)| !lines.is_empty());
+        some.map(|(title, lines)| (title, lines.clone()))
     }
 }

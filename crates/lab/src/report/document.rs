@@ -109,6 +109,9 @@ pub struct Environment {
     /// The number of periods in which that quota stopped the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
+    /// Processors that other programs used meanwhile, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_load: Option<f64>,
     /// The limit on memory of the process' control groups, where it is below the machine's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,

@@ -279,6 +279,11 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         ),
         None => format::size(environment.memory_bytes),
     };
+    let load = match environment.other_load {
+        Some(processors) if processors >= 0.15 => format!("{processors:.1} processors"),
+        Some(_) => "less than 0.15 processors".into(),
+        None => "not recorded".into(),
+    };
     let discarded = match settings.discarded {
         Some(true) => "each region, before its target was made",
         Some(false) => "nothing",
@@ -306,6 +311,7 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         ("Device", what.join(", ")),
         ("Processor", processors),
         ("Memory", memory),
+        ("Load beside", load),
         ("I/O", environment.io.clone().unwrap_or_else(|| "not recorded".into())),
         ("Discarded", discarded.into()),
         ("System", format!("{}, {}", environment.os, environment.kernel)),

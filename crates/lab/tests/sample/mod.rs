@@ -124,6 +124,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         io: Some("io_uring".into()),
         cpu_quota: Some(2.0),
         throttled_periods: Some(0),
+        other_load: Some(0.4),
         memory_limit_bytes: Some(4 * GIB),
         governor: Some("performance".into()),
         device: DeviceInfo {
