@@ -31,6 +31,9 @@ pub struct Comparison {
     /// Whether each region is discarded (TRIM) before its target is made. Without that, a device keeps the state that it
     /// was brought into.
     pub discard: bool,
+    /// The length of a round of preconditioning: the regions are filled and then overwritten at random in rounds, until
+    /// the rate is steady, before any target is made. `None` for none.
+    pub precondition: Option<Duration>,
     /// Whether blocks are touched when they are read and written: see [`Job::touch`](crate::Job::touch).
     pub touch: bool,
     /// The command line that repeats the comparison, for the report.
@@ -53,6 +56,7 @@ impl Comparison {
             buffered: false,
             verify: false,
             discard: false,
+            precondition: None,
             touch: false,
             command: String::new(),
         }

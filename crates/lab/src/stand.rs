@@ -334,6 +334,12 @@ impl OpenStand {
         })
     }
 
+    /// The range of the device that the regions lie in.
+    pub fn used(&self) -> Range<u64> {
+        let length: u64 = self.places.iter().map(|place| place.device.len()).sum();
+        self.base..self.base + length
+    }
+
     /// Discards the old content of each region before a target is made in it.
     pub fn discard_first(&mut self) {
         self.places.iter_mut().for_each(|place| place.is_discarded = true);

@@ -8,6 +8,7 @@
 pub(crate) mod gather;
 mod machine;
 mod order;
+mod precondition;
 mod rest;
 
 use crate::environment::{device_info, environment};
@@ -247,6 +248,7 @@ struct Course<'a> {
     failed: Vec<(String, String)>,
     /// The pauses between cases, in which volumes do their own work.
     rests: Rests,
+    preconditioning: Option<report::Preconditioning>,
 }
 
 impl<'a> Course<'a> {
@@ -294,6 +296,7 @@ impl<'a> Course<'a> {
             partial: Vec::new(),
             failed: Vec::new(),
             rests: Rests::default(),
+            preconditioning: None,
         }
     }
 
@@ -380,6 +383,17 @@ impl<'a> Course<'a> {
             Ok(())
         })?;
         self.spent += share;
+        if let Some(round) = self.comparison.precondition.filter(|_| self.stand.kind != NO_DEVICE) {
+            let watch = SliceProgress {
+                observer,
+                what: "preconditioning".into(),
+                spent: self.spent,
+                expected: self.expected,
+            };
+            let range = self.stand.used();
+            self.preconditioning =
+                Some(precondition::precondition(&self.stand.device, &range, round, &watch)?);
+        }
         Ok(())
     }
 
@@ -659,6 +673,7 @@ impl<'a> Course<'a> {
             direct: self.stand.direct && self.stand.caching != Caching::Buffered,
             own_regions: self.own_regions,
             span_bytes: self.span,
+            preconditioning: self.preconditioning,
             discarded: (self.stand.kind != NO_DEVICE).then_some(comparison.discard),
             workloads: comparison.workloads.iter().map(workload_settings).collect(),
         };

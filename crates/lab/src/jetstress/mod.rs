@@ -199,6 +199,7 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
         rounds: jetstress.repeats,
         seed: SEED,
         direct: stand.direct,
+        preconditioning: None,
         discarded: (stand.kind != NO_DEVICE).then_some(jetstress.discard),
         own_regions: true,
         span_bytes: span,

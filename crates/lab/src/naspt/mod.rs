@@ -220,6 +220,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         rounds: naspt.repeats,
         seed: SEED,
         direct: stand.direct,
+        preconditioning: None,
         discarded: (stand.kind != NO_DEVICE).then_some(naspt.discard),
         own_regions: false,
         span_bytes: span,

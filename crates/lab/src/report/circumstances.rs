@@ -21,6 +21,10 @@ pub(super) fn warnings(document: &Document) -> Vec<String> {
             ));
         }
     }
+    if document.settings.preconditioning.as_ref().is_some_and(|done| !done.is_steady) {
+        warnings
+            .push("Preconditioning did not reach a steady state: figures of writes may still fall.".into());
+    }
     if let Some(ways) = &device.host_ways {
         let system = device.host_file_system.as_deref().unwrap_or("the file system");
         warnings.push(format!(
@@ -35,7 +39,8 @@ pub(super) fn warnings(document: &Document) -> Vec<String> {
     warnings
 }
 
-/// Where the figures hold: `here`, or in memory.
+/// Where the figures hold: `here`, or in memory if all targets are made there.
 pub(super) fn place(document: &Document) -> &'static str {
-    if document.is_in_memory() { "in memory" } else { "here" }
+    let is_on_device = document.targets.iter().all(|target| target.kind != "directory");
+    if document.is_in_memory() && is_on_device { "in memory" } else { "here" }
 }

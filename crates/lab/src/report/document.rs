@@ -180,8 +180,24 @@ pub struct Settings {
     /// discarded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discarded: Option<bool>,
+    /// How the device was preconditioned before anything was made on it; absent if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preconditioning: Option<Preconditioning>,
     /// The settings of each workload.
     pub workloads: Vec<WorkloadSettings>,
+}
+
+/// The writes that brought a device into a steady state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Preconditioning {
+    /// Bytes that were written from the beginning to the end first.
+    pub filled_bytes: u64,
+    /// Length of a round of random writes of 4 KiB.
+    pub round_seconds: f64,
+    /// The throughput of each round, in units of 1,000,000 bytes per second.
+    pub rounds_mb_per_s: Vec<f64>,
+    /// Whether the last five rounds are a steady state, by range and slope.
+    pub is_steady: bool,
 }
 
 /// The settings of a workload.

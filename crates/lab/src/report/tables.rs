@@ -284,6 +284,19 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         Some(_) => "less than 0.15 processors".into(),
         None => "not recorded".into(),
     };
+    let preconditioned = match &settings.preconditioning {
+        None => "no".into(),
+        Some(done) => {
+            let rates: Vec<String> = done.rounds_mb_per_s.iter().map(|rate| format::figure(*rate)).collect();
+            format!(
+                "{} filled, then random writes of 4 KiB in rounds of {}, {}: {} MB/s",
+                format::size(done.filled_bytes),
+                format::duration(done.round_seconds),
+                if done.is_steady { "until steady" } else { "which did not become steady" },
+                rates.join(", ")
+            )
+        }
+    };
     let discarded = match settings.discarded {
         Some(true) => "each region, before its target was made",
         Some(false) => "nothing",
@@ -314,6 +327,7 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         ("Load beside", load),
         ("I/O", environment.io.clone().unwrap_or_else(|| "not recorded".into())),
         ("Discarded", discarded.into()),
+        ("Preconditioned", preconditioned),
         ("System", format!("{}, {}", environment.os, environment.kernel)),
         ("Version", format!("Platter {}", environment.platter_version)),
         ("Started", document.created.clone()),

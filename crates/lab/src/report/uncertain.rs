@@ -11,34 +11,32 @@ const ALIKE: f64 = 0.15;
 /// What a figure may have gained or lost by being a binary fraction.
 const TINY: f64 = 1e-9;
 /// The most decimal places of a percentage, where fewer would contradict the verdict.
-const MOST_DECIMALS: usize = 3;
+const MOST_DECIMALS: usize = 9;
 
 /// A ratio in percent of its base, with the ends of its interval: `71 ±4` or `183 (102–325)`. `low` and `high` are
 /// ratios, `low <= ratio <= high`.
 pub(crate) fn share(ratio: f64, low: f64, high: f64) -> String {
     let is_told = low > 1.0 || high < 1.0;
     let [percent, low, high] = [ratio, low, high].map(|ratio| ratio * 100.0);
-    let least = decimals(percent);
     if let Some(text) =
-        (least..=MOST_DECIMALS).find_map(|places| symmetric(percent, low, high, places, is_told))
+        (decimals(percent)..=MOST_DECIMALS).find_map(|places| symmetric(percent, low, high, places, is_told))
     {
         return text;
     }
-    let end = |value: f64, is_up: bool| {
-        let of = |places: usize| {
+    // A figure that rounding moves to 100 or beyond would say that the rates may be equal.
+    let keeps_side = |rounded: f64| !is_told || ((rounded > 100.0) == (percent > 100.0) && rounded != 100.0);
+    let shown = |value: f64, round: fn(f64) -> f64| {
+        let rounded = |places: usize| {
             let scale = 10f64.powi(places as i32);
-            let value = value * scale;
-            (if is_up { (value - TINY).ceil() } else { (value + TINY).floor() } / scale, places)
+            round(value * scale) / scale
         };
-        // An end that rounding moves to 100 or beyond would say that the figures may be equal.
-        let keeps_side = |(rounded, _): &(f64, usize)| {
-            !is_told || (*rounded > 100.0) == (percent > 100.0) && *rounded != 100.0
-        };
-        let (rounded, places) =
-            (decimals(value)..=MOST_DECIMALS).map(of).find(keeps_side).unwrap_or(of(MOST_DECIMALS));
-        number(rounded, places)
+        let places = (decimals(value)..MOST_DECIMALS).find(|&places| keeps_side(rounded(places)));
+        let places = places.unwrap_or(MOST_DECIMALS);
+        number(rounded(places), places)
     };
-    format!("{} ({}–{})", number(percent, least), end(low, false), end(high, true))
+    let [low, high] =
+        [shown(low, |value| (value + TINY).floor()), shown(high, |value| (value - TINY).ceil())];
+    format!("{} ({low}–{high})", shown(percent, f64::round))
 }
 
 /// A ratio in percent without an interval: `71`, `3.2`.

@@ -158,6 +158,12 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         own_regions: true,
         span_bytes: 32 * GIB,
         discarded: Some(false),
+        preconditioning: Some(Preconditioning {
+            filled_bytes: 32 * GIB,
+            round_seconds: 60.0,
+            rounds_mb_per_s: vec![900.0, 610.0, 600.0, 605.0, 598.0, 602.0],
+            is_steady: true,
+        }),
         workloads: vec![
             workload("iometer", "Iometer", "direct"),
             workload("crystaldiskmark", "CrystalDiskMark", "write-through"),

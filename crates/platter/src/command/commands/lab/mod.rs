@@ -83,6 +83,11 @@ pub struct Choices {
     #[arg(long)]
     discard: bool,
 
+    /// Fill the targets' regions and then overwrite them at random in rounds of this time, until the rate is steady as
+    /// SNIA's test defines it, before anything is made on them: for an SSD as it is in service
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = parse_time)]
+    precondition: Option<Duration>,
+
     /// Touch every cache line of data after it is read and before it is written, as programs do that use their data
     /// and benchmarks do not
     #[arg(long)]
@@ -331,6 +336,7 @@ impl Choices {
             ("--buffered", self.buffered),
             ("--span", self.span.is_some()),
             ("--verify", self.verify),
+            ("--precondition", self.precondition.is_some()),
             ("--touch", self.touch),
         ];
         match no_meaning.iter().chain(more).find(|(_, is_given)| *is_given) {
@@ -363,6 +369,7 @@ impl Choices {
             verify: self.verify,
             touch: self.touch,
             discard: self.discard,
+            precondition: self.precondition,
             command: command_line(),
             ..Comparison::new(stand, targets, workloads)
         })
