@@ -1,6 +1,5 @@
 //! The answer in a few sentences: which file system is fastest, how the pairs compare, and how certain that is.
 
-use super::conclude::Standing;
 use super::document::{Case, Direction, Document, Estimate, Verdict};
 use super::{circumstances, format, uncertain};
 use crate::statistics::median;
@@ -21,6 +20,14 @@ pub(super) fn question(document: &Document) -> String {
         }
         (_, _) => format!("How do they compare {here}?"),
     }
+}
+
+/// How a file system stands among the others in one case.
+pub(super) struct Standing {
+    /// The target's name, as in [`super::document::Target::name`].
+    pub target: String,
+    /// Whether it is slower than another one.
+    pub is_behind: bool,
 }
 
 /// The sentences that the report begins with.

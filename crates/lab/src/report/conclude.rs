@@ -1,17 +1,10 @@
 //! Everything that is derived from the slices: rates, ratios with their intervals, verdicts and warnings. It is
 //! computed here once, so that every view shows the same.
 
+use super::answer::Standing;
 use super::document::{CaseResult, Document, Estimate, RAW, Round, Score, Scoring, Verdict};
 use crate::estimate::{self, Difference, Fit, LEAST_PASSES};
 use crate::statistics::{plural, total};
-
-/// How a file system stands among the others in one case.
-pub(super) struct Standing {
-    /// The target's name, as in [`super::document::Target::name`].
-    pub target: String,
-    /// Whether it is slower than another one.
-    pub is_behind: bool,
-}
 
 /// The results of one case that are fitted together.
 struct Fitted {
