@@ -90,7 +90,7 @@ pub fn render(document: &Document, view: View) -> String {
     if view.details {
         let _ = writeln!(text, "\n{}", styled("Conditions", "1", colour));
         for (name, value) in conditions(document) {
-            text.push_str(&wrapped(&format!("{name:<11} {value}"), "  "));
+            text.push_str(&wrapped(&format!("{name:<14} {value}"), "  "));
         }
     }
     if view.published {
