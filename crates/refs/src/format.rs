@@ -7,8 +7,8 @@ use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
 use crate::layout::record::key;
 use crate::layout::{
-    Algorithm, Attribute, BootRecord, Checkpoint, Checksum, PageReference, ROOTS, Record, Root, Superblock,
-    Version, page,
+    Algorithm, Attribute, BootRecord, Checkpoint, Checksum, CompressionPolicy, PageReference, ROOTS, Record,
+    Root, Superblock, Version, page,
 };
 use crate::layout::{NumberRow, make_index, make_object_link};
 use crate::pages::Pages;
@@ -307,7 +307,10 @@ fn empty(
                 put(&mut extra, 0x00, 1u64);
                 put(&mut extra, 0x10, crate::core::FIRST_OBJECT - 1);
             }
-            Root::Containers | Root::ContainersCopy => put(&mut extra, 0x28, 0x0Fu32),
+            Root::Containers | Root::ContainersCopy => {
+                let mark = CompressionPolicy::mark(geometry.version < Version::V3_7);
+                put(&mut extra, CompressionPolicy::AT, mark);
+            }
             _ => {}
         }
         let schema = if root == Root::References { 0 } else { root.schema() };

@@ -2,7 +2,7 @@
 
 use super::data::READ;
 use super::*;
-use crate::layout::crc32c;
+use crate::layout::{CompressionPolicy, Root, crc32c};
 
 impl FileSystem for RefsVolume {
     fn format_name(&self) -> &'static str {
@@ -23,6 +23,11 @@ impl FileSystem for RefsVolume {
             // The clock alone can be the same on two copies of a volume that were changed independently.
             ("checkpoint", format!("{}, roots {roots:08x}", checkpoint.clock)),
         ];
+        let policy = {
+            let (tree, pages) = core.root(Root::Containers);
+            CompressionPolicy::from_bytes(&tree.extra(pages)?)
+        };
+        details.extend(policy.map(|policy| ("compression", policy.to_string())));
         if let Some(reason) = self.health.obstacle() {
             details.push(("read-only", reason.into()));
         }
