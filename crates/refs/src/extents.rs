@@ -1,11 +1,12 @@
 //! Where a stream's clusters are: its runs, in order of their place in the stream. Where the stream has integrity, each
-//! run is one cluster with its checksum.
+//! run is one cluster with its checksum; a row of Windows with the checksums of several is several runs here.
 //!
 //! The runs are kept in *leaves* of bounded size, so that finding a cluster takes two binary searches, and a commit
 //! writes only the leaves that changed. Few runs stand in the stream's own row; more of them go to pages below it.
 //!
-//! Source: forefst `docs/structures/extent_descriptors.md`. A run with a checksum is 32 bytes long, of which the field
-//! at 0x0A counts 28: so the checksum is the 4 bytes at 0x18 (CRC-32C of the cluster); no real bytes confirm that yet.
+//! Source: forefst `docs/structures/extent_descriptors.md` (August 2026): the field at 0x0A counts 24 bytes, and 4 more
+//! for each cluster of a run with checksums (CRC-32C, recomputed for 886 clusters of 4 KiB of Windows' volumes; what
+//! stands there with clusters of 64 KiB or with SHA-256 is not proven). The next row begins at a multiple of 8.
 
 mod changing;
 mod stored;
@@ -22,7 +23,7 @@ use crate::space::Owed;
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
 use stored::{Opening, readable_rows};
-pub use stored::{Stored, is_known, rows};
+pub use stored::{Reads, Stored, reads, rows};
 
 /// A run of clusters of a stream, as a row holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +32,31 @@ pub struct Extent {
     pub at: u32,
     /// The number of clusters.
     pub count: u32,
-    /// The first cluster on the volume, as a virtual number.
+    /// The first cluster on the volume, as a virtual number; 0 for a hole.
     pub cluster: u64,
-    /// The CRC-32C of the content; a run with a checksum is one cluster long.
-    pub checksum: Option<u32>,
+    /// What the row says of its content.
+    pub kind: RunKind,
+}
+
+/// What a row of a stream says of the content of its clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunKind {
+    /// Clusters without checksum. The row has these flags: [`RunKind::PLAIN`], or [`MARKED`] as well.
+    Plain(u16),
+    /// One cluster, whose content has this CRC-32C.
+    Checked(u32),
+    /// A hole for which Windows keeps a row, with these flags. It reads as zeroes.
+    Hole(u16),
+}
+
+impl RunKind {
+    /// A run without checksum, as new ones are written.
+    pub const PLAIN: RunKind = RunKind::Plain(PLAIN);
+
+    /// The kind of a run whose content has this checksum, if it has one.
+    pub fn of(checksum: Option<u32>) -> RunKind {
+        checksum.map_or(RunKind::PLAIN, RunKind::Checked)
+    }
 }
 
 impl Extent {
@@ -45,21 +67,50 @@ impl Extent {
 
     /// The part of the run from the cluster `from` of the stream up to `to`, both within the run.
     pub fn part(&self, from: u32, to: u32) -> Extent {
-        Extent { at: from, count: to - from, cluster: self.cluster + u64::from(from - self.at), ..*self }
+        let cluster = if self.is_hole() { 0 } else { self.cluster + u64::from(from - self.at) };
+        Extent { at: from, count: to - from, cluster, ..*self }
+    }
+
+    /// The CRC-32C of the content; a run with a checksum is one cluster long.
+    pub fn checksum(&self) -> Option<u32> {
+        match self.kind {
+            RunKind::Checked(checksum) => Some(checksum),
+            RunKind::Plain(_) | RunKind::Hole(_) => None,
+        }
+    }
+
+    /// Whether the row stands for a hole.
+    pub fn is_hole(&self) -> bool {
+        matches!(self.kind, RunKind::Hole(_))
     }
 
     fn size(&self) -> usize {
-        if self.checksum.is_some() { 32 } else { 24 }
+        if self.checksum().is_some() { 32 } else { 24 }
     }
 
-    fn from_bytes(bytes: &[u8]) -> Extent {
-        let checked = u16_at(bytes, 0x08) & CHECKED == CHECKED;
-        Extent {
-            cluster: u64_at(bytes, 0x00),
-            at: u32_at(bytes, 0x0C),
-            count: u32_at(bytes, 0x14),
-            checksum: checked.then(|| u32_at(bytes, 0x18)),
+    /// Reads the row at the beginning of `bytes`: its runs are appended to `to`. `None` if `bytes` are too few.
+    fn read(bytes: &[u8], to: &mut Vec<Extent>) -> Option<()> {
+        let fixed = bytes.get(..24)?;
+        let (flags, size) = (u16_at(fixed, 0x08), usize::from(u16_at(fixed, 0x0A)));
+        let (cluster, at, count) = (u64_at(fixed, 0x00), u32_at(fixed, 0x0C), u32_at(fixed, 0x14));
+        if !has_checksums(flags) {
+            let is_hole = is_hole(flags) && cluster == 0;
+            let kind = if is_hole { RunKind::Hole(flags) } else { RunKind::Plain(flags) };
+            to.push(Extent { at, count, cluster, kind });
+            return Some(());
         }
+        // A row of one cluster is read even if its size is not as it should be, as long as the checksum is there.
+        let sums = bytes.get(24..24 + (count as usize).checked_mul(4)?)?;
+        if count > 1 && size != 24 + sums.len() {
+            return None;
+        }
+        to.extend(sums.chunks_exact(4).zip(0u32..).map(|(sum, index)| Extent {
+            at: at.wrapping_add(index),
+            count: 1,
+            cluster: cluster.wrapping_add(u64::from(index)),
+            kind: RunKind::Checked(u32_at(sum, 0)),
+        }));
+        Some(())
     }
 
     /// Stores the run at the beginning of `bytes`.
@@ -67,25 +118,43 @@ impl Extent {
         // The row is put together first and copied as a whole: a leaf has hundreds of them.
         let mut row = [0; 32];
         put(&mut row, 0x00, self.cluster);
-        let (kind, length) = if self.checksum.is_some() { (CHECKED, 0x1Cu16) } else { (PLAIN, 0x18) };
-        put(&mut row, 0x08, kind);
+        let (flags, length) = match self.kind {
+            RunKind::Checked(_) => (CHECKED, 0x1Cu16),
+            RunKind::Plain(flags) | RunKind::Hole(flags) => (flags, 0x18),
+        };
+        put(&mut row, 0x08, flags);
         put(&mut row, 0x0A, length);
         put(&mut row, 0x0C, self.at);
         put(&mut row, 0x14, self.count);
-        put(&mut row, 0x18, self.checksum.unwrap_or(0));
-        match self.checksum {
+        put(&mut row, 0x18, self.checksum().unwrap_or(0));
+        match self.checksum() {
             Some(_) => bytes[..32].copy_from_slice(&row),
             None => bytes[..24].copy_from_slice(&row[..24]),
         }
     }
 }
 
-/// Kind of a row: a run without checksum.
+/// Flags of a row: a run without checksum.
 const PLAIN: u16 = 0x40;
-/// Kind of a row: a run of one cluster with its checksum.
+/// Flags of a row: a run without checksum too, as Windows writes most. What the flag 0x10 says is not known; it goes
+/// with the file's attribute 0x8000 in forefst's census, and stands in the rows with checksums too.
+const MARKED: u16 = 0x50;
+/// Flags of a row: each cluster has a checksum. The flag 0x80 is the one that says so.
 const CHECKED: u16 = 0xD0;
-/// Kind of a row: a run without checksum too, as Windows writes some; how it differs from [`PLAIN`] is not known.
-const OTHER: u16 = 0x50;
+/// Flags of rows for holes, with cluster 0, on volumes of Windows from 3.9 on.
+const HOLES: [u16; 2] = [0x60, 0x64];
+/// Flags of further rows on volumes of Windows. No source says what they mean.
+const UNEXPLAINED: [u16; 2] = [0x54, 0x850];
+
+/// Whether a row with these flags has checksums behind it.
+fn has_checksums(flags: u16) -> bool {
+    flags & CHECKED == CHECKED
+}
+
+fn is_hole(flags: u16) -> bool {
+    HOLES.contains(&flags)
+}
+
 /// Flag of a node: its rows have no row header.
 const FIXED: u8 = 8;
 
@@ -135,6 +204,8 @@ struct Leaf {
     news: News,
     /// The leaf's runs, if they are in memory.
     rows: Option<Vec<Extent>>,
+    /// How many more runs these are than the page has rows: a row with several checksums is several runs in memory.
+    unfolded: usize,
 }
 
 /// The changes of a leaf that its page on disk does not have.
@@ -260,6 +331,9 @@ impl Extents {
         let node = TreeNode::new(area);
         if node.flags() & INNER == 0 {
             let rows = readable_rows(area)?;
+            // The row has all runs, so the counts follow from it, whether or not its header counts holes.
+            extents.clusters = rows.iter().filter(|row| !row.is_hole()).map(|row| u64::from(row.count)).sum();
+            extents.runs = rows.len() as u64;
             if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
                 let (first, last) = (first.at, last.end() - 1);
                 extents.leaves.push(Leaf::new(first, last, rows));
@@ -280,6 +354,13 @@ impl Extents {
     /// The number of clusters in all runs.
     pub fn clusters(&self) -> u64 {
         self.clusters
+    }
+
+    /// Counts the clusters of all runs anew, where the stream's header may count holes among them.
+    pub fn recount(&mut self, pages: &mut Pages) -> Result<()> {
+        self.load_range(pages, 0, u32::MAX)?;
+        self.clusters = self.iter().map(|row| u64::from(row.count)).sum();
+        Ok(())
     }
 
     /// The cluster of the stream after the last run.
@@ -323,10 +404,10 @@ impl Extents {
             return Mapping::Hole(next());
         }
         let Some(rows) = &leaf.rows else { return Mapping::Absent(index) };
-        match rows.get(first_from(rows, leaf.first, at)) {
-            Some(row) if row.at <= at => Mapping::Extent(*row),
-            Some(row) => Mapping::Hole(row.at),
-            None => Mapping::Hole(next()),
+        let rest = &rows[first_from(rows, leaf.first, at).min(rows.len())..];
+        match rest.first() {
+            Some(row) if row.at <= at && !row.is_hole() => Mapping::Extent(*row),
+            _ => Mapping::Hole(rest.iter().find(|row| !row.is_hole()).map_or_else(next, |row| row.at)),
         }
     }
 
@@ -364,6 +445,9 @@ impl Extents {
                 if row.at >= to {
                     break;
                 }
+                if row.is_hole() {
+                    continue;
+                }
                 if row.at > at {
                     each(Piece { at, end: row.at, run: None })?;
                     at = row.at;
@@ -386,6 +470,7 @@ impl Extents {
         let page = pages.get(&reference, ANY_TABLE, false)?;
         let start = page.bytes().len() - (page.capacity() + NODE_HEADER);
         let rows = readable_rows(&page.bytes()[start..])?;
+        leaf.unfolded = rows.len().saturating_sub(page.node().len());
         if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
             if first.at < leaf.first || last.end() - 1 > leaf.last && leaf.last != u32::MAX - 1 {
                 let (expected, found) =
@@ -432,14 +517,16 @@ impl Extents {
         Ok(runs)
     }
 
-    /// All runs in order. Every leaf must be loaded.
+    /// All runs in order, without holes. Every leaf must be loaded.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied())
+        let rows = self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied());
+        rows.filter(|row| !row.is_hole())
     }
 
-    /// The runs that are in memory, in order.
+    /// The runs that are in memory, in order, without holes.
     pub fn in_memory(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).flatten().copied()
+        let rows = self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).flatten().copied();
+        rows.filter(|row| !row.is_hole())
     }
 
     /// The most bytes of the node that [`Extents::store`] makes for the stream's row in this form.
@@ -467,7 +554,7 @@ impl Extents {
 impl Leaf {
     /// A leaf that has no page yet.
     fn new(first: u32, last: u32, rows: Vec<Extent>) -> Leaf {
-        Leaf { first, last, page: None, news: News::All, rows: Some(rows) }
+        Leaf { first, last, page: None, news: News::All, rows: Some(rows), unfolded: 0 }
     }
 }
 

@@ -16,7 +16,7 @@
 //! lies in the directory without a name in which the driver keeps files of its own (forefst
 //! `docs/structures/directories.md`).
 
-use crate::extents::Extent;
+use crate::extents::{Extent, RunKind};
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::crc32c;
 use std::ops::Range;
@@ -172,12 +172,22 @@ pub fn store(purpose: Purpose, files: &[Written], bytes: &mut [u8]) {
             put(bytes, at, run.cluster);
             put(bytes, at + 0x08, run.at);
             put(bytes, at + 0x0C, run.count);
-            put(bytes, at + 0x10, run.checksum.unwrap_or(0));
-            put(bytes, at + 0x14, if run.checksum.is_some() { CHECKED } else { 0 });
+            put(bytes, at + 0x10, run.checksum().unwrap_or(0));
+            put(bytes, at + 0x14, kind_word(run.kind));
             at += RUN;
         }
     }
     put(bytes, 0x28, crc32c(bytes));
+}
+
+/// The word for the kind of a run: [`CHECKED`], or the flags of a run without checksum that is not [`RunKind::PLAIN`],
+/// none of which is that bit.
+fn kind_word(kind: RunKind) -> u32 {
+    match kind {
+        RunKind::Checked(_) => CHECKED,
+        RunKind::PLAIN => 0,
+        RunKind::Plain(flags) | RunKind::Hole(flags) => u32::from(flags),
+    }
 }
 
 /// Returns the length of the entry that begins with these bytes, if it is one for this purpose.
@@ -211,7 +221,11 @@ pub fn read(bytes: &mut [u8]) -> Option<Vec<Written>> {
             at: u32_at(row, 0x08),
             count: u32_at(row, 0x0C),
             cluster: u64_at(row, 0x00),
-            checksum: (u32_at(row, 0x14) & CHECKED != 0).then(|| u32_at(row, 0x10)),
+            kind: match (u32_at(row, 0x14), u32_at(row, 0x10)) {
+                (kind, checksum) if kind & CHECKED != 0 => RunKind::Checked(checksum),
+                (0, _) => RunKind::PLAIN,
+                (flags, _) => RunKind::Plain(flags as u16),
+            },
         };
         files.push(Written {
             home: u64_at(head, 0x00),
@@ -232,7 +246,12 @@ mod tests {
     const PURPOSE: Purpose = Purpose { signature: 8664, clock: 20, number: 3 };
 
     fn files() -> Vec<Written> {
-        let run = |at, checksum| Extent { at, count: 1, cluster: 0x1_2345 + u64::from(at), checksum };
+        let run = |at, checksum| Extent {
+            at,
+            count: 1,
+            cluster: 0x1_2345 + u64::from(at),
+            kind: RunKind::of(checksum),
+        };
         let file = Written {
             home: 0x600,
             ordinal: 2,

@@ -2,6 +2,7 @@
 //! forefst and refsprogs document; none of their bytes are from Windows.
 
 mod log;
+mod runs;
 mod sharing;
 
 use crate::container::Tier;

@@ -301,3 +301,92 @@ fn summaries_cost_no_write() {
         assert!(writes <= 5 && bytes <= 9 * 16384, "round {round}: {writes} writes, {bytes} bytes");
     }
 }
+
+/// Damages a volume, and returns the codes of what a check finds. A repair must leave nothing.
+fn found(volume: Volume, damage: impl FnOnce(&mut Surgeon<'_>)) -> Vec<&'static str> {
+    let device = volume.make();
+    used(&device, volume);
+    damage(&mut Surgeon::new(&*device));
+    let codes = Refs::check(&*device, false).findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(Refs::check(&*device, true).exit_code(), 1, "{volume:?}: {codes:?}");
+    check_clean(&*device).unwrap_or_else(|error| panic!("{volume:?}: {error}"));
+    right(&*device).unwrap_or_else(|error| panic!("{volume:?}: {error}"));
+    codes
+}
+
+/// A page with the number of another table is not believed, whatever root leads to it.
+#[test]
+fn a_page_of_another_table_is_found() {
+    for root in [Root::MediumAllocator, Root::SmallAllocator, Root::IntegrityState] {
+        let codes = found(VOLUMES[0], |surgeon| {
+            surgeon.edit(Of::Root(root), &mut |page| {
+                page[0x48] ^= 0x0B;
+                Did::Sealed
+            });
+        });
+        assert!(codes.contains(&"page-header"), "{root:?}: {codes:?}");
+    }
+}
+
+#[test]
+fn rows_of_the_integrity_state_cover_all_clusters() {
+    for volume in [VOLUMES[0], VOLUMES[2], VOLUMES[5]] {
+        let codes = found(volume, |surgeon| {
+            let of = Of::Root(Root::IntegrityState);
+            let (_, _, mut value) = surgeon.remove_row(of, |_| true);
+            value[8] ^= 1;
+            let key = value[..16].to_vec();
+            surgeon.insert_row(of, |_| 0, (&key, 0, &value));
+        });
+        assert_eq!(codes, ["integrity-state"], "{volume:?}");
+    }
+}
+
+/// The word of a stream that says which checksums its data has follows the volume and the file's attribute.
+#[test]
+fn the_kind_of_checksums_of_a_stream_is_checked() {
+    use crate::damaged::{attribute, is_name, units};
+    use platter_refs::layout::attribute::DATA;
+    for (volume, kind) in [(VOLUMES[0], 2), (VOLUMES[1], 0x1_0002), (VOLUMES[4], 0x1_0004)] {
+        for (name, length, at) in [("small", 100, 0x38), ("large", 40_000, 0x58)] {
+            for wrong in [1u8, 6, 0xFF] {
+                let device = volume.make();
+                let system = open(device.clone());
+                let file = system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
+                system.write(file, 0, &content(1, length)).unwrap();
+                system.unmount().unwrap();
+                check_clean(&*device).unwrap();
+                Surgeon::new(&*device).edit_record(
+                    Of::Object(0x600),
+                    |key| is_name(&units(name), key),
+                    |record| {
+                        let value = &mut attribute(record, DATA).value;
+                        assert_eq!(word(value, at, 4), kind, "{volume:?}, {name}");
+                        match wrong {
+                            0xFF => value[at + 2] ^= 1,
+                            wrong => value[at] = wrong,
+                        }
+                    },
+                );
+                let codes: Vec<&str> =
+                    Refs::check(&*device, false).findings.iter().map(|finding| finding.code).collect();
+                assert_eq!(codes, ["stream-kind"], "{volume:?}, {name}");
+                assert_eq!(Refs::check(&*device, true).exit_code(), 1, "{volume:?}, {name}");
+                check_clean(&*device).unwrap();
+            }
+        }
+    }
+}
+
+/// The policy of compression begins with a word that the version decides.
+#[test]
+fn the_mark_of_the_compression_policy_is_that_of_the_version() {
+    for volume in VOLUMES {
+        let device = volume.make();
+        let raw = Raw::new(&*device);
+        for root in [7, 8] {
+            let (page, mark) = (raw.rows(root).0, if raw.is_old { 7 } else { 15 });
+            assert_eq!((word(&page, 0xA0, 4), word(&page, 0xA4, 8)), (mark, 0), "{volume:?}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use crate::layout::attribute::{
 };
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::Record;
-use crate::layout::{PageReference, TreeNode, Version};
+use crate::layout::{Algorithm, PageReference, TreeNode, Version};
 use crate::stream;
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
@@ -23,9 +23,12 @@ const MOST_IDS: usize = 1 << 16;
 const OUTSIDE: usize = 0x74;
 
 /// The sizes of a stream as its content or its runs give them, to be compared with those in the record.
+#[derive(Default)]
 struct FoundSizes {
     size: u64,
     allocated: u64,
+    /// The bytes of holes that have rows.
+    holes: u64,
     has_holes: bool,
     is_damaged: bool,
 }
@@ -218,7 +221,7 @@ impl Check<'_> {
             let message =
                 format!("inline stream: expected {size} bytes in the record, found {}", row.value.len());
             self.lose(&owner, "inline", message);
-            return Some(FoundSizes { size, allocated: 0, has_holes: false, is_damaged: true });
+            return Some(FoundSizes { size, is_damaged: true, ..FoundSizes::default() });
         }
         // Before 3.10 a record may hold more content than Platter puts there.
         if size >= MOST_INLINE && self.geometry.version >= Version::V3_10 {
@@ -237,7 +240,29 @@ impl Check<'_> {
                 break;
             }
         }
-        Some(FoundSizes { size, allocated, has_holes: false, is_damaged: false })
+        self.stream_kind(&owner, record, (&row.value, 0x38));
+        Some(FoundSizes { size, allocated, ..FoundSizes::default() })
+    }
+
+    /// Checks the word of a stream, at this offset in its value, that says which checksums its data has or would have: it
+    /// follows the volume's checksum, and the integrity attribute of the file. Before 3.7 it is 0.
+    fn stream_kind(&mut self, owner: &Owner<'_>, record: &Record, (value, at): (&[u8], usize)) {
+        const INTEGRITY: u32 = 0x1_0000;
+        if record.schema < Version::V3_7.file_schema() || value.len() < at + 4 {
+            return;
+        }
+        let kind = if self.geometry.algorithm == Algorithm::Sha256 { 4 } else { 2 };
+        let expected = kind | if record.attributes & Record::INTEGRITY != 0 { INTEGRITY } else { 0 };
+        let found = u32_at(value, at);
+        if found & (INTEGRITY | 0xFF) != expected {
+            let message = format!(
+                "kind of checksums of a stream in the record at offset {}: expected {expected:#x}, found {found:#x}",
+                owner.spot.at
+            );
+            self.find_in(owner, "stream-kind", Severity::Inconsistent, message);
+            let word = found & !(INTEGRITY | 0xFF) | expected;
+            self.amend_attribute(owner, at, word.to_le_bytes().into());
+        }
     }
 
     /// Checks a stream whose content is in clusters.
@@ -250,10 +275,14 @@ impl Check<'_> {
         is_snapshot: bool,
     ) -> Option<FoundSizes> {
         let owner = Owner { is_snapshot, ..Owner::new(spot, name, row, record) };
-        let damaged = FoundSizes { size: 0, allocated: 0, has_holes: false, is_damaged: true };
+        let damaged = FoundSizes { is_damaged: true, ..FoundSizes::default() };
         let cluster = u64::from(self.geometry.cluster);
         let Some(stream) = self.stream(&owner, &row.value, spot.at) else { return Some(damaged) };
+        if !is_snapshot {
+            self.stream_kind(&owner, record, (&row.value, 0x58));
+        }
         Some(FoundSizes {
+            holes: stream.holes.saturating_mul(cluster),
             size: stream.size,
             allocated: stream.clusters.saturating_mul(cluster),
             has_holes: stream.has_holes,
@@ -293,7 +322,10 @@ impl Check<'_> {
             return;
         }
         let allocated = u64_at(&row.value, 0x18);
-        if (size, allocated) != (found.size, found.allocated) {
+        // Whether the allocated size counts holes that have rows is not known.
+        let is_right =
+            allocated == found.allocated || allocated == found.allocated.saturating_add(found.holes);
+        if size != found.size || !is_right {
             let message = format!(
                 "size of a named stream: expected {} bytes in {}, found {size} in {allocated}",
                 found.size, found.allocated
@@ -374,7 +406,9 @@ impl Check<'_> {
         for (what, expected, found) in
             [("size", own.size, record.size), ("allocated bytes", own.allocated, record.allocated)]
         {
-            if expected != found {
+            let with_holes = expected.saturating_add(own.holes);
+            let is_right = expected == found || what == "allocated bytes" && with_holes == found;
+            if !is_right {
                 let message =
                     format!("{what} in the record at offset {}: expected {expected}, found {found}", spot.at);
                 self.find_in(&owner, "file-size", Severity::Inconsistent, message);

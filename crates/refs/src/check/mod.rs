@@ -13,6 +13,7 @@ mod containers;
 mod copies;
 mod directory;
 mod file;
+mod integrity_state;
 mod known;
 mod links;
 mod log;
@@ -358,10 +359,16 @@ impl<'d> Check<'d> {
             Root::References,
         ] {
             let mut cursor = self.root_cursor(root);
+            let mut states = integrity_state::Rows::default();
             while let Some(row) = cursor.next(self) {
-                if root == Root::References {
-                    shares::row(self, &row);
+                match root {
+                    Root::References => shares::row(self, &row),
+                    Root::IntegrityState => integrity_state::row(&mut states, &row),
+                    _ => {}
                 }
+            }
+            if root == Root::IntegrityState && !cursor.is_damaged {
+                integrity_state::finish(self, states);
             }
             if cursor.is_damaged {
                 self.repair.renew(root);

@@ -1,7 +1,7 @@
 //! The log of syncs: making its entries, and carrying them out again when a volume is opened.
 
 use super::*;
-use crate::extents::{Extent, Extents, Form, Mapping};
+use crate::extents::{Extent, Extents, Form, Mapping, RunKind};
 use crate::layout::crc32c;
 use crate::stream::LARGEST;
 use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Written};
@@ -167,7 +167,7 @@ impl Core {
         let groups = changes.chunk_by(|one, other| one.0 == other.0);
         let files: Option<Vec<Written>> = groups.map(|group| self.written(group, now)).collect();
         let files = files?;
-        let needs_data = changes.iter().filter_map(|(_, run)| *run).any(|run| run.checksum.is_none());
+        let needs_data = changes.iter().filter_map(|(_, run)| *run).any(|run| run.checksum().is_none());
         let length = sync_log::length(&files);
         let (signature, clock) = (self.geometry().signature, self.checkpoint.clock);
         let (place, number) = self.sync_log.as_mut()?.next(length)?;
@@ -232,7 +232,7 @@ impl Core {
         // The file must not show what these clusters held before.
         device.write_at(start, &Buffer::new(bytes as usize))?;
         let mut extents = Extents::new(&self.pages, sync_log::DIRECTORY);
-        let all = Extent { at: 0, count: run.count, cluster, checksum: None };
+        let all = Extent { at: 0, count: run.count, cluster, kind: RunKind::PLAIN };
         extents.replace(0, run.count, &[all], &mut Vec::new());
         let content = StreamContent::Extents(extents);
         let state = StreamState { size: bytes, content, ..StreamState::empty(false) };
@@ -358,7 +358,7 @@ impl Core {
             _ => None,
         });
         // A file in another form than `make_log` gives it is no log.
-        let Some(run) = whole.filter(|run| run.checksum.is_none() && state.size <= MOST) else {
+        let Some(run) = whole.filter(|run| run.checksum().is_none() && state.size <= MOST) else {
             return Ok(None);
         };
         self.run(run.cluster, run.count)?;
@@ -403,7 +403,7 @@ impl Core {
     fn has_data(&self, device: &dyn Device, files: &[Written]) -> Result<bool> {
         let mut cluster = Buffer::new(self.geometry().cluster as usize);
         for run in files.iter().flat_map(|file| &file.runs) {
-            let Some(checksum) = run.checksum else { continue };
+            let Some(checksum) = run.checksum() else { continue };
             self.run(run.cluster, run.count)?;
             let place = self.device_place(run.cluster)?;
             let mut is_good =
@@ -443,7 +443,7 @@ impl Core {
         let mut gone = Vec::new();
         for run in &file.runs {
             let taken = self.run(run.cluster, run.count)?;
-            let is_one = run.count == 1 || run.checksum.is_none() && run.count > 0;
+            let is_one = run.count == 1 || run.checksum().is_none() && run.count > 0;
             let end = run.at.checked_add(run.count);
             let Some(end) = end.filter(|_| is_one && self.pages.space.take_exactly(taken)) else {
                 return wrong("run in the log of syncs", "free clusters".into(), format!("{run:x?}"));

@@ -25,12 +25,33 @@ impl Extents {
             self.is_regular = false;
         }
         let (start, end) = self.span(from, to).into_inner();
+        let marked = self.marked(start, from, new);
+        let new = marked.as_deref().unwrap_or(new);
         if new.len() != (to - from) as usize || !self.replace_alike(start..=end, new, gone) {
             self.replace_any((start, end), (from, to), new, gone);
         }
         // A stream whose runs stand in its row is stored anew with every change of them.
         self.changed = self.changed.max(1);
         self.owe();
+    }
+
+    /// The runs `new` with the flags of the run in whose place they come, or else of the run before or after them, if
+    /// that has the flag 0x10. What the flag says is not known, so a change of a file does not drop it.
+    fn marked(&self, leaf: usize, from: u32, new: &[Extent]) -> Option<Vec<Extent>> {
+        let is_plain = |row: &Extent| row.kind == RunKind::PLAIN;
+        if !new.iter().any(is_plain) {
+            return None;
+        }
+        let rows = self.leaves[leaf].rows.as_ref()?;
+        let at = rows.partition_point(|row| row.end() <= from);
+        let here = rows.get(at).filter(|row| row.at <= from);
+        let near = here.or_else(|| at.checked_sub(1).and_then(|at| rows.get(at))).or_else(|| rows.get(at))?;
+        if near.kind != RunKind::Plain(MARKED) {
+            return None;
+        }
+        let mark =
+            |row: &Extent| if is_plain(row) { Extent { kind: RunKind::Plain(MARKED), ..*row } } else { *row };
+        Some(new.iter().map(mark).collect())
     }
 
     fn replace_any(
@@ -50,18 +71,15 @@ impl Extents {
             let mut middle: [Option<Extent>; 2] = [None; 2];
             for row in &rows[low..high] {
                 let (cut_from, cut_to) = (row.at.max(from), row.end().min(to));
-                leave(gone, row.cluster + u64::from(cut_from - row.at), cut_to - cut_from);
-                self.clusters = self.clusters.saturating_sub(u64::from(cut_to - cut_from));
+                if !row.is_hole() {
+                    leave(gone, row.cluster + u64::from(cut_from - row.at), cut_to - cut_from);
+                    self.clusters = self.clusters.saturating_sub(u64::from(cut_to - cut_from));
+                }
                 if row.at < from {
-                    middle[0] = Some(Extent { count: from - row.at, ..*row });
+                    middle[0] = Some(row.part(row.at, from));
                 }
                 if row.end() > to {
-                    middle[1] = Some(Extent {
-                        at: to,
-                        count: row.end() - to,
-                        cluster: row.cluster + u64::from(to - row.at),
-                        ..*row
-                    });
+                    middle[1] = Some(row.part(to, row.end()));
                 }
             }
             let [head, tail] = middle;
@@ -100,10 +118,12 @@ impl Extents {
             old.iter().zip(here).all(|(old, new)| {
                 old.at == new.at
                     && (old.count, new.count) == (1, 1)
-                    && old.checksum.is_some()
-                    && new.checksum.is_some()
+                    && old.checksum().is_some()
+                    && new.checksum().is_some()
             })
         });
+        // A leaf with more rows than fit a page is split first.
+        let is_alike = is_alike && leaves.iter().all(|leaf| leaf.unfolded == 0);
         if !is_alike || !rest.is_empty() {
             return false;
         }
@@ -128,7 +148,7 @@ impl Extents {
     }
 
     /// Updates the bounds of leaves after a change, splits those that are too large and drops empty ones.
-    fn mend(&mut self, start: usize, end: usize) {
+    pub(super) fn mend(&mut self, start: usize, end: usize) {
         let mut index = start;
         let mut end = end;
         while index <= end && index < self.leaves.len() {
@@ -197,8 +217,8 @@ fn join(rows: &mut Vec<Extent>, from: usize, to: usize) {
     let mut to = to.min(rows.len());
     while index + 1 < to {
         let (one, next) = (rows[index], rows[index + 1]);
-        let touch = one.checksum.is_none()
-            && next.checksum.is_none()
+        let touch = one.kind == next.kind
+            && matches!(one.kind, RunKind::Plain(_))
             && one.end() == next.at
             && one.cluster + u64::from(one.count) == next.cluster;
         if touch {

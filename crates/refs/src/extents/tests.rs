@@ -10,7 +10,7 @@ use std::sync::Arc;
 const TABLE: u64 = 0x600;
 
 fn run(at: u32, cluster: u64) -> Extent {
-    Extent { at, count: 1, cluster, checksum: Some(cluster as u32 ^ 0x5A5A) }
+    Extent { at, count: 1, cluster, kind: RunKind::Checked(cluster as u32 ^ 0x5A5A) }
 }
 
 #[test]

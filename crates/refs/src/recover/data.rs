@@ -63,6 +63,11 @@ pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u6
     for state in states {
         let StreamContent::Extents(mut extents) = state.content else { continue };
         extents.load_range(&mut scan.pages, 0, u32::MAX).ok()?;
+        // A damaged run may have any count; no run leaves its container.
+        let most = u64::from(scan.pages.geometry.per_container);
+        if extents.iter().any(|run| u64::from(run.count) > most) {
+            return None;
+        }
         places.extend(extents.iter().map(|run| (run.cluster, u64::from(run.count))));
         places.extend(extents.page_places().map(|reference| (reference.clusters[0], page)));
     }
@@ -104,7 +109,7 @@ impl<'s> Data<'s> {
                         if self.scan.used.contains(cluster) {
                             return false;
                         }
-                        if let Some(checksum) = run.checksum {
+                        if let Some(checksum) = run.checksum() {
                             let place = self.scan.pages.geometry.offset(cluster);
                             if !self.read_good_copy(place, checksum, &mut buffer) {
                                 return false;
@@ -125,10 +130,13 @@ impl<'s> Data<'s> {
         loop {
             match self.find(at) {
                 Ok(Some(run)) => {
-                    for index in 0..run.count {
-                        if let Ok(cluster) = self.real(run.cluster + u64::from(index)) {
-                            self.scan.used.insert(cluster);
-                        }
+                    // Clusters after the first that the volume does not have are no more in it either: the count of a
+                    // damaged run may be any.
+                    let clusters =
+                        (0..run.count).map_while(|index| self.real(run.cluster + u64::from(index)).ok());
+                    let clusters: Vec<u64> = clusters.collect();
+                    for cluster in clusters {
+                        self.scan.used.insert(cluster);
                     }
                     at = run.end();
                 }
@@ -199,7 +207,7 @@ impl<'s> Data<'s> {
                     }
                     _ => transfers.push((place, position, cluster)),
                 }
-                checks.extend(run.checksum.map(|checksum| (position, checksum, place)));
+                checks.extend(run.checksum().map(|checksum| (position, checksum, place)));
             }
             at = run.end();
         }

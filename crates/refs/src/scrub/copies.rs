@@ -53,11 +53,14 @@ impl Unlike {
     /// has decided on them. `stream` returns the stream's index, and is called only if the run has such clusters.
     pub fn meet(&mut self, core: &Core, row: &Extent, stream: &mut dyn FnMut() -> u32) {
         let geometry = core.geometry();
-        let count = if row.checksum.is_some() { 1 } else { row.count };
+        if row.is_hole() {
+            return;
+        }
+        let count = if row.checksum().is_some() { 1 } else { row.count };
         let Ok(start) = core.pages.map.real(geometry, row.cluster, u64::from(count)) else { return };
         let met: Vec<u64> = self.clusters.range(start..start + u64::from(count)).copied().collect();
         for cluster in met {
-            match row.checksum {
+            match row.checksum() {
                 Some(_) => drop(self.clusters.remove(&cluster)),
                 None => {
                     let at = row.at + (cluster - start) as u32;

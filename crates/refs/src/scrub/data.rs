@@ -254,7 +254,7 @@ impl Scrub<'_> {
                         });
                         continue;
                     }
-                    let Some(checksum) = row.checksum.filter(|_| row.at >= skip) else { continue };
+                    let Some(checksum) = row.checksum().filter(|_| row.at >= skip) else { continue };
                     let cluster = u64::from(self.core.geometry().cluster);
                     if self.left < cluster {
                         return Some((number, row.at));

@@ -311,7 +311,7 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
             look_at_record(*directory, row_key, &record, below);
         }
         Holds::Extents(_) => match crate::extents::rows(page.area()) {
-            Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum.is_some()).count() as u64,
+            Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum().is_some()).count() as u64,
             Err(error) => below.errors.push((task.holds.clone(), task.table, error)),
         },
     }
@@ -332,7 +332,9 @@ fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut B
         let node = TreeNode::new(area);
         if !node.is_inner() {
             match crate::extents::rows(area) {
-                Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum.is_some()).count() as u64,
+                Ok(rows) => {
+                    below.clusters += rows.iter().filter(|row| row.checksum().is_some()).count() as u64
+                }
                 Err(error) => below.errors.push((Holds::Extents(owner()), directory, error)),
             }
             continue;

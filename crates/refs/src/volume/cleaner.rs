@@ -92,7 +92,7 @@ impl Volume {
             return Ok(None);
         }
         let rows = extents.within(from, to)?;
-        let is_whole = rows.len() == (to - from) as usize && rows.iter().all(|row| row.checksum.is_some());
+        let is_whole = rows.len() == (to - from) as usize && rows.iter().all(|row| row.checksum().is_some());
         let parts = 1 + rows.windows(2).filter(|pair| pair[0].cluster + 1 != pair[1].cluster).count();
         Ok((is_whole && parts > PARTS.min(rows.len() / 4)).then_some(rows))
     }
@@ -137,7 +137,7 @@ impl Volume {
                 let (StreamContent::Extents(extents), true) = (&state.content, may_move(&state)) else {
                     continue;
                 };
-                let is_inside = |row: &Extent| row.checksum.is_some() && clusters.contains(&row.cluster);
+                let is_inside = |row: &Extent| row.checksum().is_some() && clusters.contains(&row.cluster);
                 extents.in_memory().filter(is_inside).collect()
             };
             for rows in inside.chunks(each) {
@@ -202,8 +202,9 @@ impl Volume {
             // Other copies of a mirrored device are not tried: clusters that look damaged may have been freed and used
             // again.
             let found = crc32c(content);
-            if row.checksum != Some(found) {
-                let (offset, expected) = (self.device_offset(row.cluster)?, format!("{:08x?}", row.checksum));
+            if row.checksum() != Some(found) {
+                let (offset, expected) =
+                    (self.device_offset(row.cluster)?, format!("{:08x?}", row.checksum()));
                 return Err(Error::damaged(
                     "checksum of a file's data",
                     offset,

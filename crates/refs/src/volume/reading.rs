@@ -134,13 +134,13 @@ impl Volume {
             ahead = (run.cluster + u64::from(run.count), place + u64::from(run.count) * cluster);
             // Clusters without a checksum may be given up and become another file's before the device has read them.
             // The same goes for clusters with a checksum in a stream without integrity, since it is not compared there.
-            let is_compared = run.checksum.is_some() && expected.is_some();
+            let is_compared = run.checksum().is_some() && expected.is_some();
             if !is_compared && plan.notes[0] == READ {
                 plan.notes[2] = UNVOUCHED;
             }
             let offset = place + (start - u64::from(piece.at) * cluster);
             if let Some(expected) = &mut expected {
-                match run.checksum {
+                match run.checksum() {
                     Some(checksum) => expected.push((checksum, offset)),
                     None => expected.extend(std::iter::repeat_n((0, UNCHECKED), run.count as usize)),
                 }
@@ -172,7 +172,7 @@ impl Volume {
                 let target = &mut into[start + (at - from) as usize * cluster..][..cluster];
                 self.device.read_at(offset, &mut buffer)?;
                 target.copy_from_slice(&buffer);
-                if let Some(checksum) = run.checksum {
+                if let Some(checksum) = run.checksum() {
                     self.verify(target, checksum, offset)?;
                 }
             }

@@ -3,7 +3,7 @@
 use super::streams::Conversion;
 use super::*;
 use crate::core::Named;
-use crate::extents::{Extent, Extents, Mapping};
+use crate::extents::{Extent, Extents, Mapping, RunKind};
 use crate::layout::attribute::LIVE;
 use crate::stream::{Limits, Snapshot, StreamContent, StreamState};
 use platter_device::Buffer;
@@ -390,7 +390,7 @@ impl Volume {
                 }
                 (place, clear) = (place + length, clear - length);
             }
-            let row = Extent { at, count: run.count, cluster: number, checksum: None };
+            let row = Extent { at, count: run.count, cluster: number, kind: RunKind::PLAIN };
             extents.replace(at, row.end(), &[row], &mut Vec::new());
             if !orphan {
                 core.pages.space.keep(run);

@@ -5,7 +5,7 @@ use super::taking::{Part, give_back};
 use super::writing::{is_overwritten, tells_of};
 use super::*;
 use crate::core::Held;
-use crate::extents::{Extent, Extents, Mapping};
+use crate::extents::{Extent, Extents, Mapping, RunKind};
 use crate::layout::crc32c;
 use crate::space::ContainerRun;
 use crate::stream::{StreamContent, StreamState};
@@ -324,7 +324,7 @@ impl Volume {
         let written = self.write_cluster(core, state, at, new, inside, bytes);
         let Some(run) = new else { return written.map(drop) };
         let checksum = written.inspect_err(|_| core.pages.space.give_back(run))?;
-        let row = Extent { at, count: 1, cluster: core.cluster(&run), checksum };
+        let row = Extent { at, count: 1, cluster: core.cluster(&run), kind: RunKind::of(checksum) };
         let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         let mut gone = Vec::new();
         extents.replace(at, at + 1, &[row], &mut gone);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::attributes::{self, is_link};
 use crate::core::Named;
-use crate::extents::Extent;
+use crate::extents::{Extent, RunKind};
 use crate::layout::attribute::{EA, EA_INFORMATION, SINGLE};
 use crate::layout::bytes::{put, u16_at, u32_at};
 use crate::layout::{Attribute, crc32c};
@@ -380,7 +380,7 @@ impl RefsVolume {
             let runs: Vec<Extent> = extents.within(at, to)?;
             let mut rows = Vec::new();
             for run in runs {
-                if run.checksum.is_some() == enabled {
+                if run.checksum().is_some() == enabled {
                     rows.push(run);
                 } else if enabled {
                     let length = run.count as usize * cluster;
@@ -395,11 +395,11 @@ impl RefsVolume {
                             at: run.at + index as u32,
                             count: 1,
                             cluster: run.cluster + index as u64,
-                            checksum: Some(crc32c(content)),
+                            kind: RunKind::Checked(crc32c(content)),
                         });
                     }
                 } else {
-                    rows.push(Extent { checksum: None, ..run });
+                    rows.push(Extent { kind: RunKind::PLAIN, ..run });
                 }
             }
             // The clusters stay where they are.

@@ -60,7 +60,7 @@ impl Volume {
                 found = Some(Mapping::Extent(Extent { at, count: length, cluster: first, ..run }));
             }
             match found {
-                Some(Mapping::Extent(run)) if !state.integrity && run.checksum.is_none() && !is_shared => {
+                Some(Mapping::Extent(run)) if !state.integrity && run.checksum().is_none() && !is_shared => {
                     let stop = run.end().min(to);
                     piece(at, stop - at, run.cluster + u64::from(at - run.at))?;
                     at = stop;

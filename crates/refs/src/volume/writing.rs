@@ -3,7 +3,7 @@
 use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY};
 use super::taking::{Part, give_back};
 use super::*;
-use crate::extents::{Extent, Extents, Mapping};
+use crate::extents::{Extent, Extents, Mapping, RunKind};
 use crate::layout::crc32c;
 use crate::stream::{StreamContent, StreamState};
 
@@ -121,7 +121,7 @@ impl Volume {
                 continue;
             }
             let is_there = || match run {
-                Some(run) => run.checksum.is_none() && !state.integrity && !state.shared,
+                Some(run) => run.checksum().is_none() && !state.integrity && !state.shared,
                 None => is_overwritten(&state, from, to),
             };
             if end <= state.valid() && is_there() {
@@ -364,7 +364,7 @@ impl Volume {
         for &(at, run) in taken.iter() {
             let number = self.geometry.number(run.container, run.start);
             if !has_integrity {
-                rows.push(Extent { at, count: run.count, cluster: number, checksum: None });
+                rows.push(Extent { at, count: run.count, cluster: number, kind: RunKind::PLAIN });
                 continue;
             }
             let start = (at - first) as usize * cluster;
@@ -373,7 +373,7 @@ impl Volume {
                 at,
                 count: 1,
                 cluster,
-                checksum: Some(crc32c(content)),
+                kind: RunKind::Checked(crc32c(content)),
             }));
         }
     }
@@ -400,7 +400,7 @@ pub(super) fn is_overwritten(state: &StreamState, from: u32, to: u32) -> bool {
     let mut at = from;
     while at < to {
         match extents.find(at) {
-            Mapping::Extent(run) if run.checksum.is_none() => at = run.end(),
+            Mapping::Extent(run) if run.checksum().is_none() => at = run.end(),
             _ => return false,
         }
     }
@@ -418,7 +418,7 @@ fn has_plain(extents: &Extents, from: u32, to: u32) -> bool {
     let mut at = from;
     while at < to {
         at = match extents.find(at) {
-            Mapping::Extent(run) if run.checksum.is_some() => run.end(),
+            Mapping::Extent(run) if run.checksum().is_some() => run.end(),
             Mapping::Hole(end) => end,
             Mapping::Extent(_) | Mapping::Absent(_) => return true,
         };

@@ -1,6 +1,7 @@
 //! Tests of clusters with several owners: clones and snapshots.
 
 use super::*;
+use platter_testing::model;
 
 /// Adds a snapshot to a file by hand, with the clusters of the file's data, which becomes empty. Only the record refers
 /// to them: Windows counts references in a table of their own.
@@ -417,5 +418,50 @@ fn many_changes_of_shared_files() {
 fn many_more_changes_of_shared_files() {
     for seed in 100..300 {
         shared_files(seed * 0x9E37_79B9, 3000, seed % 2 == 0);
+    }
+}
+
+/// Clones of long runs, of which files keep and change parts: the runs lie in many ranges of reference counts, some with a
+/// row in the table and some without.
+#[test]
+fn long_runs_of_which_parts_are_shared() {
+    const PIECE: u64 = 1 << 20;
+    for seed in 0..3 {
+        let device = Arc::new(MemoryDevice::new(1 << 30, Sectors::SMALL));
+        Refs::ANY.make(&*device, &FormatOptions::default(), &Silent).unwrap();
+        let mut random = model::Random::new(seed);
+        for round in 0..6 {
+            let volume = open(&device);
+            let nodes: Vec<Node> = (0..5)
+                .map(|number| {
+                    let called = name(&format!("file {number}"));
+                    let there = volume.lookup(Node::ROOT, &called);
+                    there.or_else(|_| volume.create(Node::ROOT, &called, Kind::File)).unwrap()
+                })
+                .collect();
+            for _ in 0..6 {
+                let (from, to) = (*random.pick(&nodes), *random.pick(&nodes));
+                let at = random.below(24) * PIECE + 4096 * random.below(200);
+                let length = PIECE * (1 + random.below(12)) - 4096 * random.below(200);
+                match random.below(4) {
+                    0 => volume.write(to, at, &vec![seed as u8; length as usize]).unwrap(),
+                    1 => volume.write(to, at, &[seed as u8; 12288]).unwrap(),
+                    2 if from != to => {
+                        let size = volume.attributes(from).unwrap().size / 4096 * 4096;
+                        let at = at.min(size);
+                        if at < size {
+                            volume.clone_range(from, at, to, at, length.min(size - at)).unwrap();
+                        }
+                    }
+                    _ => {
+                        let change = platter_vfs::Change { size: Some(at), ..Default::default() };
+                        volume.set_attributes(to, &change).unwrap();
+                    }
+                }
+            }
+            volume.unmount().unwrap();
+            let report = Refs::ANY.check(&*device, CheckOptions::default(), &Silent).unwrap();
+            assert_eq!(report.found, 0, "seed {seed}, round {round}: {:#?}", report.findings);
+        }
     }
 }
