@@ -72,6 +72,7 @@ fn one(bases: &[Vec<u8>; 3], seed: u64, tally: &mut Tally) {
         // Findings of Platter that fsck.fat ignores or does not look for: docs/fat.md has the reasons.
         let known = [
             "orphan-long-name",
+            "long-name-bit",
             "boot-backup",
             "second-label",
             "misplaced-label",

@@ -1,5 +1,6 @@
 //! The tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
 
+mod bits;
 mod check;
 mod common;
 mod cost;

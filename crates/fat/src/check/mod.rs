@@ -18,6 +18,7 @@ mod boot;
 mod contested;
 mod listing;
 mod lost;
+mod mend;
 mod names;
 mod table;
 mod walk;
@@ -83,7 +84,8 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     for number in 1..=ROUNDS {
         let last = number == ROUNDS;
         let mut round = CheckReport::default();
-        let done = analyse(&mut disk, &geometry, &mut table, &mut round, progress, repair && !last)?;
+        let done =
+            analyse(&mut disk, &geometry, &mut table, &mut round, progress, (repair && !last, !dirty))?;
         label = done.label;
         let again = round.repaired > 0 || done.postponed;
         report.take_round(round, !again || last || !repair);
@@ -114,17 +116,18 @@ struct Done {
     postponed: bool,
 }
 
-/// Runs one round: reports all findings and, if `repair`, changes the table and the slots in memory.
+/// Runs one round: reports all findings and, if `repair`, changes the table and the slots in memory. `is_closed` says
+/// whether the volume was cleanly unmounted.
 fn analyse(
     disk: &mut Disk,
     geometry: &Geometry,
     table: &mut Table,
     report: &mut CheckReport,
     progress: &dyn Progress,
-    repair: bool,
+    (repair, is_closed): (bool, bool),
 ) -> Result<Done> {
     let findings = Findings { report, repair, postponed: false };
-    let mut walk = Walk::new(disk, geometry, table, findings, progress);
+    let mut walk = Walk::new(disk, geometry, table, findings, progress, is_closed);
     walk.run()?;
     contested::resolve(&mut walk)?;
     let Walk { mut claimed, contested, shared, cuts, tails, label, findings, .. } = walk;
@@ -322,7 +325,7 @@ type Soundness = (i64, i64);
 
 fn soundness(disk: &mut Disk, geometry: &Geometry, table: &mut Table) -> Result<Soundness> {
     let mut report = CheckReport::default();
-    analyse(disk, geometry, table, &mut report, &Silent, false)?;
+    analyse(disk, geometry, table, &mut report, &Silent, (false, false))?;
     let count = |severity: Severity| {
         let counted = |finding: &&Finding| finding.severity == severity && finding.code != lost::CODE;
         report.findings.iter().filter(counted).count() as i64

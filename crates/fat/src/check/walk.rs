@@ -5,6 +5,7 @@
 //! known which file each cluster belongs to: copying clusters that two files share, cutting chains, and freeing the
 //! parts that were cut off.
 
+mod bits;
 mod content;
 mod directory;
 mod entry;
@@ -13,6 +14,7 @@ use super::listing::Listing;
 use super::names::Names;
 use super::table::Table;
 use crate::layout::{Geometry, Link};
+use bits::Late;
 use platter_clusters::{Bits, Claims, Disk, Findings, MOST_CHANGES, path_of};
 use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::BTreeSet;
@@ -66,6 +68,14 @@ pub struct Walk<'a, 'd> {
     pub claimed: Bits,
     pub dirs: Vec<Dir>,
     todo: Vec<u32>,
+    /// The entries that are checked when all others are.
+    late: Vec<Late>,
+    /// The clusters to which the FAT entry of another leads.
+    pointed: Bits,
+    /// How many more steps along chains the search for wrong bits may take.
+    steps: u64,
+    /// Whether the volume was cleanly unmounted.
+    is_closed: bool,
     /// First clusters that more than one entry names, or that lie inside another chain.
     pub contested: BTreeSet<u32>,
     /// The shared clusters to copy.
@@ -100,7 +110,14 @@ impl<'a, 'd> Walk<'a, 'd> {
         table: &'a Table,
         findings: Findings<'a>,
         progress: &'a dyn Progress,
+        is_closed: bool,
     ) -> Walk<'a, 'd> {
+        let mut pointed = Bits::new(geometry.clusters + 2);
+        for cluster in 2..=geometry.last_cluster() {
+            if let Link::Next(next) = table.link(geometry, cluster) {
+                pointed.set(next);
+            }
+        }
         Walk {
             disk,
             geometry,
@@ -110,6 +127,10 @@ impl<'a, 'd> Walk<'a, 'd> {
             claimed: Bits::new(geometry.clusters + 2),
             dirs: Vec::new(),
             todo: Vec::new(),
+            late: Vec::new(),
+            pointed,
+            steps: u64::from(geometry.clusters) * 16 + (1 << 20),
+            is_closed,
             contested: BTreeSet::new(),
             shared: Vec::new(),
             cuts: Vec::new(),
@@ -139,7 +160,13 @@ impl<'a, 'd> Walk<'a, 'd> {
     /// Walks the directories that were noted and not walked yet.
     pub fn go_on(&mut self) -> Result<()> {
         let total = u64::from(self.geometry.clusters);
-        while let Some(dir) = self.todo.pop() {
+        loop {
+            let Some(dir) = self.todo.pop() else {
+                if self.late()? {
+                    continue;
+                }
+                break;
+            };
             self.directory(dir)?;
             self.findings.report.directories += 1;
             if self.findings.report.directories.is_multiple_of(64) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::check::listing::Item;
+use crate::check::mend::mended;
 use crate::layout::{
     Attributes, LARGEST_FILE, LongEntry, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot, is_sound,
 };
@@ -220,7 +221,26 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Puts wrong bits of long names right.
+    fn long_names(&mut self, index: u32, listing: &mut Listing, start: usize) {
+        for (at, slot) in mended(listing, start) {
+            let message = || {
+                let (old, new) = (listing.slot(at), &slot);
+                let byte = old.iter().zip(new).position(|(old, new)| old != new).unwrap_or(0);
+                let (old, new) = (old[byte], new[byte]);
+                format!(
+                    "byte {byte} of slot {at} is {old:02X}; with {new:02X} a long name and its entry fit together"
+                )
+            };
+            let message = message();
+            if self.find("long-name-bit", Severity::Inconsistent, Some((index, None)), || message) {
+                listing.change(self.disk, at, slot);
+            }
+        }
+    }
+
     fn entries(&mut self, index: u32, listing: &mut Listing, start: usize) -> Result<()> {
+        self.long_names(index, listing, start);
         let items = listing.items(start);
         let mut names = Names::default();
         for item in &items {

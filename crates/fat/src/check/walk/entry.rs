@@ -27,8 +27,12 @@ impl Walk<'_, '_> {
             return Ok(());
         }
         let start = self.geometry.first_cluster(&short);
-        let is_label =
-            short.attributes.label() && !short.attributes.directory() && start == 0 && short.size == 0;
+        // A label has no long name.
+        let is_label = short.attributes.label()
+            && !short.attributes.directory()
+            && start == 0
+            && short.size == 0
+            && long.is_none();
         if !is_label && is_garbage(self.geometry, &short) {
             let message = || format!("slot {at} holds bytes that no system writes as an entry");
             if self.find("garbage-entry", Severity::DataLoss, place, message) {
@@ -67,12 +71,7 @@ impl Walk<'_, '_> {
             }
         }
         self.names(index, listing, names, slots, &mut short, long.as_ref());
-        if short.attributes.directory() {
-            self.subdirectory(index, listing, at, short, name);
-            Ok(())
-        } else {
-            self.file(index, listing, at, short, &name)
-        }
+        self.clusters_of(index, listing, at, short, name)
     }
 
     fn label_entry(&mut self, index: u32, listing: &mut Listing, slots: Range<usize>, short: &ShortEntry) {

@@ -1,0 +1,174 @@
+//! Entries in which one bit of the first cluster, the size or the kind is wrong.
+//!
+//! An entry has no checksum. But a chain of the FAT that begins where no other chain leads to, has as many clusters as the
+//! size of a file needs, and belongs to no other entry, confirms first cluster and size; and a directory begins with an
+//! entry that names its own cluster. If an entry does not fit to the FAT, and does with one bit changed in exactly one way,
+//! that bit is wrong. Entries of which this may be so are checked after all others, when it is known which chains are theirs.
+
+use super::*;
+use crate::layout::{Attributes, FatKind, SLOT, ShortEntry, ShortName, Slot};
+
+/// An entry whose check is put off.
+pub(super) struct Late {
+    dir: u32,
+    slot: usize,
+    is_directory: bool,
+    name: Name,
+}
+
+/// The most entries of which the check is put off: a bound on memory. Damage of single bits concerns a few.
+const MOST_LATE: usize = 1 << 16;
+
+impl Walk<'_, '_> {
+    /// Checks the clusters of an entry, or puts that off if one of its bits may be wrong.
+    pub(super) fn clusters_of(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        at: usize,
+        short: ShortEntry,
+        name: Name,
+    ) -> Result<()> {
+        if self.late.len() < MOST_LATE && !self.fits(&short) && self.may_be_another(&short) {
+            let is_directory = short.attributes.directory();
+            self.late.push(Late { dir: index, slot: at, is_directory, name });
+            return Ok(());
+        }
+        self.settle(index, listing, at, short, name)
+    }
+
+    /// Whether an entry that does not fit to the FAT may do so with one bit changed.
+    fn may_be_another(&mut self, short: &ShortEntry) -> bool {
+        !self.others(short).is_empty() || self.empty_file(short).is_some()
+    }
+
+    fn settle(
+        &mut self,
+        index: u32,
+        listing: &mut Listing,
+        at: usize,
+        short: ShortEntry,
+        name: Name,
+    ) -> Result<()> {
+        if short.attributes.directory() {
+            self.subdirectory(index, listing, at, short, name);
+            return Ok(());
+        }
+        self.file(index, listing, at, short, &name)
+    }
+
+    /// Checks an entry that was put off: directories first, since they say which chains are those of the files in them.
+    /// Returns whether there was one.
+    pub(super) fn late(&mut self) -> Result<bool> {
+        let Some(last) = self.late.len().checked_sub(1) else { return Ok(false) };
+        let next = self.late.iter().position(|late| late.is_directory).unwrap_or(last);
+        let Late { dir, slot, name, .. } = self.late.swap_remove(next);
+        let known = &self.dirs[dir as usize];
+        let mut listing = Listing::read(self.disk, self.geometry, self.table, known.first, known.count)?;
+        let mut short = ShortEntry::from_bytes(&listing.slot(slot));
+        let start = |walk: &Self, short: &ShortEntry| walk.geometry.first_cluster(short);
+        let mut others = self.others(&short);
+        others.retain(|other| !self.claimed.get(start(self, other)));
+        if others.is_empty() {
+            others.extend(self.empty_file(&short).filter(|file| start(self, file) == 0));
+        }
+        if let [other] = &others[..] {
+            let message = || {
+                let told = |short: &ShortEntry| {
+                    let what = if short.attributes.directory() { "directory" } else { "file" };
+                    format!("a {what} of {} bytes from cluster {}", short.size, start(self, short))
+                };
+                format!("a bit is wrong in the entry of {}: {} fits to the FAT", told(&short), told(other))
+            };
+            let message = message();
+            if self.find("entry-bit", Severity::Inconsistent, Some((dir, Some(&name))), || message) {
+                short = other.clone();
+                listing.change(self.disk, slot, short.to_bytes());
+            }
+        }
+        self.settle(dir, &mut listing, slot, short, name)?;
+        Ok(true)
+    }
+
+    /// Whether the first cluster, size and kind of an entry fit to the FAT.
+    fn fits(&mut self, short: &ShortEntry) -> bool {
+        let start = self.geometry.first_cluster(short);
+        if short.attributes.directory() {
+            return short.size == 0 && self.is_head(start) && self.is_own_directory(start);
+        }
+        let wanted = self.geometry.clusters_for(short.size.into());
+        if start == 0 || wanted == 0 {
+            return start == 0 && wanted == 0;
+        }
+        self.is_head(start) && self.length(start, wanted) == Some(wanted)
+    }
+
+    /// Returns the entries with one bit changed that fit to the FAT.
+    fn others(&mut self, short: &ShortEntry) -> Vec<ShortEntry> {
+        let mut others = Vec::new();
+        let bits = if self.geometry.kind == FatKind::Fat32 { 28 } else { 16 };
+        for bit in 0..bits {
+            others.push(ShortEntry { cluster: short.cluster ^ 1 << bit, ..short.clone() });
+        }
+        // A chain that is longer than its file is what a power cut leaves, or what a wrong link of the FAT makes. Of a volume
+        // that was closed, one that is longer by several clusters speaks for a wrong bit of the size.
+        let held = self.length(self.geometry.first_cluster(short), u64::from(u32::MAX));
+        let wanted = self.geometry.clusters_for(short.size.into());
+        let is_short = held.is_none_or(|held| wanted < held);
+        let is_much_longer = self.is_closed && held.is_some_and(|held| held > wanted + 1);
+        if short.attributes.directory() || !is_short || is_much_longer {
+            others.extend((0..32).map(|bit| ShortEntry { size: short.size ^ 1 << bit, ..short.clone() }));
+        }
+        let kind = short.attributes.0 ^ Attributes::DIRECTORY;
+        others.push(ShortEntry { attributes: Attributes(kind), ..short.clone() });
+        others.retain(|other| {
+            let start = self.geometry.first_cluster(other);
+            start != 0 && self.fits(other) && (other.attributes.directory() || !self.is_own_directory(start))
+        });
+        others
+    }
+
+    /// Returns the empty file that a directory without a cluster may be.
+    fn empty_file(&mut self, short: &ShortEntry) -> Option<ShortEntry> {
+        let attributes = Attributes(short.attributes.0 & !Attributes::DIRECTORY);
+        let file = ShortEntry { attributes, ..short.clone() };
+        (short.attributes.directory() && self.fits(&file)).then_some(file)
+    }
+
+    /// Whether a chain begins at a cluster: no other cluster leads to it.
+    fn is_head(&self, cluster: u32) -> bool {
+        self.geometry.has_cluster(cluster)
+            && !self.pointed.get(cluster)
+            && matches!(self.table.link(self.geometry, cluster), Link::Next(_) | Link::End)
+    }
+
+    /// Whether a directory begins at a cluster, by the entry for itself.
+    fn is_own_directory(&self, cluster: u32) -> bool {
+        let mut slot = [0; SLOT];
+        let read = self.disk.read(self.geometry.cluster_offset(cluster), &mut slot);
+        let Slot::Short(dot) = Slot::from_bytes(&slot) else { return false };
+        read.is_ok()
+            && dot.name == ShortName::DOT
+            && dot.attributes.directory()
+            && self.geometry.first_cluster(&dot) == cluster
+    }
+
+    /// Returns the number of clusters of a chain, if it ends after at most `most`, and if the time that all chains may take
+    /// is not used up.
+    fn length(&mut self, start: u32, most: u64) -> Option<u64> {
+        let (mut cluster, mut count) = (start, 1);
+        loop {
+            if !self.geometry.has_cluster(cluster) {
+                return None;
+            }
+            match self.table.link(self.geometry, cluster) {
+                Link::End => return Some(count),
+                Link::Next(next) if count < most && self.steps > 0 => {
+                    self.steps -= 1;
+                    (cluster, count) = (next, count + 1);
+                }
+                _ => return None,
+            }
+        }
+    }
+}
