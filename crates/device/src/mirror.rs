@@ -2,6 +2,7 @@
 
 mod busy;
 mod history;
+mod identity;
 mod queue;
 mod rebuild;
 mod record;

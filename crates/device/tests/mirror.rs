@@ -838,6 +838,7 @@ fn a_queue_goes_on_with_the_copies_left() {
 struct Record {
     bytes: Mutex<Option<Vec<u8>>>,
     is_full: AtomicBool,
+    is_by_name: AtomicBool,
 }
 
 impl MirrorRecord for Record {
@@ -855,6 +856,10 @@ impl MirrorRecord for Record {
 
     fn stamp(&self) -> std::io::Result<String> {
         Ok("as ever".into())
+    }
+
+    fn is_identified(&self) -> bool {
+        !self.is_by_name.load(Ordering::Relaxed)
     }
 }
 
@@ -922,4 +927,46 @@ fn what_cannot_be_recorded_is_not_written() {
     records[1].is_full.store(false, Ordering::Relaxed);
     drop(mirror);
     assert!(look().standings().iter().all(|standing| *standing == Standing::Current));
+}
+
+/// Two disks without serial numbers: the first was away, the second had its name and was written to, and now each has
+/// its own name again. The record of the newest content stands under the name of the outdated disk.
+#[test]
+fn a_record_found_by_name_alone_decides_no_rebuild() {
+    for is_by_name in [false, true] {
+        let devices = [memory(), memory()];
+        devices.iter().for_each(|device| device.write_at(0, &[1; 4096]).unwrap());
+        let records = [0, 1].map(|_| Arc::new(Record::default()));
+        records.iter().for_each(|record| record.is_by_name.store(is_by_name, Ordering::Relaxed));
+        let all: Vec<Arc<dyn MirrorRecord>> = records.iter().map(|record| record.clone() as _).collect();
+        MirrorSet::found(&all, SIZE).unwrap();
+        let copy = |record: usize, device: Option<usize>| MirrorCopy {
+            name: format!("disk{record}"),
+            device: device.map(|device| devices[device].clone() as Arc<dyn Device>).ok_or("away".to_string()),
+            record: records[record].clone(),
+        };
+        let mirror = MirrorSet::look(vec![copy(0, Some(1)), copy(1, None)], &NoJudge).open(true).unwrap();
+        mirror.write_at(8192, &[9; SECTOR]).unwrap();
+        drop(mirror);
+        let look = || MirrorSet::look(vec![copy(0, Some(0)), copy(1, Some(1))], &NoJudge);
+        let mut set = look();
+        assert_eq!([0, 1].map(|copy| set.is_identified(copy)), [!is_by_name; 2]);
+        let prepared = set.prepare(None, false);
+        if !is_by_name {
+            // Records that are found by what the disks are do not change places.
+            prepared.unwrap();
+            continue;
+        }
+        let error = prepared.unwrap_err();
+        assert!(
+            matches!(&error, Error::Protected { device, reason }
+            if &**device == "disk0" && reason.contains("--from")),
+            "{error}"
+        );
+        assert_eq!(devices[1].to_image()[8192], 9);
+        let mut set = look();
+        set.prepare(Some(1), false).unwrap();
+        set.rebuild(Some(1), &mut |_| ()).unwrap();
+        assert_eq!(devices.each_ref().map(|device| device.to_image()[8192]), [9, 9]);
+    }
 }

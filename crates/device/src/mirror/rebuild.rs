@@ -36,14 +36,18 @@ impl MirrorSet {
     /// outdated ones too, by what has a checksum. With `force`, neither is a reason to refuse.
     ///
     /// # Errors
-    /// [`Error::Protected`] for such a device, and for damage of the source that no copy can repair;
-    /// [`Error::Unusable`] if copies have diverged and `from` does not choose one, or if none can be used.
+    /// [`Error::Protected`] for such a device, for one whose record was found by a name that another device may have had
+    /// ([`MirrorRecord::is_identified`](super::MirrorRecord::is_identified)) unless `from` is given, and for damage of the
+    /// source that no copy can repair; [`Error::Unusable`] if copies have diverged and `from` does not choose one, or if none can be used.
     pub fn prepare(&mut self, from: Option<usize>, force: bool) -> Result<()> {
         if from.is_none() {
             self.refuse_diverged()?;
         }
         let source = self.source(from).ok_or_else(|| self.without_source())?;
         self.prepared = Some(source);
+        if from.is_none() && !force {
+            self.refuse_unidentified(source)?;
+        }
         if !force {
             self.targets(source, from).into_iter().try_for_each(|copy| self.refuse_unknown(copy, source))?;
         }
@@ -64,6 +68,20 @@ impl MirrorSet {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a rebuild in which a record decides that was found by the name that the system gives a device: if the
+    /// devices have changed their names, the record of the newest content stands under the name of the oldest.
+    fn refuse_unidentified(&self, source: usize) -> Result<()> {
+        let targets = self.targets(source, None);
+        let decides = |copy: usize| self.histories[copy].is_some() && self.device(copy).is_some();
+        let unidentified = std::iter::once(source)
+            .chain(targets.iter().copied())
+            .find(|&copy| !targets.is_empty() && decides(copy) && !self.copies[copy].record.is_identified());
+        let Some(copy) = unidentified else { return Ok(()) };
+        let reason = "has no serial number or other identity, so its record may be that of another device which had its \
+                      name; look at the content of each copy, and say with --from which one is kept";
+        Err(Error::Protected { device: self.copies[copy].name.as_str().into(), reason: reason.into() })
     }
 
     /// Refuses a copy that was left out if its record does not show that it belongs to the set, or if its beginning is

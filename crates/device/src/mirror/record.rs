@@ -1,6 +1,7 @@
 //! Where the record of a copy is stored: outside the copy, which so stays a plain volume for every other reader.
 
 use super::history::History;
+use super::identity::identity;
 use crate::marks::read_bytes;
 use crate::{FileDevice, FileOptions};
 use std::fs::{self, File};
@@ -16,16 +17,21 @@ pub trait MirrorRecord: Send + Sync {
     fn save(&self, bytes: &[u8]) -> io::Result<()>;
     /// Returns a text that changes when somebody else writes to the copy.
     fn stamp(&self) -> io::Result<String>;
+    /// Whether the record was found by something that belongs to the copy itself. A name that the system gives to
+    /// devices in the order in which it finds them may belong to another device today, and so may the record.
+    fn is_identified(&self) -> bool {
+        true
+    }
 }
 
 /// The record of an image file or block device, as a file.
 ///
 /// The record of an image file is beside it, with `.mirror` appended to its name. That of a block device is in
-/// `/var/lib/platter/mirrors`, under the name that udev gives the device in `/dev/disk/by-id`, or else the device's own
-/// name.
+/// `/var/lib/platter/mirrors`, under what identifies the device: see [`identity`](super::identity).
 pub struct FileRecord {
     copy: PathBuf,
     place: PathBuf,
+    is_identified: bool,
 }
 
 impl FileRecord {
@@ -37,12 +43,16 @@ impl FileRecord {
         let copy = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
         let copy = copy.unwrap_or_else(|_| path.to_path_buf());
         let block = fs::metadata(&copy).ok().filter(|data| data.file_type().is_block_device());
-        let mut place = match block {
-            Some(data) => Path::new(FileRecord::DEVICES).join(stable_name(&copy, data.rdev())),
-            None => copy.clone(),
+        let (mut place, is_identified) = match block {
+            Some(data) => {
+                let identity = identity(data.rdev());
+                let name = identity.clone().unwrap_or_else(|| copy.file_name().unwrap_or_default().into());
+                (Path::new(FileRecord::DEVICES).join(name), identity.is_some())
+            }
+            None => (copy.clone(), true),
         };
         place.as_mut_os_string().push(".mirror");
-        FileRecord { copy, place }
+        FileRecord { copy, place, is_identified }
     }
 
     /// The file that contains the record.
@@ -59,15 +69,11 @@ impl FileRecord {
     }
 }
 
-/// A name of a block device that stays the same over restarts of the system.
-fn stable_name(path: &Path, number: u64) -> PathBuf {
-    let links = fs::read_dir("/dev/disk/by-id").into_iter().flatten().flatten();
-    let same = links.filter(|link| fs::metadata(link.path()).is_ok_and(|data| data.rdev() == number));
-    let name = same.map(|link| link.file_name()).min();
-    PathBuf::from(name.unwrap_or_else(|| path.file_name().unwrap_or_default().to_os_string()))
-}
-
 impl MirrorRecord for FileRecord {
+    fn is_identified(&self) -> bool {
+        self.is_identified
+    }
+
     fn load(&self) -> io::Result<Option<Vec<u8>>> {
         let file = match File::open(&self.place) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -126,6 +126,11 @@ impl MirrorSet {
         self.unclosed
     }
 
+    /// Whether the record of a copy, if it has one, was found by something that belongs to the device itself.
+    pub fn is_identified(&self, copy: usize) -> bool {
+        self.copies[copy].record.is_identified()
+    }
+
     /// The number of sessions in a copy's record; `None` without a record.
     pub fn events(&self, copy: usize) -> Option<usize> {
         self.histories[copy].as_ref().map(|history| history.events.len())

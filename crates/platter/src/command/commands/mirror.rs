@@ -105,7 +105,11 @@ fn status(image: &Source) -> Outcome {
             Some(events) => format!("{events} sessions known"),
             None => "no record".to_string(),
         };
-        output.line(format_args!("{name}: {standing} ({events})"))?;
+        let doubt = match set.is_identified(copy) {
+            true => "",
+            false => "; no identity of the device, so the record goes by its name",
+        };
+        output.line(format_args!("{name}: {standing} ({events}{doubt})"))?;
         if *standing != Standing::Current {
             code = 1;
         }
