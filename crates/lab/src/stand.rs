@@ -178,19 +178,22 @@ impl OpenStand {
                 let file =
                     FileDevice::temporary(directory, length, FileOptions { exclusive: false, ..claimed })?;
                 let name = format!("temporary image in {}", directory.display());
-                OpenStand::on_file(file, 0, span, targets, caching, name, directory, Made::default())
+                {
+                    let opened =
+                        OpenStand::on_file(file, 0, span, targets, caching, directory, Made::default())?;
+                    Ok(OpenStand { name, ..opened })
+                }
             }
             Stand::Path { path, force } => {
                 let mut made = Made::default();
                 let options = FileOptions { beside_kernel: *force, ..claimed };
                 let file = open_file(path, length, options, &mut made)?;
-                let name = file.name().to_string();
                 // A run that began before devices had marks goes on where it began.
                 let base = match is_begun && !mark::is_ours(&file)? {
                     true => 0,
                     false => mark::room(file.len()),
                 };
-                OpenStand::on_file(file, base, span, targets, caching, name, path, made)
+                OpenStand::on_file(file, base, span, targets, caching, path, made)
             }
             Stand::Mirror { paths, force } => {
                 let mut made = Made::default();
@@ -312,11 +315,11 @@ impl OpenStand {
         span: u64,
         targets: u64,
         caching: Caching,
-        name: String,
         place: &Path,
         made: Made,
     ) -> Result<OpenStand> {
         let kind = if file.is_block_device() { "block device" } else { "image" };
+        let name = file.name().to_string();
         let (direct, is_image) = (file.is_direct(), file.is_image());
         let device: Arc<dyn Device> = Arc::new(file);
         Ok(OpenStand {

@@ -136,8 +136,8 @@ impl Fleet {
             return (values.join(" "), String::new());
         }
         // A pod, a container and a live system have another host's name each time; what starts them knows the node.
-        let labels = ["machine", "node"].into_iter().filter_map(|name| report.labels.get(name));
-        if let Some(name) = labels.filter(|name| !name.is_empty()).next() {
+        let mut labels = ["machine", "node"].into_iter().filter_map(|name| report.labels.get(name));
+        if let Some(name) = labels.find(|name| !name.is_empty()) {
             return (name.clone(), String::new());
         }
         let Environment { host, machine_id, .. } = &report.environment;
