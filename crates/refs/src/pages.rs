@@ -9,7 +9,7 @@ use crate::container::Tier;
 use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::u32_at;
 use crate::layout::page::{HEADER, NODE};
-use crate::layout::{Algorithm, Checksum, PageHeader, PageReference, TreeNode, TreeNodeMut};
+use crate::layout::{Algorithm, Checksum, PageHeader, PageReference, TreeNode, TreeNodeMut, Version};
 use crate::space::{ContainerRun, Space};
 use platter_device::{Buffer, Device, Kind, Request, Segment, Segments};
 use platter_vfs::{Error, Result};
@@ -391,6 +391,7 @@ impl Pages {
         clock: u64,
     ) -> Vec<PageReference> {
         let (volume, algorithm) = (self.geometry.signature, self.geometry.algorithm);
+        let is_marked = self.geometry.version >= Version::V3_10;
         let address =
             |reference: &PageReference| Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
         let take = |reference: &PageReference| {
@@ -408,6 +409,9 @@ impl Pages {
                 table,
             };
             header.store(&mut page.bytes);
+            if is_marked {
+                page.node_mut().mark_last_child();
+            }
             reference.checksum = algorithm.of(&page.bytes);
         };
         // Any checksum but SHA-256 takes less time than a thread takes to start.

@@ -146,7 +146,7 @@ impl<'n> TreeNode<'n> {
 
     /// Where the row at this position begins.
     pub fn offset(&self, position: usize) -> usize {
-        // The upper half is 0xFFFF on disk.
+        // The upper half is 0xFFFF on disk, or 0 for the last child of an inner node.
         (u32_at(self.0, self.index() + 4 * position) & 0xFFFF) as usize
     }
 
@@ -282,6 +282,23 @@ impl<'n> TreeNodeMut<'n> {
         true
     }
 
+    /// Marks, in the index of an inner node, the entry of its last child, which has an empty key: the upper half of that
+    /// entry is 0, and of all others 0xFFFF. Windows writes this mark from 3.10 on: of 843,408 entries on volumes of
+    /// all versions 879 have it, and no other entry has anything but 0xFFFF (forefst). In nodes of runs the upper half
+    /// has another meaning.
+    pub fn mark_last_child(&mut self) {
+        let node = self.view();
+        if !node.is_inner() || node.is_stream() {
+            return;
+        }
+        let (index, count) = (node.index(), node.len());
+        let is_marked = count > 0 && node.row(count - 1).key.is_empty();
+        for position in 0..count {
+            let upper = if is_marked && position + 1 == count { 0 } else { 0xFFFFu16 };
+            put(self.0, index + 4 * position + 2, upper);
+        }
+    }
+
     /// Removes the row at this position.
     pub fn remove(&mut self, position: usize) {
         let (index, count) = (self.view().index(), self.view().len());
@@ -392,6 +409,30 @@ pub fn tree_header(schema: u32, kind: u16, extra: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_last_child_is_marked() {
+        let upper = |area: &[u8]| -> Vec<u16> {
+            let (index, count) = (u32_at(area, 0x10) as usize, u32_at(area, 0x14) as usize);
+            (0..count).map(|position| u16_at(area, index + 4 * position + 2)).collect()
+        };
+        let mut area = vec![0; 512];
+        let mut node = TreeNodeMut::empty(&mut area, 1, INNER);
+        assert!(node.insert(0, &[1; 8], 0, &[1; 16]) && node.insert(1, &[], 0, &[2; 16]));
+        node.mark_last_child();
+        assert_eq!(upper(&area), [0xFFFF, 0]);
+        // A mark that has moved is put right, and a node whose last key is not empty gets none.
+        let mut node = TreeNodeMut::new(&mut area);
+        assert!(node.insert(2, &[9; 8], 0, &[3; 16]));
+        assert_eq!(node.view().offset(1), TreeNode::new(node.0).offset(1));
+        node.mark_last_child();
+        assert_eq!(upper(&area), [0xFFFF; 3]);
+        let mut leaf = vec![0; 512];
+        let mut node = TreeNodeMut::empty(&mut leaf, 0, ROOT);
+        assert!(node.insert(0, &[], 0, &[2; 16]));
+        node.mark_last_child();
+        assert_eq!(upper(&leaf), [0xFFFF]);
+    }
 
     fn keys(node: &TreeNode<'_>) -> Vec<u8> {
         node.rows().map(|row| row.key[0]).collect()
