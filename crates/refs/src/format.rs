@@ -7,8 +7,8 @@ use crate::geometry::{ContainerMap, Geometry};
 use crate::layout::bytes::put;
 use crate::layout::record::key;
 use crate::layout::{
-    Algorithm, Attribute, BootRecord, Checkpoint, Checksum, CompressionPolicy, PageReference, ROOTS, Record,
-    Root, Superblock, Version, page,
+    Algorithm, Attribute, BootRecord, Checkpoint, Checksum, CompressionPolicy, ContainerRow, PageReference,
+    ROOTS, Record, Root, Superblock, Version, page,
 };
 use crate::layout::{NumberRow, make_index, make_object_link};
 use crate::pages::Pages;
@@ -20,8 +20,14 @@ use platter_vfs::{Error, FormatOptions, Progress, Result, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The bytes of the log's data area in the first container; its two control pages are before it.
-const LOG: std::ops::Range<u64> = 16 << 20..20 << 20;
+/// The bytes of a small log's data area, in the first container.
+const SMALL_LOG: std::ops::Range<u64> = 16 << 20..20 << 20;
+/// The number of containers of the smallest volume that gets a log of the size that Windows gives it: 1.75 GiB. On
+/// smaller ones, of which none that Windows made is known, it would take more than a seventh of the volume.
+const FEWEST_WITH_LOG: u64 = 28;
+/// The bytes at the beginning of the log's data area that are cleared: the block of the first record is among them, and
+/// a log whose first record is missing is empty.
+const CLEARED: u64 = 64 << 10;
 /// The cluster of the first of the log's two control pages, which take one cluster each.
 const LOG_CONTROL: u64 = 0x30;
 /// The sequence number of the first record of a new log: on every volume of Windows of which a listing shows the log,
@@ -40,9 +46,38 @@ pub fn file_time(since_1970: Duration) -> u64 {
     Timestamp::from(since_1970).to_file_time(u64::MAX)
 }
 
+/// The number of containers, from the second on, that belong to the tier *small*: they have room for both container
+/// tables, and as much again for the copies that the next commit makes, with what pages take besides rows.
+fn small_containers(geometry: &Geometry) -> u64 {
+    let row = ContainerRow::size(geometry.cluster, geometry.reference) as u64 + 20;
+    (4 * geometry.containers() * row / 20 * 21 + (1 << 20)).div_ceil(CONTAINER)
+}
+
+/// The containers that are the log's data area, counted from the start of the volume; `None` on a volume with a small
+/// log.
+///
+/// The sizes are those of the volumes of Windows whose logs are known: on 3.14, 256 MiB up to 4 GB, 512 MiB from 8 GB
+/// to 60 GiB, 1 GiB at 2 TB; on 3.4, 512 MiB at 2 GB. Where between them the size changes is not known. The place
+/// differs from volume to volume there; here it follows the containers of the other tiers.
+fn log_containers(geometry: &Geometry) -> Option<std::ops::Range<u64>> {
+    let count = geometry.containers();
+    let first = small_containers(geometry) + 2;
+    let size = match count {
+        _ if count < FEWEST_WITH_LOG => return None,
+        _ if count < 64 && geometry.version >= Version::V3_7 => 4,
+        _ if count < 16384 => 8,
+        _ => 16,
+    };
+    Some(first..first + size)
+}
+
 /// The clusters of the log's data area.
 fn log_area(geometry: &Geometry) -> std::ops::Range<u64> {
-    LOG.start / u64::from(geometry.cluster)..LOG.end / u64::from(geometry.cluster)
+    let per_container = u64::from(geometry.per_container);
+    match log_containers(geometry) {
+        Some(containers) => containers.start * per_container..containers.end * per_container,
+        None => SMALL_LOG.start / u64::from(geometry.cluster)..SMALL_LOG.end / u64::from(geometry.cluster),
+    }
 }
 
 fn cannot(reason: String) -> Error {
@@ -231,6 +266,7 @@ fn log_place(geometry: &Geometry) -> LogArea {
 
 fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<()> {
     let area = log_place(geometry);
+    device.write_at(geometry.offset(area.data.start), &Buffer::new(CLEARED as usize))?;
     for index in 0..2 {
         let control = LogControl {
             volume: geometry.signature,
@@ -250,10 +286,7 @@ fn put_log(device: &dyn Device, geometry: &Geometry, guid: [u8; 16]) -> Result<(
 /// The containers of a new volume, in which only structures with a fixed place are in use.
 fn containers(geometry: &Geometry) -> Vec<Container> {
     let (count, clusters) = (geometry.containers(), geometry.per_container);
-    // Room for both container tables, and as much again for the copies that the next commit makes, with what pages take
-    // besides rows.
-    let row = crate::layout::ContainerRow::size(geometry.cluster, geometry.reference) as u64 + 20;
-    let small = (4 * count * row / 20 * 21 + (1 << 20)).div_ceil(CONTAINER);
+    let (small, log) = (small_containers(geometry), log_containers(geometry));
     let mut all: Vec<Container> = (0..count)
         .map(|index| {
             let tier = match index {
@@ -261,8 +294,10 @@ fn containers(geometry: &Geometry) -> Vec<Container> {
                 index if index == small + 1 => Tier::Container,
                 _ => Tier::Medium,
             };
-            let mut one = Container::uniform(tier, clusters, true);
-            one.for_pages = index == 0;
+            let is_log = log.as_ref().is_some_and(|log| log.contains(&index));
+            let mut one = Container::uniform(tier, clusters, !is_log);
+            // Windows has the log's containers marked as such of metadata too.
+            one.for_pages = index == 0 || is_log;
             one
         })
         .collect();
@@ -272,7 +307,9 @@ fn containers(geometry: &Geometry) -> Vec<Container> {
     };
     let page = u64::from(geometry.page_clusters());
     fixed(0, 0..0x40 + page);
-    fixed(0, log_area(geometry));
+    if log.is_none() {
+        fixed(0, log_area(geometry));
+    }
     let second = page_places(geometry)[1] / u64::from(clusters);
     fixed(second, 0..page);
     // The copies of the superblock and that of the boot record.
@@ -443,4 +480,50 @@ pub fn parent_child(above: u64, child: u64) -> [u8; 32] {
     put(&mut row, 8, above);
     put(&mut row, 24, child);
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_the_size_that_windows_gives_it() {
+        // Containers, version, cluster, and the containers of the log: sizes as on the volumes of Windows that are
+        // known.
+        for (containers, version, cluster, expected) in [
+            (5, Version::V3_14, 4096, None),
+            (27, Version::V3_14, 4096, None),
+            (31, Version::V3_14, 4096, Some(4)),
+            (63, Version::V3_14, 4096, Some(4)),
+            (127, Version::V3_14, 65536, Some(8)),
+            (959, Version::V3_14, 4096, Some(8)),
+            (32_767, Version::V3_14, 4096, Some(16)),
+            (31, Version::V3_4, 4096, Some(8)),
+            (1 << 20, Version::V3_14, 4096, Some(16)),
+        ] {
+            let per_container = (CONTAINER / u64::from(cluster)) as u32;
+            let geometry = Geometry {
+                version,
+                cluster,
+                clusters: containers * u64::from(per_container),
+                per_container,
+                algorithm: Algorithm::Crc64,
+                reference: 48,
+                signature: 0,
+            };
+            let log = log_containers(&geometry);
+            assert_eq!(log.as_ref().map(|log| log.end - log.start), expected, "{containers}");
+            // It lies beside everything else that has a place of its own.
+            let area = log_area(&geometry);
+            let [_, second] = page_places(&geometry);
+            assert!(area.end <= second && area.end <= geometry.clusters - u64::from(per_container));
+            assert!(area.start >= 0x40 + u64::from(geometry.page_clusters()));
+            if let Some(log) = log {
+                let all = self::containers(&geometry);
+                let is_full = |index: u64| all[index as usize].free() == 0;
+                assert!(log.clone().all(|index| is_full(index) && all[index as usize].tier == Tier::Medium));
+                assert!(!is_full(log.start - 1) && !is_full(log.end));
+            }
+        }
+    }
 }

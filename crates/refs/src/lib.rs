@@ -18,6 +18,7 @@
 //! - `system`: the rows of the tables that every volume has: schemas, upcase table, security descriptors, and where the
 //!   log is.
 //! - `geometry`: sizes, and how virtual and real cluster numbers relate.
+//! - `live_log`: whether the format's log holds changes that the checkpoint does not contain.
 //! - `restored`: damaged superblocks and checkpoints, put together from their copies.
 //!
 //! *In memory*
@@ -98,6 +99,7 @@ mod golden;
 #[cfg(test)]
 mod kept;
 pub mod layout;
+mod live_log;
 
 mod open;
 mod pages;

@@ -9,6 +9,7 @@ use crate::layout::bytes::u64_at;
 use crate::layout::{
     AllocatorPart, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock,
 };
+use crate::live_log;
 use crate::pages::Pages;
 use crate::ranges::Ranges;
 use crate::restored;
@@ -469,50 +470,24 @@ fn no_more_than_read(what: &str, error: Error, notes: &mut Notes) -> Result<Stri
     Ok(format!("{what} ({error}); see check"))
 }
 
-/// The reason why the log keeps the volume from being written, if so: it has records that the checkpoint does not
-/// contain, beginning where the oldest record that is still needed would be; or the log cannot be read.
+/// The reason why the log keeps the volume from being written, if so: it holds changes that the checkpoint does not
+/// contain, or that cannot be told.
 fn live_log(core: &mut Core, device: &Arc<dyn Device>) -> Option<String> {
-    /// The most blocks that are read to count records and changes.
-    const MOST: u64 = 4096;
     let found = [0x09, 0x0A].into_iter().find_map(|object| log_area(core, object));
     let inside =
         |area: &system::LogArea| area.data.start < area.data.end && area.data.end <= core.geometry().clusters;
     let Some(area) = found.filter(inside) else {
         return Some("where its log is cannot be read, so that nobody knows what it holds; see check".into());
     };
-    let start = core.geometry().offset(area.data.start);
-    let blocks = (core.geometry().offset(area.data.end) - start) / system::LOG_BLOCK as u64;
-    let oldest = core.checkpoint.log;
-    let (mut expected, mut records, mut changes, mut looked) = (oldest, 0u64, 0u64, 0u64);
-    let mut block = vec![0; system::LOG_BLOCK];
-    while looked < MOST.min(blocks) {
-        let (pass, place) = (expected >> 32, expected & 0xFFFF_FFFF);
-        if place >= blocks {
-            // The log continues at its first block.
-            match place {
-                place if place == blocks && records > 0 => expected = (pass + 1) << 32,
-                _ => break,
-            }
-            continue;
-        }
-        if let Err(error) = device.read_at(start + place * system::LOG_BLOCK as u64, &mut block) {
-            return Some(format!("its log cannot be read: {error}"));
-        }
-        // A first record newer than the oldest needed one has overwritten that one, which is lost.
-        match system::log_record(&block) {
-            Some(number) if number == expected || records == 0 && number > expected => {}
-            _ => break,
-        }
-        (records, changes) = (records + 1, changes + system::log_changes(&block));
-        let length = system::log_length(&block).min(blocks);
-        (expected, looked) = (expected + length, looked + length);
+    let (geometry, oldest) = (core.geometry(), core.checkpoint.log);
+    match live_log::read(&**device, &area, live_log::Owner::of(geometry, oldest)) {
+        Ok(None) => None,
+        Ok(Some(live)) => Some(format!(
+            "its log holds {} that its checkpoint does not contain; Windows carries them out when it mounts it",
+            live.describe(geometry.version)
+        )),
+        Err(error) => Some(format!("what its log holds cannot be read ({error}); see check")),
     }
-    (records > 0).then(|| {
-        format!(
-            "its log holds {changes} changes in {records} records, from {oldest:#x} on, that its checkpoint does not \
-             contain; Windows carries them out when it mounts it"
-        )
-    })
 }
 
 /// Reads the place of the log from one of the two objects that hold it.

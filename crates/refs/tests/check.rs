@@ -7,7 +7,7 @@ use platter_refs::layout::attribute::{DATA, OBJECT_LINK};
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::record::key;
 use platter_refs::layout::{
-    ContainerRow, PageReference, ROOTS, Root, ShortEntry, Superblock, TreeNode, TreeNodeMut,
+    ContainerRow, PageReference, ROOTS, Root, ShortEntry, Superblock, TreeNode, TreeNodeMut, page,
 };
 use platter_refs::{Refs, walk_runs};
 use platter_testing::model::{Random, seed, told};
@@ -504,10 +504,14 @@ const CASES: &[Case] = &[
             surgeon.rows(Of::Object(9)).into_iter().find(|(key, _)| key[..] == [1, 0, 0, 0]).unwrap().1;
         let mut block = vec![0; 4096];
         block[..4].copy_from_slice(b"MLog");
+        put(&mut block, 0x04, page::volume_signature(&surgeon.superblock.guid));
         put(&mut block, 0x28, surgeon.checkpoint.log);
         put(&mut block, 0x54, 0x78u32);
         put(&mut block, 0x78 + 0x30, 2u32);
-        surgeon.device.write_at(u64_at(&place, 0) * surgeon.cluster, &block).unwrap();
+        let sum = block.chunks(4).fold(0, |sum, word| sum ^ u32_at(word, 0));
+        put(&mut block, 0x78 + 0x08, sum);
+        let at = u64_at(&place, 0) * surgeon.cluster + (surgeon.checkpoint.log & 0xFFFF_FFFF) * 4096;
+        surgeon.device.write_at(at, &block).unwrap();
     }),
     case("root directory", &["page-checksum"], |surgeon| surgeon.flip(ROOT, 0, 9000)),
     case("page of a directory", &["page-checksum"], |surgeon| {

@@ -3,6 +3,7 @@
 use super::Check;
 use super::page::plain;
 use crate::layout::bytes::put;
+use crate::live_log;
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use platter_vfs::Severity;
 
@@ -32,25 +33,21 @@ pub fn walk(check: &mut Check<'_>, area: Option<LogArea>) {
     }
 }
 
-/// Reports a log with a record that the checkpoint does not contain. The first such record stands at the place that the
-/// checkpoint has for the oldest record that is needed.
+/// Reports a log with changes that the checkpoint does not contain.
 fn live(check: &mut Check<'_>, area: &LogArea) {
     let oldest = check.anchors.checkpoint.log;
-    let place = (oldest & 0xFFFF_FFFF) * LOG_BLOCK as u64;
-    let at = check.geometry.offset(area.data.start) + place;
-    if at + LOG_BLOCK as u64 > check.geometry.offset(area.data.end) {
-        return;
-    }
-    let mut block = vec![0; LOG_BLOCK];
-    let record = check.device.read_at(at, &mut block).ok().and_then(|()| system::log_record(&block));
-    if let Some(record) = record.filter(|&record| record >= oldest) {
-        let message = format!(
-            "log: record {record:#x} at offset {at} is not in the checkpoint; Windows carries it out when it mounts the \
-             volume, and nothing can be repaired before"
-        );
-        check.find("log-live", Severity::Inconsistent, None, message);
-        check.is_log_live = true;
-    }
+    let message = match live_log::read(check.device, area, live_log::Owner::of(&check.geometry, oldest)) {
+        Ok(None) => return,
+        Ok(Some(live)) => format!(
+            "log at offset {}: {} are not in the checkpoint; Windows carries them out when it mounts the volume, and \
+             nothing can be repaired before",
+            check.geometry.offset(area.data.start),
+            live.describe(check.geometry.version)
+        ),
+        Err(error) => format!("{}; what the log holds is not known, and nothing is repaired", plain(&error)),
+    };
+    check.find("log-live", Severity::Inconsistent, None, message);
+    check.is_log_live = true;
 }
 
 /// Checks the two control blocks, which Windows verifies before it uses the log, and notes how a wrong one is written

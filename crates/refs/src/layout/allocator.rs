@@ -259,12 +259,6 @@ impl ContainerRow {
     /// a container.
     pub const COMPRESSED: u32 = 0x800;
 
-    /// The word at 0x28 of the table's own part of its tree header, with which the compression policy begins. Each of
-    /// the 85 volumes of Windows that forefst looked at has the one of its version.
-    pub fn policy_mark(version: Version) -> u32 {
-        if version < Version::V3_7 { 0x07 } else { 0x0F }
-    }
-
     /// The length of a row's value in bytes, for clusters of `cluster` bytes and page references of `reference` bytes.
     pub fn size(cluster: u32, reference: usize) -> usize {
         if cluster == 65536 || reference == 0x48 { 224 } else { 160 }

@@ -32,7 +32,7 @@ const CONTENT_LENGTH: u32 = 0xE48;
 /// The kind of entry that a control block holds.
 const CONTROL: u32 = 1;
 /// The kind of entry that holds changes of metadata.
-const DATA: u32 = 2;
+pub(super) const DATA: u32 = 2;
 
 /// Where the log is, in real cluster numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,37 +148,8 @@ pub fn control_content(block: &[u8]) -> Option<usize> {
     (u32_at(block, entry + 0x20) == CONTENT_LENGTH && fits).then_some(content)
 }
 
-/// The sequence number of the record of changes that a block of the data area begins; `None` if it begins none.
-pub fn log_record(block: &[u8]) -> Option<u64> {
-    entry_of_kind(block, DATA).map(|_| u64_at(block, 0x28))
-}
-
-/// The number of changes in the record that begins with this block, as far as they stand in the block.
-pub fn log_changes(block: &[u8]) -> u64 {
-    /// The fewest bytes of a change: without its key and value.
-    const LEAST: usize = 0x38;
-    let Some(entry) = entry_of_kind(block, DATA) else { return 0 };
-    let redo = block.get(entry + u32_at(block, entry + 0x28) as usize..).unwrap_or(&[]);
-    let end = (u32_at(redo, 0x00) as usize).min(redo.len());
-    let (mut at, mut changes) = (u32_at(redo, 0x04) as usize, 0);
-    while at.checked_add(LEAST).is_some_and(|least| least <= end) {
-        let length = u32_at(redo, at) as usize;
-        if length < LEAST || length > end - at {
-            break;
-        }
-        changes += 1;
-        at += length;
-    }
-    changes
-}
-
-/// The number of blocks of the record that begins with this block, which is included.
-pub fn log_length(block: &[u8]) -> u64 {
-    u64::from(u32_at(block, 0x38)).max(1)
-}
-
 /// The offset of a block's entry, if the block is one of a log and the entry is of this kind.
-fn entry_of_kind(block: &[u8], kind: u32) -> Option<usize> {
+pub(super) fn entry_of_kind(block: &[u8], kind: u32) -> Option<usize> {
     if block.len() < LOG_BLOCK || !block.starts_with(SIGNATURE) {
         return None;
     }
@@ -189,13 +160,22 @@ fn entry_of_kind(block: &[u8], kind: u32) -> Option<usize> {
 /// The checksum that a block stores and the one that it must have; `None` if it names no place for one.
 ///
 /// All 8-byte words, without the checksum itself, are combined by XOR, and then the two halves of the result. The upper
-/// four bytes of the field are zero. Each block of a record of several blocks would begin with the result of the block
-/// before, rotated left by one bit; no such record is known.
+/// four bytes of the field are zero.
 pub fn log_checksum(block: &[u8]) -> Option<LogChecksum> {
     let at = checksum_place(block)?;
     let stored = u64_at(block, at);
     let whole = fold(block) ^ stored;
-    Some(LogChecksum { at, stored, expected: whole >> 32 ^ whole & 0xFFFF_FFFF, whole })
+    Some(LogChecksum { at, stored, expected: halves(whole), whole })
+}
+
+/// The checksum of a record of several blocks, which stands in the first of them: each further block begins with the
+/// result of the one before, rotated left by one bit. The driver computes it so; no such record is known.
+pub fn log_checksum_of(record: &[u8]) -> Option<LogChecksum> {
+    let (first, rest) = record.split_at_checked(LOG_BLOCK)?;
+    let first = log_checksum(first)?;
+    let next = |sum: u64, block: &[u8]| halves(sum.rotate_left(1) ^ fold(block));
+    let expected = rest.chunks(LOG_BLOCK).fold(first.expected, next);
+    Some(LogChecksum { expected, ..first })
 }
 
 /// A block's checksum: see [`log_checksum`].
@@ -238,6 +218,11 @@ fn checksum_place(block: &[u8]) -> Option<usize> {
     }
     let entry = u32_at(block, 0x54) as usize;
     (entry.is_multiple_of(8) && entry < LOG_BLOCK - 0x34).then_some(entry + 8)
+}
+
+/// The two halves of a word combined by XOR.
+fn halves(word: u64) -> u64 {
+    word >> 32 ^ word & 0xFFFF_FFFF
 }
 
 /// All 8-byte words of a block combined by XOR.
@@ -289,26 +274,6 @@ mod tests {
         assert!(checksum.is_right() && !checksum.is_former());
         assert_eq!((checksum.at, u32_at(&block, 0x84)), (0x80, 0));
         assert_eq!(LogControl::from_bytes(&block), Some(control()));
-        assert_eq!(log_record(&block), None);
-    }
-
-    #[test]
-    fn records() {
-        let mut block = control().to_bytes();
-        put(&mut block, ENTRY + 0x30, DATA);
-        put(&mut block, 0x28, 0x1_0000_0091u64);
-        assert_eq!(log_record(&block), Some(0x1_0000_0091));
-        assert_eq!(LogControl::from_bytes(&block), None);
-        // Two changes in the block, followed by bytes that are no change.
-        put(&mut block, CONTENT, 8u32 + 0x38 + 0x40 + 4);
-        put(&mut block, CONTENT + 4, 8u32);
-        put(&mut block, CONTENT + 8, 0x38u32);
-        put(&mut block, CONTENT + 8 + 0x38, 0x40u32);
-        assert_eq!((log_changes(&block), log_length(&block)), (2, 1));
-        put(&mut block, CONTENT + 8, 0x37u32);
-        assert_eq!(log_changes(&block), 0);
-        assert_eq!(log_record(&block[1..]), None);
-        assert_eq!(log_record(&vec![0; LOG_BLOCK]), None);
     }
 
     /// Every bit of a block is covered; a word that stands twice is not, which is what an XOR cannot see.
@@ -331,6 +296,14 @@ mod tests {
         assert_eq!(checksum.expected, u64::from(u32::from_le_bytes(*b"MLog") ^ 0x78 ^ 3));
         assert_eq!(checksum.whole, 0x78_676F_4C4E);
         assert_eq!(log_checksum(&block[..512]), None);
+        // Of two blocks: the result of the first, rotated, and the words of the second.
+        let mut two = block.clone();
+        two.resize(2 * LOG_BLOCK, 0);
+        put(&mut two, LOG_BLOCK + 8, 5u64 << 32);
+        assert_eq!(log_checksum_of(&block), log_checksum(&block));
+        let expected = log_checksum_of(&two).unwrap().expected;
+        assert_eq!(expected, (checksum.expected << 1 & 0xFFFF_FFFF) ^ 5 ^ checksum.expected >> 31);
+        assert_eq!(log_checksum_of(&block[..512]), None);
         put(&mut block, 0x54, 0x7Cu32);
         assert_eq!(log_checksum(&block), None);
     }
@@ -342,8 +315,7 @@ mod tests {
             for value in [0, 1, 0x0F, 0x7F, 0x80, 0xFF] {
                 let mut damaged = block.clone();
                 damaged[at] = value;
-                let _ = (LogControl::from_bytes(&damaged), log_record(&damaged), log_changes(&damaged));
-                let _ = log_checksum(&damaged);
+                let _ = (LogControl::from_bytes(&damaged), log_checksum(&damaged));
             }
         }
     }

@@ -8,6 +8,7 @@
 mod case;
 mod integrity;
 mod log;
+mod redo;
 mod reparse;
 mod schema;
 pub(crate) mod security;
@@ -16,9 +17,8 @@ mod volume_information;
 
 pub use case::windows_upper;
 pub use integrity::integrity_state_row;
-pub use log::{
-    LOG_BLOCK, LogArea, LogControl, control_content, log_changes, log_checksum, log_length, log_record, seal,
-};
+pub use log::{LOG_BLOCK, LogArea, LogControl, control_content, log_checksum, log_checksum_of, seal};
+pub use redo::{LogRecord, operation};
 pub use reparse::reparse_row;
 pub use schema::{schema, schema_rows};
 pub use security::{

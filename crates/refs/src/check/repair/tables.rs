@@ -7,7 +7,7 @@ use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
 use crate::layout::bytes::put;
-use crate::layout::{ContainerRow, Root, ShareRow};
+use crate::layout::{CompressionPolicy, Root, ShareRow, Version};
 use crate::pages::Pages;
 use crate::system;
 use crate::tree::{Order, Tree};
@@ -250,7 +250,8 @@ pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
         let length = system::schema(minor, root.schema()).map_or(0, |schema| schema.root_extra as usize);
         let mut extra = vec![0; length];
         if root.schema() == 0xE0C0 {
-            put(&mut extra, 0x28, ContainerRow::policy_mark(plan.geometry.version));
+            let mark = CompressionPolicy::mark(plan.geometry.version < Version::V3_7);
+            put(&mut extra, CompressionPolicy::AT, mark);
         }
         let old = core.roots[index].clone();
         let pages = &mut core.pages;
