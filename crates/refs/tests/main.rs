@@ -12,6 +12,7 @@ mod growth;
 mod homes;
 mod in_flight;
 mod judged;
+mod judges_by_path;
 mod large;
 mod limits;
 mod model;
