@@ -225,6 +225,7 @@ impl<F: Family> FileSystem for Volume<F> {
         if !new.extended.is_empty() {
             return Err(self.unsupported_error("extended attributes"));
         }
+        self.free_short(directory.0, name)?;
         self.with_space(|| {
             let mut core = self.core();
             let number = self.create_entry(&mut core, directory.0, name, new.kind)?;
@@ -256,6 +257,7 @@ impl<F: Family> FileSystem for Volume<F> {
                 return Err(self.unsupported_error("exchange of two entries"));
             }
         };
+        self.free_short(to.0, new_name)?;
         let unneeded = self.with_space(|| {
             let mut core = self.core();
             self.rename_entry(&mut core, (from.0, name), (to.0, new_name), replace)

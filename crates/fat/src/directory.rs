@@ -1,7 +1,8 @@
 //! A FAT directory in memory: its slots and an index of its names. The key of an entry is the slot of its short
 //! entry.
 //!
-//! Names are found by their case-folded form; an entry is also found by its short name.
+//! Names are found by their case-folded form. The short name of an entry with a long one is not shown, and nothing is
+//! found by it: a new entry may have it, and then its former owner gets another one first.
 
 use crate::layout::{
     EntrySet, Geometry, LongName, LongNameFault, MOST_SLOTS, SLOT, ShortEntry, ShortName, Slot,
@@ -29,6 +30,8 @@ const UPPER: std::ops::Range<usize> = 20..22;
 pub struct FatDirectory {
     slots: Slots,
     names: HashMap<Box<[u16]>, u32>,
+    /// The entries with a long name, by the case-folded form of their short one.
+    aliases: HashMap<Box<[u16]>, u32>,
     shorts: HashMap<ShortName, u32>,
     /// The slot of the volume's label.
     label: Option<u32>,
@@ -120,19 +123,25 @@ impl FatDirectory {
             expected: expected.to_owned(),
             found,
         });
-        let mut directory =
-            FatDirectory { slots, names: HashMap::new(), shorts: HashMap::new(), label, is_narrow, damage };
-        // Long names first, so that an alias never hides another entry's long name.
+        let mut directory = FatDirectory {
+            slots,
+            names: HashMap::new(),
+            aliases: HashMap::new(),
+            shorts: HashMap::new(),
+            label,
+            is_narrow,
+            damage,
+        };
         let keys: Vec<u32> = directory.slots.keys().collect();
         for &slot in &keys {
             let folded = directory.name(slot).folded(CaseRule::Insensitive);
+            let short = directory.entry(slot).name;
+            let alias = folded_alias(&short);
+            if alias != folded {
+                directory.aliases.entry(alias).or_insert(slot);
+            }
             directory.names.entry(folded).or_insert(slot);
-        }
-        for &slot in &keys {
-            let short = directory.entry(slot);
-            directory.shorts.entry(short.name).or_insert(slot);
-            let folded = short.name.to_name(0).folded(CaseRule::Insensitive);
-            directory.names.entry(folded).or_insert(slot);
+            directory.shorts.entry(short).or_insert(slot);
         }
         directory
     }
@@ -168,15 +177,17 @@ impl FatDirectory {
         EntrySet::new(name, entry.clone(), |short| {
             let other = |slot: Option<&u32>| slot.is_some_and(|slot| Some(*slot) != but);
             // An alias must not equal a long name in the directory either.
-            other(self.shorts.get(short))
-                || other(self.names.get(&short.to_name(0).folded(CaseRule::Insensitive)))
+            other(self.shorts.get(short)) || other(self.names.get(&folded_alias(short)))
         })
     }
 
     fn index(&mut self, slot: u32, name: &Name, short: &ShortName) {
-        self.names.insert(name.folded(CaseRule::Insensitive), slot);
+        let (folded, alias) = (name.folded(CaseRule::Insensitive), folded_alias(short));
+        if alias != folded {
+            self.aliases.insert(alias, slot);
+        }
+        self.names.insert(folded, slot);
         self.shorts.insert(*short, slot);
-        self.names.entry(short.to_name(0).folded(CaseRule::Insensitive)).or_insert(slot);
     }
 
     /// Returns the volume's label, if this is the root directory and has one.
@@ -219,6 +230,10 @@ impl Directory for FatDirectory {
 
     fn find(&self, name: &Name) -> Option<u32> {
         self.names.get(&name.folded(CaseRule::Insensitive)).copied()
+    }
+
+    fn find_short(&self, name: &Name) -> Option<u32> {
+        self.aliases.get(&name.folded(CaseRule::Insensitive)).copied()
     }
 
     fn entry(&self, slot: u32) -> ShortEntry {
@@ -269,10 +284,10 @@ impl Directory for FatDirectory {
 
     fn remove(&mut self, slot: u32) {
         let name = self.name(slot);
-        let alias = self.entry(slot).name.to_name(0);
-        for key in [name.folded(CaseRule::Insensitive), alias.folded(CaseRule::Insensitive)] {
-            if self.names.get(&key) == Some(&slot) {
-                self.names.remove(&key);
+        let keys = (name.folded(CaseRule::Insensitive), folded_alias(&self.entry(slot).name));
+        for (map, key) in [(&mut self.names, keys.0), (&mut self.aliases, keys.1)] {
+            if map.get(&key) == Some(&slot) {
+                map.remove(&key);
             }
         }
         self.slots.remove(slot, name);
@@ -294,6 +309,11 @@ impl Directory for FatDirectory {
             }
         })
     }
+}
+
+/// The case-folded form of a short name.
+fn folded_alias(short: &ShortName) -> Box<[u16]> {
+    short.to_name(0).folded(CaseRule::Insensitive)
 }
 
 /// The first byte of an erased slot.

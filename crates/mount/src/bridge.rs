@@ -7,7 +7,7 @@
 
 use crate::attributes::StatChange;
 use crate::data::RangeChange;
-use crate::entries::New;
+use crate::entries::{Caller, New, Seen};
 use crate::errors;
 use crate::errors::Answer;
 use crate::extended::SetAttribute;
@@ -34,8 +34,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How long the kernel may cache attributes and names. When one of its requests changes them, it drops them from its
 /// cache at once.
 const KNOWN: Duration = Duration::from_secs(60);
-/// How long the kernel may cache a name if lookups ignore case: when a file is removed under one spelling of its name,
-/// the kernel may still find it under another spelling for this time.
+/// How long the kernel may cache a name that matches whatever its case, if it cannot be told that its names are out of
+/// date: when a file is removed under one spelling, the kernel may still find it under another for this time.
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(1);
 /// The number of requests that the kernel may have in flight in the background, such as read-ahead and asynchronous
 /// direct transfers.
@@ -52,8 +52,6 @@ thread_local! {
 /// Answers the kernel's requests.
 pub struct Bridge {
     served: Arc<Served>,
-    /// How long the kernel may cache names.
-    names: Duration,
     /// A channel that closes when this value is dropped, so that its receiver sees that no more requests will come.
     _end: Sender<()>,
 }
@@ -61,8 +59,7 @@ pub struct Bridge {
 impl Bridge {
     /// Returns a value that answers requests for a volume. `end` is dropped after the last request.
     pub fn new(served: Arc<Served>, end: Sender<()>) -> Bridge {
-        let names = if served.options.ignores_case { ONE_OF_SEVERAL } else { KNOWN };
-        Bridge { served, names, _end: end }
+        Bridge { served, _end: end }
     }
 
     fn reply_entry(&self, reply: ReplyEntry, name: &OsStr, answer: Answer<Stat>) {
@@ -74,7 +71,20 @@ impl Bridge {
 
     /// How long the kernel may cache a name.
     fn kept(&self, name: &OsStr) -> Duration {
-        if self.served.names_stream(name.as_bytes()) { Duration::ZERO } else { self.names }
+        if self.served.names_stream(name.as_bytes()) { Duration::ZERO } else { self.names() }
+    }
+
+    /// How long the kernel may cache names as they are stored.
+    fn names(&self) -> Duration {
+        match self.served.has_spellings && !self.served.tells_old_names() {
+            true => ONE_OF_SEVERAL,
+            false => KNOWN,
+        }
+    }
+
+    /// Must be called for each request but those that look up names.
+    fn turned(&self, request: &Request) {
+        self.served.spellings.turned(request.pid());
     }
 }
 
@@ -107,11 +117,19 @@ fn timestamp(time: SystemTime) -> Timestamp {
     }
 }
 
+/// Returns a time that a program has set. Of a time before 1970 the crate takes the nanoseconds, which count forward from
+/// the second, for a part of a second before it.
 fn wanted_time(wanted: TimeOrNow) -> Timestamp {
-    timestamp(match wanted {
-        TimeOrNow::SpecificTime(time) => time,
-        TimeOrNow::Now => SystemTime::now(),
-    })
+    match wanted {
+        TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Timestamp::from(after),
+            Err(before) => {
+                let before = before.duration();
+                Timestamp { seconds: -(before.as_secs() as i64), nanoseconds: before.subsec_nanos() }
+            }
+        },
+        TimeOrNow::Now => timestamp(SystemTime::now()),
+    }
 }
 
 fn file_type(kind: Kind, special: Option<Special>) -> FileType {
@@ -175,6 +193,10 @@ fn stranger(request: &Request) -> Option<u32> {
     (request.uid() != 0).then(|| request.gid())
 }
 
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid(), thread: request.pid() }
+}
+
 fn new(request: &Request, mode: u32, device: u32) -> New {
     New { mode, uid: request.uid(), gid: request.gid(), device }
 }
@@ -206,15 +228,20 @@ impl Filesystem for Bridge {
         Ok(())
     }
 
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.served.lookup(node(parent), name.as_bytes()) {
-            // The kernel caches the absence of a name too, but not if lookups ignore case: creating another spelling of
-            // the name would not end that.
-            Err(error) if error.0 == libc::ENOENT && !self.served.options.ignores_case => {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.served.look_up(node(parent), name.as_bytes(), caller(request)) {
+            // The kernel caches the absence of a name too, but not if names match whatever their case: creating another
+            // spelling of the name would not end that.
+            Err(error) if error.0 == libc::ENOENT && !self.served.has_spellings => {
                 let nothing = Stat::placeholder(0, Kind::File);
                 reply.entry_with_ttls(&KNOWN, &self.kept(name), &attr(&nothing), GENERATION);
             }
-            answer => self.reply_entry(reply, name, answer),
+            Ok(Seen { stat, is_stored, keeps_attributes }) if !is_stored || !keeps_attributes => {
+                let names = if is_stored { self.kept(name) } else { Duration::ZERO };
+                let attributes = if keeps_attributes { KNOWN } else { Duration::ZERO };
+                reply.entry_with_ttls(&attributes, &names, &attr(&stat), GENERATION);
+            }
+            answer => self.reply_entry(reply, name, answer.map(|seen| seen.stat)),
         }
     }
 
@@ -222,8 +249,15 @@ impl Filesystem for Bridge {
         self.served.forget(node(number), count);
     }
 
-    fn getattr(&self, _request: &Request, number: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
-        reply_attr(reply, self.served.stat(node(number)));
+    fn getattr(&self, request: &Request, number: INodeNo, _file: Option<FileHandle>, reply: ReplyAttr) {
+        let answer = self.served.stat(node(number));
+        match &answer {
+            Ok(stat) if stat.kind == Kind::Directory => {
+                self.served.spellings.passed(request.pid(), node(number));
+            }
+            _ => self.turned(request),
+        }
+        reply_attr(reply, answer);
     }
 
     fn setattr(
@@ -244,6 +278,7 @@ impl Filesystem for Bridge {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        self.turned(request);
         let change = StatChange {
             owner: OwnerChange { uid, gid, mode },
             size,
@@ -254,7 +289,8 @@ impl Filesystem for Bridge {
         reply_attr(reply, self.served.set_stat(node(number), &change));
     }
 
-    fn readlink(&self, _request: &Request, number: INodeNo, reply: ReplyData) {
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
+        self.turned(request);
         match self.served.read_link(node(number)) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(error)),
@@ -271,6 +307,7 @@ impl Filesystem for Bridge {
         device: u32,
         reply: ReplyEntry,
     ) {
+        self.turned(request);
         self.reply_entry(
             reply,
             name,
@@ -287,6 +324,7 @@ impl Filesystem for Bridge {
         _umask: u32,
         reply: ReplyEntry,
     ) {
+        self.turned(request);
         self.reply_entry(
             reply,
             name,
@@ -294,15 +332,18 @@ impl Filesystem for Bridge {
         );
     }
 
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply_empty(reply, self.served.unlink(node(parent), name.as_bytes()));
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.turned(request);
+        reply_empty(reply, self.served.unlink(node(parent), name.as_bytes(), caller(request)));
     }
 
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.turned(request);
         reply_empty(reply, self.served.remove_directory(node(parent), name.as_bytes()));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        self.turned(request);
         let target = target.as_os_str().as_bytes();
         self.reply_entry(
             reply,
@@ -313,7 +354,7 @@ impl Filesystem for Bridge {
 
     fn rename(
         &self,
-        _request: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -321,6 +362,7 @@ impl Filesystem for Bridge {
         flags: fuser::RenameFlags,
         reply: ReplyEmpty,
     ) {
+        self.turned(request);
         let flags = match flags {
             none if none.is_empty() => RenameFlags::Replace,
             fuser::RenameFlags::RENAME_NOREPLACE => RenameFlags::NoReplace,
@@ -331,7 +373,8 @@ impl Filesystem for Bridge {
         reply_empty(reply, self.served.rename(node(parent), name, node(new_parent), new_name, flags));
     }
 
-    fn link(&self, _request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn link(&self, request: &Request, number: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.turned(request);
         self.reply_entry(reply, name, self.served.link(node(number), node(parent), name.as_bytes()));
     }
 
@@ -363,7 +406,7 @@ impl Filesystem for Bridge {
 
     fn read(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         _file: FileHandle,
         offset: u64,
@@ -372,6 +415,7 @@ impl Filesystem for Bridge {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        self.turned(request);
         BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
             if buffer.len() < size {
@@ -387,7 +431,7 @@ impl Filesystem for Bridge {
 
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         _file: FileHandle,
         offset: u64,
@@ -397,6 +441,7 @@ impl Filesystem for Bridge {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        self.turned(request);
         let drops = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         match self.served.write(node(number), offset, data, drops) {
             Ok(()) => reply.written(data.len() as u32),
@@ -406,12 +451,13 @@ impl Filesystem for Bridge {
 
     fn fsync(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         _file: FileHandle,
         data_only: bool,
         reply: ReplyEmpty,
     ) {
+        self.turned(request);
         let scope = if data_only { SyncScope::Data } else { SyncScope::All };
         reply_empty(reply, self.served.sync(node(number), scope));
     }
@@ -429,12 +475,13 @@ impl Filesystem for Bridge {
 
     fn readdir(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         _file: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
+        self.turned(request);
         let done = self.served.list(node(number), offset, false, |entry| {
             let kind = file_type(entry.kind, None);
             !reply.add(INodeNo(entry.number), entry.next, kind, OsStr::from_bytes(&entry.name))
@@ -447,12 +494,13 @@ impl Filesystem for Bridge {
 
     fn readdirplus(
         &self,
-        _request: &Request,
+        request: &Request,
         number: INodeNo,
         _file: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        self.turned(request);
         let done = self.served.list(node(number), offset, true, |entry| {
             let (handed_out, stat) = match entry.stat {
                 Some(stat) => (entry.number, attr(&stat)),
@@ -461,7 +509,7 @@ impl Filesystem for Bridge {
                 None => (0, attr(&Stat::placeholder(entry.number, entry.kind))),
             };
             let name = OsStr::from_bytes(&entry.name);
-            !reply.add(INodeNo(handed_out), entry.next, name, &self.names, &stat, GENERATION)
+            !reply.add(INodeNo(handed_out), entry.next, name, &self.names(), &stat, GENERATION)
         });
         match done {
             Ok(()) => reply.ok(),
@@ -498,6 +546,7 @@ impl Filesystem for Bridge {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        self.turned(request);
         if let Err(error) = self.served.may_change_attribute(node(number), name.as_bytes(), request.uid()) {
             return reply.error(errno(error));
         }
@@ -509,15 +558,18 @@ impl Filesystem for Bridge {
         reply_empty(reply, self.served.set_attribute(node(number), name.as_bytes(), value, how));
     }
 
-    fn getxattr(&self, _request: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {
+        self.turned(request);
         reply_attribute(reply, room, self.served.attribute_value(node(number), name.as_bytes()));
     }
 
-    fn listxattr(&self, _request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
+    fn listxattr(&self, request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
+        self.turned(request);
         reply_attribute(reply, room, self.served.attribute_names(node(number)));
     }
 
     fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.turned(request);
         if let Err(error) = self.served.may_change_attribute(node(number), name.as_bytes(), request.uid()) {
             return reply.error(errno(error));
         }

@@ -3,6 +3,7 @@
 use crate::errors::{Answer, Errno};
 use crate::permissions::NewOwner;
 use crate::served::Served;
+use crate::spelling::Verdict;
 use crate::stat::{Special, Stat};
 use platter_vfs::linux::{link_target, link_to};
 use platter_vfs::{Change, DosFlags, Error, Kind, Name, NewEntry, Node, RenameFlags, Reparse};
@@ -23,10 +24,51 @@ pub struct New {
     pub device: u32,
 }
 
+/// Who makes a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The user.
+    pub uid: u32,
+    /// The group of that user.
+    pub gid: u32,
+    /// The number of the thread; 0 if it is not known.
+    pub thread: u32,
+}
+
+impl Caller {
+    /// The administrator, in a thread that is not known.
+    pub const ROOT: Caller = Caller { uid: 0, gid: 0, thread: 0 };
+}
+
+impl New {
+    /// Who makes the entry.
+    pub fn caller(&self) -> Caller {
+        Caller { uid: self.uid, gid: self.gid, thread: 0 }
+    }
+}
+
+/// An entry that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its attributes.
+    pub stat: Stat,
+    /// Whether its name is stored as it was asked for, so that the kernel may remember it.
+    pub is_stored: bool,
+    /// Whether the kernel may remember its attributes. If not, it asks for them, which shows what it does with the name.
+    pub keeps_attributes: bool,
+}
+
+impl Seen {
+    fn as_stored(stat: Stat) -> Seen {
+        Seen { stat, is_stored: true, keeps_attributes: true }
+    }
+}
+
 impl Served {
     /// Looks up a name in a directory. This adds 1 to the node's lookup count, which [`Served::forget`] lowers.
     pub fn lookup(&self, directory: Node, name: &[u8]) -> Answer<Stat> {
-        let found = self.sought(directory, name).and_then(|name| self.told(self.find(directory, &name)));
+        let found =
+            self.sought(directory, name).and_then(|name| self.told(self.system.lookup(directory, &name)));
         match (found, self.stream_name(name)) {
             (Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)), Some(stream)) => {
                 self.look_up_stream(directory, stream)
@@ -35,12 +77,74 @@ impl Served {
         }
     }
 
-    /// Looks up a name as the mount options say. This adds 1 to the node's lookup count.
-    pub(crate) fn find(&self, directory: Node, name: &Name) -> platter_vfs::Result<Node> {
-        match self.options.ignores_case {
-            true => self.system.lookup(directory, name),
-            false => self.system.lookup_exact(directory, name),
+    /// Looks up a name for the kernel, which may ask for the same file under several spellings. This adds 1 to the node's
+    /// lookup count.
+    ///
+    /// # Errors
+    /// `ESTALE` if the kernel is to ask again.
+    pub fn look_up(&self, directory: Node, name: &[u8], caller: Caller) -> Answer<Seen> {
+        if !self.has_spellings {
+            return self.lookup(directory, name).map(Seen::as_stored);
         }
+        let stored = self
+            .sought(directory, name)
+            .and_then(|name| self.told(self.system.lookup_exact(directory, &name)));
+        match stored {
+            Err(Errno(libc::ENOENT)) => {}
+            Err(error) if self.stream_name(name).is_none() => return Err(error),
+            Err(_) => return self.lookup(directory, name).map(Seen::as_stored),
+            Ok(node) => {
+                let stat = self.handed_out(node)?;
+                let keeps_attributes = !self.spellings.stored(caller.thread, node);
+                return Ok(Seen { stat, is_stored: true, keeps_attributes });
+            }
+        }
+        let stat = self.lookup(directory, name)?;
+        if self.stream(Node(stat.node)).is_some() {
+            return Ok(Seen::as_stored(stat));
+        }
+        let named = (directory.0, name.into());
+        let is_directory = stat.kind == Kind::Directory;
+        let answer = match self.spellings.other(caller.thread, named, Node(stat.node), is_directory) {
+            Verdict::Again => Err(Errno(libc::ESTALE)),
+            Verdict::Absent => Err(Errno(libc::ENOENT)),
+            Verdict::Here { drops } => {
+                if drops {
+                    self.drop_name((directory.0, name.into()));
+                }
+                return Ok(Seen { stat, is_stored: false, keeps_attributes: false });
+            }
+        };
+        self.forget(Node(stat.node), 1);
+        answer
+    }
+
+    /// Returns the file that a name leads to if the kernel may still know it under another spelling, to which the removal
+    /// of this one says nothing. Its lookup count was raised by 1.
+    fn spelled_otherwise(&self, directory: Node, name: &Name) -> Option<Node> {
+        if !self.has_spellings || !self.spellings.is_used() {
+            return None;
+        }
+        match self.system.lookup_exact(directory, name) {
+            Ok(node) => {
+                self.give_back(node, 1);
+                None
+            }
+            Err(_) => self.system.lookup(directory, name).ok(),
+        }
+    }
+
+    /// Carries out a change that takes a name from its entry.
+    fn taking<T>(&self, directory: Node, name: &Name, take: impl FnOnce() -> Answer<T>) -> Answer<T> {
+        let other = self.spelled_otherwise(directory, name);
+        let done = take();
+        if let Some(node) = other {
+            if done.is_ok() {
+                self.all_old(node);
+            }
+            self.give_back(node, 1);
+        }
+        done
     }
 
     /// Returns the attributes of a node whose lookup count was just raised. If they cannot be read, the count is
@@ -72,6 +176,7 @@ impl Served {
         {
             self.write_access(node, at);
         }
+        self.spellings.forget(node);
         self.give_back(node, count);
         self.left_stream(node, count);
     }
@@ -165,14 +270,16 @@ impl Served {
     }
 
     /// Removes an entry that is not a directory.
-    pub fn unlink(&self, directory: Node, name: &[u8]) -> Answer<()> {
+    pub fn unlink(&self, directory: Node, name: &[u8], caller: Caller) -> Answer<()> {
         self.change()?;
         let entry = self.sought(directory, name).and_then(|name| {
-            self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
+            self.taking(directory, &name, || {
+                self.told(self.unprotected(directory, &name, || self.system.unlink(directory, &name)))
+            })
         });
         match (entry, self.stream_name(name)) {
             (Err(Errno(libc::ENOENT | libc::ENAMETOOLONG)), Some(stream)) => {
-                self.remove_stream(directory, stream)
+                self.remove_stream(directory, stream, caller)
             }
             (done, _) => done,
         }
@@ -213,7 +320,7 @@ impl Served {
     pub fn remove_directory(&self, directory: Node, name: &[u8]) -> Answer<()> {
         self.change()?;
         let name = self.sought(directory, name)?;
-        self.told(self.system.rmdir(directory, &name))
+        self.taking(directory, &name, || self.told(self.system.rmdir(directory, &name)))
     }
 
     /// Moves an entry. If the format does not support `flags`, the answer is `EINVAL`, as rename(2) has it. A stream
@@ -230,13 +337,16 @@ impl Served {
         if self.names_stream(name) || self.names_stream(new_name) {
             return Err(Errno(libc::EXDEV));
         }
-        let (name, new_name) = (self.sought(from, name)?, self.given(new_name)?);
+        let name = self.sought(from, name)?;
+        let new_name = self.given_to(&name, new_name)?;
         let rename = || self.system.rename(from, &name, to, &new_name, flags);
-        let done = match flags {
-            RenameFlags::Replace => self.unprotected(to, &new_name, rename),
-            _ => rename(),
+        let rename = || {
+            self.told(match flags {
+                RenameFlags::Replace => self.unprotected(to, &new_name, rename),
+                _ => rename(),
+            })
         };
-        self.told(done).map_err(|error| error.or_if_unsupported(Errno::INVALID))
+        self.taking(from, &name, rename).map_err(|error| error.or_if_unsupported(Errno::INVALID))
     }
 
     /// Gives a file a further name.

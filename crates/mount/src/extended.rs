@@ -14,6 +14,9 @@ use serde::Serialize;
 /// The longest value of an attribute that the kernel passes on, in bytes.
 const LONGEST: u64 = 64 << 10;
 
+/// What precedes the name of a stream that is shown as an attribute.
+const STREAM: &str = "user.";
+
 /// The condition under which an attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetAttribute {
@@ -63,12 +66,14 @@ impl Served {
             _ if name.strip_prefix(attribute::SNAPSHOT).is_some_and(|name| !name.is_empty()) => {
                 Ok(Meaning::Snapshot(Name::from(&name[attribute::SNAPSHOT.len()..])))
             }
-            _ if self.options.streams == Streams::Attributes => match name.strip_prefix("user.") {
-                Some(stream) if !stream.is_empty() && self.system.capabilities().streams => {
-                    Ok(Meaning::Stream(Name::from(stream)))
+            _ if self.options.streams == Streams::Attributes && name.starts_with(STREAM) => {
+                match &name[STREAM.len()..] {
+                    stream if !stream.is_empty() && self.system.capabilities().streams => {
+                        Ok(Meaning::Stream(Name::from(stream)))
+                    }
+                    _ => Err(Errno::UNSUPPORTED),
                 }
-                _ => Err(Errno::UNSUPPORTED),
-            },
+            }
             _ if self.system.capabilities().extended_attributes && linux::is_kept(name) => {
                 Ok(Meaning::Extended(name))
             }
@@ -256,11 +261,13 @@ impl Served {
         if self.options.streams == Streams::Attributes {
             if self.system.capabilities().streams {
                 let streams = self.told(self.system.streams(node))?;
-                streams.iter().for_each(|stream| add("user.", &stream.name.to_bytes()));
+                streams.iter().for_each(|stream| add(STREAM, &stream.name.to_bytes()));
             }
-        } else if self.system.capabilities().extended_attributes {
+        }
+        if self.system.capabilities().extended_attributes {
             for name in self.told(self.system.extended_attributes(node))? {
-                if linux::is_kept(&name) {
+                let is_hidden = self.options.streams == Streams::Attributes && name.starts_with(STREAM);
+                if linux::is_kept(&name) && !is_hidden {
                     add("", name.as_bytes());
                 }
             }

@@ -86,11 +86,18 @@ impl Served {
             for entry in &entries {
                 cursor = entry.next;
                 let stat = if looked_up {
-                    match self.system.lookup(directory, &entry.name) {
+                    match self.system.lookup_exact(directory, &entry.name) {
                         // An entry that was removed meanwhile is left out. A damaged one is listed, and a lookup of it
                         // returns the error.
                         Err(Error::NotFound) => continue,
-                        found => self.told(found).and_then(|node| self.handed_out(node)).ok(),
+                        found => {
+                            let found = self.told(found).and_then(|node| self.handed_out(node));
+                            if let Ok(stat) = &found {
+                                // The kernel then knows a directory by this name.
+                                self.spellings.stored(0, Node(stat.node));
+                            }
+                            found.ok()
+                        }
                     }
                 } else {
                     None

@@ -3,7 +3,7 @@
 use crate::errors::{Answer, Errno};
 use crate::listing::{INSTEAD, shown};
 use crate::served::Served;
-use platter_vfs::{Cursor, Name, Node};
+use platter_vfs::{Cursor, Name, NameRules, Node};
 
 impl Served {
     /// Returns the name that these bytes spell, for a lookup in a directory: the name of an entry that is listed so.
@@ -30,12 +30,21 @@ impl Served {
 
     /// Returns the name that these bytes spell, for a new entry.
     pub(crate) fn given(&self, bytes: &[u8]) -> Answer<Name> {
-        self.check_length(Name::from_bytes(bytes))
+        let name = self.check_length(Name::from_bytes(bytes))?;
+        match self.options.windows_names && NameRules::is_device(&name) {
+            true => Err(Errno::INVALID),
+            false => Ok(name),
+        }
+    }
+
+    /// Returns the name that these bytes spell, for an entry that is called `name` now and may keep that.
+    pub(crate) fn given_to(&self, name: &Name, bytes: &[u8]) -> Answer<Name> {
+        if *name == Name::from_bytes(bytes) { Ok(name.clone()) } else { self.given(bytes) }
     }
 
     /// Fails if a name is longer than the format allows. Even a lookup reports this, and not that there is no such
     /// entry.
-    fn check_length(&self, name: Name) -> Answer<Name> {
+    pub(crate) fn check_length(&self, name: Name) -> Answer<Name> {
         match name.units().len() > self.system.capabilities().names.longest {
             true => Err(Errno::NAME_TOO_LONG),
             false => Ok(name),

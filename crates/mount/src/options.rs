@@ -6,7 +6,8 @@ pub enum Streams {
     /// Not at all.
     #[default]
     Hidden,
-    /// As extended attributes: `user.NAME` is the stream NAME. Extended attributes of the format are not shown then.
+    /// As extended attributes: `user.NAME` is the stream NAME. Extended attributes of the format whose names begin so are
+    /// not shown then.
     Attributes,
     /// As files: `FILE:NAME` is the stream NAME, or the snapshot NAME, of FILE.
     Files,
@@ -43,9 +44,11 @@ pub struct Options {
     pub directory_mask: u32,
     /// Whether users other than the one who mounts may use the mount.
     pub allow_other: bool,
-    /// Whether lookups ignore the case of names. If not, a name must be given as it is stored; two names in a directory
-    /// still cannot differ in case alone.
+    /// Whether names are found whatever their case on a format that can tell them apart by case, as NTFS can. The volume
+    /// has to be opened with this too.
     pub ignores_case: bool,
+    /// Whether new names are refused that Windows gives to devices.
+    pub windows_names: bool,
     /// How named streams are shown.
     pub streams: Streams,
     /// When reads change access times.
@@ -95,7 +98,6 @@ const NOTHING: &[&str] = &[
     "iocharset=utf8",
     "nls=utf8",
     "errors=remount-ro",
-    "windows_names",
     "nonempty",
 ];
 
@@ -112,6 +114,7 @@ impl Options {
             directory_mask: umask & 0o777,
             allow_other: uid == 0,
             ignores_case: false,
+            windows_names: false,
             streams: Streams::Hidden,
             access_times: AccessTimes::default(),
             commits_syncs: false,
@@ -158,6 +161,7 @@ impl Options {
             "dmask" => self.directory_mask = mask()?,
             "allow_other" => self.allow_other = true,
             "ignore_case" => self.ignores_case = true,
+            "windows_names" => self.windows_names = true,
             "noatime" => self.access_times = AccessTimes::Never,
             "atime" | "relatime" => self.access_times = AccessTimes::Relative,
             "strictatime" => self.access_times = AccessTimes::Strict,
@@ -222,8 +226,8 @@ mod tests {
         assert_eq!(options.kernel, ["noexec"]);
         assert!(!options.read_only && !options.allow_other);
         assert!(!options.ignores_case);
-        options.take("ro,allow_other,ignore_case,fmask=0133,dmask=22").unwrap();
-        assert!(options.read_only && options.allow_other && options.ignores_case);
+        options.take("ro,allow_other,ignore_case,windows_names,fmask=0133,dmask=22").unwrap();
+        assert!(options.read_only && options.allow_other && options.ignores_case && options.windows_names);
         assert_eq!((options.file_mask(false), options.directory_mask), (0o133, 0o022));
         options.take("rw,streams_interface=windows").unwrap();
         assert_eq!(options.streams, Streams::Files);

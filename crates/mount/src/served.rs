@@ -8,8 +8,9 @@ use crate::log::Log;
 use crate::options::Options;
 use crate::owners::Owners;
 use crate::scrubbing::Scrubbing;
+use crate::spelling::{NameIn, Spellings};
 use platter_device::Operation;
-use platter_vfs::{Error, FileSystem, Node, Result, Timestamp};
+use platter_vfs::{CaseRule, Error, FileSystem, Node, Result, Timestamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +21,13 @@ pub type Notice = Box<dyn Fn(Node) + Send + Sync>;
 /// Called with the numbers of nodes that the kernel is to drop from its cache, unless a program uses them.
 pub type Prune = Box<dyn Fn(Vec<u64>) + Send + Sync>;
 
+/// Called with a spelling of a name that the kernel is to drop from its cache, after the answer to the request that is
+/// being carried out; [`Served::is_dropped`] says that it has.
+pub type DropName = Box<dyn Fn(NameIn) + Send + Sync>;
+
+/// Called when all names in the kernel's cache are out of date, with a file of which one name certainly is.
+pub type AllOld = Box<dyn Fn(Node) + Send + Sync>;
+
 /// A mounted volume. The methods carry out the requests of the kernel, in plain types.
 pub struct Served {
     pub(crate) system: Arc<dyn FileSystem>,
@@ -29,9 +37,14 @@ pub struct Served {
     pub(crate) known: KnownNodes,
     pub(crate) scrubbing: Scrubbing,
     pub(crate) streams: KnownStreams,
+    pub(crate) spellings: Spellings,
+    /// Whether names are found under other spellings than the stored one.
+    pub(crate) has_spellings: bool,
     log: Log,
     notice: OnceLock<Notice>,
     prune: OnceLock<Prune>,
+    drop_name: OnceLock<DropName>,
+    all_old: OnceLock<AllOld>,
     /// The first failure of a write or flush of the device. Once it is set, nothing is written any more.
     failed: OnceLock<String>,
     /// Whether the volume may have changes that are not durable.
@@ -43,6 +56,7 @@ impl Served {
     pub fn new(system: Arc<dyn FileSystem>, options: Options, log: Log) -> Served {
         let owners = Owners::new(&*system, &options);
         let accesses = Accesses::new(&*system, &options);
+        let has_spellings = system.capabilities().names.case == CaseRule::Insensitive;
         Served {
             system,
             options,
@@ -51,9 +65,13 @@ impl Served {
             known: KnownNodes::default(),
             scrubbing: Scrubbing::default(),
             streams: KnownStreams::default(),
+            spellings: Spellings::default(),
+            has_spellings,
             log,
             notice: OnceLock::new(),
             prune: OnceLock::new(),
+            drop_name: OnceLock::new(),
+            all_old: OnceLock::new(),
             failed: OnceLock::new(),
             changed: AtomicBool::new(false),
         }
@@ -84,6 +102,39 @@ impl Served {
     /// counts.
     pub(crate) fn on_prune(&self, prune: Prune) {
         let _ = self.prune.set(prune);
+    }
+
+    /// Sets the function that is called with a spelling that the kernel is to drop. Only the first call of this method
+    /// counts.
+    pub(crate) fn on_drop_name(&self, drop_name: DropName) {
+        let _ = self.drop_name.set(drop_name);
+    }
+
+    /// Sets the function that is called when all names that the kernel knows are out of date. Only the first call of this
+    /// method counts.
+    pub(crate) fn on_all_old(&self, all_old: AllOld) {
+        let _ = self.all_old.set(all_old);
+    }
+
+    /// Whether the kernel can be told that its names are out of date.
+    pub(crate) fn tells_old_names(&self) -> bool {
+        self.all_old.get().is_some()
+    }
+
+    /// Has the kernel drop a spelling.
+    pub(crate) fn drop_name(&self, name: NameIn) {
+        match self.drop_name.get() {
+            Some(drop_name) => drop_name(name),
+            None => self.spellings.is_dropped(&name),
+        }
+    }
+
+    /// Tells the kernel that all names that it knows are out of date, because this file lost one of them under another
+    /// spelling.
+    pub(crate) fn all_old(&self, node: Node) {
+        if let Some(all_old) = self.all_old.get() {
+            all_old(node);
+        }
     }
 
     /// Adds 1 to the lookup count of a node. If the kernel has too many nodes in its cache by now, it is asked to

@@ -3,13 +3,14 @@
 use crate::bridge::Bridge;
 use crate::options::{AccessTimes, Options};
 use crate::served::Served;
-use fuser::{Config, INodeNo, MountOption, Session, SessionACL};
-use platter_vfs::Result;
+use crate::spelling::NameIn;
+use fuser::{Config, INodeNo, MountOption, Notifier, Session, SessionACL};
+use platter_vfs::{Node, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
@@ -98,6 +99,10 @@ impl Mounted {
         let (give, given) = sync_channel(PRUNES);
         // If too many lists wait already, this one is lost; its nodes are chosen again later.
         served.on_prune(Box::new(move |named| drop(give.try_send(named))));
+        if served.has_spellings {
+            let names = Names { mounts: mounts.clone(), connection: device.try_clone()? };
+            watch_spellings(&served, session.notifier(), names)?;
+        }
         let connection = device.try_clone()?;
         let kept = Arc::downgrade(&served);
         thread::Builder::new().name("prune".into()).spawn(move || {
@@ -168,6 +173,60 @@ fn take_away(connection: &OwnedFd, at: &Path, source: &str) -> io::Result<bool> 
         return Ok(false);
     }
     unmount(at, true).map(|()| true)
+}
+
+/// What is needed to tell the kernel that the names that it knows are out of date.
+struct Names {
+    mounts: Mounts,
+    connection: OwnedFd,
+}
+
+impl Names {
+    /// Tells the kernel that all names are out of date, because this file lost one of them. If something is mounted in
+    /// the mount, the kernel would unmount that when it next comes by, so only the names of the file are dropped then,
+    /// but for those that programs use.
+    fn are_old(&self, node: Node) {
+        let has_mounts_inside = || {
+            let own = self.mounts.find().unwrap_or_default();
+            let is_inside = |at: &Path| own.iter().any(|mount| at != mount.at && at.starts_with(&mount.at));
+            let table = std::fs::read(TABLE).unwrap_or_default();
+            all(&table).iter().any(|(mount, _)| is_inside(&mount.at))
+        };
+        if has_mounts_inside() || old_names(&self.connection).is_err() {
+            let _ = prune(&self.connection, &[node.0]);
+        }
+    }
+}
+
+/// Lets the kernel hear what it cannot know of names that match whatever their case.
+fn watch_spellings(served: &Arc<Served>, kernel: Notifier, names: Names) -> io::Result<()> {
+    if old_names(&names.connection).is_ok() {
+        served.on_all_old(Box::new(move |node| names.are_old(node)));
+    }
+    let (give, given) = channel::<NameIn>();
+    served.on_drop_name(Box::new(move |name| drop(give.send(name))));
+    // A thread of its own drops spellings: the kernel does so when whoever looked one up has left the directory.
+    let kept = Arc::downgrade(served);
+    thread::Builder::new().name("spellings".into()).spawn(move || {
+        while let Ok(name) = given.recv() {
+            let _ = kernel.inval_entry(INodeNo(name.0), OsStr::from_bytes(&name.1));
+            let Some(served) = kept.upgrade() else { return };
+            served.spellings.is_dropped(&name);
+        }
+    })?;
+    Ok(())
+}
+
+/// Tells the kernel to ask for each name anew before it uses the name again.
+///
+/// Source: `fuse_out_header` and `FUSE_NOTIFY_INC_EPOCH` of Linux 6.16, `include/uapi/linux/fuse.h`.
+fn old_names(device: &OwnedFd) -> io::Result<()> {
+    const NEW_EPOCH: u32 = 8;
+    let mut message = [0; 16];
+    message[..4].copy_from_slice(&16u32.to_ne_bytes());
+    message[4..8].copy_from_slice(&NEW_EPOCH.to_ne_bytes());
+    rustix::io::write(device, &message)?;
+    Ok(())
 }
 
 /// Asks the kernel to forget those of the nodes that no program uses.

@@ -3,7 +3,7 @@
 //! No listing shows them, as no listing of Windows does, and a name with a colon means a stream only where the directory
 //! has no entry of that name. Owner and permissions of a stream are those of its file.
 
-use crate::entries::New;
+use crate::entries::{Caller, New};
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
 use crate::served::Served;
@@ -20,8 +20,8 @@ struct Named {
     is_snapshot: bool,
 }
 
-/// Whether the user who makes an entry may write to a file. Further groups of the user are not known here.
-fn may_write(stat: &Stat, user: New) -> bool {
+/// Whether a user may write to a file. Further groups of the user are not known here.
+fn may_write(stat: &Stat, user: Caller) -> bool {
     let bit = match () {
         () if user.uid == stat.uid => 0o200,
         () if user.gid == stat.gid => 0o020,
@@ -72,8 +72,8 @@ impl Served {
 
     /// Finds the file and the stream that a name names.
     fn named_stream(&self, directory: Node, (file, stream): StreamName<'_>) -> Answer<Named> {
-        let (file, stream) = (self.sought(directory, file)?, self.given(stream)?);
-        let file = self.told(self.find(directory, &file))?;
+        let (file, stream) = (self.sought(directory, file)?, self.check_length(Name::from_bytes(stream))?);
+        let file = self.told(self.system.lookup(directory, &file))?;
         match find_snapshot(&*self.system, file, &stream) {
             Ok(snapshot) => Ok(Named { file, stream, is_snapshot: snapshot.is_some() }),
             Err(error) => {
@@ -99,7 +99,9 @@ impl Served {
                 self.give_back(stream, 1);
                 Err(Errno(libc::EEXIST))
             }
-            Err(Error::NotFound) if !self.stat(named.file).is_ok_and(|stat| may_write(&stat, new)) => {
+            Err(Error::NotFound)
+                if !self.stat(named.file).is_ok_and(|stat| may_write(&stat, new.caller())) =>
+            {
                 Err(Errno(libc::EACCES))
             }
             Err(Error::NotFound) => self.told(self.system.stream(named.file, &named.stream, true)),
@@ -108,13 +110,16 @@ impl Served {
         self.stream_came(named, made)
     }
 
-    /// Removes the stream or snapshot `FILE:NAME`.
-    pub(crate) fn remove_stream(&self, directory: Node, name: StreamName<'_>) -> Answer<()> {
+    /// Removes the stream or snapshot `FILE:NAME`, which is content of the file, under all names of it: the caller must be
+    /// allowed to write to the file.
+    pub(crate) fn remove_stream(&self, directory: Node, name: StreamName<'_>, caller: Caller) -> Answer<()> {
         let Named { file, stream, is_snapshot } = self.named_stream(directory, name)?;
-        let done = self.told(match is_snapshot {
-            true => self.system.remove_snapshot(file, &stream),
-            false => self.system.remove_stream(file, &stream),
-        });
+        let done = match self.stat(file) {
+            Ok(stat) if !may_write(&stat, caller) => Err(Errno(libc::EACCES)),
+            Ok(_) if is_snapshot => self.told(self.system.remove_snapshot(file, &stream)),
+            Ok(_) => self.told(self.system.remove_stream(file, &stream)),
+            Err(error) => Err(error),
+        };
         self.give_back(file, 1);
         done
     }

@@ -2,7 +2,8 @@
 
 use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_mount::{
-    Errno, New, Options, OwnerChange, RangeChange, Served, SetAttribute, Special, Stat, StatChange, Streams,
+    Caller, Errno, New, Options, OwnerChange, RangeChange, Served, SetAttribute, Special, Stat, StatChange,
+    Streams,
 };
 use platter_vfs::{
     FileSystem, FormatOptions, Kind, Node, OpenOptions, RenameFlags, Silent, SyncScope, Timestamp,
@@ -113,7 +114,7 @@ fn without_room_for_owners_only_writing_can_be_taken_away() {
         assert_eq!(served.write(node, 0, b"x", false), Ok(()));
         assert_eq!(change(None, Some(0o555)), Ok(0o555));
         // A read-only file can be removed: only its directory must be writable.
-        served.unlink(Node::ROOT, b"file").unwrap();
+        served.unlink(Node::ROOT, b"file", Caller::ROOT).unwrap();
         for (mode, name) in [(libc::S_IFIFO, "fifo"), (libc::S_IFCHR, "device")] {
             let made = served.make_node(Node::ROOT, name.as_bytes(), by(0, mode));
             assert_eq!(made.map(|_| ()), error(libc::EPERM));
@@ -143,7 +144,7 @@ fn errors_are_those_of_posix() {
         let odd = served.make_node(Node::ROOT, b"no\xFFname", new).unwrap();
         assert_eq!(served.lookup(Node::ROOT, b"no\xFFname").unwrap().node, odd.node);
         assert_eq!(served.make_node(Node::ROOT, b"file", new).map(|_| ()), error(libc::EEXIST));
-        assert_eq!(served.unlink(Node::ROOT, b"directory"), error(libc::EISDIR));
+        assert_eq!(served.unlink(Node::ROOT, b"directory", Caller::ROOT), error(libc::EISDIR));
         assert_eq!(served.remove_directory(Node::ROOT, b"file"), error(libc::ENOTDIR));
         assert_eq!(served.remove_directory(Node::ROOT, b"directory"), error(libc::ENOTEMPTY));
         let rename = |to: &[u8], flags| served.rename(Node::ROOT, b"file", Node::ROOT, to, flags);
@@ -214,7 +215,16 @@ fn streams_are_attributes_if_that_is_wanted() {
         assert_eq!(served.attribute_value(node, b"user.Zone.Identifier").unwrap(), b"[Zone]", "{format}");
         assert_eq!(served.attribute_names(node).unwrap(), b"user.Zone.Identifier\0");
         assert_eq!(system.streams(node).unwrap().len(), 1);
+        // All other attributes are those of the format.
+        for name in ["trusted.one", "security.two"] {
+            served.set_attribute(node, name.as_bytes(), b"value", SetAttribute::New).unwrap();
+            assert_eq!(served.attribute_value(node, name.as_bytes()).unwrap(), b"value", "{format}");
+        }
+        let all = served.attribute_names(node).unwrap();
+        assert_eq!(all.split(|byte| *byte == 0).count(), 4, "{format}: {all:?}");
+        served.remove_attribute(node, b"trusted.one").unwrap();
         served.remove_attribute(node, b"user.Zone.Identifier").unwrap();
+        assert_eq!(served.attribute_names(node).unwrap(), b"security.two\0", "{format}");
         assert!(system.streams(node).unwrap().is_empty());
     }
 }
@@ -249,8 +259,11 @@ fn only_who_may_write_to_a_file_makes_streams_of_it() {
         assert_eq!((seen.uid, seen.mode, seen.kind), (1000, 0o600, Kind::File), "{format}");
         // The file stays as long as its stream is known, and both can be forgotten.
         served.forget(Node(seen.node), 1);
-        assert_eq!(served.unlink(Node::ROOT, b"of one:stream"), Ok(()));
-        assert_eq!(served.unlink(Node::ROOT, b"of one:stream"), error(libc::ENOENT));
+        let unlink = |user: u32| {
+            served.unlink(Node::ROOT, b"of one:stream", Caller { uid: user, gid: user, thread: 0 })
+        };
+        assert_eq!(unlink(1001), error(libc::EACCES), "{format}");
+        assert_eq!((unlink(1000), unlink(1000)), (Ok(()), error(libc::ENOENT)), "{format}");
         system.unmount().unwrap();
     }
 }
@@ -371,32 +384,97 @@ fn after_the_device_fails_nothing_is_written_and_the_log_says_why() {
     }
 }
 
+/// Serves a volume of a format, opened with the option to ignore case or without it.
+fn served_by_case(format: &str, ignores_case: bool) -> (Served, Arc<dyn FileSystem>) {
+    let opened = OpenOptions { ignores_case, ..OpenOptions::default() };
+    let system = platter_formats::open(made(format), opened).unwrap();
+    let options = Options { ignores_case, ..Options::of(0, 0, 0o022) };
+    (served_with(system.clone(), options).0, system)
+}
+
+fn names(served: &Served) -> Vec<String> {
+    let mut names = Vec::new();
+    served
+        .list(Node::ROOT, 2, false, |entry| {
+            names.push(String::from_utf8(entry.name.clone()).unwrap());
+            true
+        })
+        .unwrap();
+    names.sort();
+    names
+}
+
+/// Pairs of names that Windows takes for one.
+const PAIRS: [(&str, &str); 4] = [("Note.txt", "note.TXT"), ("é", "É"), ("жук", "ЖУК"), ("Σ", "σ")];
+
 #[test]
-fn names_are_found_as_they_are_written_and_their_case_can_be_changed() {
+fn every_operation_has_the_same_rule_for_names() {
+    for (format, ignores_case) in
+        [("fat32", false), ("exfat", false), ("refs", false), ("ntfs", true), ("ntfs", false)]
+    {
+        for (name, other) in PAIRS {
+            let (served, _) = served_by_case(format, ignores_case);
+            let is_one = format != "ntfs" || ignores_case;
+            let what = format!("{format} {ignores_case} {name} {other}");
+            let (name, spelt) = (name.as_bytes(), other.as_bytes());
+            let root = Node::ROOT;
+            let there = file(&served, std::str::from_utf8(name).unwrap()).node;
+            let temporary = file(&served, "temporary").node;
+            let found = |name: &[u8]| served.lookup(root, name).map(|stat| stat.node);
+            let is_there = if is_one { Ok(there) } else { error(libc::ENOENT) };
+            assert_eq!((found(name), found(spelt)), (Ok(there), is_there), "{what}");
+            if is_one {
+                let refused = error(libc::EEXIST);
+                let made = served.make_node(root, spelt, by(0, libc::S_IFREG | 0o644));
+                assert_eq!(made.map(|_| ()), refused, "{what}");
+                let made = served.make_directory(root, spelt, by(0, libc::S_IFDIR | 0o755));
+                assert_eq!(made.map(|_| ()), refused, "{what}");
+                // Nothing is removed that was not named.
+                for flags in [RenameFlags::Replace, RenameFlags::NoReplace] {
+                    assert_eq!(served.rename(root, b"temporary", root, spelt, flags), refused, "{what}");
+                }
+                if !format.contains("fat") {
+                    assert_eq!(served.link(Node(temporary), root, spelt).map(|_| ()), refused, "{what}");
+                }
+                served.rename(root, name, root, spelt, RenameFlags::NoReplace).unwrap();
+                assert!(names(&served).contains(&other.to_string()), "{what}");
+                assert_eq!((names(&served).len(), found(name)), (2, Ok(there)), "{what}");
+                served.unlink(root, name, Caller::ROOT).unwrap();
+                assert_eq!(names(&served), ["temporary"], "{what}");
+            } else {
+                served.rename(root, b"temporary", root, spelt, RenameFlags::NoReplace).unwrap();
+                assert_eq!((found(name), found(spelt)), (Ok(there), Ok(temporary)), "{what}");
+                served.unlink(root, spelt, Caller::ROOT).unwrap();
+                assert_eq!((found(name), found(spelt)), (Ok(there), error(libc::ENOENT)), "{what}");
+                served.make_directory(root, spelt, by(0, libc::S_IFDIR | 0o755)).unwrap();
+                served.remove_directory(root, spelt).unwrap();
+                served.link(Node(there), root, spelt).unwrap();
+                assert_eq!(names(&served).len(), 2, "{what}");
+                served.unlink(root, name, Caller::ROOT).unwrap();
+                served.rename(root, spelt, root, name, RenameFlags::NoReplace).unwrap();
+                assert_eq!((found(name), found(spelt)), (Ok(there), error(libc::ENOENT)), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_devices_are_refused_if_that_is_wanted() {
     for format in FORMATS {
-        let device = made(format);
-        let system = platter_formats::open(device, OpenOptions::default()).unwrap();
-        let (served, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
-        let node = file(&served, "Case").node;
-        let find = |name: &str| served.lookup(Node::ROOT, name.as_bytes()).map(|stat| stat.node);
-        assert_eq!((find("Case"), find("case")), (Ok(node), error(libc::ENOENT)), "{format}");
-        served.rename(Node::ROOT, b"Case", Node::ROOT, b"case", RenameFlags::NoReplace).unwrap();
-        assert_eq!((find("Case"), find("case")), (error(libc::ENOENT), Ok(node)), "{format}");
-        let mut names = Vec::new();
-        served
-            .list(Node::ROOT, 2, false, |entry| {
-                names.push(entry.name.clone());
-                true
-            })
-            .unwrap();
-        assert_eq!(names, [b"case"], "{format}");
-        // A second name that differs in case alone is refused, since Windows could not tell the two apart.
-        let second = served.make_node(Node::ROOT, b"CASE", by(0, libc::S_IFREG | 0o644));
-        assert_eq!(second.map(|_| ()), error(libc::EEXIST), "{format}");
-        let mut options = Options::of(0, 0, 0o022);
-        options.ignores_case = true;
-        let (served, _) = served_with(system, options);
-        assert_eq!(served.lookup(Node::ROOT, b"CASE").map(|stat| stat.node), Ok(node), "{format}");
+        let system = platter_formats::open(made(format), OpenOptions::default()).unwrap();
+        let (served, _) = served_with(system, Options { windows_names: true, ..Options::of(0, 0, 0o022) });
+        file(&served, "fine");
+        for name in ["CON", "nul.txt", "COM1", "com¹.x", "LPT9"] {
+            let made = served.make_node(Node::ROOT, name.as_bytes(), by(0, libc::S_IFREG | 0o644));
+            assert_eq!(made.map(|_| ()), error(libc::EINVAL), "{format} {name}");
+            let made = served.make_directory(Node::ROOT, name.as_bytes(), by(0, libc::S_IFDIR | 0o755));
+            assert_eq!(made.map(|_| ()), error(libc::EINVAL), "{format} {name}");
+            let moved = served.rename(Node::ROOT, b"fine", Node::ROOT, name.as_bytes(), RenameFlags::Replace);
+            assert_eq!(moved, error(libc::EINVAL), "{format} {name}");
+            // Those that are there are kept, and a mount without the option makes them.
+            let free = self::served(format);
+            file(&free, name);
+        }
     }
 }
 
@@ -456,7 +534,7 @@ fn all_that_changes_a_file_sets_its_change_time() {
     let changes: [(&str, Change); 9] = [
         ("link", |served, node| link(served, node, b"second")),
         ("rename", |served, _| rename(served, b"file", b"first")),
-        ("remove one of two names", |served, _| served.unlink(Node::ROOT, b"second").unwrap()),
+        ("remove one of two names", |served, _| served.unlink(Node::ROOT, b"second", Caller::ROOT).unwrap()),
         ("set an attribute", |served, node| {
             served.set_attribute(node, b"user.one", b"1", SetAttribute::Any).unwrap();
         }),

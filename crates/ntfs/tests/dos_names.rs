@@ -1,4 +1,5 @@
-//! Short names, made by other drivers: each is kept as long as its long name is, and removed with it.
+//! Short names, made by other drivers: each is kept as long as its long name is, and removed with it. Nothing is found by
+//! them, and a new entry that is to have one takes it.
 
 use crate::common::{self, open};
 use crate::judges::{self, ImageFile, Mount, ntfsfix};
@@ -46,28 +47,29 @@ fn short_names_stay_with_their_long_names() {
     let system = open(device.clone());
     let directory = system.lookup(Node::ROOT, &"d".into()).unwrap();
     let other = system.lookup(Node::ROOT, &"other".into()).unwrap();
-    // A short name leads to the same file, is not listed, does not count as a link, and cannot be given to another
-    // file.
-    let long = system.lookup(directory, &"A Long File Name 1".into()).unwrap();
-    assert_eq!(system.lookup(directory, &"alongf~1".into()).unwrap(), long);
+    // A short name leads to nothing, is not listed, and does not count as a link.
+    let long = system.lookup(directory, &"a long file name 1".into()).unwrap();
+    for other in ["ALONGF~1", "alongf~1", "A Long File Name 1"] {
+        assert!(matches!(system.lookup(directory, &other.into()), Err(Error::NotFound)), "{other}");
+    }
     assert_eq!(system.attributes(long).unwrap().links, 1);
     assert_eq!(listed(&system, directory).len(), 10);
-    assert!(matches!(system.create(directory, &"ALONGF~1".into(), Kind::File), Err(Error::Exists)));
-    // File 1 is written, file 2 is removed by its long name, file 3 by its short one.
+    // File 1 is written, and files 2 and 3 are removed, though not by a short name.
     system.write(long, 0, &[b'x'; 9_000]).unwrap();
     system.unlink(directory, &"a long file name 2".into()).unwrap();
-    system.unlink(directory, &"ALONGF~3".into()).unwrap();
+    assert!(matches!(system.unlink(directory, &"ALONGF~3".into()), Err(Error::NotFound)));
+    system.unlink(directory, &"a long file name 3".into()).unwrap();
     for gone in ["ALONGF~2", "ALONGF~3", "a long file name 2", "a long file name 3"] {
         assert!(matches!(system.lookup(directory, &gone.into()), Err(Error::NotFound)), "{gone}");
     }
-    // File 4 gets another name in place of its short one, which is free then.
+    // File 4 gets another name and loses its short one.
     let rename = |from: &str, to: Node, name: &str, flags| {
         system.rename(directory, &from.into(), to, &name.into(), flags).unwrap();
     };
-    rename("ALONGF~4", directory, "another name", RenameFlags::NoReplace);
+    rename("a long file name 4", directory, "another name", RenameFlags::NoReplace);
     assert!(matches!(system.lookup(directory, &"ALONGF~4".into()), Err(Error::NotFound)));
     system.create(directory, &"ALONGF~4".into(), Kind::File).unwrap();
-    // File 5 is replaced by file 6, and file 7 gets its short name as its only one.
+    // File 5 is replaced by file 6, and file 7 gets its short name, in another case, as its only one.
     rename("a long file name 6", directory, "a long file name 5", RenameFlags::Replace);
     rename("a long file name 7", directory, "alongf~7", RenameFlags::NoReplace);
     // File 8 gets two further names in the same directory, of which one is removed again.
@@ -77,10 +79,12 @@ fn short_names_stay_with_their_long_names() {
     }
     system.unlink(directory, &"one more".into()).unwrap();
     assert_eq!(system.attributes(eight).unwrap().links, 2);
-    assert_eq!(system.lookup(directory, &"ALONGF~8".into()).unwrap(), eight);
-    // A file that moves to another directory loses its short name; a directory is removed by its short name.
+    // A new file takes the short name of file 8.
+    system.create(directory, &"alongf~8".into(), Kind::File).unwrap();
+    assert_eq!(system.attributes(eight).unwrap().links, 2);
+    // A file that moves to another directory loses its short name.
     rename("BOTH.TXT", other, "moved", RenameFlags::NoReplace);
-    system.rmdir(directory, &"ALONGD~1".into()).unwrap();
+    system.rmdir(directory, &"A long directory".into()).unwrap();
     let names = listed(&system, directory);
     system.unmount().unwrap();
     drop((system, device));
@@ -101,12 +105,13 @@ fn short_names_stay_with_their_long_names() {
         "a long file name 5",
         "a long file name 8",
         "alongf~7",
+        "alongf~8",
         "another name",
     ];
     assert_eq!(ours, expected);
     assert_eq!(short(&mount, "d/a long file name 1"), "ALONGF~1");
     // ntfs-3g shows the short name only of a file without further names.
-    assert!(mount.path().join("d/ALONGF~8").exists());
+    assert!(!mount.path().join("d/ALONGF~8").exists());
     for none in ["d/a long file name 5", "d/another name", "other/moved"] {
         assert_eq!(short(&mount, none), "", "{none}");
     }

@@ -658,6 +658,8 @@ impl FileSystem for MemoryFileSystem {
             (RenameFlags::NoReplace, Some(_)) => return Err(Error::Exists),
             // POSIX: a rename between two names of one file leaves both.
             (_, Some(target)) if target.node == source.node => return Ok(()),
+            // Who names a file in another spelling may not know that it is there.
+            (_, Some(target)) if target.name != *new_name => return Err(Error::Exists),
             (_, Some(target)) => {
                 let object = state.object(target.node)?;
                 match (moved, object.kind()) {

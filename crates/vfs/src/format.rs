@@ -60,6 +60,9 @@ pub struct OpenOptions {
     /// Make every sync a commit in the format's own structures, even where the file system has a cheaper way that only
     /// Platter understands, such as its sync log on ReFS.
     pub commits_syncs: bool,
+    /// Find names whatever their case on a format that can tell names apart by case, as NTFS can. Formats that cannot,
+    /// always do.
+    pub ignores_case: bool,
 }
 
 /// A volume that was recognised by its first structures.

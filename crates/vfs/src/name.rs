@@ -176,6 +176,21 @@ impl NameRules {
         if name == new_name { Ok(()) } else { self.check(new_name) }
     }
 
+    /// Whether a name is one that Windows gives to a device, with or without an extension: no program there can use such a
+    /// file. Source: Microsoft, "Naming Files, Paths, and Namespaces".
+    pub fn is_device(name: &Name) -> bool {
+        let end = name.units().iter().position(|unit| *unit == u16::from(b'.')).unwrap_or(name.units().len());
+        let base: Vec<u16> = name.units()[..end].iter().map(|unit| upper_case(*unit)).collect();
+        let base = String::from_utf16_lossy(&base);
+        match base.trim_end_matches(' ') {
+            "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$" => true,
+            other => ["COM", "LPT"].iter().any(|port| {
+                let number = other.strip_prefix(port).map(|rest| rest.chars().collect::<Vec<_>>());
+                matches!(number.as_deref(), Some(['1'..='9' | '¹' | '²' | '³']))
+            }),
+        }
+    }
+
     /// Whether a new entry may have this name.
     ///
     /// # Errors
@@ -244,6 +259,16 @@ mod tests {
         assert_eq!(upper_case('я' as u16), 'Я' as u16);
         assert_eq!(upper_case('ı' as u16), 'ı' as u16);
         assert_eq!(upper_case('ſ' as u16), 'ſ' as u16);
+    }
+
+    #[test]
+    fn names_of_devices() {
+        for name in ["CON", "nul", "NUL.txt", "aux.tar.gz", "COM1", "lpt9.x", "COM¹", "prn .txt", "ConIn$"] {
+            assert!(NameRules::is_device(&name.into()), "{name}");
+        }
+        for name in ["CONSOLE", "COM", "COM0", "COM10", "x.NUL", ".CON", "LPT", "COM⁴", "NULL"] {
+            assert!(!NameRules::is_device(&name.into()), "{name}");
+        }
     }
 
     #[test]

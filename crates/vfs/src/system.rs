@@ -80,6 +80,10 @@ pub trait FileSystem: Send + Sync {
     fn rmdir(&self, directory: Node, name: &Name) -> Result<()>;
 
     /// Moves an entry, also to another directory. Renaming to the same name in other case changes the case.
+    ///
+    /// # Errors
+    /// [`Error::Exists`] also if `new_name` leads to another entry whose name is spelled otherwise, whatever `flags` say:
+    /// only an entry that is named exactly is replaced.
     fn rename(&self, from: Node, name: &Name, to: Node, new_name: &Name, flags: RenameFlags) -> Result<()>;
 
     /// Gives a file a further name (a hard link).

@@ -58,6 +58,12 @@ pub trait Directory: Send + 'static {
     /// Returns the key of the entry with this name.
     fn find(&self, name: &Name) -> Option<u32>;
 
+    /// Returns the key of the entry that has this name as its short one, beside another name under which it is found. It
+    /// must get another short name before a new entry can have the name.
+    fn find_short(&self, _name: &Name) -> Option<u32> {
+        None
+    }
+
     /// Returns the entry with this key.
     fn entry(&self, key: u32) -> Self::Entry;
 

@@ -139,6 +139,38 @@ impl<F: Family> Volume<F> {
         self.with_space(|| Ok(()))
     }
 
+    /// Gives another short name to the entry that has `name` as its short one, so that another entry can have the name. The
+    /// short name is free when this is committed.
+    pub(super) fn free_short(&self, directory: u64, name: &Name) -> Result<()> {
+        let is_taken = |core: &mut Core<F>| core.directory(directory).map(|content| content.find_short(name));
+        // Looking does no harm, and refusals are those of the operation itself.
+        if !matches!(is_taken(&mut self.core()), Ok(Some(_))) {
+            return Ok(());
+        }
+        let number = self.with_space(|| {
+            let mut core = self.core();
+            core.writable()?;
+            let Some(slot) = is_taken(&mut core)? else { return Ok(None) };
+            let number = core.enter(directory, slot)?;
+            core.absorb(number);
+            let entry = core.entity(number)?.entry.clone();
+            let own = core.directory(directory)?.name(slot);
+            let slots = core.directory(directory)?.slots_for(&own, &entry, None)?;
+            core.make_room(directory, slots)?;
+            core.pin(directory);
+            let content = core.directory(directory)?;
+            content.remove(slot);
+            let place = content.insert(&own, &entry, None)?;
+            core.place(number, directory, place);
+            core.change.erases = true;
+            core.mark(number);
+            Ok(Some(number))
+        })?;
+        let Some(number) = number else { return Ok(()) };
+        self.let_go(number);
+        self.make_durable(Need::Commit)
+    }
+
     /// Creates an entry. The caller has locked the core.
     pub(super) fn create_entry(
         &self,
@@ -229,9 +261,14 @@ impl<F: Family> Volume<F> {
         let entry = core.entity(source)?.entry.clone();
         let target = core.directory(to)?.find(new_name);
         let itself = from == to && target == Some(slot);
+        let is_same = match target {
+            Some(target) => core.directory(to)?.name(target) == *new_name,
+            None => true,
+        };
         let replaced = match target {
             Some(target) if !itself => {
-                if !replace {
+                // Who names a file in another spelling may not know that it is there, so it is not replaced.
+                if !replace || !is_same {
                     return Err(Error::Exists);
                 }
                 let number = core.enter(to, target)?;
@@ -247,11 +284,9 @@ impl<F: Family> Volume<F> {
             }
             _ => None,
         };
-        // The entry with the new name takes the slots of the one that has exactly this name, or new ones.
-        let same = match target {
-            Some(target) => core.directory(to)?.name(target) == *new_name,
-            None => false,
-        };
+        // The entry with the new name takes the slots of the one that is replaced, which has exactly this name, or new
+        // ones.
+        let same = target.is_some() && is_same;
         if itself && same {
             return Ok([source, source]);
         }

@@ -119,8 +119,12 @@ impl Volume {
     }
 }
 
-const READ_ONLY: OpenOptions =
-    OpenOptions { read_only: true, local_time: LocalTime::Ahead(0), commits_syncs: false };
+const READ_ONLY: OpenOptions = OpenOptions {
+    read_only: true,
+    local_time: LocalTime::Ahead(0),
+    commits_syncs: false,
+    ignores_case: false,
+};
 
 /// Makes a volume with some 300 files and directories, some of them fragmented, and everything that the format can
 /// hold.

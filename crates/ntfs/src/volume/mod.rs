@@ -40,9 +40,9 @@ use crate::stream::{LARGEST, Stream, StreamState};
 use platter_device::Device;
 use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{
-    Access, Attributes, Capabilities, Change, Claim, Commits, Cursor, DosFlags, Entry, Error, Extent,
-    FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, NewEntry, Node, NodeStream, OpenOptions,
-    Pass, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
+    Access, Attributes, Capabilities, CaseRule, Change, Claim, Commits, Cursor, DosFlags, Entry, Error,
+    Extent, FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, NewEntry, Node, NodeStream,
+    OpenOptions, Pass, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -81,6 +81,8 @@ pub struct NtfsVolume {
     id: u64,
     /// Whether the volume was opened for writing.
     is_written: bool,
+    /// Whether names are found whatever their case. If not, names that differ in case alone may stand side by side.
+    ignores_case: bool,
     health: Arc<Health>,
     /// Bytes of groups that the log has room for.
     log_capacity: AtomicU64,
@@ -103,6 +105,7 @@ impl NtfsVolume {
             core.most_in_group = log.most_in_group() / 8 * 7;
         }
         let precision = Some(Duration::from_nanos(100));
+        let case = if options.ignores_case { CaseRule::Insensitive } else { CaseRule::Sensitive };
         Ok(NtfsVolume {
             sector: device.sectors().logical,
             block: platter_vfs::block_size(core.geometry.cluster, device.sectors().logical),
@@ -121,7 +124,7 @@ impl NtfsVolume {
             touched: Mutex::default(),
             capabilities: Capabilities {
                 largest_file: LARGEST,
-                names: NameRules::WINDOWS,
+                names: NameRules { case, ..NameRules::WINDOWS },
                 modified_precision: Duration::from_nanos(100),
                 created_precision: precision,
                 accessed_precision: precision,
@@ -137,6 +140,7 @@ impl NtfsVolume {
                 recovers: true,
             },
             id: OPENED.fetch_add(1, Ordering::Relaxed),
+            ignores_case: options.ignores_case,
             device,
         })
     }

@@ -128,6 +128,10 @@ impl NtfsVolume {
             (_, Some(target)) if is_same_entry(&target) && *source.name.name == *new_name.units() => Ok(()),
             (RenameFlags::NoReplace, Some(target)) if !is_same_entry(&target) => Err(Error::Exists),
             (_, Some(target)) if !is_same_entry(&target) && target.reference == source.reference => Ok(()),
+            // Who names a file in another spelling may not know that it is there, so it is not replaced.
+            (_, Some(target)) if !is_same_entry(&target) && *target.name.name != *new_name.units() => {
+                Err(Error::Exists)
+            }
             (_, target) => {
                 let replaced = target.filter(|target| !is_same_entry(target));
                 let mut gone = None;

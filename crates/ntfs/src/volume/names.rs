@@ -41,11 +41,17 @@ impl Listing {
 }
 
 impl NtfsVolume {
+    /// The entry that a name leads to by the volume's rule. The short name of an entry with a long one leads to none: it
+    /// is not listed either, and a new entry may have it.
     pub(super) fn entry(&self, core: &mut Core, directory: u64, name: &Name) -> Result<Option<NamedEntry>> {
         if name.units().is_empty() || name.units().len() > 255 || directory >= DETACHED {
             return Ok(None);
         }
-        let found = match core.find_name(directory, name.units()) {
+        let found = match self.ignores_case {
+            true => core.find_name(directory, name.units()),
+            false => core.index_find(directory, Index::Names, &name_key(name.units())),
+        };
+        let found = match found {
             Ok(None) | Err(Error::Damaged(_)) if core.listings.has_damage(directory) => {
                 self.find_past_damage(core, directory, name)?
             }
@@ -54,7 +60,7 @@ impl NtfsVolume {
         let Some(entry) = found else { return Ok(None) };
         let reference = Reference(IndexEntry { bytes: &entry, offset: 0 }.head());
         let name = FileName::from_bytes(key_of(&entry), 0)?;
-        Ok(Some(NamedEntry { reference, name }))
+        Ok(Some(NamedEntry { reference, name }).filter(|found| found.name.namespace != namespace::DOS))
     }
 
     /// Looks for a name among all entries of a directory that is known to be damaged: a search down the tree, as in an
@@ -80,18 +86,14 @@ impl NtfsVolume {
         Ok(found.filter(|found| found.reference.number() >= record_number::FIRST_FREE))
     }
 
-    /// Returns the node that a name leads to, and hands it out. The name is compared without case, or `exact`ly.
+    /// Returns the node that a name leads to, and hands it out. The name is compared by the volume's rule, or `exact`ly.
     pub(super) fn find(&self, directory: Node, name: &Name, exact: bool) -> Result<Node> {
         let mut core = self.core();
         // Lookups add images and files to memory. If a caller makes no changes, no commit drops them.
         core.make_room();
         let directory = self.directory(&mut core, directory)?;
         let found = self.shown(&mut core, directory, name)?;
-        let is_meant = |found: &NamedEntry| {
-            // A short name is not listed, so an exact lookup does not find it.
-            !exact || *found.name.name == *name.units() && found.name.namespace != namespace::DOS
-        };
-        let found = found.filter(is_meant);
+        let found = found.filter(|found| !exact || *found.name.name == *name.units());
         let found = found.ok_or(Error::NotFound)?;
         let file = core.file_at(found.reference)?;
         if self.is_of_another(&mut core, directory, &found, &file) {
@@ -341,6 +343,7 @@ impl NtfsVolume {
         directory: u64,
         units: &[u16],
     ) -> Result<()> {
+        self.free_short(core, file, directory, units)?;
         let above = core.file(directory)?;
         if file.links == u16::MAX {
             return Err(Error::TooManyLinks { format: NTFS, what: "its record counts at most 65,535" });
@@ -354,6 +357,63 @@ impl NtfsVolume {
         core.index_insert(directory, Index::Names, &name_entry(file.reference, &value))?;
         file.links += 1;
         file.add(Attr::resident(Type::FILE_NAME, value));
+        Ok(())
+    }
+
+    /// Takes a short name from its file, because an entry is to have it, or one that Windows would not tell from it. The
+    /// long name then has none beside it, as all names that are made here. `file` is the one that gets the name, which its
+    /// caller stores.
+    fn free_short(&self, core: &mut Core, file: &mut File, directory: u64, units: &[u16]) -> Result<()> {
+        let Some(entry) = core.find_name(directory, units)? else { return Ok(()) };
+        if key_of(&entry).get(0x41) != Some(&namespace::DOS) {
+            return Ok(());
+        }
+        let reference = Reference(IndexEntry { bytes: &entry, offset: 0 }.head());
+        let short = FileName::from_bytes(key_of(&entry), 0)?;
+        if reference == file.reference {
+            return self.without_short(core, file, directory, &short);
+        }
+        let mut owner = (*core.file_at(reference)?).clone();
+        self.without_short(core, &mut owner, directory, &short)?;
+        core.store(owner)
+    }
+
+    fn without_short(
+        &self,
+        core: &mut Core,
+        owner: &mut File,
+        directory: u64,
+        short: &FileName,
+    ) -> Result<()> {
+        core.index_remove(directory, Index::Names, &name_key(&short.name))?;
+        let here: Vec<FileName> = names_of(owner).filter(|name| name.parent.number() == directory).collect();
+        for name in here {
+            let is_it = |attr: &Attr| {
+                attr.kind == Type::FILE_NAME
+                    && attr.value().and_then(|value| FileName::from_bytes(value, 0).ok()).is_some_and(
+                        |other| {
+                            (other.parent, &other.name, other.namespace)
+                                == (name.parent, &name.name, name.namespace)
+                        },
+                    )
+            };
+            let Some(at) = owner.attributes.iter().position(is_it) else { continue };
+            match name.namespace {
+                namespace::DOS => {
+                    owner.attributes.remove(at);
+                    owner.links = owner.links.saturating_sub(1);
+                }
+                namespace::WIN32 => {
+                    let value = FileName { namespace: namespace::POSIX, ..name }.to_bytes();
+                    let entry = name_entry(owner.reference, &value);
+                    core.index_remove(directory, Index::Names, &name_key(&units_of(&value)))?;
+                    core.index_insert(directory, Index::Names, &entry)?;
+                    owner.attributes.remove(at);
+                    owner.add(Attr::resident(Type::FILE_NAME, value));
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 

@@ -101,7 +101,8 @@ fn exists(volume: &NtfsVolume, directory: Node, name: &str) -> bool {
 fn a_case_sensitive_directory_tells_names_apart() {
     let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
     crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
-    let open = || NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let ignoring = OpenOptions { ignores_case: true, ..OpenOptions::default() };
+    let open = || NtfsVolume::open(memory.clone(), ignoring).unwrap();
     let volume = open();
     let marked = volume.create(Node::ROOT, &"marked".into(), Kind::Directory).unwrap();
     let usual = volume.create(Node::ROOT, &"usual".into(), Kind::Directory).unwrap();

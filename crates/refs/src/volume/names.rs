@@ -383,6 +383,11 @@ impl RefsVolume {
                     if replaced == node {
                         return Ok(());
                     }
+                    // Who names a file in another spelling may not know that it is there, so it is not replaced.
+                    if key::units(&target_key) != new_name.units() {
+                        core.forget_idle(replaced)?;
+                        return Err(Error::Exists);
+                    }
                     let allowed = match (is_directory, core.entity(replaced)?.kind() == Kind::Directory) {
                         (true, false) => Err(Error::NotADirectory),
                         (false, true) => Err(Error::IsADirectory),

@@ -186,10 +186,8 @@ impl Arguments {
     fn open(&self, options: &mut Options) -> Result<Arc<dyn FileSystem>, Failure> {
         let device = self.device(options)?;
         // Opened for reading first: the changes that opening for writing makes at once may be what does harm.
-        let system = {
-            let opened = OpenOptions { local_time: options.local_time, ..open_options(true) };
-            platter_formats::open(device.clone(), opened).about(shown(&self.image))?
-        };
+        let system =
+            platter_formats::open(device.clone(), opened(options, true)).about(shown(&self.image))?;
         if options.read_only {
             return Ok(system);
         }
@@ -199,9 +197,7 @@ impl Arguments {
             return Ok(system);
         }
         drop(system);
-        let local_time = options.local_time;
-        let opened = OpenOptions { commits_syncs: options.commits_syncs, local_time, ..open_options(false) };
-        let system = platter_formats::open(device, opened).about(shown(&self.image))?;
+        let system = platter_formats::open(device, opened(options, false)).about(shown(&self.image))?;
         if let Some(why) = refusal(&*system).about(shown(&self.image))? {
             self.tell_reason(&why);
             options.read_only = true;
@@ -218,6 +214,16 @@ impl Arguments {
     fn device(&self, options: &Options) -> Result<Arc<dyn Device>, Failure> {
         let access = if options.read_only { Access::ReadAlone } else { Access::Write { force: false } };
         open_part(&self.image, self.partition, access)
+    }
+}
+
+/// How to open the volume for a mount with these options.
+fn opened(options: &Options, read_only: bool) -> OpenOptions {
+    OpenOptions {
+        commits_syncs: options.commits_syncs,
+        ignores_case: options.ignores_case,
+        local_time: options.local_time,
+        ..open_options(read_only)
     }
 }
 
