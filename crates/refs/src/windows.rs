@@ -395,18 +395,14 @@ fn reparse_points() {
     let symlink = platter_vfs::reparse::link_to("elsewhere").unwrap();
     assert!(volume.set_reparse_point(full, Some(&symlink)).is_err());
     assert!(volume.set_reparse_point(full, Some(&Reparse { tag: 0x8000_0013, data: Vec::new() })).is_err());
-    // A directory that is a junction, as Windows makes it.
+    // A directory that is a junction.
     let junction = volume.create(Node::ROOT, &name("junction"), Kind::Directory).unwrap();
-    assert!(volume.set_reparse_point(junction, Some(&symlink)).is_err());
-    {
-        let mut core = volume.core();
-        let target: Vec<u8> = r"\??\C:\a".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let mut data = vec![0; 8];
-        put(&mut data, 2, target.len() as u16);
-        data.extend(&target);
-        let record = &mut core.entity_mut(junction.0).unwrap().record;
-        attributes::set_reparse_point(record, Some(&Reparse { tag: platter_vfs::reparse::JUNCTION, data }));
-    }
+    let target: Vec<u8> = r"\??\C:\a".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut data = vec![0; 8];
+    put(&mut data, 2, target.len() as u16);
+    data.extend(&target);
+    let point = Reparse { tag: platter_vfs::reparse::JUNCTION, data };
+    volume.set_reparse_point(junction, Some(&point)).unwrap();
     for node in [node, link, full, junction] {
         volume.forget(node, 1);
     }
