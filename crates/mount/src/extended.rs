@@ -258,11 +258,9 @@ impl Served {
             names.extend(name);
             names.push(0);
         };
-        if self.options.streams == Streams::Attributes {
-            if self.system.capabilities().streams {
-                let streams = self.told(self.system.streams(node))?;
-                streams.iter().for_each(|stream| add(STREAM, &stream.name.to_bytes()));
-            }
+        if self.options.streams == Streams::Attributes && self.system.capabilities().streams {
+            let streams = self.told(self.system.streams(node))?;
+            streams.iter().for_each(|stream| add(STREAM, &stream.name.to_bytes()));
         }
         if self.system.capabilities().extended_attributes {
             for name in self.told(self.system.extended_attributes(node))? {
