@@ -62,8 +62,7 @@ struct Walk {
     left: Option<u8>,
     /// Whether the file was asked for under its stored name since then, and was not on the way to another one.
     is_named_twice: bool,
-    /// The last file or directory that was asked for under its stored name since then.
-    stored: u64,
+    is_directory: bool,
 }
 
 /// How often a thread that is not asleep yet is asked for its system call.
@@ -139,7 +138,6 @@ impl Spellings {
         lock(&self.directories).remove(&node.0);
         let mut walks = lock(&self.walks);
         let Some(walk) = walks.get_mut(&thread) else { return false };
-        walk.stored = node.0;
         let is_same = walk.node == node.0;
         walk.is_named_twice |= is_same;
         is_same
@@ -197,13 +195,16 @@ impl Spellings {
                 }
                 // Two paths lead through a directory at most, and here is a third name of it.
                 None if walk.name == *name && walk.is_named_twice => {}
-                None if walk.stored == node.0 && !is_directory => {
+                // The system call was started again, and this directory is on the way to the name.
+                Some(_) if is_directory && !walk.is_directory => return None,
+                // Both names of a rename are this one.
+                None if walk.name == *name && !is_directory => {
                     walks.remove(&thread);
-                    return Some(Verdict::Absent);
+                    return None;
                 }
-                // The same system call goes on: below a directory, in a second path through it, or with a second spelling.
-                None if name.0 == walk.node
-                    || walk.name == *name && is_directory
+                // The same path goes on below a directory, a second one leads through it, or both names of a rename are
+                // spelt otherwise.
+                None if is_directory && (name.0 == walk.node || walk.name == *name)
                     || walk.name != *name && walk.node == node.0 && !is_directory =>
                 {
                     (walk.name, walk.node, walk.is_named_twice) = (name.clone(), node.0, false);
@@ -222,10 +223,8 @@ impl Spellings {
         if walks.len() >= MOST_THREADS {
             walks.clear();
         }
-        walks.insert(
-            thread,
-            Walk { name: name.clone(), node: node.0, left, is_named_twice: false, stored: 0 },
-        );
+        let walk = Walk { name: name.clone(), node: node.0, left, is_named_twice: false, is_directory };
+        walks.insert(thread, walk);
         Some(Verdict::Again)
     }
 
@@ -292,33 +291,39 @@ mod tests {
         assert_eq!(ask(), Verdict::Again);
         spellings.stored(3, FILE);
         assert_eq!(ask(), Verdict::Absent);
+        // A rename of a spelling to itself.
+        assert_eq!((ask(), ask(), ask()), (Verdict::Again, HERE, Verdict::Here { drops: false }));
         // The spelling that was found just before is still known: it is asked for twice.
-        assert_eq!((ask(), ask()), (Verdict::Again, HERE));
         assert_eq!((ask(), ask()), (Verdict::Again, Verdict::Again));
         spellings.stored(3, FILE);
         assert_eq!(ask(), Verdict::Absent);
     }
 
+    /// A path is asked for again by itself, and the system call for the last name in it.
     #[test]
-    fn a_path_with_two_spellings_is_asked_for_again_once() {
+    fn a_path_with_two_spellings_is_asked_for_again() {
+        const HELD: Verdict = Verdict::Here { drops: false };
         let spellings = Spellings { is_renaming: |_| Some(true), ..Spellings::default() };
         let directory = || spellings.other(3, name("DIR"), Node(9), true);
-        assert_eq!((directory(), directory()), (Verdict::Again, Verdict::Here { drops: false }));
-        assert_eq!(spellings.other(3, (9, (*b"NOTE").into()), FILE, false), HERE);
+        let file = || spellings.other(3, (9, (*b"NOTE").into()), FILE, false);
+        assert_eq!((directory(), directory()), (Verdict::Again, HELD));
+        assert_eq!(spellings.other(3, (9, (*b"BELOW").into()), Node(11), true), HELD);
+        assert_eq!((file(), directory(), file()), (Verdict::Again, HELD, HERE));
         spellings.turned(3);
+        spellings.is_dropped(&(9, (*b"NOTE").into()));
         // The kernel knows the directory by this name now, and asks for no other one.
-        assert_eq!(directory(), Verdict::Here { drops: false });
+        assert_eq!((directory(), file(), directory()), (HELD, Verdict::Again, HELD));
+        spellings.stored(3, FILE);
+        assert_eq!(file(), Verdict::Absent);
         spellings.stored(3, Node(9));
         assert_eq!(directory(), Verdict::Again);
         spellings.stored(3, Node(9));
         assert_eq!(directory(), Verdict::Absent);
-        // On the way to another name both lead to it, and the file below is spelt anew.
+        // On the way to another name both lead to it.
         assert_eq!(directory(), Verdict::Again);
         assert!(spellings.stored(3, Node(9)));
         spellings.passed(3, Node(9));
-        assert_eq!(directory(), Verdict::Here { drops: false });
-        spellings.stored(3, FILE);
-        assert_eq!(spellings.other(3, (9, (*b"note").into()), FILE, false), Verdict::Absent);
+        assert_eq!(directory(), HELD);
     }
 
     #[test]
