@@ -363,6 +363,12 @@ impl Filesystem for Bridge {
         reply: ReplyEmpty,
     ) {
         self.turned(request);
+        if flags == fuser::RenameFlags::RENAME_WHITEOUT {
+            let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
+            let whiteout = new(request, libc::S_IFCHR, 0);
+            let done = self.served.leave_whiteout(node(parent), name, node(new_parent), new_name, whiteout);
+            return reply_empty(reply, done);
+        }
         let flags = match flags {
             none if none.is_empty() => RenameFlags::Replace,
             fuser::RenameFlags::RENAME_NOREPLACE => RenameFlags::NoReplace,

@@ -3,6 +3,10 @@
 use crate::errors::{Answer, Errno};
 use crate::served::Served;
 use platter_vfs::{Node, Place, SyncScope};
+use std::ops::Range;
+
+/// How often the kernel is asked for what it holds of holes, while programs write to them through mappings.
+const HANDED_OVER: usize = 4;
 
 /// A change of a byte range of a file, as in fallocate(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,16 +112,48 @@ impl Served {
         if offset >= size {
             return Err(Errno(libc::ENXIO));
         }
+        // What programs have written to a hole through a mapping is in the kernel alone. It is handed over before the hole
+        // is reported; then there may be data.
+        let mut flushed = offset..offset;
+        for _ in 0..HANDED_OVER {
+            let (found, holes) = self.look_for(node, offset, size, hole)?;
+            let is_known = holes.is_empty() || flushed.start <= holes.start && holes.end <= flushed.end;
+            if is_known {
+                return match found {
+                    Some(found) => Ok(found),
+                    None => end_or_nothing(size, hole),
+                };
+            }
+            if !self.hand_over(node, holes.clone()) {
+                break;
+            }
+            flushed = holes;
+        }
+        // What cannot be known counts as data.
+        Ok(if hole { size } else { offset })
+    }
+
+    /// Returns the first byte from `offset` on that is in data or, with `hole`, in a hole, as the volume has it, and the
+    /// hole on which that depends: the one that is passed over, or the one that is found.
+    fn look_for(&self, node: Node, offset: u64, size: u64, hole: bool) -> Answer<(Option<u64>, Range<u64>)> {
         let extents = self.told(self.system.extents(node))?;
         let first = extents.partition_point(|extent| extent.offset + extent.length <= offset);
+        let mut holes = offset..offset;
         for extent in &extents[first..] {
+            let start = extent.offset.max(offset);
+            if start >= size {
+                break;
+            }
             let is_hole = matches!(extent.place, Place::Hole | Place::Unwritten(_));
+            if is_hole {
+                let from = if holes.is_empty() { start } else { holes.start };
+                holes = from..(extent.offset + extent.length).min(size);
+            }
             if is_hole == hole {
-                let found = extent.offset.max(offset);
-                return if found < size { Ok(found) } else { end_or_nothing(size, hole) };
+                return Ok((Some(start), holes));
             }
         }
-        end_or_nothing(size, hole)
+        Ok((None, holes))
     }
 
     /// Copies a byte range by sharing its clusters. Returns how many of the `length` bytes were copied: whole clusters
@@ -149,7 +185,13 @@ impl Served {
         if let Some(group) = stranger {
             self.drop_privileges(to, Some(group))?;
         }
-        self.told(self.system.clone_range(from, offset, to, to_offset, whole))?;
+        // Files of which only one has checksums share no clusters: the kernel copies their bytes.
+        self.told(self.system.clone_range(from, offset, to, to_offset, whole)).map_err(
+            |error| match error {
+                Errno::INVALID => Errno::UNSUPPORTED,
+                other => other,
+            },
+        )?;
         self.note_read(from);
         self.accesses.changed(to);
         Ok(whole)

@@ -349,6 +349,30 @@ impl Served {
         self.taking(from, &name, rename).map_err(|error| error.or_if_unsupported(Errno::INVALID))
     }
 
+    /// Moves an entry and leaves a character device 0/0 under its old name, by which overlayfs says that there is nothing.
+    /// If the device cannot be made, nothing is moved, unless another file was replaced.
+    pub fn leave_whiteout(
+        &self,
+        from: Node,
+        name: &[u8],
+        to: Node,
+        new_name: &[u8],
+        whiteout: New,
+    ) -> Answer<()> {
+        if !self.system.capabilities().extended_attributes {
+            return Err(Errno::INVALID);
+        }
+        self.rename(from, name, to, new_name, RenameFlags::Replace)?;
+        let left = self.make_node(from, name, whiteout);
+        if let Ok(stat) = &left {
+            // The kernel asks for it when it needs it.
+            self.forget(Node(stat.node), 1);
+        } else {
+            let _ = self.rename(to, new_name, from, name, RenameFlags::NoReplace);
+        }
+        left.map(|_| ())
+    }
+
     /// Gives a file a further name.
     pub fn link(&self, node: Node, directory: Node, name: &[u8]) -> Answer<Stat> {
         self.change()?;

@@ -209,7 +209,11 @@ impl Served {
                 let integrity = Integrity { enabled, ..self.told(system.integrity(node))? };
                 self.told(system.set_integrity(node, integrity))
             }
-            Meaning::Snapshot(name) if value.is_empty() => self.told(system.create_snapshot(node, &name)),
+            // A snapshot has what every program reads, also what was written through a mapping.
+            Meaning::Snapshot(name) if value.is_empty() => match self.hand_over(node, 0..u64::MAX) {
+                true => self.told(system.create_snapshot(node, &name)),
+                false => Err(Errno(libc::EBUSY)),
+            },
             // The owner of any other file is not asked whether the volume is scrubbed.
             Meaning::Scrub if node == Node::ROOT => self.scrubbing.order(value, system, self.log()),
             Meaning::Scrub => Err(Errno::UNSUPPORTED),

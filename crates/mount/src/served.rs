@@ -11,7 +11,8 @@ use crate::scrubbing::Scrubbing;
 use crate::spelling::{NameIn, Spellings};
 use platter_device::Operation;
 use platter_vfs::{CaseRule, Error, FileSystem, Node, Result, Timestamp};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Called with a node whose permissions changed without a request of the kernel to change them, so that the kernel's
@@ -24,6 +25,10 @@ pub type Prune = Box<dyn Fn(Vec<u64>) + Send + Sync>;
 /// Called with a spelling of a name that the kernel is to drop from its cache, after the answer to the request that is
 /// being carried out; [`Served::is_dropped`] says that it has.
 pub type DropName = Box<dyn Fn(NameIn) + Send + Sync>;
+
+/// Called with a range of a file of which the kernel is to write what programs have changed through mappings. Returns when
+/// it has.
+pub type HandOver = Box<dyn Fn(Node, Range<u64>) + Send + Sync>;
 
 /// Called when all names in the kernel's cache are out of date, with a file of which one name certainly is.
 pub type AllOld = Box<dyn Fn(Node) + Send + Sync>;
@@ -44,6 +49,9 @@ pub struct Served {
     notice: OnceLock<Notice>,
     prune: OnceLock<Prune>,
     drop_name: OnceLock<DropName>,
+    hand_over: OnceLock<HandOver>,
+    /// The number of requests that wait until the kernel has handed content over.
+    waiting: AtomicUsize,
     all_old: OnceLock<AllOld>,
     /// The first failure of a write or flush of the device. Once it is set, nothing is written any more.
     failed: OnceLock<String>,
@@ -71,6 +79,8 @@ impl Served {
             notice: OnceLock::new(),
             prune: OnceLock::new(),
             drop_name: OnceLock::new(),
+            hand_over: OnceLock::new(),
+            waiting: AtomicUsize::new(0),
             all_old: OnceLock::new(),
             failed: OnceLock::new(),
             changed: AtomicBool::new(false),
@@ -114,6 +124,24 @@ impl Served {
     /// method counts.
     pub(crate) fn on_all_old(&self, all_old: AllOld) {
         let _ = self.all_old.set(all_old);
+    }
+
+    /// Sets the function that has the kernel write what it holds of a file. Only the first call of this method counts.
+    pub(crate) fn on_hand_over(&self, hand_over: HandOver) {
+        let _ = self.hand_over.set(hand_over);
+    }
+
+    /// Has the kernel write what programs have changed in a range of a file through mappings. The kernel sends requests
+    /// for that, which other threads answer; if too many of them wait like this, nothing is done and `false` returned.
+    pub(crate) fn hand_over(&self, node: Node, range: Range<u64>) -> bool {
+        let Some(hand_over) = self.hand_over.get() else { return true };
+        let waiting = self.waiting.fetch_add(1, Ordering::SeqCst);
+        let may_wait = waiting < self.options.threads / 2;
+        if may_wait {
+            hand_over(node, range);
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        may_wait
     }
 
     /// Whether the kernel can be told that its names are out of date.

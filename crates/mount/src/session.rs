@@ -92,6 +92,12 @@ impl Mounted {
             // call fails if the file is not in the kernel's cache; then nothing is out of date.
             let _ = kernel.inval_inode(INodeNo(node.0), ATTRIBUTES_ALONE, 0);
         }));
+        let kernel = session.notifier();
+        served.on_hand_over(Box::new(move |node, range| {
+            // The kernel writes what has changed in pages that it is told to drop.
+            let length = i64::try_from(range.end - range.start).unwrap_or(0);
+            let _ = kernel.inval_inode(INodeNo(node.0), range.start as i64, length);
+        }));
         let mounts = Mounts { device };
         let device = session.as_fd().try_clone_to_owned()?;
         // A thread of its own asks the kernel to forget files, since the kernel may have to wait for other requests

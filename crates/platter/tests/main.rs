@@ -8,6 +8,8 @@ mod files;
 mod first_sector;
 mod helpers;
 mod mirror;
+mod mount_kernel;
+mod mount_names;
 mod mount_place;
 mod mount_programs;
 mod mount_scrub;
