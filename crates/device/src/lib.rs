@@ -114,6 +114,7 @@ pub use gather::Gather;
 pub use host::{Hardware, hardware, host_file_system};
 pub use inherit::inherit_standard_files_only;
 pub use lock::is_claimed;
+pub use marks::is_encrypted;
 pub use memory::MemoryDevice;
 pub use mirror::{
     FileRecord, Mirror, MirrorCopy, MirrorEvent, MirrorJudge, MirrorRecord, MirrorSet, Soundness, Standing,

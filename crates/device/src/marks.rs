@@ -57,12 +57,43 @@ fn u32_at(data: &[u8], position: usize) -> u32 {
     u32::from(u16_at(data, position)) | u32::from(u16_at(data, position + 2)) << 16
 }
 
+/// Whether a device's first sector is that of a volume that BitLocker encrypts.
+///
+/// BitLocker To Go has a boot sector of FAT32: whoever does not know it sees a small volume with the program that reads the
+/// rest, and takes what is encrypted for free. Its identifier is where FAT32 has a boot program. Source: the libbde
+/// project's format documentation, "Volume header".
+fn bitlocker(head: &[u8]) -> Option<&'static str> {
+    const IDENTIFIERS: [[u8; 16]; 2] = [
+        // 4967d63b-2e29-4ad8-8399-f6a339e3d001
+        [0x3B, 0xD6, 0x67, 0x49, 0x29, 0x2E, 0xD8, 0x4A, 0x83, 0x99, 0xF6, 0xA3, 0x39, 0xE3, 0xD0, 0x01],
+        // 92a84d3b-dd80-4d0e-9e4e-b1e3284eaed8, where only what is in use is encrypted
+        [0x3B, 0x4D, 0xA8, 0x92, 0x80, 0xDD, 0x0E, 0x4D, 0x9E, 0x4E, 0xB1, 0xE3, 0x28, 0x4E, 0xAE, 0xD8],
+    ];
+    match IDENTIFIERS.iter().any(|identifier| at(head, 0x1A8, identifier)) {
+        _ if at(head, 3, b"-FVE-FS-") => Some("a BitLocker volume"),
+        true => Some("a BitLocker To Go volume"),
+        false => None,
+    }
+}
+
+/// Whether a device holds a volume that BitLocker encrypts, also if it looks like another format to those who do not know
+/// it.
+///
+/// # Errors
+/// The errors of reading the device.
+pub fn is_encrypted(device: &dyn Device) -> Result<bool> {
+    let head = read_bytes(device, 0, 512.min(device.len()))?;
+    Ok(bitlocker(&head).is_some())
+}
+
 fn boot_sector(head: &[u8]) -> Option<&'static str> {
-    const NAMES: [(&[u8], &str); 4] = [
+    if let Some(known) = bitlocker(head) {
+        return Some(known);
+    }
+    const NAMES: [(&[u8], &str); 3] = [
         (b"NTFS    ", "an NTFS file system"),
         (b"EXFAT   ", "an exFAT file system"),
         (b"ReFS\0\0\0\0", "a ReFS file system"),
-        (b"-FVE-FS-", "a BitLocker volume"),
     ];
     if let Some((_, known)) = NAMES.iter().find(|(name, _)| at(head, 3, name)) {
         return Some(known);

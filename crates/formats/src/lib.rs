@@ -34,7 +34,7 @@ mod mirrors;
 
 pub use mirrors::Judge;
 
-use platter_device::{Device, Partition, contents};
+use platter_device::{Device, Partition, contents, is_encrypted};
 #[cfg(feature = "exfat")]
 use platter_exfat::Exfat;
 #[cfg(feature = "fat")]
@@ -79,6 +79,10 @@ pub fn by_name(name: &str) -> Option<&'static dyn Format> {
 /// # Errors
 /// The errors of reading the device.
 pub fn recognise(device: &dyn Device) -> Result<Option<(&'static dyn Format, Recognised)>> {
+    // A sector that cannot be read is reported by the formats.
+    if is_encrypted(device).unwrap_or(false) {
+        return Ok(None);
+    }
     for format in registry() {
         if let Some(recognised) = format.recognise(device)? {
             return Ok(Some((*format, recognised)));
@@ -194,6 +198,32 @@ mod tests {
         assert_eq!((format.name(), &*recognised.format), ("ntfs", "NTFS 3.1"));
         assert_eq!(recognised.label.as_deref(), Some("Label"));
         assert!(by_name("ext4").is_none());
+    }
+
+    /// BitLocker To Go shows a small FAT32 volume to those who do not know it. It is no volume to read or to write.
+    #[test]
+    fn an_encrypted_volume_is_not_taken_for_the_one_that_it_shows() {
+        let identifiers: [[u8; 16]; 2] = [
+            *b"\x3B\xD6\x67\x49\x29\x2E\xD8\x4A\x83\x99\xF6\xA3\x39\xE3\xD0\x01",
+            *b"\x3B\x4D\xA8\x92\x80\xDD\x0E\x4D\x9E\x4E\xB1\xE3\x28\x4E\xAE\xD8",
+        ];
+        for identifier in identifiers {
+            let device = MemoryDevice::new(64 << 20, Sectors::SMALL);
+            by_name("fat32").unwrap().make(&device, &FormatOptions::default(), &Silent).unwrap();
+            assert!(recognise(&device).unwrap().is_some());
+            let mut sector = [0; 512];
+            device.read_at(0, &mut sector).unwrap();
+            sector[0x1A8..0x1B8].copy_from_slice(&identifier);
+            device.write_at(0, &sector).unwrap();
+            assert!(recognise(&device).unwrap().is_none());
+            let told = unknown(&device).unwrap().to_string();
+            assert!(told.contains("the device holds a BitLocker To Go volume"), "{told}");
+            sector[3..11].copy_from_slice(b"-FVE-FS-");
+            device.write_at(0, &sector).unwrap();
+            assert!(recognise(&device).unwrap().is_none());
+            let told = unknown(&device).unwrap().to_string();
+            assert!(told.contains("the device holds a BitLocker volume"), "{told}");
+        }
     }
 
     #[test]
