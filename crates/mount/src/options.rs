@@ -28,6 +28,15 @@ pub enum AccessTimes {
     Strict,
 }
 
+/// Where absolute links of Windows lead on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WindowsLinks {
+    /// The drive letter of the volume, so that links to other drives are known; `None` takes each drive for the volume.
+    pub drive: Option<char>,
+    /// The path of the volume's root on this machine, without a slash at its end; whoever mounts sets it.
+    pub at: Vec<u8>,
+}
+
 /// The mount options.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -51,6 +60,8 @@ pub struct Options {
     pub windows_names: bool,
     /// How named streams are shown.
     pub streams: Streams,
+    /// Whether junctions and other absolute links of Windows lead to what they name on the volume.
+    pub windows_links: Option<WindowsLinks>,
     /// When reads change access times.
     pub access_times: AccessTimes,
     /// Whether every sync is a commit in the structures of the format itself, and never an entry in a log that only
@@ -58,6 +69,8 @@ pub struct Options {
     pub commits_syncs: bool,
     /// The local time of a volume whose format keeps local time.
     pub local_time: LocalTime,
+    /// Whether a volume of which Windows keeps shadow copies is written to, so that they show something else.
+    pub lose_shadow_copies: bool,
     /// The number of threads that answer requests.
     pub threads: usize,
     /// The source of the mount, as `/proc/mounts` shows it.
@@ -116,9 +129,11 @@ impl Options {
             ignores_case: false,
             windows_names: false,
             streams: Streams::Hidden,
+            windows_links: None,
             access_times: AccessTimes::default(),
             commits_syncs: false,
             local_time: LocalTime::System,
+            lose_shadow_copies: false,
             threads: (4 * processors).clamp(8, 32),
             source: String::new(),
             kernel: Vec::new(),
@@ -160,6 +175,16 @@ impl Options {
             "fmask" => self.file_mask = Some(mask()?),
             "dmask" => self.directory_mask = mask()?,
             "allow_other" => self.allow_other = true,
+            "windows_links" => {
+                let letter = value.map(|value| value.trim_end_matches(':').as_bytes());
+                let drive = match letter {
+                    None => None,
+                    Some([letter]) if letter.is_ascii_alphabetic() => Some(char::from(*letter)),
+                    Some(_) => return Err(format!("option {option}: expected {name} or {name}=DRIVE")),
+                };
+                self.windows_links = Some(WindowsLinks { drive, at: Vec::new() });
+            }
+            "lose_shadow_copies" | "lose-shadow-copies" => self.lose_shadow_copies = true,
             "ignore_case" => self.ignores_case = true,
             "windows_names" => self.windows_names = true,
             "noatime" => self.access_times = AccessTimes::Never,

@@ -11,9 +11,10 @@ use crate::scrubbing::Scrubbing;
 use crate::spelling::{NameIn, Spellings};
 use platter_device::Operation;
 use platter_vfs::{CaseRule, Error, FileSystem, Node, Result, Timestamp};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Called with a node whose permissions changed without a request of the kernel to change them, so that the kernel's
 /// cached attributes of the node are out of date.
@@ -55,6 +56,8 @@ pub struct Served {
     all_old: OnceLock<AllOld>,
     /// The first failure of a write or flush of the device. Once it is set, nothing is written any more.
     failed: OnceLock<String>,
+    /// The lines that are sent once only.
+    told_once: Mutex<BTreeSet<String>>,
     /// Whether the volume may have changes that are not durable.
     changed: AtomicBool,
 }
@@ -83,6 +86,7 @@ impl Served {
             waiting: AtomicUsize::new(0),
             all_old: OnceLock::new(),
             failed: OnceLock::new(),
+            told_once: Mutex::default(),
             changed: AtomicBool::new(false),
         }
     }
@@ -100,6 +104,16 @@ impl Served {
     /// Sends a message to the administrator of the machine.
     pub(crate) fn tell(&self, line: &str) {
         (self.log)(line);
+    }
+
+    /// The same, unless the same line was sent before, or many others were.
+    pub(crate) fn tell_once(&self, line: String) {
+        const MOST: usize = 64;
+        let mut told = self.told_once.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < MOST && told.insert(line.clone()) {
+            drop(told);
+            self.tell(&line);
+        }
     }
 
     /// Sets the function that is called when cached attributes of a node are out of date. Only the first call of this

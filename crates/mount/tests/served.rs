@@ -3,10 +3,11 @@
 use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, Sectors, When};
 use platter_mount::{
     Caller, Errno, New, Options, OwnerChange, RangeChange, Served, SetAttribute, Special, Stat, StatChange,
-    Streams,
+    Streams, WindowsLinks,
 };
 use platter_vfs::{
-    FileSystem, FormatOptions, Kind, Node, OpenOptions, RenameFlags, Silent, SyncScope, Timestamp,
+    FileSystem, FormatOptions, Kind, NewEntry, Node, OpenOptions, RenameFlags, Reparse, Silent, SyncScope,
+    Timestamp,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -781,4 +782,71 @@ fn a_name_with_a_slash_does_not_hide_the_directory() {
     served.forget(Node(stat.node), 1);
     served.rename(Node::ROOT, name, Node::ROOT, b"moved", RenameFlags::NoReplace).unwrap();
     assert_eq!(listed(), ["bp", "moved", "other"]);
+}
+
+/// A junction, or a symbolic link of Windows, whose substitute name is `followed` and which has no print name.
+fn windows_link(tag: u32, is_relative: bool, followed: &str) -> Reparse {
+    let units: Vec<u8> = followed.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let length = (units.len() as u16).to_le_bytes();
+    let mut data = [[0, 0], length, length, [0, 0]].concat();
+    if tag == 0xA000_000C {
+        data.extend(u32::from(is_relative).to_le_bytes());
+    }
+    data.extend(units);
+    Reparse { tag, data }
+}
+
+/// Absolute links of Windows lead to what they name on the volume, under the names that the mount has.
+#[test]
+fn absolute_links_of_windows_lead_into_the_volume() {
+    const JUNCTION: u32 = 0xA000_0003;
+    const SYMLINK: u32 = 0xA000_000C;
+    for format in ["ntfs", "refs"] {
+        let system = platter_formats::open(made(format), OpenOptions::default()).unwrap();
+        let users = system.create(Node::ROOT, &"Users".into(), Kind::Directory).unwrap();
+        let all = system.create(users, &"All Users".into(), Kind::Directory).unwrap();
+        system.create(all, &"file".into(), Kind::File).unwrap();
+        let link = |name: &str, point: Reparse| {
+            let kind = Kind::SymbolicLink;
+            let new = NewEntry { kind, point: Some(&point), extended: &[] };
+            system.make(Node::ROOT, &name.into(), &new).unwrap()
+        };
+        let nodes = [
+            link("a", windows_link(JUNCTION, false, r"\??\C:\USERS\all users")),
+            link("b", windows_link(SYMLINK, false, r"\??\D:\Users\All Users\FILE")),
+            link("c", windows_link(SYMLINK, true, r"\users")),
+            // Behind a link the names are taken as they are: what it leads to has them.
+            link("d", windows_link(JUNCTION, false, r"\??\C:\A\File")),
+            link("e", windows_link(JUNCTION, false, r"\??\C:\")),
+            link("f", windows_link(SYMLINK, false, r"\??\C:\Missing\file")),
+            link("g", windows_link(SYMLINK, false, r"\??\D:\Users\missing")),
+            link("h", windows_link(JUNCTION, false, r"\??\Volume{600f0b69-5bdf-11e3-9d6c-005056c00008}\x")),
+            link("i", windows_link(SYMLINK, true, r"..\Users")),
+        ];
+        let linux = system.symlink(Node::ROOT, &"j".into(), "/Users").unwrap();
+        let targets = |drive: Option<Option<char>>| {
+            let windows_links = drive.map(|drive| WindowsLinks { drive, at: b"/mnt/v".to_vec() });
+            let (served, lines) =
+                served_with(system.clone(), Options { windows_links, ..Options::of(0, 0, 0o022) });
+            let text = |node: Node| String::from_utf8(served.read_link(node).unwrap()).unwrap();
+            let found: Vec<String> = nodes.iter().map(|node| text(*node)).collect();
+            assert_eq!(text(linux), "/Users", "a link of Linux leads where it says");
+            // What is elsewhere is told once.
+            nodes.iter().for_each(|node| drop(text(*node)));
+            let lines = lines.lock().unwrap().clone();
+            (found, lines)
+        };
+        let (stored, lines) = targets(None);
+        assert!(lines.is_empty());
+        assert!(!stored.iter().any(|target| target.starts_with("/mnt")), "{stored:?}");
+        let (any, lines) = targets(Some(None));
+        let inside = ["/Users/All Users", "/Users/All Users/file", "/Users", "/a/File", ""];
+        let inside = inside.map(|path| format!("/mnt/v{path}"));
+        assert_eq!(any[..5], inside, "{format}");
+        assert_eq!(any[5..], stored[5..], "{format}");
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        let (only, lines) = targets(Some(Some('c')));
+        assert_eq!((&only[0], &only[1], &only[2]), (&inside[0], &stored[1], &inside[2]), "{format}");
+        assert!(lines.iter().any(|line| line.contains("drive D:")), "{lines:?}");
+    }
 }

@@ -108,6 +108,12 @@ impl Outside {
     }
 }
 
+/// Bytes of a record that a value of `size` bytes takes, as Windows counts them. They are not none if there is content: a
+/// program that finds a file without any takes it for one hole.
+pub fn resident_bytes(size: u64) -> u64 {
+    size.next_multiple_of(8)
+}
+
 impl Attr {
     /// A resident attribute without a name.
     pub fn resident(kind: Kind, value: Vec<u8>) -> Attr {
@@ -153,9 +159,12 @@ impl Attr {
         }
     }
 
-    /// Bytes of the clusters that it takes.
+    /// Bytes of the clusters that it takes; of the record, if its value is there.
     pub fn allocated(&self, cluster: u64) -> u64 {
-        self.outside().map_or(0, |outside| outside.taken() * cluster)
+        match &self.body {
+            Body::Resident { value, .. } => resident_bytes(value.len() as u64),
+            Body::Outside(outside) => outside.taken() * cluster,
+        }
     }
 
     /// Bytes of the header of a non-resident piece.

@@ -54,19 +54,24 @@ pub mod format;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hash;
+mod huffman;
 mod index;
 pub mod layout;
 pub mod log;
 pub mod lznt1;
+mod lzx;
 mod nodes;
 mod ntfs;
 mod open;
 mod recover;
 mod runlist;
 mod secure;
+mod shadow;
 mod space;
 mod stream;
 mod volume;
+mod wof;
+mod xpress;
 
 pub use ntfs::Ntfs;
 pub use recover::recover;

@@ -2,6 +2,7 @@
 
 use crate::NtfsVolume;
 use crate::layout::{BootSector, Geometry, Kind, Record, VolumeInformation, fixup, record_number};
+use crate::shadow::ShadowCopies;
 use platter_device::{Device, is_left_over};
 use platter_vfs::{
     CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
@@ -53,6 +54,10 @@ impl Format for Ntfs {
 
     fn open(&self, device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
         Ok(Arc::new(NtfsVolume::open(device, options)?))
+    }
+
+    fn why_kept(&self, device: &dyn Device) -> Option<String> {
+        ShadowCopies::find(device).map(|copies| copies.why_kept())
     }
 
     fn has_copy(&self, device: &dyn Device) -> bool {

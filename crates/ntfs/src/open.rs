@@ -8,6 +8,7 @@ use crate::layout::{
     fixup, index, journal, record_number, runs, volume_flags,
 };
 use crate::log::{Log, LogPlace, LogState};
+use crate::shadow::ShadowCopies;
 use crate::space::Space;
 use platter_device::{Device, OverlayDevice, read_any, write_any};
 use platter_vfs::{Error, Health, OpenOptions, Result, windows_upper};
@@ -28,6 +29,8 @@ pub struct Opened {
     pub was_open: bool,
     /// The volume's version and flags.
     pub information: VolumeInformation,
+    /// The dates of the shadow copies that Windows keeps of the volume, if it does.
+    pub shadow_copies: Option<String>,
 }
 
 /// The boot sector, or its copy at the end of the device if the first one is not valid.
@@ -245,6 +248,10 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     if let Some(why) = hibernated(&mut core) {
         reason = reason.or(Some(why));
     }
+    let shadow_copies = ShadowCopies::find(&*device);
+    if let Some(copies) = shadow_copies.as_ref().filter(|_| !is_read && !options.lose_shadow_copies) {
+        reason = reason.or(Some(copies.why_kept()));
+    }
     load_extend(&mut core);
     let opened_so = || options.read_only.then(|| Health::OPENED_SO.into());
     let reason = reason.or_else(opened_so).or(of_device);
@@ -252,7 +259,8 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
         core.health.close(reason);
         log = None;
     }
-    Ok(Opened { device, boot, core, log, was_open, information })
+    let shadow_copies = shadow_copies.map(|copies| copies.to_string());
+    Ok(Opened { device, boot, core, log, was_open, information, shadow_copies })
 }
 
 fn open_log(device: &Arc<dyn Device>, geometry: Geometry) -> Result<(Log, LogState)> {

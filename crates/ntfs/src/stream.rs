@@ -1,8 +1,9 @@
 //! An open file or named stream: everything that reading, and writing in place, needs to find the content.
 
-use crate::file::{Attr, Body};
+use crate::file::{Attr, Body, resident_bytes};
 use crate::layout::{Run, attribute_flags, elsewhere, lacks_content};
 use crate::runlist::{RunList, Runs};
+use crate::wof::Packing;
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Access, Claim, Error, Noted, Pass, RangeLock, Result};
 use smallvec::SmallVec;
@@ -68,6 +69,8 @@ pub struct StreamState {
     pub unit: u8,
     /// The reason why the content is not in the stream, if it is not: see [`elsewhere`].
     pub elsewhere: Option<&'static str>,
+    /// How the content is packed in another stream of the file, if it is; it can be read then.
+    pub packed: Option<Packing>,
     /// Whether more clusters were allocated than the content needs, for writes to come.
     pub is_ahead: bool,
     /// Clusters that the stream has lost, and that plans under way still read or write. On disk they are free.
@@ -101,6 +104,7 @@ impl StreamState {
             flags,
             unit,
             elsewhere: None,
+            packed: None,
             is_ahead: false,
             left,
             exchanged,
@@ -143,8 +147,8 @@ impl StreamState {
     }
 
     /// Notes whether the content is elsewhere, for the unnamed stream of a file with this reparse tag, on a volume with
-    /// clusters of `cluster` bytes.
-    pub fn set_tag(&mut self, tag: Option<u32>, cluster: u64) {
+    /// clusters of `cluster` bytes; `packed` says how it is packed, if it is in another stream of the file.
+    pub fn set_tag(&mut self, tag: Option<u32>, packed: Option<Packing>, cluster: u64) {
         let is_lacking = match &self.place {
             StreamPlace::Resident(_) => false,
             StreamPlace::Runs(runs) => {
@@ -152,6 +156,7 @@ impl StreamState {
             }
         };
         self.elsewhere = tag.and_then(elsewhere).filter(|_| is_lacking);
+        self.packed = packed.filter(|_| is_lacking);
     }
 
     /// The number of clusters from the first to the last, holes included.
@@ -170,6 +175,14 @@ impl StreamState {
     /// The number of clusters that are allocated, holes not included.
     pub fn taken(&self) -> u64 {
         self.runs().taken()
+    }
+
+    /// Bytes that the content takes: of clusters of `cluster` bytes, or of the record.
+    pub fn allocated(&self, cluster: u64) -> u64 {
+        match &self.place {
+            StreamPlace::Resident(_) => resident_bytes(self.size),
+            StreamPlace::Runs(_) => self.taken() * cluster,
+        }
     }
 
     /// Splits a byte range into parts, in order, each with whether it was written; a part that was not reads as zeroes.

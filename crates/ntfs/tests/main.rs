@@ -30,3 +30,4 @@ mod resized;
 mod surface;
 mod threads;
 mod unfinished;
+mod wof;

@@ -28,6 +28,8 @@ pub struct CheckOptions {
     pub undo: Undo,
     /// Whether to check although another process works on the device, or repair although the kernel uses the device.
     pub force: bool,
+    /// Whether to repair a volume of which Windows keeps shadow copies, which show something else then.
+    pub lose_shadow_copies: bool,
     /// The listener that is told of events during the check.
     pub listener: Listener,
 }
@@ -62,8 +64,8 @@ pub struct Checked {
 ///
 /// # Errors
 /// [`NotAVolume`](ErrorKind::NotAVolume) if no volume is recognised, [`CannotSave`](ErrorKind::CannotSave) if a
-/// repair could not save what it was about to overwrite, and the errors of opening the device. Damage is no error:
-/// the report lists it.
+/// repair could not save what it was about to overwrite, [`ReadOnly`](ErrorKind::ReadOnly) if a volume with shadow copies
+/// needs a repair, and the errors of opening the device. Damage is no error: the report lists it.
 pub fn check(source: impl AsRef<Path>, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
     check_source(&Source::parse(source)?, options, progress)
 }
@@ -137,12 +139,20 @@ fn check_device(
     progress: &dyn Progress,
 ) -> Result<Checked> {
     let (device, format, name) = meant(source, device, options.format.as_deref())?;
-    let how = platter_vfs::CheckOptions { repair: options.repair };
+    let kept = match options.repair && !options.lose_shadow_copies {
+        true => format.why_kept(&*device),
+        false => None,
+    };
+    let how = platter_vfs::CheckOptions { repair: options.repair && kept.is_none() };
     let mut report = match options.surface {
         true => format.check_surface(&*device, how, progress),
         false => format.check(&*device, how, progress),
     }
     .about(device.name())?;
+    if let Some(why) = kept.filter(|_| !report.is_clean()) {
+        let why = format!("it is damaged and not repaired: {why}");
+        return Err(Error::new(device.name(), platter_vfs::Error::ReadOnly(why)));
+    }
     if options.data {
         let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
         let read = format.scrub(device.clone(), &options, progress).about(device.name())?;

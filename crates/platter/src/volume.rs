@@ -86,6 +86,13 @@ impl OpenOptions {
         self
     }
 
+    /// Sets whether a volume of which Windows keeps shadow copies is written to. They show something else then, since no
+    /// copy is made of what is overwritten. Otherwise such a volume is read-only.
+    pub fn lose_shadow_copies(mut self, lose: bool) -> OpenOptions {
+        self.how.lose_shadow_copies = lose;
+        self
+    }
+
     /// Opens the volume that a source names.
     ///
     /// # Errors

@@ -63,6 +63,9 @@ pub struct OpenOptions {
     /// Find names whatever their case on a format that can tell names apart by case, as NTFS can. Formats that cannot,
     /// always do.
     pub ignores_case: bool,
+    /// Write to a volume although Windows keeps shadow copies of it, which show something else then. Without this option
+    /// such a volume is read-only.
+    pub lose_shadow_copies: bool,
 }
 
 /// A volume that was recognised by its first structures.
@@ -127,6 +130,13 @@ pub trait Format: Send + Sync {
     /// Returns what is wrong with the first structures, if they belong to this format but no volume can be recognised
     /// from them.
     fn fault(&self, _device: &dyn Device) -> Option<Error> {
+        None
+    }
+
+    /// Returns why the volume should not be written to by a program that only knows its file system: a driver above it
+    /// keeps something on it that such a write spoils, as shadow copies. `None` if there is nothing of the kind.
+    /// [`Format::open`] looks for this by itself; [`Format::check`] repairs all the same.
+    fn why_kept(&self, _device: &dyn Device) -> Option<String> {
         None
     }
 

@@ -3,7 +3,7 @@
 //! Source: [MS-FSCC] 2.1.2 (`REPARSE_DATA_BUFFER`).
 
 use crate::bytes::{put, u16_at, u32_at};
-use crate::{Error, Reparse, Result};
+use crate::{Error, Name, Reparse, Result};
 
 /// The tag of symbolic links.
 pub const SYMLINK: u32 = 0xA000_000C;
@@ -84,6 +84,51 @@ pub fn link_to(target: &str) -> Result<Reparse> {
     Ok(Reparse { tag: SYMLINK, data })
 }
 
+/// An absolute target in the form of Windows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WindowsPath {
+    /// On a drive with this letter.
+    Drive(char, Vec<Name>),
+    /// On the volume that the link is on.
+    Root(Vec<Name>),
+    /// On a volume that is named by an identifier or as a share of another machine: the whole target.
+    Volume(String),
+}
+
+/// The target of a junction or of a symbolic link of Windows as Windows follows it, if it is absolute. `None` for a
+/// relative one, for a link that Linux made (its target has no drive), and for what is no link.
+pub fn windows_path(point: &Reparse) -> Option<WindowsPath> {
+    let Reparse { tag, data } = point;
+    let (names, is_relative) = match *tag {
+        SYMLINK => (12, u16_at(data, 8) & RELATIVE != 0),
+        JUNCTION => (8, false),
+        _ => return None,
+    };
+    let start = names + usize::from(u16_at(data, 0));
+    let bytes = data.get(start..start + usize::from(u16_at(data, 2)))?;
+    let units: Vec<u16> = bytes.chunks_exact(2).map(|unit| u16_at(unit, 0)).collect();
+    let followed = String::from_utf16(&units).ok()?;
+    let names = |path: &str| {
+        let parts = path.split(['\\', '/']).filter(|part| !part.is_empty() && *part != ".");
+        parts.map(Name::from).collect::<Vec<_>>()
+    };
+    if is_relative {
+        // A target that begins with a separator begins at the root of the link's volume.
+        return followed.starts_with('\\').then(|| WindowsPath::Root(names(&followed)));
+    }
+    let path = followed.strip_prefix("\\??\\").unwrap_or(&followed);
+    let mut begin = path.chars();
+    match (begin.next(), begin.next()) {
+        (Some(drive), Some(':')) if drive.is_ascii_alphabetic() => {
+            Some(WindowsPath::Drive(drive, names(&path[2..])))
+        }
+        _ if followed.len() > path.len() || path.starts_with("\\\\") => {
+            Some(WindowsPath::Volume(path.to_string()))
+        }
+        _ => None,
+    }
+}
+
 /// The target of a symbolic link, junction or mount point: its print name if it has one. Windows separates the names in
 /// a relative target by backslashes, which become slashes here; an absolute one leads to a drive and stays as it is.
 ///
@@ -108,4 +153,52 @@ pub fn target(point: &Reparse) -> Result<String> {
     let is_relative = *tag == SYMLINK && u16_at(data, 8) & RELATIVE != 0;
     let shown = shown.map(|path| if is_relative { path.replace('\\', "/") } else { path });
     shown.ok_or_else(|| Error::damaged("symbolic link", 0, "a target", "none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link whose substitute name is this, without a print name.
+    fn link(tag: u32, flags: u32, followed: &str) -> Reparse {
+        let units: Vec<u8> = followed.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let mut data = vec![0; if tag == SYMLINK { 12 } else { 8 }];
+        put(&mut data, 2, units.len() as u16);
+        if tag == SYMLINK {
+            put(&mut data, 8, flags);
+        }
+        data.extend(units);
+        Reparse { tag, data }
+    }
+
+    #[test]
+    fn absolute_targets_of_windows() {
+        let names = |all: &[&str]| all.iter().map(|name| Name::from(*name)).collect::<Vec<_>>();
+        let of = |tag, flags, followed| windows_path(&link(tag, flags, followed));
+        let users = Some(WindowsPath::Drive('C', names(&["Users", "All"])));
+        assert_eq!(of(JUNCTION, 0, r"\??\C:\Users\All"), users);
+        assert_eq!(of(SYMLINK, 0, r"\??\C:\Users\All\"), users);
+        assert_eq!(of(SYMLINK, 0, r"C:\Users\All"), users);
+        assert_eq!(of(JUNCTION, 0, r"\??\d:\"), Some(WindowsPath::Drive('d', Vec::new())));
+        assert_eq!(of(SYMLINK, 1, r"\Users"), Some(WindowsPath::Root(names(&["Users"]))));
+        let volume = r"Volume{600f0b69-5bdf-11e3-9d6c-005056c00008}\a";
+        let found = of(JUNCTION, 0, &format!(r"\??\{volume}"));
+        assert_eq!(found, Some(WindowsPath::Volume(volume.into())));
+        let share = Some(WindowsPath::Volume(r"UNC\server\share".into()));
+        assert_eq!(of(SYMLINK, 0, r"\??\UNC\server\share"), share);
+        for (tag, flags, followed) in [
+            (SYMLINK, 1, r"..\a"),
+            (SYMLINK, 0, r"\etc\passwd"),
+            (LINUX_SYMLINK, 0, "C:/a"),
+            (SYMLINK, 0, ""),
+        ] {
+            assert_eq!(of(tag, flags, followed), None, "{followed}");
+        }
+        assert_eq!(windows_path(&link_to("/etc/passwd").unwrap()), None, "a link that Linux made");
+        // No bytes are taken from behind the data.
+        let mut short = link(JUNCTION, 0, r"\??\C:\Users");
+        short.data.truncate(20);
+        assert_eq!(windows_path(&short), None);
+        assert_eq!(windows_path(&Reparse { tag: SYMLINK, data: Vec::new() }), None);
+    }
 }

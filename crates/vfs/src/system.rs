@@ -2,9 +2,9 @@
 
 use crate::blocking::{plan_when_free, read_in_steps};
 use crate::{
-    Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, Integrity, Kind, Name, NewEntry, Node,
-    NodeStream, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Space, SyncScope,
-    Timestamp, VolumeInfo, reparse,
+    Attributes, Capabilities, Change, ChangeJournal, ChangeRecord, Cursor, Entry, Error, Extent, Integrity,
+    Kind, Name, NewEntry, Node, NodeStream, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions,
+    ScrubReport, Space, SyncScope, Timestamp, VolumeInfo, reparse,
 };
 use platter_device::{Buffer, Device, Queue};
 use std::ops::Range;
@@ -310,6 +310,20 @@ pub trait FileSystem: Send + Sync {
     /// Removes a snapshot.
     fn remove_snapshot(&self, _node: Node, _name: &Name) -> Result<()> {
         self.unsupported("file snapshots")
+    }
+
+    // Change journal
+
+    /// Calls `visit` for each record of the journal that Windows keeps of changes, in order, and for damage between them,
+    /// behind which the next page of records is read. Returns the journal's limits; `None` if there is no journal.
+    ///
+    /// # Errors
+    /// Those of `visit`, with which the listing ends, and of finding the journal.
+    fn change_journal(
+        &self,
+        _visit: &mut dyn FnMut(Result<ChangeRecord>) -> Result<()>,
+    ) -> Result<Option<ChangeJournal>> {
+        self.unsupported("change journal that is read")
     }
 
     // Durability

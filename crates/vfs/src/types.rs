@@ -120,7 +120,8 @@ pub struct Attributes {
     pub kind: Kind,
     /// Size of the content in bytes; 0 for a directory.
     pub size: u64,
-    /// Bytes taken on the volume, in whole clusters.
+    /// Bytes taken on the volume: whole clusters, or those of the metadata record that the content is in. A file that has
+    /// content, and is not all hole, takes some.
     pub allocated: u64,
     /// The number of names that lead to the node.
     pub links: u32,

@@ -124,6 +124,7 @@ const READ_ONLY: OpenOptions = OpenOptions {
     local_time: LocalTime::Ahead(0),
     commits_syncs: false,
     ignores_case: false,
+    lose_shadow_copies: false,
 };
 
 /// Makes a volume with some 300 files and directories, some of them fragmented, and everything that the format can

@@ -18,8 +18,10 @@ pub const RECORDS: &str = "$J";
 
 /// Bytes of `$Max`: maximum size, allocation delta, identifier (a file time), lowest valid number.
 const LENGTH: usize = 32;
-const IDENTIFIER: usize = 0x10;
-const LOWEST: usize = 0x18;
+/// Where `$Max` has the identifier.
+pub const IDENTIFIER: usize = 0x10;
+/// Where `$Max` has the lowest valid number.
+pub const LOWEST: usize = 0x18;
 
 /// Gives the journal with these limits another identifier: the file time `now`, or a later one if the old identifier is
 /// not before it. The valid records begin at `end`, the size of the stream that has them. Limits that are too short are

@@ -25,6 +25,7 @@ mod reference;
 mod reparse;
 pub mod runs;
 mod security;
+pub mod shadow;
 mod standard;
 mod time;
 mod volume_information;

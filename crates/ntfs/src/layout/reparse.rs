@@ -53,7 +53,7 @@ pub fn elsewhere(tag: u32) -> Option<&'static str> {
         0x8000_0008 => "its content is in a Windows image (WIM)",
         0x8000_0013 => "Data Deduplication keeps its content in its chunk store",
         0x8000_0015 | 0x8000_0021 => "OneDrive keeps its content; this is a placeholder",
-        0x8000_0017 => "Windows Overlay Filter keeps its content compressed elsewhere",
+        0x8000_0017 => "Windows Overlay Filter keeps its content packed, and it is only read",
         0x8000_0018 | 0x9000_1018 => "Windows Container Isolation keeps its content in another layer",
         0x9000_001C => "a program keeps its content (Projected File System); this is a placeholder",
         0x8000_001E => "Azure File Sync keeps its content in the cloud",

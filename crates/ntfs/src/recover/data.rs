@@ -4,6 +4,7 @@ use super::source::Source;
 use crate::check::clusters::Clusters;
 use crate::layout::{Attribute, AttributeContent, Geometry, Run, attribute_flags, lacks_content, runs};
 use crate::lznt1;
+use crate::wof::{self, Packing};
 use platter_vfs::{Error, RecoveredData, Result};
 
 /// Where the content of a stream is.
@@ -93,6 +94,34 @@ impl Stream {
                 set.add(lcn, run.length);
             }
         }
+    }
+}
+
+/// Reads the content of a file that Windows Overlay Filter packed.
+pub struct Packed<'s, 'd> {
+    /// The stream that has the content.
+    pub stream: Data<'s, 'd>,
+    /// Bytes of that stream.
+    pub packed: u64,
+    /// How the content is packed.
+    pub packing: Packing,
+    /// Bytes of the content.
+    pub size: u64,
+}
+
+impl RecoveredData for Packed<'_, '_> {
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let length = self.size.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let stream = &mut self.stream;
+        let sizes = (self.size, self.packed);
+        let content = wof::read(self.packing, sizes, (offset, length), &mut |at, buffer| match stream
+            .read(at, buffer)?
+        {
+            read if read == buffer.len() => Ok(()),
+            read => Err(Error::damaged(wof::STREAM, at, format!("{} bytes", buffer.len()), read)),
+        })?;
+        buffer[..length].copy_from_slice(&content);
+        Ok(length)
     }
 }
 

@@ -13,7 +13,8 @@ use crate::layout::{
     Attribute, AttributeContent, FileName, FileTime, Kind as Type, Record, Reference, StandardInformation,
     elsewhere, file_flags, namespace, record_flags, record_number as known, reparse_from_bytes,
 };
-use data::{Data, Stream};
+use crate::wof::{self, Packing};
+use data::{Data, Packed, Stream};
 use platter_device::Device;
 use platter_vfs::{
     Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Reparse, Result, Timestamp, Visit, reparse,
@@ -257,8 +258,11 @@ impl Recovery<'_, '_> {
             }
             return Ok(());
         }
-        for (name, pieces) in streams(&attributes) {
-            let stream = match Stream::open(&pieces, self.source.geometry()) {
+        let streams = streams(&attributes);
+        // The stream with the content of a file that Windows Overlay Filter packed, and how it is packed.
+        let mut packed = None;
+        for (name, pieces) in &streams {
+            let stream = match Stream::open(pieces, self.source.geometry()) {
                 Ok(stream) => stream,
                 Err(error) => {
                     match is_deleted {
@@ -269,7 +273,15 @@ impl Recovery<'_, '_> {
                 }
             };
             let is_lacking = name.is_empty() && stream.lacks_content(self.source.geometry().cluster);
-            let why = point.as_ref().filter(|_| is_lacking).and_then(|point| elsewhere(point.tag));
+            let lacking = point.as_ref().filter(|_| is_lacking);
+            if let Some(packing) = lacking.and_then(Packing::of)
+                && let Some(pieces) = streams.get(&*wof::stream())
+                && let Ok(other) = Stream::open(pieces, self.source.geometry())
+            {
+                packed = Some((stream.size(), packing, other));
+                continue;
+            }
+            let why = lacking.and_then(|point| elsewhere(point.tag));
             if let Some(why) = why {
                 // What the stream has of the content, if anything, is no file without the rest.
                 if !is_deleted {
@@ -279,17 +291,31 @@ impl Recovery<'_, '_> {
                 continue;
             }
             if is_deleted && stream.is_in(&self.used) {
-                self.report.overwritten += u64::from(name.is_empty());
+                self.report.overwritten +=
+                    u64::from(name.is_empty() || **name == *wof::stream() && packed.is_some());
                 continue;
             }
             if !is_deleted {
                 stream.claim(&mut self.used);
             }
+            let content = packed.take_if(|_| **name == *wof::stream());
             for path in &paths {
+                if let Some((size, packing, stream)) = &content {
+                    self.count(is_deleted);
+                    let found = Recovered { size: *size, ..entry(path.clone(), Kind::File) };
+                    let mut data = Packed {
+                        stream: Data::new(&self.source, stream),
+                        packed: stream.size(),
+                        packing: *packing,
+                        size: *size,
+                    };
+                    (self.visit)(&found, &mut data)?;
+                    continue;
+                }
                 if name.is_empty() {
                     self.count(is_deleted);
                 }
-                let stream_name = (!name.is_empty()).then(|| Name::from_units(&name));
+                let stream_name = (!name.is_empty()).then(|| Name::from_units(name));
                 let found =
                     Recovered { stream: stream_name, size: stream.size(), ..entry(path.clone(), Kind::File) };
                 (self.visit)(&found, &mut Data::new(&self.source, &stream))?;

@@ -46,11 +46,11 @@ impl NtfsVolume {
             });
         }
         let mut state = StreamState::of(file.find(Type::DATA, &name));
-        let tag = match name.is_empty() {
-            true => tag_of(core, &file)?,
-            false => None,
+        let (tag, packed) = match name.is_empty() {
+            true => (tag_of(core, &file)?, packing_of(core, &file)),
+            false => (None, None),
         };
-        state.set_tag(tag, self.cluster);
+        state.set_tag(tag, packed, self.cluster);
         let stream = Stream::new(node, state);
         stream.read_only.store(standard(&file)?.flags & file_flags::READ_ONLY != 0, Ordering::SeqCst);
         stream.is_link.store(tag.is_some_and(platter_vfs::reparse::is_link), Ordering::SeqCst);
@@ -124,6 +124,21 @@ impl NtfsVolume {
         length: usize,
         plan: &mut Plan,
     ) -> Result<()> {
+        let packed = {
+            let state = memory.stream.read();
+            state.packed.map(|packing| (packing, state.size))
+        };
+        if let Some((packing, size)) = packed {
+            let covered = size.saturating_sub(offset).min(length as u64) as usize;
+            plan.start(node.0, offset, covered);
+            plan.notes[0] = BOUNCED;
+            if covered > 0 {
+                memory.bounce = self.read_packed(node, packing, size, (offset, covered))?;
+            }
+            let pass = memory.stream.enter(offset..offset + length as u64, Access::Read, None)?;
+            plan.notes[PASS] = pass.into_bits();
+            return Ok(());
+        }
         let state = memory.stream.read();
         let covered = state.size.saturating_sub(offset).min(length as u64);
         plan.start(node.0, offset, covered as usize);
@@ -468,8 +483,11 @@ impl NtfsVolume {
     pub(super) fn extents_of(&self, node: Node) -> Result<Vec<Extent>> {
         let stream = self.data_of(node)?;
         let state = stream.read();
-        state.check_here()?;
         let size = state.size;
+        if state.packed.is_some() {
+            return Ok(vec![Extent { offset: 0, length: size, place: Place::Compressed }]);
+        }
+        state.check_here()?;
         let runs = match &state.place {
             StreamPlace::Resident(_) if size == 0 => return Ok(Vec::new()),
             StreamPlace::Resident(_) => {

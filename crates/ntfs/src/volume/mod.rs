@@ -37,12 +37,14 @@ use crate::layout::{
 use crate::log::Log;
 use crate::open::{self, Opened};
 use crate::stream::{LARGEST, Stream, StreamState};
+use crate::wof::Packing;
 use platter_device::Device;
 use platter_device::sync::{METADATA, Mutex, MutexGuard, RwLock};
 use platter_vfs::{
-    Access, Attributes, Capabilities, CaseRule, Change, Claim, Commits, Cursor, DosFlags, Entry, Error,
-    Extent, FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, NewEntry, Node, NodeStream,
-    OpenOptions, Pass, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope, Timestamp, VolumeInfo,
+    Access, Attributes, Capabilities, CaseRule, Change, ChangeJournal, ChangeRecord, Claim, Commits, Cursor,
+    DosFlags, Entry, Error, Extent, FileSystem, GroupCommit, Health, Kind, Name, NameRules, Need, NewEntry,
+    Node, NodeStream, OpenOptions, Pass, Plan, RenameFlags, Reparse, Result, Space, SyncNeed, SyncScope,
+    Timestamp, VolumeInfo,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -68,6 +70,7 @@ pub struct NtfsVolume {
     boot: BootSector,
     information: VolumeInformation,
     was_open: bool,
+    shadow_copies: Option<String>,
     core: Mutex<Core, METADATA>,
     /// The group commit, whose leader has the log.
     group: GroupCommit<commit::Turn>,
@@ -98,7 +101,8 @@ impl NtfsVolume {
     /// [`Error::NotThisFormat`] and [`Error::Damaged`] if its first structures cannot be used. An obstacle to writing
     /// only makes the volume read-only.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<NtfsVolume> {
-        let Opened { device, boot, mut core, log, was_open, information } = open::open(device, options)?;
+        let Opened { device, boot, mut core, log, was_open, information, shadow_copies } =
+            open::open(device, options)?;
         if let Some(log) = &log {
             // An eighth is for the changes that a commit itself adds: sizes and times, and clusters that are given
             // back.
@@ -114,6 +118,7 @@ impl NtfsVolume {
             boot,
             information,
             was_open,
+            shadow_copies,
             is_written: core.health.writable().is_ok(),
             health: core.health.clone(),
             log_capacity: AtomicU64::new(log.as_ref().map_or(64 << 20, Log::capacity)),
@@ -193,7 +198,10 @@ impl NtfsVolume {
         }
         if let (Some(stream), Kind::File) = (&own, attributes.kind) {
             let state = stream.read();
-            (attributes.size, attributes.allocated) = (state.size, state.taken() * self.cluster);
+            (attributes.size, attributes.allocated) = (state.size, state.allocated(self.cluster));
+            if state.packed.is_some() {
+                attributes.allocated = packed::allocated_of_packed(&file, self.cluster);
+            }
         }
         if let Some(written @ 1..) = written {
             attributes.modified = FileTime(written).into();
@@ -215,7 +223,10 @@ impl NtfsVolume {
         };
         let data = file.find(Type::DATA, &[]);
         let (size, allocated) = match kind {
-            Kind::File => data.map_or((0, 0), |data| (data.size(), data.allocated(self.cluster))),
+            Kind::File => match data.map_or((0, 0), |data| (data.size(), data.allocated(self.cluster))) {
+                (size @ 1.., 0) => (size, packed::allocated_of_packed(file, self.cluster)),
+                sizes => sizes,
+            },
             Kind::SymbolicLink => {
                 // What a damaged point leads to has no length.
                 let target = reparse_of(core, file).ok().flatten();
@@ -324,6 +335,11 @@ fn tag_of(core: &Core, file: &File) -> Result<Option<u32>> {
     Ok((value.len() >= 4).then(|| u32_at(&value, 0)))
 }
 
+/// How the content of a file is packed by Windows Overlay Filter, if it is. What a damaged point says is not known.
+fn packing_of(core: &Core, file: &File) -> Option<Packing> {
+    Packing::of(&reparse_of(core, file).ok()??)
+}
+
 fn is_link(core: &Core, file: &File) -> Result<bool> {
     Ok(tag_of(core, file)?.is_some_and(platter_vfs::reparse::is_link))
 }
@@ -351,6 +367,9 @@ impl FileSystem for NtfsVolume {
         ];
         if let Some(reason) = self.health.obstacle() {
             details.push(("read-only", reason.into()));
+        }
+        if let Some(copies) = &self.shadow_copies {
+            details.push(("shadow copies", copies.clone()));
         }
         if core.has_journal {
             let text = "change journal: not written to, but given another identifier by the first change";
@@ -553,6 +572,13 @@ impl FileSystem for NtfsVolume {
 
     fn set_security_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
         self.with_space(|| self.change_descriptor(node, descriptor))
+    }
+
+    fn change_journal(
+        &self,
+        visit: &mut dyn FnMut(Result<ChangeRecord>) -> Result<()>,
+    ) -> Result<Option<ChangeJournal>> {
+        self.list_journal(visit)
     }
 
     fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {

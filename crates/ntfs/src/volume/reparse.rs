@@ -69,7 +69,7 @@ impl NtfsVolume {
         })?;
         if let Some(stream) = &core.nodes.get(node.0)?.stream {
             stream.is_link.store(becomes, Ordering::SeqCst);
-            stream.write().set_tag(point.map(|point| point.tag), self.cluster);
+            stream.write().set_tag(point.map(|point| point.tag), point.and_then(Packing::of), self.cluster);
         }
         self.touch(node.0);
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::layout::Reference;
-use crate::layout::bytes::u64_at;
+use crate::layout::bytes::{put, u64_at};
 use platter_device::{MemoryDevice, Recorder, Sectors};
 use platter_vfs::{CheckOptions, Format, FormatOptions, Silent};
 
@@ -397,4 +397,95 @@ fn a_volume_of_alternating_clusters_takes_bounded_memory() {
     // No other bit was changed: half of all clusters are free.
     let volume = NtfsVolume::open(memory, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
     assert!(volume.space().unwrap().free.abs_diff(1 << 29) < 1 << 16, "{:?}", volume.space().unwrap());
+}
+
+/// A record of version 2 of the change journal, at this offset.
+fn change_record(usn: u64, name: &str) -> Vec<u8> {
+    let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut bytes = vec![0; (0x3C + units.len()).next_multiple_of(8)];
+    let length = bytes.len() as u32;
+    put(&mut bytes, 0, length);
+    put(&mut bytes, 4, 2u16);
+    put(&mut bytes, 0x18, usn);
+    put(&mut bytes, 0x28, 0x100u32);
+    put(&mut bytes, 0x38, units.len() as u16);
+    put(&mut bytes, 0x3A, 0x3Cu16);
+    bytes[0x3C..0x3C + units.len()].copy_from_slice(&units);
+    bytes
+}
+
+/// The records of a journal by number and name, the damage between them, and the journal's limits.
+fn listed_journal(device: Arc<dyn Device>) -> (Vec<(u64, String)>, Vec<String>, Option<ChangeJournal>) {
+    let volume = NtfsVolume::open(device, OpenOptions { read_only: true, ..OpenOptions::default() }).unwrap();
+    let (mut found, mut faults) = (Vec::new(), Vec::new());
+    let limits = volume.change_journal(&mut |record| {
+        match record {
+            Ok(record) => found.push((record.usn, record.name.to_string())),
+            Err(error) => faults.push(error.to_string()),
+        }
+        Ok(())
+    });
+    (found, faults, limits.unwrap())
+}
+
+/// The beginning of a journal is a hole of any size, which costs nothing; a damaged record costs the rest of its page.
+#[test]
+fn the_change_journal_is_listed() {
+    const START: u64 = 1 << 40;
+    for cluster in [512, 4096, 65536] {
+        let memory = Arc::new(MemoryDevice::new(64 << 20, Sectors { logical: 512, physical: 512 }));
+        let options = FormatOptions { cluster: Some(cluster), ..FormatOptions::default() };
+        crate::Ntfs.make(&*memory, &options, &Silent).unwrap();
+        assert_eq!(listed_journal(memory.clone()), (Vec::new(), Vec::new(), None));
+        let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+        let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
+        let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
+        let limits = volume.stream(file, &"$Max".into(), true).unwrap();
+        volume
+            .write(limits, 0, &[0x200_0000u64, 0x80_0000, 77, START].map(u64::to_le_bytes).concat())
+            .unwrap();
+        let stream = volume.stream(file, &"$J".into(), true).unwrap();
+        volume.set_attributes(stream, &Change { size: Some(START), ..Change::default() }).unwrap();
+        volume.punch(stream, 0..START).unwrap();
+        let (mut names, mut at) = (Vec::new(), START);
+        for number in 0..2000 {
+            let name = format!("file {number} {}", "x".repeat(number % 90));
+            let length = change_record(at, &name).len() as u64;
+            if at / 0x1000 != (at + length - 1) / 0x1000 {
+                at = at.next_multiple_of(0x1000);
+            }
+            volume.write(stream, at, &change_record(at, &name)).unwrap();
+            names.push((at, name));
+            at += length;
+        }
+        volume.unmount().unwrap();
+        drop(volume);
+        let recorder = Arc::new(Recorder::new(memory.clone()));
+        let (found, faults, limits) = listed_journal(recorder.clone());
+        assert!(found == names && faults.is_empty(), "{cluster}: {} of 2000, {faults:?}", found.len());
+        assert_eq!(limits, Some(ChangeJournal { identifier: 77, lowest: START, next: at }));
+        let read = recorder.traffic().read.bytes;
+        assert!(read < 4 << 20, "{read} bytes read");
+
+        // One record is damaged: those before it, and those of other pages, are listed.
+        let (damaged, _) = names[1000];
+        let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+        let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
+        let file = volume.lookup(extend, &"$UsnJrnl".into()).unwrap();
+        let stream = volume.stream(file, &"$J".into(), false).unwrap();
+        volume.write(stream, damaged, &[7]).unwrap();
+        volume.unmount().unwrap();
+        // Whoever lists may end it.
+        let mut seen = 0;
+        let ended = volume.change_journal(&mut |_| {
+            seen += 1;
+            if seen == 5 { Err(Error::InvalidArgument("enough")) } else { Ok(()) }
+        });
+        assert!(ended.is_err() && seen == 5);
+        drop(volume);
+        let (found, faults, _) = listed_journal(memory);
+        names.retain(|(usn, _)| usn / 0x1000 != damaged / 0x1000 || *usn < damaged);
+        assert!(found == names, "{cluster}: {} of {}", found.len(), names.len());
+        assert!(faults.len() == 1 && faults[0].contains(&damaged.to_string()), "{faults:?}");
+    }
 }

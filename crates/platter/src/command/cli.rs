@@ -1,8 +1,8 @@
 //! The list of commands.
 
 use crate::command::commands::{
-    attr, cat, check, compare, completions, cp, endurance, info, integrity, ls, man, mirror, mkdir, mkfs,
-    mount, mv, recover, report, rm, run, scrub, status, umount, undo, windows_kit, windows_verdict,
+    attr, cat, check, compare, completions, cp, endurance, info, integrity, journal, ls, man, mirror, mkdir,
+    mkfs, mount, mv, recover, report, rm, run, scrub, status, umount, undo, windows_kit, windows_verdict,
 };
 use crate::command::failure::Outcome;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -54,6 +54,7 @@ pub(crate) enum Command {
     Mirror(mirror::Arguments),
     Recover(recover::Arguments),
     Integrity(integrity::Arguments),
+    Journal(journal::Arguments),
     Attr(attr::Arguments),
     WindowsKit(windows_kit::Arguments),
     WindowsVerdict(windows_verdict::Arguments),
@@ -85,6 +86,7 @@ impl Command {
             Command::Mirror(arguments) => arguments.run(),
             Command::Recover(arguments) => arguments.run(),
             Command::Integrity(arguments) => arguments.run(),
+            Command::Journal(arguments) => arguments.run(),
             Command::Attr(arguments) => arguments.run(),
             Command::WindowsKit(arguments) => arguments.run(),
             Command::WindowsVerdict(arguments) => arguments.run(),

@@ -9,6 +9,7 @@ pub mod cp;
 pub mod endurance;
 pub mod info;
 pub mod integrity;
+pub mod journal;
 mod lab;
 pub mod ls;
 pub mod man;

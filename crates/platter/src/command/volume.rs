@@ -31,6 +31,9 @@ pub struct WriteOptions {
     /// was not closed; remove and replace files with the read-only attribute
     #[arg(long)]
     pub force: bool,
+    /// Write to a volume of which Windows keeps shadow copies: they show something else then
+    #[arg(long)]
+    pub lose_shadow_copies: bool,
 }
 
 /// Returns the options to open a device with; its events are printed.
@@ -107,6 +110,7 @@ pub fn open_options(read_only: bool) -> OpenOptions {
 /// The volumes that a command works on. Each is opened once, however many arguments name it.
 pub struct Volumes {
     partition: Option<u32>,
+    lose_shadow_copies: bool,
     open: Vec<Open>,
 }
 
@@ -125,7 +129,12 @@ struct Open {
 impl Volumes {
     /// Opens no volume yet. `partition` applies to arguments that name none.
     pub fn new(partition: Option<u32>) -> Volumes {
-        Volumes { partition, open: Vec::new() }
+        Volumes { partition, lose_shadow_copies: false, open: Vec::new() }
+    }
+
+    /// The same, with the options of a command that writes.
+    pub fn to_write(options: &WriteOptions) -> Volumes {
+        Volumes { lose_shadow_copies: options.lose_shadow_copies, ..Volumes::new(options.partition) }
     }
 
     /// Returns the volume in an image, which is opened at the first call. A volume that is opened for reading is not
@@ -154,7 +163,8 @@ impl Volumes {
             None => open_device(whole, access)?,
         };
         let (whole, device) = (device.clone(), part_of(device, partition, access)?);
-        let system = platter_formats::open(device, open_options(!writable)).map_err(|error| match error {
+        let how = OpenOptions { lose_shadow_copies: self.lose_shadow_copies, ..open_options(!writable) };
+        let system = platter_formats::open(device, how).map_err(|error| match error {
             damage @ VolumeError::Damaged(_) => {
                 let hint =
                     "`platter recover` copies out what is left, and `platter check` says what is wrong";

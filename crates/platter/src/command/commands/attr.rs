@@ -165,19 +165,19 @@ impl Arguments {
             Action::Get(get) => get.run(),
             Action::Set(set) => match on_mount(&set.path)? {
                 Some(path) => mounted::set(path, &set.what, set.file()?).map(|()| 0),
-                None => change(set.volume.partition, |volumes| set.set(volumes)),
+                None => change(&set.volume, |volumes| set.set(volumes)),
             },
             Action::Remove(remove) => match on_mount(&remove.path)? {
                 Some(path) => mounted::remove(path, &remove.what).map(|()| 0),
-                None => change(remove.volume.partition, |volumes| remove.remove(volumes)),
+                None => change(&remove.volume, |volumes| remove.remove(volumes)),
             },
         }
     }
 }
 
 /// Runs a change, and closes the volumes, so that whatever was changed is durable even if `work` failed halfway.
-fn change(partition: Option<u32>, work: impl FnOnce(&mut Volumes) -> Result<(), Failure>) -> Outcome {
-    let mut volumes = Volumes::new(partition);
+fn change(options: &WriteOptions, work: impl FnOnce(&mut Volumes) -> Result<(), Failure>) -> Outcome {
+    let mut volumes = Volumes::to_write(options);
     let outcome = work(&mut volumes);
     volumes.close()?;
     outcome.map(|()| 0)

@@ -63,6 +63,9 @@ pub struct Arguments {
     /// write to it, unless another process has locked it
     #[arg(long)]
     force: bool,
+    /// Repair a volume of which Windows keeps shadow copies: they show something else then
+    #[arg(long)]
+    lose_shadow_copies: bool,
 }
 
 /// The result of a check as JSON, for scripts.
@@ -149,6 +152,7 @@ impl Arguments {
             format: self.format.clone(),
             undo,
             force: self.force,
+            lose_shadow_copies: self.lose_shadow_copies,
             listener: listener(),
         };
         let bar = Bar::new(Unit::Steps);

@@ -66,7 +66,7 @@ impl Arguments {
             ));
         }
         interrupt::listen();
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::to_write(&self.volume);
         let outcome = self.copy(&places, &target, &mut volumes);
         let closed = volumes.close();
         let outcome = outcome?;

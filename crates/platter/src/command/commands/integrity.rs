@@ -136,7 +136,7 @@ impl Get {
 
 impl Set {
     fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::to_write(&self.volume);
         let integrity = Integrity { enabled: self.setting, enforced: true };
         let bar = Bar::new(Unit::Bytes);
         let mut failed = false;

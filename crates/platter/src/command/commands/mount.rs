@@ -10,7 +10,7 @@ use platter_mount::{Mounted, Options, Served, refusal};
 use platter_vfs::{FileSystem, OpenOptions, is_in_doubt};
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -23,11 +23,14 @@ use std::time::{Duration, Instant};
 /// the end of the program that serves the mount; other data is written after 5 seconds at the latest.
 ///
 /// A device that is in use is not mounted, and while it is mounted it cannot be repaired, formatted, or mounted
-/// again. A volume that was not closed (FAT, exFAT), that belongs to a hibernated Windows, or whose log is not
-/// understood (NTFS, ReFS), is mounted for reading, with the reason.
+/// again. A volume that was not closed (FAT, exFAT), that belongs to a hibernated Windows, of which Windows keeps shadow
+/// copies, or whose log is not understood (NTFS, ReFS), is mounted for reading, with the reason.
 ///
 /// Options with -o: ro; uid=N, gid=N: owner of files that have none recorded; umask=N, fmask=N, dmask=N: permissions,
 /// in octal, that are removed from everything, from files, or from directories without recorded permissions;
+/// windows_links, windows_links=C: junctions and other absolute links of Windows lead to what they name on the volume,
+/// with a letter only those to this drive;
+/// lose_shadow_copies: write to a volume of which Windows keeps shadow copies, which then show something else;
 /// allow_other: other users may use it too (as root this is so anyway); ignore_case: files are found under their
 /// names in any case; streams_interface=windows: FILE:NAME is the stream or snapshot NAME of FILE;
 /// streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered
@@ -145,6 +148,10 @@ impl Arguments {
         if options.source.is_empty() {
             options.source = source(&self.image)?;
         }
+        if let Some(links) = &mut options.windows_links {
+            let at = at.as_os_str().as_bytes();
+            links.at = at.strip_suffix(b"/").unwrap_or(at).to_vec();
+        }
         wait_for_unmount(&at, &options.source)?;
         let system = self.open(&mut options)?;
         let name = options.source.clone();
@@ -223,6 +230,7 @@ fn opened(options: &Options, read_only: bool) -> OpenOptions {
         commits_syncs: options.commits_syncs,
         ignores_case: options.ignores_case,
         local_time: options.local_time,
+        lose_shadow_copies: options.lose_shadow_copies,
         ..open_options(read_only)
     }
 }

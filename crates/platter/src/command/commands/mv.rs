@@ -35,7 +35,7 @@ impl Arguments {
         if let Some(other) = sources.iter().find(|path| !same(path)) {
             return Err(Failure::new(other, "is on another volume; use cp and rm"));
         }
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::to_write(&self.volume);
         let system = volumes.volume(&target.image, Access::Write { force: self.volume.force })?;
         let outcome = move_all(sources, target, &system);
         volumes.close()?;

@@ -22,7 +22,7 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::to_write(&self.volume);
         let mut failed = false;
         for argument in &self.paths {
             let outcome = VolumePath::parse(argument).and_then(|path| {
