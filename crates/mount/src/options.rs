@@ -71,6 +71,8 @@ pub struct Options {
     pub local_time: LocalTime,
     /// Whether a volume of which Windows keeps shadow copies is written to, so that they show something else.
     pub lose_shadow_copies: bool,
+    /// The shadow copy of the volume that is mounted for reading in place of the volume; 1 is the oldest.
+    pub shadow: Option<u32>,
     /// The number of threads that answer requests.
     pub threads: usize,
     /// The source of the mount, as `/proc/mounts` shows it.
@@ -134,6 +136,7 @@ impl Options {
             commits_syncs: false,
             local_time: LocalTime::System,
             lose_shadow_copies: false,
+            shadow: None,
             threads: (4 * processors).clamp(8, 32),
             source: String::new(),
             kernel: Vec::new(),
@@ -185,6 +188,10 @@ impl Options {
                 self.windows_links = Some(WindowsLinks { drive, at: Vec::new() });
             }
             "lose_shadow_copies" | "lose-shadow-copies" => self.lose_shadow_copies = true,
+            "shadow" => {
+                self.shadow = Some(number(10)?);
+                self.read_only = true;
+            }
             "ignore_case" => self.ignores_case = true,
             "windows_names" => self.windows_names = true,
             "noatime" => self.access_times = AccessTimes::Never,

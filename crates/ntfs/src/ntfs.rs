@@ -2,7 +2,7 @@
 
 use crate::NtfsVolume;
 use crate::layout::{BootSector, Geometry, Kind, Record, VolumeInformation, fixup, record_number};
-use crate::shadow::ShadowCopies;
+use crate::shadow::{ShadowCopies, ShadowDevice};
 use platter_device::{Device, is_left_over};
 use platter_vfs::{
     CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
@@ -58,6 +58,10 @@ impl Format for Ntfs {
 
     fn why_kept(&self, device: &dyn Device) -> Option<String> {
         ShadowCopies::find(device).map(|copies| copies.why_kept())
+    }
+
+    fn shadow_copy(&self, device: Arc<dyn Device>, number: u32) -> Result<Arc<dyn Device>> {
+        Ok(Arc::new(ShadowDevice::open(device, number)?))
     }
 
     fn has_copy(&self, device: &dyn Device) -> bool {

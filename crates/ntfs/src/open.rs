@@ -5,7 +5,7 @@ use crate::file::{Attr, Body};
 use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::{
     AttributeContent, BootSector, Geometry, Kind, ListEntry, NonResident, Record, Run, VolumeInformation,
-    fixup, index, journal, record_number, runs, volume_flags,
+    fixup, index, journal, quota, record_number, runs, volume_flags,
 };
 use crate::log::{Log, LogPlace, LogState};
 use crate::shadow::ShadowCopies;
@@ -355,7 +355,12 @@ fn load_extend(core: &mut Core) {
     };
     let reparse = find("$Reparse", crate::layout::Index::Reparse);
     let ids = find("$ObjId", crate::layout::Index::ObjectIds);
+    let quotas = find(quota::NAME, crate::layout::Index::Quotas);
     (core.reparse_index, core.object_ids) = (reparse, ids);
+    core.quota = quotas.filter(|number| {
+        let defaults = core.index_find(*number, crate::layout::Index::Quotas, &quota::DEFAULTS.to_le_bytes());
+        defaults.ok().flatten().is_some_and(|mut entry| quota::mark(&mut entry))
+    });
     let units: Vec<u16> = journal::NAME.encode_utf16().collect();
     let journal = core.find_name(record_number::EXTEND, &units).ok().flatten();
     core.journal = journal.map(|entry| u64_at(&entry, 0) & 0xFFFF_FFFF_FFFF);

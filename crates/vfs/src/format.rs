@@ -140,6 +140,15 @@ pub trait Format: Send + Sync {
         None
     }
 
+    /// Returns a shadow copy of the volume on a device, as a device that can only be read: the volume as it was when the
+    /// shadow copy was made. `number` counts from 1, the oldest; [`crate::VolumeInfo`] lists them.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if there is none of this number.
+    fn shadow_copy(&self, _device: Arc<dyn Device>, _number: u32) -> Result<Arc<dyn Device>> {
+        Err(Error::Unsupported { format: self.name(), what: "shadow copies" })
+    }
+
     /// Whether the device, on which no volume is recognised, has a backup copy of this format's first structures.
     fn has_copy(&self, _device: &dyn Device) -> bool {
         false

@@ -363,6 +363,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
     }
     if check.is_repairing && check.disk.is_edited() {
         super::journal::stamp(check)?;
+        super::journal::mark_quota(check)?;
     }
     super::log::finish(check)
 }

@@ -181,6 +181,9 @@ pub struct Core {
     pub has_journal: bool,
     /// The number of the journal's file, until the first commit of this session has stamped it.
     pub journal: Option<u64>,
+    /// The number of `$Quota`, if bytes are counted there, until the first commit of this session has marked them as out
+    /// of date.
+    pub quota: Option<u64>,
 }
 
 impl Core {
@@ -223,6 +226,7 @@ impl Core {
             object_ids: None,
             has_journal: false,
             journal: None,
+            quota: None,
         }
     }
 

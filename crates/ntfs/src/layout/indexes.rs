@@ -15,6 +15,8 @@ pub enum Index {
     Reparse,
     /// `$O` of `$ObjId`.
     ObjectIds,
+    /// `$Q` of `$Quota`.
+    Quotas,
 }
 
 impl Index {
@@ -26,6 +28,7 @@ impl Index {
             Index::SecurityHashes => "$SDH",
             Index::Reparse => "$R",
             Index::ObjectIds => "$O",
+            Index::Quotas => "$Q",
         }
     }
 
@@ -46,6 +49,7 @@ impl Index {
             Index::SecurityHashes => const { &wide(b"$SDH") },
             Index::Reparse => const { &wide(b"$R") },
             Index::ObjectIds => const { &wide(b"$O") },
+            Index::Quotas => const { &wide(b"$Q") },
         }
     }
 
@@ -53,7 +57,7 @@ impl Index {
     pub fn collation(self) -> u32 {
         match self {
             Index::Names => collation::FILE_NAME,
-            Index::SecurityIds => collation::NUMBER,
+            Index::SecurityIds | Index::Quotas => collation::NUMBER,
             Index::SecurityHashes => collation::SECURITY_HASH,
             Index::Reparse | Index::ObjectIds => collation::NUMBERS,
         }

@@ -20,6 +20,7 @@ pub mod journal;
 mod label;
 pub mod log;
 mod object_id;
+pub mod quota;
 mod record;
 mod reference;
 mod reparse;

@@ -145,7 +145,7 @@ impl NtfsVolume {
                 self.health.flush(&*self.device)?;
                 return Ok((left, is_whole));
             }
-            if let Err(error) = self.stamp_journal(&mut core) {
+            if let Err(error) = self.stamp_journal(&mut core).and_then(|()| self.mark_quota(&mut core)) {
                 return Err(self.health.fail(error));
             }
             let is_room = turn.log.as_ref().is_none_or(|log| {

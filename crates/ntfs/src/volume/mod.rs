@@ -19,6 +19,7 @@ mod journal;
 mod moving;
 mod names;
 mod packed;
+mod quota;
 mod removal;
 mod reparse;
 mod settle;

@@ -489,3 +489,124 @@ fn the_change_journal_is_listed() {
         assert!(faults.len() == 1 && faults[0].contains(&damaged.to_string()), "{faults:?}");
     }
 }
+
+/// Only Windows counts the bytes of each owner. So the first change of a session, and a repair, mark the counts as out of
+/// date, as the driver of Linux does; a volume that counts nothing is left as it is.
+#[test]
+fn counts_of_quotas_are_marked_as_out_of_date() {
+    use crate::layout::{Index, quota};
+    let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let open = || NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let with_flags = |change: &dyn Fn(u32) -> u32| {
+        let volume = open();
+        let mut flags = 0;
+        {
+            let mut core = volume.core();
+            let name: Vec<u16> = quota::NAME.encode_utf16().collect();
+            let entry = core.find_name(record_number::EXTEND, &name).unwrap().unwrap();
+            let number = u64_at(&entry, 0) & 0xFFFF_FFFF_FFFF;
+            core.quota = None;
+            let key = quota::DEFAULTS.to_le_bytes();
+            let update = |entry: &mut [u8]| {
+                let at = usize::from(crate::layout::bytes::u16_at(entry, 0)) + 4;
+                flags = u32_at(entry, at);
+                put(entry, at, change(flags));
+            };
+            core.transact(|core| core.index_update(number, Index::Quotas, &key, update)).unwrap();
+        }
+        volume.unmount().unwrap();
+        flags
+    };
+    let make = |number| {
+        let volume = open();
+        volume.create(Node::ROOT, &name(number), Kind::File).unwrap();
+        volume.unmount().unwrap();
+    };
+    make(1);
+    assert_eq!(with_flags(&|flags| flags | 0x10), 1, "nothing is counted on a new volume");
+    // A session without a change leaves the mark as it is.
+    open().unmount().unwrap();
+    assert_eq!(with_flags(&|flags| flags), 0x11);
+    make(2);
+    assert_eq!(with_flags(&|_| 0x11), 0x211);
+    let report = crate::Ntfs.check(&*memory, CheckOptions::default(), &Silent).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.findings);
+    // A repair that has something to do: the copy of the first record is damaged.
+    let mirror = open().core().geometry.mirror * 4096;
+    memory.write_at(mirror, &[0x55; 512]).unwrap();
+    let report = crate::Ntfs.check(&*memory, CheckOptions { repair: true }, &Silent).unwrap();
+    assert!(report.repaired > 0);
+    assert_eq!(with_flags(&|flags| flags), 0x211);
+}
+
+/// What Windows keeps in a file for the drivers above (object identifier, state of transactions, encryption) stays through
+/// writes, renames and new sessions, and encrypted content is neither read nor written.
+#[test]
+fn what_windows_keeps_in_a_file_stays() {
+    use crate::layout::{Index, ObjectId, attribute_flags};
+    let memory = Arc::new(MemoryDevice::new(32 << 20, Sectors { logical: 512, physical: 512 }));
+    crate::Ntfs.make(&*memory, &FormatOptions::default(), &Silent).unwrap();
+    let open = || NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
+    let transactions: Vec<u16> = "$TXF_DATA".encode_utf16().collect();
+    let volume = open();
+    let names = ["plain", "encrypted"].map(Name::from);
+    for (name, seed) in names.iter().zip([3, 4]) {
+        let node = volume.create(Node::ROOT, name, Kind::File).unwrap();
+        volume.write(node, 0, &vec![5; 9000]).unwrap();
+        volume.sync_all().unwrap();
+        let mut core = volume.core();
+        let number = core.nodes.get(node.0).unwrap().file;
+        let mut file = (*core.file(number).unwrap()).clone();
+        let id = ObjectId { id: [seed; 16], birth: Some([seed; 48]) };
+        file.put(Attr::resident(Type::OBJECT_ID, id.to_bytes()));
+        file.add(Attr::resident(Type::LOGGED_UTILITY_STREAM, vec![7; 56]).named(&transactions));
+        if seed == 4 {
+            file.find_mut(Type::DATA, &[]).unwrap().flags |= attribute_flags::ENCRYPTED;
+        }
+        let index = core.object_ids.unwrap();
+        let entry = id.entry(file.reference);
+        core.transact(|core| {
+            core.index_insert(index, Index::ObjectIds, &entry)?;
+            core.store(file)
+        })
+        .unwrap();
+    }
+    volume.unmount().unwrap();
+    drop(volume);
+    let volume = open();
+    let [plain, encrypted] = names.map(|name| volume.lookup(Node::ROOT, &name).unwrap());
+    volume.write(plain, 4000, &[6; 30_000]).unwrap();
+    for (refused, what) in [
+        (volume.read(encrypted, 0, &mut [0; 9]).map(drop), "read"),
+        (volume.write(encrypted, 0, b"x"), "write"),
+        (
+            volume.set_attributes(encrypted, &Change { size: Some(5), ..Change::default() }).map(drop),
+            "truncation",
+        ),
+    ] {
+        assert!(matches!(refused, Err(Error::Unreadable(why)) if why.contains("EFS")), "{what}: {refused:?}");
+    }
+    let flags = RenameFlags::NoReplace;
+    volume.rename(Node::ROOT, &"plain".into(), Node::ROOT, &"other".into(), flags).unwrap();
+    volume.rename(Node::ROOT, &"encrypted".into(), Node::ROOT, &"still".into(), flags).unwrap();
+    volume.unmount().unwrap();
+    drop(volume);
+    let volume = open();
+    for name in ["other", "still"] {
+        let node = volume.lookup(Node::ROOT, &name.into()).unwrap();
+        let mut core = volume.core();
+        let number = core.nodes.get(node.0).unwrap().file;
+        let file = core.file(number).unwrap();
+        let kept = file.find(Type::LOGGED_UTILITY_STREAM, &transactions).and_then(Attr::value);
+        assert_eq!(kept, Some(&[7; 56][..]), "{name}");
+        let id = file.value(Type::OBJECT_ID).and_then(ObjectId::from_bytes).unwrap();
+        let index = core.object_ids.unwrap();
+        assert!(core.index_find(index, Index::ObjectIds, &id.id).unwrap().is_some(), "{name}");
+    }
+    let check = || crate::Ntfs.check(&*memory, CheckOptions::default(), &Silent).unwrap();
+    volume.unlink(Node::ROOT, &"other".into()).unwrap();
+    volume.unlink(Node::ROOT, &"still".into()).unwrap();
+    volume.unmount().unwrap();
+    assert!(check().is_clean(), "{:#?}", check().findings);
+}

@@ -111,6 +111,8 @@ pub fn open_options(read_only: bool) -> OpenOptions {
 pub struct Volumes {
     partition: Option<u32>,
     lose_shadow_copies: bool,
+    /// The shadow copy to read in place of each volume that is opened for reading.
+    shadow: Option<u32>,
     open: Vec<Open>,
 }
 
@@ -129,12 +131,17 @@ struct Open {
 impl Volumes {
     /// Opens no volume yet. `partition` applies to arguments that name none.
     pub fn new(partition: Option<u32>) -> Volumes {
-        Volumes { partition, lose_shadow_copies: false, open: Vec::new() }
+        Volumes { partition, lose_shadow_copies: false, shadow: None, open: Vec::new() }
     }
 
     /// The same, with the options of a command that writes.
     pub fn to_write(options: &WriteOptions) -> Volumes {
         Volumes { lose_shadow_copies: options.lose_shadow_copies, ..Volumes::new(options.partition) }
+    }
+
+    /// The same, with a shadow copy in place of each volume that is opened for reading, if one is given.
+    pub fn in_shadow(self, shadow: Option<u32>) -> Volumes {
+        Volumes { shadow, ..self }
     }
 
     /// Returns the volume in an image, which is opened at the first call. A volume that is opened for reading is not
@@ -163,6 +170,10 @@ impl Volumes {
             None => open_device(whole, access)?,
         };
         let (whole, device) = (device.clone(), part_of(device, partition, access)?);
+        let device = match self.shadow.filter(|_| !writable) {
+            Some(number) => shadow_copy(device, number).about(shown(image))?,
+            None => device,
+        };
         let how = OpenOptions { lose_shadow_copies: self.lose_shadow_copies, ..open_options(!writable) };
         let system = platter_formats::open(device, how).map_err(|error| match error {
             damage @ VolumeError::Damaged(_) => {
@@ -198,6 +209,14 @@ impl Volumes {
             outcome = outcome.and(open.system.unmount().about(shown(&open.image)));
         }
         outcome
+    }
+}
+
+/// Returns a shadow copy of the volume on a device.
+pub fn shadow_copy(device: Arc<dyn Device>, number: u32) -> platter_vfs::Result<Arc<dyn Device>> {
+    match platter_formats::recognise(&*device)? {
+        Some((format, _)) => format.shadow_copy(device, number),
+        None => Err(platter_formats::unknown(&*device)?),
     }
 }
 

@@ -19,13 +19,16 @@ pub struct Arguments {
     /// The files
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
+    /// Read shadow copy N of the volume, 1 is the oldest (NTFS)
+    #[arg(long, value_name = "N")]
+    shadow: Option<u32>,
     #[command(flatten)]
     volume: ReadOptions,
 }
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(self.volume.partition).in_shadow(self.shadow);
         let mut output = Output::new();
         let mut buffer = Buffer::new(1 << 20);
         let mut failed = false;

@@ -50,6 +50,9 @@ pub struct Arguments {
     /// End with exit code 1 if anything is not kept
     #[arg(long)]
     strict: bool,
+    /// Read shadow copy N of the volumes that are copied from, 1 is the oldest (NTFS)
+    #[arg(long, value_name = "N")]
+    shadow: Option<u32>,
     #[command(flatten)]
     volume: WriteOptions,
 }
@@ -66,7 +69,7 @@ impl Arguments {
             ));
         }
         interrupt::listen();
-        let mut volumes = Volumes::to_write(&self.volume);
+        let mut volumes = Volumes::to_write(&self.volume).in_shadow(self.shadow);
         let outcome = self.copy(&places, &target, &mut volumes);
         let closed = volumes.close();
         let outcome = outcome?;

@@ -27,6 +27,9 @@ pub struct Arguments {
     /// As JSON
     #[arg(long)]
     json: bool,
+    /// Read shadow copy N of the volume, 1 is the oldest (NTFS)
+    #[arg(long, value_name = "N")]
+    shadow: Option<u32>,
     #[command(flatten)]
     volume: ReadOptions,
 }
@@ -69,7 +72,7 @@ impl Listed {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(self.volume.partition).in_shadow(self.shadow);
         let mut listing =
             Listing { options: &self, output: Output::new(), listed: Vec::new(), first: true, failed: false };
         for argument in &self.paths {

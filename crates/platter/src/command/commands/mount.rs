@@ -2,7 +2,7 @@
 
 use crate::command::failure::{About, Failure, Outcome, shown, tell};
 use crate::command::mounting::{daemon, log::Logger, remount};
-use crate::command::volume::{open_options, open_part};
+use crate::command::volume::{open_options, open_part, shadow_copy};
 use clap::Args;
 use platter::{Access, IN_DOUBT, Source};
 use platter_device::Device;
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// in octal, that are removed from everything, from files, or from directories without recorded permissions;
 /// windows_links, windows_links=C: junctions and other absolute links of Windows lead to what they name on the volume,
 /// with a letter only those to this drive;
-/// lose_shadow_copies: write to a volume of which Windows keeps shadow copies, which then show something else;
+/// shadow=N: shadow copy N of the volume, for reading, 1 is the oldest; lose_shadow_copies: write to a volume of which Windows keeps shadow copies, which then show something else;
 /// allow_other: other users may use it too (as root this is so anyway); ignore_case: files are found under their
 /// names in any case; streams_interface=windows: FILE:NAME is the stream or snapshot NAME of FILE;
 /// streams_interface=xattr: user.NAME is the stream NAME of a file; threads=N: requests answered
@@ -192,6 +192,10 @@ impl Arguments {
     /// Opens the volume: for writing, or for reading where there is a reason not to write.
     fn open(&self, options: &mut Options) -> Result<Arc<dyn FileSystem>, Failure> {
         let device = self.device(options)?;
+        let device = match options.shadow {
+            Some(number) => shadow_copy(device, number).about(shown(&self.image))?,
+            None => device,
+        };
         // Opened for reading first: the changes that opening for writing makes at once may be what does harm.
         let system =
             platter_formats::open(device.clone(), opened(options, true)).about(shown(&self.image))?;

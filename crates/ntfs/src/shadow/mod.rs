@@ -1,6 +1,10 @@
 //! Shadow copies, which Windows keeps by copying what is overwritten to other clusters first (Volume Shadow Copy
 //! Service). Whoever writes to the volume without doing so changes what the shadow copies show.
 
+mod store;
+
+pub use store::ShadowDevice;
+
 use crate::layout::shadow::{BLOCK, CatalogEntry, ENTRY, HEADER, block_kind, catalog_of, guid, next_block};
 use platter_device::{Device, read_any};
 use platter_vfs::{Error, Result, Timestamp};
@@ -27,6 +31,8 @@ pub struct ShadowCopies {
     pub copies: Vec<ShadowCopy>,
     /// Why a part of the catalog, or all of it, cannot be read.
     pub fault: Option<Error>,
+    /// The entries of the catalog that say where the stores are, by the stores' names.
+    pub stores: BTreeMap<String, CatalogEntry>,
 }
 
 impl ShadowCopies {
@@ -39,7 +45,7 @@ impl ShadowCopies {
         }
         let catalog = catalog_of(&header).filter(|catalog| *catalog != 0)?;
         let mut found = ShadowCopies::default();
-        found.fault = read_catalog(device, catalog, &mut found.copies).err();
+        found.fault = read_catalog(device, catalog, &mut found).err();
         found.copies.sort_by(|one, other| (one.created, &one.store).cmp(&(other.created, &other.store)));
         (!found.copies.is_empty() || found.fault.is_some()).then_some(found)
     }
@@ -71,7 +77,7 @@ impl std::fmt::Display for ShadowCopies {
 }
 
 /// Reads the catalog from the block at `at` on.
-fn read_catalog(device: &dyn Device, mut at: u64, copies: &mut Vec<ShadowCopy>) -> Result<()> {
+fn read_catalog(device: &dyn Device, mut at: u64, found: &mut ShadowCopies) -> Result<()> {
     let mut made = BTreeMap::new();
     let mut outcome = Ok(());
     for read in 0.. {
@@ -96,13 +102,19 @@ fn read_catalog(device: &dyn Device, mut at: u64, copies: &mut Vec<ShadowCopy>) 
             }
         };
         for entry in block[ENTRY..].chunks_exact(ENTRY) {
-            if let CatalogEntry::Copy { store, size, created } = CatalogEntry::from_bytes(entry) {
-                made.insert(store, (size, created));
+            match CatalogEntry::from_bytes(entry) {
+                CatalogEntry::Copy { store, size, created } => {
+                    made.insert(store, (size, created));
+                }
+                place @ CatalogEntry::Store { store, .. } => {
+                    found.stores.insert(guid(&store), place);
+                }
+                CatalogEntry::Free => {}
             }
         }
         at = next;
     }
-    copies.extend(made.into_iter().map(|(store, (size, created))| ShadowCopy {
+    found.copies.extend(made.into_iter().map(|(store, (size, created))| ShadowCopy {
         store: guid(&store),
         created: created.into(),
         size,
@@ -154,6 +166,7 @@ mod tests {
     use crate::layout::bytes::put;
     use crate::layout::shadow::IDENTIFIER;
     use platter_device::{MemoryDevice, Sectors};
+    use std::sync::Arc;
 
     const FIRST: u64 = 0x10_0000;
 
@@ -199,6 +212,36 @@ mod tests {
         assert!(ShadowCopies::find(&device(&[[0; ENTRY]; 2], 0)).is_none(), "an empty catalog");
         assert!(ShadowCopies::find(&MemoryDevice::new(1 << 20, Sectors::SMALL)).is_none());
         assert!(ShadowCopies::find(&MemoryDevice::new(4096, Sectors::SMALL)).is_none());
+    }
+
+    #[test]
+    fn a_shadow_copy_is_read_through_its_store() {
+        let (list, kept) = (0x20_0000u64, 0x30_0000u64);
+        let mut store = [0; ENTRY];
+        put(&mut store, 0, 3u64);
+        put(&mut store, 8, list);
+        store[0x10..0x20].fill(1);
+        let device = Arc::new(device(&[copy(1, 1_386_052_509), store], 0));
+        let mut block = vec![0; BLOCK as usize];
+        block[..16].copy_from_slice(&IDENTIFIER);
+        put(&mut block, 0x14, block_kind::BLOCK_LIST);
+        put(&mut block, ENTRY, 0x8000u64);
+        put(&mut block, ENTRY + 16, kept);
+        device.write_at(list, &block).unwrap();
+        device.write_at(kept, &[7; 512]).unwrap();
+        device.write_at(0xC000, &[8; 512]).unwrap();
+        let shadow = ShadowDevice::open(device.clone(), 1).unwrap();
+        let mut bytes = vec![1; 0x8000];
+        shadow.read_at(0x8000, &mut bytes).unwrap();
+        assert_eq!((bytes[0], bytes[511], bytes[512], bytes[0x4000]), (7, 7, 0, 8));
+        for number in [0, 2] {
+            assert!(matches!(ShadowDevice::open(device.clone(), number), Err(Error::InvalidArgument(_))));
+        }
+        // A list that leads back to itself.
+        put(&mut block, 0x28, list);
+        device.write_at(list, &block).unwrap();
+        let error = ShadowDevice::open(device, 1).err().unwrap().to_string();
+        assert!(error.contains("one that came before"), "{error}");
     }
 
     #[test]
