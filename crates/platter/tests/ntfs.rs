@@ -170,11 +170,11 @@ fn shadow_copies_are_named_and_not_lost_unasked() {
         "cp file v.img:/new",
         "mkdir v.img:/made",
         "mv v.img:/file v.img:/moved",
-        "attr set v.img:/moved xattr:a file",
-        "attr remove v.img:/moved xattr:a",
+        "attr set v.img:/moved stream:a file",
+        "attr remove v.img:/moved stream:a",
         "rm v.img:/moved",
     ];
-    for line in [writes[0], writes[1], writes[2], "attr set v.img:/file xattr:a file", "rm v.img:/file"] {
+    for line in [writes[0], writes[1], writes[2], "attr set v.img:/file stream:a file", "rm v.img:/file"] {
         let (_, told) = place.ends(1, &format!("{line} --force"));
         assert!(told.contains("2 shadow copies") && told.contains("lose-shadow-copies"), "{line}: {told}");
     }
