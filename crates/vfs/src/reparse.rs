@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn absolute_targets_of_windows() {
         let names = |all: &[&str]| all.iter().map(|name| Name::from(*name)).collect::<Vec<_>>();
-        let of = |tag, flags, followed| windows_path(&link(tag, flags, followed));
+        let of = |tag, flags, followed: &str| windows_path(&link(tag, flags, followed));
         let users = Some(WindowsPath::Drive('C', names(&["Users", "All"])));
         assert_eq!(of(JUNCTION, 0, r"\??\C:\Users\All"), users);
         assert_eq!(of(SYMLINK, 0, r"\??\C:\Users\All\"), users);
