@@ -5,7 +5,7 @@
 
 use crate::served::Served;
 use platter_vfs::reparse::{WindowsPath, windows_path};
-use platter_vfs::{Cursor, Kind, Name, Node};
+use platter_vfs::{Cursor, Entry, Kind, Name, Node, upper_case};
 
 /// Names that are listed at once, to find the one that a name in other case means.
 const LISTED: usize = 256;
@@ -50,10 +50,10 @@ impl Served {
         let mut rest = names.iter();
         let found = loop {
             let Some(name) = rest.next() else { break true };
-            let Ok(next) = self.system.lookup(at, name) else { break false };
+            let Some((next, stored)) = self.named(at, name) else { break false };
             held.push(next);
             path.push(b'/');
-            path.extend(self.stored_name(at, name, next).to_bytes().iter());
+            path.extend(stored.to_bytes().iter());
             match self.system.attributes(next).map(|attributes| attributes.kind) {
                 Ok(Kind::SymbolicLink) => {
                     for name in rest.by_ref() {
@@ -70,31 +70,25 @@ impl Served {
         found.then_some(path)
     }
 
-    /// The name under which a directory lists what `name` leads to: it may differ in case, or be longer.
-    fn stored_name(&self, directory: Node, name: &Name, node: Node) -> Name {
-        if self.system.lookup_exact(directory, name).is_ok_and(|found| {
-            self.system.forget(found, 1);
-            true
-        }) {
-            return name.clone();
+    /// What a directory has under a name, and how it spells the name. Windows does not tell names apart by case: where there
+    /// is no name in this spelling, another one of it is meant. The caller forgets the node.
+    fn named(&self, directory: Node, name: &Name) -> Option<(Node, Name)> {
+        if let Ok(node) = self.system.lookup_exact(directory, name) {
+            return Some((node, name.clone()));
         }
+        let folded = |name: &Name| name.units().iter().map(|unit| upper_case(*unit)).collect::<Vec<u16>>();
+        let wanted = folded(name);
         let (mut entries, mut cursor) = (Vec::new(), Cursor::START);
         loop {
             entries.clear();
-            let listed = self.system.read_directory(directory, cursor, LISTED, &mut entries);
-            let Some(last) = entries.last().filter(|_| listed.is_ok()) else { return name.clone() };
-            cursor = last.next;
-            let is_it = |found: &Name| match self.system.lookup_exact(directory, found) {
-                Ok(other) => {
-                    self.system.forget(other, 1);
-                    other == node
-                }
-                Err(_) => false,
-            };
-            let may_be = |found: Option<Node>| found.is_none_or(|found| found == node);
-            if let Some(entry) = entries.iter().find(|entry| may_be(entry.node) && is_it(&entry.name)) {
-                return entry.name.clone();
+            // Of a directory that is damaged in part, what can be listed is.
+            let _ = self.system.read_directory(directory, cursor, LISTED, &mut entries);
+            let is_it = |entry: &&Entry| folded(&entry.name) == wanted;
+            if let Some(found) = entries.iter().find(is_it) {
+                let node = self.system.lookup_exact(directory, &found.name).ok()?;
+                return Some((node, found.name.clone()));
             }
+            cursor = entries.last()?.next;
         }
     }
 }

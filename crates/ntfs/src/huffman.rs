@@ -165,7 +165,7 @@ mod tests {
     fn codes_are_canonical() {
         let code = Code::new(&[2, 0, 1, 3, 3]).unwrap();
         // 0 is symbol 2, 10 symbol 0, 110 symbol 3, 111 symbol 4.
-        let word: u16 = 0b0_10_110_111_0_10_110_0;
+        let word: u16 = 0b0101_1011_1010_1100;
         let bytes = word.to_le_bytes();
         let mut bits = Bits::new(&bytes);
         let symbols: Vec<_> = (0..7).map_while(|_| code.symbol(&mut bits)).collect();

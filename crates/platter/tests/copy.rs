@@ -67,7 +67,8 @@ fn a_small_file_stays_in_its_record() {
     place.works("mkfs ntfs v.img --size 32M");
     place.works("cp f v.img:/");
     let listed = place.json("ls --json v.img:/");
-    assert_eq!((&listed[0]["size"], &listed[0]["allocated"]), (&5.into(), &0.into()));
+    // What a record has room for counts as Windows counts it, in steps of 8 bytes.
+    assert_eq!((&listed[0]["size"], &listed[0]["allocated"]), (&5.into(), &8.into()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::{ShadowCopies, read_block};
 use crate::layout::shadow::{
     BLOCK, BlockDescriptor, CatalogEntry, ENTRY, block_kind, descriptor_flags as flags,
 };
+use platter_device::Error::OutOfRange;
 use platter_device::{Device, Immediate, Operation, Queue, Sectors, check_transfer, read_any};
 use platter_vfs::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,13 +204,21 @@ impl Device for ShadowDevice {
             let place = self.place(offset + done as u64);
             let mut end = done + PIECE as usize;
             while end < buffer.len()
-                && self.place(offset + end as u64) == place.map(|place| place + (end - done) as u64)
+                && self.place(offset + end as u64)
+                    == place.map(|place| place.saturating_add((end - done) as u64))
             {
                 end += PIECE as usize;
             }
             let end = end.min(buffer.len());
             match place {
-                Some(place) => read_any(&*self.below, place, &mut buffer[done..end])?,
+                Some(place) => {
+                    let (length, size) = ((end - done) as u64, self.below.len());
+                    if place.checked_add(length).is_none_or(|end| end > size) {
+                        let (device, operation) = (self.name.as_str().into(), Operation::Read);
+                        return Err(OutOfRange { device, operation, offset: place, length, size });
+                    }
+                    read_any(&*self.below, place, &mut buffer[done..end])?;
+                }
                 None => buffer[done..end].fill(0),
             }
             done = end;
