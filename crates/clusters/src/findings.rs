@@ -30,7 +30,7 @@ impl Findings<'_> {
         let room = changes < MOST_CHANGES;
         let repaired = self.repair && room;
         self.postponed |= self.repair && !room;
-        let kept = self.report.findings.len() < CheckReport::KEPT;
+        let kept = self.report.keeps(severity);
         self.report.add(Finding {
             code,
             severity,

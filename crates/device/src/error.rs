@@ -89,12 +89,20 @@ pub enum Error {
         /// The device's name.
         device: Box<str>,
     },
-    /// Writing would destroy something that the user did not name, or conflict with a use by the kernel.
+    /// Writing would destroy something that the user did not name. Whoever means it can insist.
     #[error("{device}: {reason}")]
     Protected {
         /// The device's name.
         device: Box<str>,
-        /// The reason, for example "mounted at /home" or "holds an ext4 file system".
+        /// The reason, for example "holds an ext4 file system".
+        reason: String,
+    },
+    /// The kernel uses the device. Writing beside it would do damage, so no option overrides this error.
+    #[error("{device}: {reason}")]
+    InUse {
+        /// The device's name.
+        device: Box<str>,
+        /// Who uses it, for example "is mounted at /home".
         reason: String,
     },
     /// Another process has locked the device. Writing beside that process would do damage, so no option overrides this

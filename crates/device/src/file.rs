@@ -35,8 +35,8 @@ pub struct FileOptions {
     /// Lock the file or device: opening fails while another process has locked it ([`Error::Locked`]), and for a block
     /// device (`O_EXCL`) also while it is mounted or otherwise claimed by the kernel.
     pub exclusive: bool,
-    /// Lock a block device even if the kernel has claimed it, for example by a mount. Locks of other processes still
-    /// count.
+    /// With `read_only`: lock a block device even if the kernel has claimed it, for example by a mount. Locks of other
+    /// processes still count. Nobody writes beside the kernel.
     pub beside_kernel: bool,
     /// For a file that is no disk image: with the page cache, transfers of any length at any offset are allowed, and
     /// the sector size is 1 byte. With direct I/O and for block devices this option has no effect.
@@ -84,7 +84,10 @@ impl FileDevice {
         let opened = open_as(options.caching, |direct| {
             let mut flags = OFlags::CLOEXEC;
             flags.set(OFlags::DIRECT, direct);
-            flags.set(OFlags::EXCL, block && options.exclusive && !options.beside_kernel);
+            flags.set(
+                OFlags::EXCL,
+                block && options.exclusive && !(options.beside_kernel && options.read_only),
+            );
             File::options()
                 .read(true)
                 .write(!options.read_only)

@@ -113,7 +113,7 @@ pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
 pub use host::{Hardware, hardware, host_file_system};
 pub use inherit::inherit_standard_files_only;
-pub use lock::is_claimed;
+pub use lock::{is_claimed, writer_of};
 pub use marks::is_encrypted;
 pub use memory::MemoryDevice;
 pub use mirror::{
@@ -122,7 +122,7 @@ pub use mirror::{
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
-pub use protect::{IN_USE, file_behind, refuse_contents, refuse_in_use, refuse_unlike_copies};
+pub use protect::{IN_USE, file_behind, refuse_contents, refuse_data, refuse_in_use, refuse_unlike_copies};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};

@@ -57,6 +57,15 @@ pub fn is_claimed(path: &Path) -> bool {
     }
 }
 
+/// The process that has locked an image file or block device for writing, as a mount does; `None` if there is none. Only
+/// locks of fcntl count: with flock, a shell keeps others away from what it does itself.
+pub fn writer_of(path: &Path) -> Option<String> {
+    let kind = std::fs::metadata(path).ok()?.file_type();
+    let file = File::open(path).ok().filter(|_| kind.is_file() || kind.is_block_device())?;
+    let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_RDLCK).ok()?;
+    (held.l_type != libc::F_UNLCK as libc::c_short).then(|| holder(&file, libc::F_RDLCK))
+}
+
 const SOMEBODY: &str = "another process";
 
 fn is_conflict(error: &io::Error) -> bool {

@@ -7,7 +7,7 @@
 
 use crate::host::{Host, device_number};
 use crate::marks::read_bytes;
-use crate::{Device, Error, Operation, Result, contents};
+use crate::{Device, Error, FileDevice, Operation, Result, contents};
 use rustix::fs::OFlags;
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ pub const IN_USE: &str = "is in use";
 /// RAID, a mount in another namespace), or the file behind a loop device. A path that does not exist is free.
 ///
 /// # Errors
-/// [`Error::Protected`] that says who uses it, and [`Error::Io`] if it cannot be examined.
+/// [`Error::InUse`] that says who uses it, and [`Error::Io`] if it cannot be examined.
 pub fn refuse_in_use(path: &Path) -> Result<()> {
     let name = path.display().to_string();
     let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
@@ -45,7 +45,7 @@ pub fn refuse_in_use(path: &Path) -> Result<()> {
         }
     }
     match reason {
-        Some(reason) => Err(Error::Protected { device: name.into(), reason }),
+        Some(reason) => Err(Error::InUse { device: name.into(), reason }),
         None => Ok(()),
     }
 }
@@ -58,6 +58,25 @@ pub fn refuse_contents(device: &dyn Device) -> Result<()> {
     match contents(device)? {
         Some(known) => {
             Err(Error::Protected { device: device.name().into(), reason: format!("holds {known}") })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a regular file that holds anything at all, whatever its bytes mean: an image that nobody used is blank, and the
+/// beginnings of databases, films and programs are more than any list knows. Block devices are not looked at: what a
+/// disk held before is often there still.
+///
+/// # Errors
+/// [`Error::Protected`] that says where, and the errors of reading it.
+pub fn refuse_data(file: &FileDevice) -> Result<()> {
+    if file.is_block_device() {
+        return Ok(());
+    }
+    match find_data(file)? {
+        Some(at) => {
+            let reason = format!("is no image of a known kind and holds data, at offset {at} for one");
+            Err(Error::Protected { device: file.name().into(), reason })
         }
         None => Ok(()),
     }

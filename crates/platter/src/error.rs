@@ -49,8 +49,10 @@ pub enum ErrorKind {
     Damaged,
     /// The device or the host's file system failed.
     Io,
-    /// The device is in use, or its content would be lost.
+    /// The content of the device would be lost; whoever means it can insist.
     Protected,
+    /// The kernel uses the device, for example for a mount: nothing else may write to it.
+    InUse,
     /// Another process has locked the device.
     Locked,
     /// The bytes that a repair would overwrite could not be saved, so nothing was overwritten.
@@ -121,7 +123,7 @@ impl Error {
                 ErrorKind::NotADirectory => libc::ENOTDIR,
                 ErrorKind::IsADirectory => libc::EISDIR,
                 ErrorKind::NotEmpty => libc::ENOTEMPTY,
-                ErrorKind::Protected | ErrorKind::Locked => libc::EBUSY,
+                ErrorKind::Protected | ErrorKind::InUse | ErrorKind::Locked => libc::EBUSY,
                 ErrorKind::Busy => libc::EAGAIN,
                 ErrorKind::InvalidArgument
                 | ErrorKind::InvalidName
@@ -150,8 +152,9 @@ impl Error {
     pub(crate) fn is_taken_by_somebody(&self) -> bool {
         use platter_device::Error as Device;
         match &self.cause {
-            Cause::System(SystemError::Device(Device::Locked { .. })) => true,
-            Cause::System(SystemError::Device(Device::Protected { reason, .. })) => reason == IN_USE,
+            Cause::System(SystemError::Device(Device::Locked { .. }))
+            | Cause::Refused(ErrorKind::Locked, _) => true,
+            Cause::System(SystemError::Device(Device::InUse { reason, .. })) => reason == IN_USE,
             Cause::System(SystemError::Device(Device::Io { source, .. })) => {
                 source.kind() == io::ErrorKind::ResourceBusy
             }
@@ -194,6 +197,7 @@ fn kind(error: &SystemError) -> ErrorKind {
         SystemError::CannotMake { .. } => ErrorKind::CannotMake,
         SystemError::Damaged(_) => ErrorKind::Damaged,
         SystemError::Device(Device::Protected { .. }) => ErrorKind::Protected,
+        SystemError::Device(Device::InUse { .. }) => ErrorKind::InUse,
         SystemError::Device(Device::Locked { .. }) => ErrorKind::Locked,
         SystemError::Device(Device::Io { operation: Operation::Open, source, .. }) => match source.kind() {
             io::ErrorKind::NotFound => ErrorKind::NotFound,

@@ -6,7 +6,7 @@ use crate::opening::{Access, found_mirror, is_block, joined, open_file, patientl
 use crate::source::Source;
 use platter_device::{
     Caching, Device, Error as DeviceError, Fault, Faults, FileDevice, FileOptions, Operation, OverlayDevice,
-    Partition, PartitionTable, When, contents, refuse_contents, refuse_in_use,
+    Partition, PartitionTable, When, contents, refuse_contents, refuse_data, refuse_in_use,
 };
 use platter_vfs::{Format, FormatOptions, Progress, Silent};
 use std::fs;
@@ -19,7 +19,7 @@ pub struct MakeOptions {
     /// The size of the image file in bytes; a file that does not exist is made, sparse. `None` takes the existing
     /// file or device at its present size.
     pub size: Option<u64>,
-    /// Whether to overwrite existing content, even if the device is in use.
+    /// Whether to overwrite existing content. What is in use is never overwritten.
     pub force: bool,
     /// The options of the format: cluster size, label and so on.
     pub format: FormatOptions,
@@ -34,7 +34,7 @@ pub struct MakeOptions {
 /// After a failure, image files are as they were before: files that were made are removed again.
 ///
 /// # Errors
-/// [`Protected`](ErrorKind::Protected) where content would be lost, [`CannotMake`](ErrorKind::CannotMake) and
+/// [`Protected`](ErrorKind::Protected) where content would be lost, [`InUse`](ErrorKind::InUse), [`CannotMake`](ErrorKind::CannotMake) and
 /// [`Unsupported`](ErrorKind::Unsupported) for options that the format does not support,
 /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a format that this build does not have, and the errors of the
 /// device.
@@ -62,6 +62,7 @@ pub fn make(
     let mut made = Made::default();
     // All copies are checked before the first is changed.
     source.paths.iter().try_for_each(|path| ask(source, path, options))?;
+    source.paths.iter().try_for_each(|path| ask_of_content(source, path, options))?;
     let parts =
         source.paths.iter().map(|path| part(source, path, options, &mut made)).collect::<Result<Vec<_>>>()?;
     if !options.force {
@@ -91,7 +92,7 @@ pub(crate) fn known_format(name: &str) -> Result<&'static dyn Format> {
     })
 }
 
-/// Fails if the image file or block device does not fit the options, is in use, or has content that must not be lost.
+/// Fails if the image file or block device does not fit the options, or is in use.
 fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => Some(metadata),
@@ -109,14 +110,22 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
             ErrorKind::InvalidArgument,
             "a partition has the size it has; a size can be given to images",
         ),
-        (Some(_), Some(_)) if !options.force => {
-            patiently(|| Ok(refuse_in_use(path)?))?;
-            // The content is checked before the size changes, because it may be at the end.
-            let options = FileOptions { read_only: true, ..FileOptions::default() };
-            Ok(refuse_contents(&FileDevice::open(path, options)?)?)
-        }
+        (_, Some(_)) => patiently(|| Ok(refuse_in_use(path)?)),
         _ => Ok(()),
     }
+}
+
+/// Fails if an image file or block device that is there has content that must not be lost. Before the size changes: the
+/// content may be at the end.
+fn ask_of_content(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
+    // With a partition, the image is one that has a partition table.
+    if options.force || source.partition.is_some() || !path.exists() {
+        return Ok(());
+    }
+    let reading = FileOptions { read_only: true, ..FileOptions::default() };
+    let file = FileDevice::open(path, reading)?;
+    refuse_contents(&file)?;
+    Ok(refuse_data(&file)?)
 }
 
 /// Opens an image file or block device, made first if need be, and returns the source's partition of it, or the whole

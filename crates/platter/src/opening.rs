@@ -1,11 +1,12 @@
 //! Opening the devices that sources name.
 
-use crate::error::{Error, Result, shown};
+use crate::error::{Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
 use crate::source::Source;
 use platter_device::{
     BlankFirstSector, Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, Mirror,
     MirrorCopy, MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition,
+    writer_of,
 };
 use platter_vfs::{Error as SystemError, FileSystem, is_in_doubt};
 use std::fs;
@@ -25,7 +26,8 @@ pub enum Access {
     ReadAlone,
     /// Write, while no other process may. Fails if another process has locked the device.
     Write {
-        /// Whether to write even if the kernel uses the device.
+        /// Whether to write even to a volume that was not closed, or to copies that differ. What the kernel uses is never
+        /// written to.
         force: bool,
     },
 }
@@ -79,10 +81,27 @@ impl DeviceOptions {
 /// the volume, or the whole device if it has no partitions.
 ///
 /// # Errors
-/// [`Protected`](crate::ErrorKind::Protected) and [`Locked`](crate::ErrorKind::Locked) if it is opened for writing
+/// [`InUse`](crate::ErrorKind::InUse) and [`Locked`](crate::ErrorKind::Locked) if it is opened for writing
 /// while another process uses it, and the errors of the device.
 pub fn open_device(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
     part_of(open_whole(source, options)?, source.partition, options)
+}
+
+/// Refuses to read a volume beside a process that has it open for writing, as a mount has: much of what programs wrote is
+/// in that process still, and what is on the device is an older state of it, or a mixture.
+///
+/// # Errors
+/// [`Locked`](crate::ErrorKind::Locked), with the process where the system tells it.
+pub fn refuse_beside_writer(source: &Source) -> Result<()> {
+    for path in &source.paths {
+        if let Some(who) = writer_of(path) {
+            let why = format!(
+                "{who} has it open for writing, so the newest state is not on it; read it where it is mounted"
+            );
+            return Err(Error::refused(ErrorKind::Locked, shown(path), why));
+        }
+    }
+    Ok(())
 }
 
 /// Like [`open_device`], but returns the whole device.
@@ -110,17 +129,11 @@ pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dy
 }
 
 fn open_once(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {
-    let (read_only, force) = match access {
-        Access::Read => (true, true),
-        Access::ReadAlone => (true, false),
-        Access::Write { force } => (false, force),
-    };
-    if !force {
+    if access != Access::Read {
         refuse_in_use(path)?;
     }
-    // `force` ignores that the kernel uses a device, never that another process has locked it.
-    let (exclusive, beside_kernel) = (access.claims(), force);
-    let options = FileOptions { read_only, exclusive, beside_kernel, ..FileOptions::default() };
+    let (read_only, exclusive) = (!access.writes(), access.claims());
+    let options = FileOptions { read_only, exclusive, ..FileOptions::default() };
     let device = FileDevice::open(path, options)?;
     if caching == options.caching {
         return Ok(Arc::new(device));

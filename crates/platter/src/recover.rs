@@ -11,9 +11,11 @@ use names::{Aside, Names};
 use platter_vfs::{
     Error as SystemError, Format, Kind, Progress, RecoverReport, Recovered, RecoveredData, Visit,
 };
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind as HostError;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -39,6 +41,10 @@ pub struct RecoveredTo {
     pub troubles: Vec<Trouble>,
     /// The number of files and directories whose metadata is damaged.
     pub damaged: u64,
+    /// The number of files that are in the directory now, whole or with zeroes for what cannot be read.
+    pub saved: u64,
+    /// The number of files that could not be written, or were left out.
+    pub failed: u64,
     /// The number of bytes that were copied.
     pub bytes: u64,
     /// The directories for deleted and for damaged files that are called otherwise than usual, because a file of the
@@ -124,7 +130,7 @@ fn recover_source(
 ///
 /// Deleted files go to the directory `deleted`, files whose metadata is damaged to `damaged`; where a file of the volume
 /// has that name, to `deleted (2)` and so on. Parts of files that cannot be read are left as zeroes and reported; files
-/// that the host cannot write are removed again and reported. Named streams become files named FILE:STREAM. No name
+/// that the host cannot write are removed again and reported. A file is called NAME.partial until it is whole. Named streams become files named FILE:STREAM. No name
 /// leads out of the directory, and nothing is written through a link.
 ///
 /// # Errors
@@ -143,6 +149,8 @@ pub fn recover_to(
         links: Vec::new(),
         troubles: Vec::new(),
         damaged: 0,
+        saved: 0,
+        failed: 0,
         bytes: 0,
     };
     let recovered = recover_source(source, options, progress, &mut |found, data| {
@@ -155,8 +163,8 @@ pub fn recover_to(
     }
     let (device, report) = recovered?;
     writer.put_links();
-    let Writer { names, troubles, damaged, bytes, .. } = writer;
-    Ok(RecoveredTo { device, report, troubles, damaged, bytes, renamed: names.renamed() })
+    let Writer { names, troubles, damaged, saved, failed, bytes, .. } = writer;
+    Ok(RecoveredTo { device, report, troubles, damaged, saved, failed, bytes, renamed: names.renamed() })
 }
 
 /// Makes the directory to copy to, unless it is there and empty; returns whether it is new.
@@ -187,11 +195,14 @@ struct Writer<'r> {
     troubles: Vec<Trouble>,
     /// The number of files and directories whose metadata is damaged.
     damaged: u64,
+    saved: u64,
+    failed: u64,
     bytes: u64,
 }
 
 impl Writer<'_> {
     fn put(&mut self, found: &Recovered, data: &mut dyn RecoveredData) {
+        let is_file = found.kind == Kind::File && found.stream.is_none();
         if found.damaged {
             self.damaged += 1;
             let path: String = found.path.iter().map(|name| format!("/{name}")).collect();
@@ -200,11 +211,18 @@ impl Writer<'_> {
             self.tell(Trouble { path, unread: 0, why: format!("its metadata is damaged; {what}") });
             // A directory is made only when a file in it is written.
             if self.is_skipping || found.kind == Kind::Directory {
+                self.failed += u64::from(is_file);
                 return;
             }
         }
-        if let Err(trouble) = self.try_put(found, data) {
-            self.tell(trouble);
+        match self.try_put(found, data) {
+            Ok(()) => self.saved += u64::from(is_file),
+            Err(trouble) => {
+                // Of a file of which a part cannot be read the rest is there.
+                let count = if trouble.unread > 0 { &mut self.saved } else { &mut self.failed };
+                *count += u64::from(is_file);
+                self.tell(trouble);
+            }
         }
     }
 
@@ -238,18 +256,23 @@ impl Writer<'_> {
         }
         let path = directory.join(name);
         let made = self.names.free(&path, |path| {
-            let file = File::options().write(true).create_new(true).open(path)?;
-            Ok((path.to_path_buf(), file))
+            if path.symlink_metadata().is_ok() {
+                return Err(HostError::AlreadyExists.into());
+            }
+            let partial = partial(path);
+            let file = File::options().write(true).create_new(true).open(&partial)?;
+            Ok((path.to_path_buf(), partial, file))
         });
-        let (path, file) = made.map_err(|error| Trouble::at(&path, error))?;
+        let (path, partial, file) = made.map_err(|error| Trouble::at(&path, error))?;
         let copied = self.copy(found.size, &file, data);
         let copied = copied.and_then(|bad| file.set_times(times(found)).map(|()| bad));
+        let copied = copied.and_then(|bad| fs::rename(&partial, &path).map(|()| bad));
         match copied {
             Ok(None) => Ok(()),
             Ok(Some((unread, why))) => Err(Trouble { unread, ..Trouble::at(&path, why) }),
             Err(error) => {
                 // The incomplete file is removed: it would look like a whole one.
-                let _ = fs::remove_file(&path);
+                let _ = fs::remove_file(&partial);
                 Err(Trouble::at(&path, error))
             }
         }
@@ -311,6 +334,20 @@ impl Writer<'_> {
             }
         }
     }
+}
+
+/// The name that a file has until it is whole, so that one at which the copying was interrupted is not taken for whole:
+/// its own with an ending, cut to what host file systems allow.
+fn partial(path: &Path) -> PathBuf {
+    const ENDING: &[u8] = b".partial";
+    const LONGEST: usize = 255;
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let mut kept = name.len().min(LONGEST - ENDING.len());
+    // Not within a character: some file systems take names of whole ones only.
+    while kept < name.len() && kept > 0 && name[kept] & 0xC0 == 0x80 {
+        kept -= 1;
+    }
+    path.with_file_name(OsStr::from_bytes(&[&name[..kept], ENDING].concat()))
 }
 
 /// Returns the times that can be set on a host file.

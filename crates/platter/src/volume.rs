@@ -5,7 +5,7 @@ use crate::error::{About, Error, ErrorKind, Result};
 use crate::event::{Event, Listener};
 use crate::file::File;
 use crate::node::{Held, names};
-use crate::opening::{Access, DeviceOptions, open_device, refuse_in_doubt};
+use crate::opening::{Access, DeviceOptions, open_device, patiently, refuse_beside_writer, refuse_in_doubt};
 use crate::shared::Shared;
 use crate::source::Source;
 use platter_device::{Caching, Device};
@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// repairs that opening for writing makes after a power cut.
 ///
 /// # Errors
-/// [`NotFound`](ErrorKind::NotFound), [`NotAVolume`](ErrorKind::NotAVolume), [`Damaged`](ErrorKind::Damaged), and the
-/// errors of the device.
+/// [`NotFound`](ErrorKind::NotFound), [`NotAVolume`](ErrorKind::NotAVolume), [`Damaged`](ErrorKind::Damaged),
+/// [`Locked`](ErrorKind::Locked) while a mount or another process writes to it, and the errors of the device.
 pub fn open(source: impl AsRef<Path>) -> Result<Volume> {
     OpenOptions::new().open(source)
 }
@@ -30,7 +30,7 @@ pub fn open(source: impl AsRef<Path>) -> Result<Volume> {
 /// Opens the volume that a source names, for reading and writing, for this process alone.
 ///
 /// # Errors
-/// As [`open`], and [`Protected`](ErrorKind::Protected) or [`Locked`](ErrorKind::Locked) if another process uses the
+/// As [`open`], and [`InUse`](ErrorKind::InUse) or [`Locked`](ErrorKind::Locked) if the kernel or a process uses the
 /// device.
 pub fn open_rw(source: impl AsRef<Path>) -> Result<Volume> {
     OpenOptions::new().access(Access::Write { force: false }).open(source)
@@ -41,6 +41,7 @@ pub fn open_rw(source: impl AsRef<Path>) -> Result<Volume> {
 pub struct OpenOptions {
     device: DeviceOptions,
     how: How,
+    beside_writer: bool,
 }
 
 impl OpenOptions {
@@ -93,12 +94,22 @@ impl OpenOptions {
         self
     }
 
+    /// Sets whether a volume is read that another process has open for writing. Its newest state is in that process, so
+    /// what is read is older, or a mixture.
+    pub fn beside_writer(mut self, beside: bool) -> OpenOptions {
+        self.beside_writer = beside;
+        self
+    }
+
     /// Opens the volume that a source names.
     ///
     /// # Errors
     /// As [`open_rw`].
     pub fn open(&self, source: impl AsRef<Path>) -> Result<Volume> {
         let source = Source::parse(source)?;
+        if !self.device.access.writes() && !self.beside_writer {
+            patiently(|| refuse_beside_writer(&source))?;
+        }
         self.open_on(open_device(&source, &self.device)?, &source.to_string())
     }
 

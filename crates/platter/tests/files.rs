@@ -635,7 +635,8 @@ fn two_processes_do_not_write_to_one_image() {
     .unwrap();
     let refused = place.fails("mkdir v.img:/d");
     assert!(refused.contains("another process works on it") && !refused.contains("--force"), "{refused}");
-    assert_eq!(place.works("ls v.img"), "", "reading is allowed");
+    // What is on the image may be half of what the other one writes.
+    assert!(place.fails("ls v.img").contains("has it open for writing"));
     // Changes that the other user makes during a check would look like damage.
     let (_, refused) = place.ends(8, "check v.img");
     assert!(

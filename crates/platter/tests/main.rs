@@ -17,6 +17,7 @@ mod mount_streams;
 mod ntfs;
 mod recover;
 mod refs;
+mod refusals;
 mod safety;
 mod streams;
 mod undo;

@@ -60,7 +60,8 @@ impl CheckOptions {
 /// The outcome of a check.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
-    /// The findings, in the order in which they were made; at most [`CheckReport::KEPT`] of them are kept.
+    /// The findings, in the order in which they were made. Of each severity as many are kept as there is room for
+    /// after those that are less severe: [`CheckReport::KEPT`] for notices, twice that for what is worse, and so on.
     pub findings: Vec<Finding>,
     /// The number of findings, kept or not.
     pub found: u64,
@@ -83,8 +84,14 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// The most findings that are kept: a badly damaged volume has millions.
+    /// The most notices that are kept, and how many more findings are kept for each worse severity: a badly damaged
+    /// volume has millions, and the one loss among them must not be left out for oddities that came before it.
     pub const KEPT: usize = 10_000;
+
+    /// Whether the next finding of this severity will be kept.
+    pub fn keeps(&self, severity: Severity) -> bool {
+        self.findings.len() < CheckReport::KEPT * (1 + severity as usize)
+    }
 
     /// Adds a finding.
     pub fn add(&mut self, finding: Finding) {
@@ -95,7 +102,7 @@ impl CheckReport {
         } else {
             self.remaining = self.remaining.max(Some(finding.severity));
         }
-        if self.findings.len() < CheckReport::KEPT {
+        if self.keeps(finding.severity) {
             self.findings.push(finding);
         }
     }
@@ -126,7 +133,7 @@ impl CheckReport {
 
     /// Whether nothing but notices was found.
     pub fn is_clean(&self) -> bool {
-        self.found == 0 || self.findings.iter().all(|finding| finding.severity == Severity::Notice)
+        self.found == self.notices
     }
 
     /// The exit code `fsck(8)` gives for this outcome: 0 clean, 1 everything was repaired, 4 errors are left.
@@ -136,5 +143,37 @@ impl CheckReport {
             _ if self.repaired > 0 => 1,
             _ => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many oddities come first, and however much lesser damage, the worst is in the report, and the counts are of
+    /// what was found.
+    #[test]
+    fn what_is_worse_is_kept_beside_any_number_of_lesser_findings() {
+        let finding =
+            |severity, code| Finding { code, severity, path: None, message: String::new(), repaired: false };
+        let mut report = CheckReport::default();
+        for _ in 0..CheckReport::KEPT * 4 {
+            report.add(finding(Severity::Notice, "odd"));
+        }
+        assert!(report.is_clean() && report.findings.len() == CheckReport::KEPT);
+        for _ in 0..CheckReport::KEPT * 4 {
+            report.add(finding(Severity::Inconsistent, "wrong"));
+        }
+        report.add(finding(Severity::DataLoss, "lost"));
+        assert!(!report.is_clean());
+        assert_eq!(report.found, CheckReport::KEPT as u64 * 8 + 1);
+        assert_eq!(report.notices, CheckReport::KEPT as u64 * 4);
+        assert_eq!(report.findings.iter().filter(|one| one.code == "lost").count(), 1);
+        let mut round = CheckReport::default();
+        round.take_round(report, true);
+        assert_eq!(round.found, CheckReport::KEPT as u64 * 8 + 1);
+        assert_eq!(round.notices, CheckReport::KEPT as u64 * 4);
+        assert_eq!(round.findings.iter().filter(|one| one.code == "lost").count(), 1);
+        assert_eq!(round.remaining, Some(Severity::DataLoss));
     }
 }

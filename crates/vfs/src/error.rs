@@ -255,7 +255,7 @@ fn number_of(error: &platter_device::Error) -> i32 {
     use platter_device::{Error as Device, Operation};
     match error {
         Device::Io { operation: Operation::Open, source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
-        Device::Protected { .. } | Device::Locked { .. } => libc::EBUSY,
+        Device::Protected { .. } | Device::InUse { .. } | Device::Locked { .. } => libc::EBUSY,
         Device::ReadOnly { .. } => libc::EROFS,
         _ => libc::EIO,
     }

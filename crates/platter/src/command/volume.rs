@@ -21,19 +21,26 @@ pub struct ReadOptions {
     pub partition: Option<u32>,
 }
 
-/// Options of commands that write: which partition to use, and whether to write to a device in use.
+/// Options of commands that write: which partition to use, and whether to write where there is a reason not to.
 #[derive(Args, Clone, Copy)]
 pub struct WriteOptions {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
-    /// Write even if the device is mounted or otherwise in use, unless another process has locked it, or if the volume
-    /// was not closed; remove and replace files with the read-only attribute
+    /// Write even if the volume was not closed; remove and replace files with the read-only attribute. What is mounted or
+    /// otherwise in use is not written to
     #[arg(long)]
     pub force: bool,
     /// Write to a volume of which Windows keeps shadow copies: they show something else then
     #[arg(long)]
     pub lose_shadow_copies: bool,
+}
+
+/// Parses an argument that may name a partition, as IMAGE@N does; an option that names one counts more.
+pub fn source_of(image: &Path, partition: Option<u32>) -> Result<Source, Failure> {
+    let source = Source::parse(image)?;
+    let partition = partition.or(source.partition);
+    Ok(source.with_partition(partition))
 }
 
 /// Returns the options to open a device with; its events are printed.
@@ -59,7 +66,31 @@ pub fn refuse_any_mounted(source: &Source) -> Result<(), Failure> {
 /// Refuses an image or device that this program has mounted, or a loop device over such an image, also with `--force`:
 /// writing to it beside the mount would damage it.
 pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
-    let Ok(real) = fs::canonicalize(path) else { return Ok(()) };
+    match mounted_at(path)? {
+        Some(at) => {
+            let at = shown(&at);
+            Err(Failure::new(shown(path), format!("is mounted at {at}; platter umount {at} ends that")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses to read a volume beside a mount or another process that writes to it.
+fn refuse_beside_mount(source: &Source) -> Result<(), Failure> {
+    for path in source.paths.iter().filter(|path| platter_device::writer_of(path).is_some()) {
+        if let Some(at) = mounted_at(path)? {
+            let at = shown(&at);
+            let why =
+                format!("is mounted for writing at {at}: the newest state is there, and not on the device");
+            return Err(Failure::new(shown(path), why));
+        }
+    }
+    Ok(platter::refuse_beside_writer(source)?)
+}
+
+/// Returns where this program has mounted an image or device, or the image behind a loop device.
+fn mounted_at(path: &Path) -> Result<Option<PathBuf>, Failure> {
+    let Ok(real) = fs::canonicalize(path) else { return Ok(None) };
     let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
     let behind = platter_device::file_behind(&real);
     // A mount holds a lock. Where there is none, the file has only got the name that the mounted one had.
@@ -68,13 +99,7 @@ pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
     let holds = |mount: &&platter_mount::MountPoint| {
         Source::whole(&mount.source).is_ok_and(|image| image.paths.iter().any(is_this))
     };
-    match mounts.iter().find(holds) {
-        Some(mount) => {
-            let at = shown(&mount.at);
-            Err(Failure::new(shown(path), format!("is mounted at {at}; platter umount {at} ends that")))
-        }
-        None => Ok(()),
-    }
+    Ok(mounts.iter().find(holds).map(|mount| mount.at.clone()))
 }
 
 /// Opens an image file or block device, and returns the partition with the volume, or the whole device if it has
@@ -167,7 +192,12 @@ impl Volumes {
         // Another partition of an image that is open shares its device: a second claim on the image would be refused.
         let device = match self.open.iter().find(shares) {
             Some(open) => open.device.clone(),
-            None => open_device(whole, access)?,
+            None => {
+                if !writable {
+                    refuse_beside_mount(&Source::whole(whole)?)?;
+                }
+                open_device(whole, access)?
+            }
         };
         let (whole, device) = (device.clone(), part_of(device, partition, access)?);
         let device = match self.shadow.filter(|_| !writable) {

@@ -59,8 +59,8 @@ pub struct Arguments {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
-    /// Check a device that is mounted or otherwise in use, where changes in progress look like damage. With --repair,
-    /// write to it, unless another process has locked it
+    /// Check a device that is mounted or otherwise in use, where changes in progress look like damage. With --repair, go on
+    /// although the copies of a mirror differ; what is in use is never repaired
     #[arg(long)]
     force: bool,
     /// Repair a volume of which Windows keeps shadow copies: they show something else then
@@ -159,9 +159,7 @@ impl Arguments {
         let checked = platter::check_source(&source, &options, &bar);
         drop(bar);
         let checked = match checked {
-            Err(error)
-                if !self.repair && matches!(error.kind(), ErrorKind::Protected | ErrorKind::Locked) =>
-            {
+            Err(error) if !self.repair && matches!(error.kind(), ErrorKind::InUse | ErrorKind::Locked) => {
                 let hint = "what others change meanwhile looks like damage; --force checks it all the same";
                 return Err(Failure::new(error, hint));
             }

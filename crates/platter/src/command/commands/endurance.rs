@@ -32,7 +32,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<u64>,
 
-    /// Overwrite a device that is in use, or that holds a file system or a partition table
+    /// Overwrite a device that holds a file system or a partition table, or an image file that holds anything; never one
+    /// that is in use
     #[arg(long)]
     force: bool,
 

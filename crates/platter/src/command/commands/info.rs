@@ -2,9 +2,9 @@
 
 use crate::command::failure::{About, Failure, Outcome};
 use crate::command::output::{Output, grouped};
-use crate::command::volume::{ReadOptions, device_options, open_device, open_options};
+use crate::command::volume::{ReadOptions, device_options, open_device, open_options, source_of};
 use clap::Args;
-use platter::{Access, look_at_copies};
+use platter::{Access, Source, look_at_copies};
 use platter_device::show_size;
 use platter_device::{Caching, Device, PartitionTable, contents};
 use serde::Serialize;
@@ -81,8 +81,11 @@ struct Volume {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
-        let device = open_device(&self.image, Access::Read)?;
+    pub fn run(mut self) -> Outcome {
+        let Source { partition, .. } = source_of(&self.image, self.volume.partition)?;
+        self.volume.partition = partition;
+        let (whole, _) = Source::split_partition(&self.image);
+        let device = open_device(whole, Access::Read)?;
         look_at_copies(&*device, &device_options(Access::Read, Caching::default()))?;
         let document = self.look(device)?;
         let mut output = Output::new();

@@ -82,6 +82,10 @@ impl Arguments {
 }
 
 fn parse(argument: &Path) -> Result<Source, Failure> {
+    if let (_, Some(number)) = Source::split_partition(argument) {
+        let why = format!("names partition {number}; a mirror is of whole images or block devices");
+        return Err(Failure::new(shown(argument), why));
+    }
     let image = Source::whole(argument)?;
     match image.is_mirror {
         true => Ok(image),

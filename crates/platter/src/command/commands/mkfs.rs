@@ -4,7 +4,7 @@ use crate::command::failure::{About, Failure, Outcome, shown, tell};
 use crate::command::image::listener;
 use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
-use crate::command::volume::{open_options, refuse_any_mounted};
+use crate::command::volume::{open_options, refuse_any_mounted, source_of};
 use clap::Args;
 use platter::{ErrorKind, MakeOptions, Source, make};
 use platter_device::{Device, FileDevice, FileOptions, PartitionTable, Scheme, parse_size, show_size};
@@ -15,8 +15,9 @@ use std::sync::Arc;
 /// Make a file system
 ///
 /// An image file that does not exist is made, sparse, if --size is given; one that exists keeps its size or takes the
-/// one given. Refuses a device that is in use or holds a file system or partition table, unless --force. All this is
-/// done with each copy of a mirror.
+/// one given. Refuses a device that holds a file system or partition table, and an image file that holds anything, unless
+/// --force; and always what is mounted or otherwise in use. All this is done with each copy of a mirror.
+/// IMAGE@2 is partition 2, as --partition 2.
 ///
 /// refs+integrity is refs with --integrity on.
 ///
@@ -69,7 +70,7 @@ pub struct Arguments {
     /// Make it in this partition
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
-    /// Overwrite what is there, even if it is in use
+    /// Overwrite what is there; never what is in use
     #[arg(long)]
     force: bool,
 }
@@ -130,7 +131,7 @@ impl Arguments {
             compress: self.compress.then_some(true),
             full: self.full,
         };
-        let source = Source::whole(&self.image)?.with_partition(self.partition);
+        let source = source_of(&self.image, self.partition)?;
         refuse_any_mounted(&source)?;
         let options =
             MakeOptions { size: self.size, force: self.force, format: options, listener: listener() };
@@ -152,7 +153,7 @@ impl Arguments {
 
     /// Returns the scheme of the partition table and the type that it records for the chosen partition.
     fn kind_of_partition(&self, source: &Source) -> Result<Option<(Scheme, String)>, Failure> {
-        let Some(number) = self.partition else { return Ok(None) };
+        let Some(number) = source.partition else { return Ok(None) };
         let device =
             FileDevice::open(&source.paths[0], FileOptions { read_only: true, ..FileOptions::default() })?;
         let Some(table) = PartitionTable::read(&device)? else { return Ok(None) };

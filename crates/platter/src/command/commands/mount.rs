@@ -164,7 +164,7 @@ impl Arguments {
                 let _ = served.system().unmount();
             }
         });
-        let mounted = mounted.about(shown(&at))?;
+        let mounted = mounted.map_err(|error| cannot_mount(&at, &error))?;
         daemon::end_on_signals(mounted.mounts(), Arc::downgrade(&served), log.clone());
         // What the mount itself has is the last one, so that the copies of a mirror are closed when it ends.
         drop(served);
@@ -222,9 +222,19 @@ impl Arguments {
 
     /// Opens the device for this process alone, for reading too: a repair by another process would change data while
     /// it is read.
-    fn device(&self, options: &Options) -> Result<Arc<dyn Device>, Failure> {
+    fn device(&self, options: &mut Options) -> Result<Arc<dyn Device>, Failure> {
         let access = if options.read_only { Access::ReadAlone } else { Access::Write { force: false } };
-        open_part(&self.image, self.partition, access)
+        let (image, named) = Source::split_partition(&self.image);
+        let partition = self.partition.or(named);
+        match open_part(image, partition, access) {
+            // An image on a file system that is mounted for reading, or a disk whose switch is set.
+            Err(failure) if access.writes() && cannot_be_written(image) => {
+                self.tell_reason(&format!("{failure}"));
+                options.read_only = true;
+                open_part(image, partition, Access::ReadAlone)
+            }
+            opened => opened,
+        }
     }
 }
 
@@ -237,6 +247,36 @@ fn opened(options: &Options, read_only: bool) -> OpenOptions {
         lose_shadow_copies: options.lose_shadow_copies,
         ..open_options(read_only)
     }
+}
+
+/// Whether whoever may write to a file or device cannot, because of what it is on.
+fn cannot_be_written(path: &Path) -> bool {
+    let opened = fs::File::options().write(true).open(path);
+    let is_protected = opened.is_err_and(|error| error.kind() == std::io::ErrorKind::ReadOnlyFilesystem);
+    is_protected && fs::File::open(path).is_ok()
+}
+
+/// Returns the failure of a mount, which names what failed: the error of the system alone would be said of the directory.
+fn cannot_mount(at: &Path, error: &std::io::Error) -> Failure {
+    const DEVICE: &str = "/dev/fuse";
+    if let Err(why) = fs::File::options().read(true).write(true).open(DEVICE) {
+        let module = "FUSE needs it, from the kernel's module fuse, and readable and writable for this user";
+        return Failure::new(DEVICE, format!("{}; {module}", Failure::from_io("cannot be opened", &why)));
+    }
+    // Users other than root mount through this program.
+    if !rustix::process::geteuid().is_root() {
+        let asked = std::process::Command::new("fusermount3").arg("--version").output();
+        let why = match asked {
+            Err(why) => Some(Failure::from_io("cannot be run", &why).to_string()),
+            Ok(asked) if !asked.status.success() => Some(format!("ended with {}", asked.status)),
+            Ok(_) => None,
+        };
+        if let Some(why) = why {
+            let package = "users other than root mount through it; it is in the package fuse3";
+            return Failure::new("fusermount3", format!("{why}; {package}"));
+        }
+    }
+    Failure::from_io(shown(at), error)
 }
 
 /// Waits while a volume is mounted at the directory already, for up to 2 seconds: it may be being unmounted.
@@ -255,7 +295,7 @@ fn wait_for_unmount(at: &Path, source: &str) -> Result<(), Failure> {
 /// Returns the source of the mount for `/proc/mounts`: absolute paths, so that other programs find out what is in
 /// use.
 fn source(image: &Path) -> Result<String, Failure> {
-    let parsed = Source::whole(image)?;
+    let parsed = Source::whole(Source::split_partition(image).0)?;
     let mut name = Vec::new();
     for path in &parsed.paths {
         if !name.is_empty() {

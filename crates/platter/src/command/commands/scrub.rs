@@ -6,9 +6,9 @@ use crate::command::image::listener;
 use crate::command::mounting::{mounted_at, scrubbing};
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
-use crate::command::volume::{WriteOptions, refuse_any_mounted};
+use crate::command::volume::{WriteOptions, refuse_any_mounted, source_of};
 use clap::Args;
-use platter::{Scrubbed, Source};
+use platter::Scrubbed;
 use platter_device::{parse_size, show_size};
 use platter_mount::MountPoint;
 use platter_vfs::{ScrubOptions, ScrubReport};
@@ -115,7 +115,7 @@ impl Arguments {
         }
         let Arguments { image, rate, limit, from, checksums_only, salvage, json, volume } = self;
         let options = ScrubOptions { rate, limit, from, checksums_only, salvage };
-        let source = Source::whole(&image)?.with_partition(volume.partition);
+        let source = source_of(&image, volume.partition)?;
         if salvage || source.is_mirror {
             refuse_any_mounted(&source)?;
         }

@@ -20,13 +20,15 @@ pub struct Arguments {
     file: PathBuf,
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
-    /// Take it back even if the image was written to since, or is in use
+    /// Take it back even if the image was written to since; never if it is in use
     #[arg(long)]
     force: bool,
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub fn run(mut self) -> Outcome {
+        // The undo file is of the whole image.
+        self.image = Source::split_partition(&self.image).0.to_path_buf();
         if UndoFile::is_unbegun(&self.file) {
             return self.tell_of_nothing();
         }

@@ -10,7 +10,7 @@ use crate::command::failure::{About, Failure, INTERRUPTED, USAGE};
 use crate::command::output::Output;
 use clap::Args;
 use platter::Source;
-use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_in_use};
+use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_data, refuse_in_use};
 use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::naspt::{Naspt, Policy, Set};
 use platter_lab::report::Document;
@@ -40,7 +40,8 @@ pub struct Choices {
     #[arg(long, value_name = "IMAGE|DEVICE|mem:SIZE")]
     device: Option<OsString>,
 
-    /// Overwrite a device that is in use, or that holds a file system or a partition table
+    /// Overwrite a device that holds a file system or a partition table, or an image file that holds anything; never one
+    /// that is in use
     #[arg(long)]
     force: bool,
 
@@ -397,16 +398,23 @@ impl Choices {
     }
 }
 
-/// Returns the file or device at a path, or `None` if there is none. Without `force`, fails if the device is in use or
-/// holds something, unless an earlier measurement wrote all of it.
+/// Returns the file or device at a path, or `None` if there is none. Fails if the device is in use, and without `force`
+/// also if it holds something, unless an earlier measurement wrote all of it.
 pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, Failure> {
+    if let (_, Some(number)) = Source::split_partition(path) {
+        let why = format!(
+            "names partition {number} of an image; a comparison takes whole images, and block devices"
+        );
+        return Err(Failure::new(path.display(), why).with_code(USAGE));
+    }
     let Some(real) = device_path(path)? else { return Ok(None) };
+    refuse_in_use(&real)?;
     if !force {
-        refuse_in_use(&real)?;
         let options = FileOptions { read_only: true, ..FileOptions::default() };
         let device = FileDevice::open(&real, options)?;
         if !platter_lab::is_ours(&device)? {
             refuse_contents(&device)?;
+            refuse_data(&device)?;
         }
     }
     Ok(Some(real))
