@@ -33,6 +33,8 @@ mod findings;
 mod gaps;
 mod heap;
 mod images;
+#[cfg(feature = "local-time")]
+mod local_time;
 mod misplaced;
 mod path;
 mod recover;
@@ -41,6 +43,7 @@ mod sectors;
 mod slots;
 mod space;
 mod table;
+#[cfg(feature = "local-time")]
 mod time;
 mod volume;
 
@@ -53,6 +56,8 @@ pub use file::FileState;
 pub use findings::{Findings, MOST_CHANGES};
 pub use heap::Heap;
 pub use images::{Images, join};
+#[cfg(feature = "local-time")]
+pub use local_time::{ahead_at, ahead_of};
 pub use misplaced::{Fit, PIECE_SLOTS, Piece, likeness};
 pub use path::{is_found, is_inside, path_of};
 pub use recover::{Remains, Remnant, recover};
@@ -61,5 +66,6 @@ pub use sectors::{SmallSectors, in_sectors_of};
 pub use slots::{DirectoryImages, SLOT, SlotRules, Slots, Storage};
 pub use space::FreeSpace;
 pub use table::{Entries, Link, TABLE_CACHE, Table, TablePlace};
-pub use time::{DosTime, Precision, ahead_at, ahead_of};
+#[cfg(feature = "local-time")]
+pub use time::{DosTime, Precision};
 pub use volume::Volume;

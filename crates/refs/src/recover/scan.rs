@@ -261,7 +261,15 @@ fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
     let length = device.len() / STEP * STEP;
     let reader = Reader::new(device, None);
     let (all, done) = (Mutex::new(Vec::new()), AtomicU64::new(0));
-    for window in (0..length).step_by(WINDOW as usize) {
+    let mut window = 0;
+    loop {
+        // A sparse image of terabytes is mostly holes, which need no reading.
+        let data = device.next_data(window) / STEP * STEP;
+        done.fetch_add(data.min(length).saturating_sub(window), Ordering::Relaxed);
+        window = data.max(window);
+        if window >= length {
+            break;
+        }
         let end = length.min(window + WINDOW);
         let pieces: Vec<Piece> = (window..end)
             .step_by(STEP as usize)
@@ -282,6 +290,7 @@ fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
                 progress.progress("looking for metadata", done, length);
             },
         );
+        window = end;
     }
     let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     // Where copies differ, the newest counts.
