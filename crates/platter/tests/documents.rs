@@ -23,7 +23,7 @@ const INSTEAD: [(&str, &str); 15] = [
     ("--device /dev/sdX --targets ntfs,refs --workloads", "--device mem:1G --targets ntfs,refs --workloads"),
     ("ext4,ntfs-3g,mount:ntfs --workloads small-files,naspt", "ext4 --workloads small-files"),
     ("cargo run --release -- compare", "platter compare"),
-    ("--device /dev/sdX", "--device mem:512M"),
+    ("--device /dev/sdX", "--device mem:2G"),
     ("platter compare --full", "platter compare --quick"),
     ("dir:/mnt/xfs", "dir:."),
     ("fat32:32k,", "fat32:4k,"),
@@ -70,7 +70,7 @@ const BEFORE: [(&str, usize, &str); 4] = [
 const SHORT: &str = r#"#!/bin/sh
 short='--time 0.01 --span 1M'
 case " $* " in *' --repeat '*) ;; *) short="$short --repeat 1" ;; esac
-case " $* " in *' --device '*) ;; *) short="$short --device mem:512M" ;; esac
+case " $* " in *' --device '*) ;; *) short="$short --device mem:2G" ;; esac
 case " $* " in *' --workloads '* | *' run '*) ;; *) short="$short --workloads overhead" ;; esac
 case " $* " in *' --targets '* | *' --volumes '* | *' run '*) ;; *) short="$short --targets raw,refs" ;; esac
 case $1 in compare | run) ;; *) short= ;; esac
