@@ -100,6 +100,9 @@ pub struct Stream {
     pub moved: Noted,
     /// Whether the node is to be forgotten once the last plan has ended.
     pub is_forgotten: AtomicBool,
+    /// Whether the volume's list of streams leads to this one. A node keeps its number when it is forgotten and looked
+    /// up again, and gets another stream; a plan that remembers the former one must not use it.
+    pub is_listed: AtomicBool,
     /// Whether parts of the stream were written to other places since its clusters were last put together.
     pub is_scattered: AtomicBool,
 }
@@ -119,6 +122,7 @@ impl Stream {
             limits,
             moved: Noted::default(),
             is_forgotten: AtomicBool::new(false),
+            is_listed: AtomicBool::new(false),
             is_scattered: AtomicBool::new(false),
         }
     }

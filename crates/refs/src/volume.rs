@@ -302,6 +302,7 @@ impl Volume {
         entity.handed_out += 1;
         let mut streams = self.streams.write();
         if let Some(stream) = &entity.stream {
+            stream.is_listed.store(true, Ordering::Relaxed);
             streams.insert(node, stream.clone());
         }
         Ok(Node(node))

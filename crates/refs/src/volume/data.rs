@@ -83,7 +83,10 @@ impl Volume {
 
     /// Returns the memory of the plan's last request if that was of the same stream, else a new one.
     pub(super) fn memory(&self, node: Node, plan: &mut Plan) -> Result<Box<Memory>> {
-        let suits = |memory: &Memory| memory.volume == self.id && memory.stream.node == node.0;
+        let suits = |memory: &Memory| {
+            let stream = &memory.stream;
+            memory.volume == self.id && stream.node == node.0 && stream.is_listed.load(Ordering::Relaxed)
+        };
         if let Some(mut memory) = plan.kept(suits) {
             memory.expected.clear();
             memory.bounce.clear();

@@ -124,7 +124,9 @@ impl RefsVolume {
         if core.entity(node.0).is_ok_and(|entity| entity.handed_out > 0) {
             return;
         }
-        self.streams.write().remove(&node.0);
+        if let Some(stream) = self.streams.write().remove(&node.0) {
+            stream.is_listed.store(false, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn change_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
