@@ -2,7 +2,7 @@
 //!
 //! An entry has no checksum. But a chain of the FAT that begins where no other chain leads to, has as many clusters as the
 //! size of a file needs, and belongs to no other entry, confirms first cluster and size; and a directory begins with an
-//! entry that names its own cluster. If an entry does not fit to the FAT, and does with one bit changed in exactly one way,
+//! entry that names its own cluster, and a second that names the directory above. If an entry does not fit to the FAT, and does with one bit changed in exactly one way,
 //! that bit is wrong. Entries of which this may be so are checked after all others, when it is known which chains are theirs.
 
 use super::*;
@@ -29,7 +29,7 @@ impl Walk<'_, '_> {
         short: ShortEntry,
         name: Name,
     ) -> Result<()> {
-        if self.late.len() < MOST_LATE && !self.fits(&short) && self.may_be_another(&short) {
+        if self.late.len() < MOST_LATE && !self.fits(&short) && self.may_be_another(index, &short) {
             let is_directory = short.attributes.directory();
             self.late.push(Late { dir: index, slot: at, is_directory, name });
             return Ok(());
@@ -38,8 +38,8 @@ impl Walk<'_, '_> {
     }
 
     /// Whether an entry that does not fit to the FAT may do so with one bit changed.
-    fn may_be_another(&mut self, short: &ShortEntry) -> bool {
-        !self.others(short).is_empty() || self.empty_file(short).is_some()
+    fn may_be_another(&mut self, dir: u32, short: &ShortEntry) -> bool {
+        !self.others(dir, short).is_empty() || self.empty_file(short).is_some()
     }
 
     fn settle(
@@ -67,7 +67,7 @@ impl Walk<'_, '_> {
         let mut listing = Listing::read(self.disk, self.geometry, self.table, known.first, known.count)?;
         let mut short = ShortEntry::from_bytes(&listing.slot(slot));
         let start = |walk: &Self, short: &ShortEntry| walk.geometry.first_cluster(short);
-        let mut others = self.others(&short);
+        let mut others = self.others(dir, &short);
         others.retain(|other| !self.claimed.get(start(self, other)));
         if others.is_empty() {
             others.extend(self.empty_file(&short).filter(|file| start(self, file) == 0));
@@ -103,8 +103,9 @@ impl Walk<'_, '_> {
         self.is_head(start) && self.length(start, wanted) == Some(wanted)
     }
 
-    /// Returns the entries with one bit changed that fit to the FAT.
-    fn others(&mut self, short: &ShortEntry) -> Vec<ShortEntry> {
+    /// Returns the entries with one bit changed that fit to the FAT and, if they are directories, to the directory that
+    /// they are in.
+    fn others(&mut self, dir: u32, short: &ShortEntry) -> Vec<ShortEntry> {
         let mut others = Vec::new();
         let bits = if self.geometry.kind == FatKind::Fat32 { 28 } else { 16 };
         for bit in 0..bits {
@@ -123,7 +124,11 @@ impl Walk<'_, '_> {
         others.push(ShortEntry { attributes: Attributes(kind), ..short.clone() });
         others.retain(|other| {
             let start = self.geometry.first_cluster(other);
-            start != 0 && self.fits(other) && (other.attributes.directory() || !self.is_own_directory(start))
+            let is_its_place = match other.attributes.directory() {
+                true => self.is_below(start, dir),
+                false => !self.is_own_directory(start),
+            };
+            start != 0 && is_its_place && self.fits(other)
         });
         others
     }
@@ -144,13 +149,29 @@ impl Walk<'_, '_> {
 
     /// Whether a directory begins at a cluster, by the entry for itself.
     fn is_own_directory(&self, cluster: u32) -> bool {
+        self.dot_entry(cluster, 0, ShortName::DOT) == Some(cluster)
+    }
+
+    /// Whether the directory that begins at a cluster says that it is in `dir`.
+    fn is_below(&self, cluster: u32, dir: u32) -> bool {
+        let above = if dir == 0 { 0 } else { self.dirs[dir as usize].first };
+        self.dot_entry(cluster, 1, ShortName::DOT_DOT) == Some(above)
+    }
+
+    /// Returns the first cluster that the entry with this name in a slot of a directory's first cluster has.
+    fn dot_entry(&self, cluster: u32, at: u64, name: ShortName) -> Option<u32> {
+        if !self.geometry.has_cluster(cluster) {
+            return None;
+        }
         let mut slot = [0; SLOT];
-        let read = self.disk.read(self.geometry.cluster_offset(cluster), &mut slot);
-        let Slot::Short(dot) = Slot::from_bytes(&slot) else { return false };
-        read.is_ok()
-            && dot.name == ShortName::DOT
-            && dot.attributes.directory()
-            && self.geometry.first_cluster(&dot) == cluster
+        let offset = self.geometry.cluster_offset(cluster) + at * SLOT as u64;
+        self.disk.read(offset, &mut slot).ok()?;
+        match Slot::from_bytes(&slot) {
+            Slot::Short(dot) if dot.name == name && dot.attributes.directory() => {
+                Some(self.geometry.first_cluster(&dot))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the number of clusters of a chain, if it ends after at most `most`, and if the time that all chains may take
