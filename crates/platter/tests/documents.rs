@@ -23,7 +23,7 @@ const INSTEAD: [(&str, &str); 15] = [
     ("--device /dev/sdX --targets ntfs,refs --workloads", "--device mem:1G --targets ntfs,refs --workloads"),
     ("ext4,ntfs-3g,mount:ntfs --workloads small-files,naspt", "ext4 --workloads small-files"),
     ("cargo run --release -- compare", "platter compare"),
-    ("--device /dev/sdX", "--device mem:2G"),
+    ("--device /dev/sdX", "--device mem:4G"),
     ("platter compare --full", "platter compare --quick"),
     ("dir:/mnt/xfs", "dir:."),
     ("fat32:32k,", "fat32:4k,"),
