@@ -43,6 +43,8 @@ pub const FOR_TESTS: &[Tool] = &[
     ("stress-ng", "stress-ng"),
     ("smbd", "samba"),
     ("smbtorture", "samba-testsuite"),
+    // It has modules of smbd alone, in a directory whose name depends on the machine.
+    ("/usr/share/doc/samba-vfs-modules/copyright", "samba-vfs-modules"),
     ("setpriv", "util-linux"),
     ("pg_ctlcluster", "postgresql"),
     ("unshare", "util-linux"),

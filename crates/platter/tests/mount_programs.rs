@@ -173,9 +173,9 @@ impl Samba {
         samba
     }
 
-    /// Runs parts of Samba's tests; returns how often a test of each name succeeded.
-    fn successes(&self, parts: &[&'static str]) -> BTreeMap<String, u32> {
-        let mut successes = BTreeMap::new();
+    /// Runs parts of Samba's tests; returns how often a test of each name succeeded, and what the programs said.
+    fn successes(&self, parts: &[&'static str]) -> (BTreeMap<String, u32>, String) {
+        let (mut successes, mut said) = (BTreeMap::new(), String::new());
         for part in parts {
             let to = ["-s", "smb.conf", "-p", &self.port, "//127.0.0.1/share", "-U", "root%x", part];
             let output = self.place.command("smbtorture", &to).output();
@@ -185,8 +185,12 @@ impl Samba {
                     *successes.entry(format!("{part}: {test}")).or_default() += 1;
                 }
             }
+            for text in [&output.stdout, &output.stderr] {
+                said += &String::from_utf8_lossy(text);
+            }
         }
-        successes
+        said += &fs::read_to_string(self.place.path("log")).unwrap_or_default();
+        (successes, said)
     }
 }
 
@@ -211,13 +215,17 @@ fn samba_serves_a_mount_as_it_serves_a_directory_of_the_host() {
 fn serve(formats: [&str; 2], has_attributes: bool) {
     let parts = if has_attributes { [PARTS, PARTS_WITH_ATTRIBUTES].concat() } else { PARTS.to_vec() };
     let host = Place::new("samba-host");
-    let expected = Samba::new(&host.0, has_attributes).successes(&parts);
-    assert!(expected.len() >= 30, "{expected:?}");
+    let (expected, said) = Samba::new(&host.0, has_attributes).successes(&parts);
+    assert!(expected.len() >= 30, "{expected:?}\n{said}");
     for format in formats {
         let mount = Mount::new("samba", format);
-        let found = Samba::new(&mount.at(""), has_attributes).successes(&parts);
+        let (found, said) = Samba::new(&mount.at(""), has_attributes).successes(&parts);
         for (test, times) in &expected {
-            assert!(found.get(test) >= Some(times), "{format}: {test}: {times}, {:?}", found.get(test));
+            assert!(
+                found.get(test) >= Some(times),
+                "{format}: {test}: {times}, {:?}\n{said}",
+                found.get(test)
+            );
         }
         mount.end();
     }

@@ -256,6 +256,19 @@ fn summary(length: usize, allocated: u64, (size, valid): (u64, u64), flags: u32)
     value
 }
 
+/// How the streams of a record are stored.
+pub struct Storing<'a> {
+    /// The form of the nodes that hold runs.
+    pub form: Form,
+    /// Whether the record has the integrity attribute. While the checksums of a file are computed or dropped, its streams
+    /// differ from it.
+    pub integrity: bool,
+    /// Where pages with runs are stored.
+    pub pages: &'a mut Pages,
+    /// The clock of the checkpoint that the pages belong to.
+    pub clock: u64,
+}
+
 /// The flags of a stream summary: the kind of checksum that its data has, or would have, and the integrity flag.
 fn summary_flags(geometry: &Geometry, integrity: bool) -> u32 {
     let kind = if geometry.algorithm == crate::layout::Algorithm::Sha256 { 4 } else { 2 };
@@ -266,7 +279,7 @@ fn summary_flags(geometry: &Geometry, integrity: bool) -> u32 {
 fn extents_value(
     state: &StreamState,
     versions: u32,
-    geometry: &Geometry,
+    (geometry, integrity): (&Geometry, bool),
     stored: &crate::extents::Stored,
 ) -> Vec<u8> {
     let allocated = state.allocated(geometry);
@@ -277,7 +290,7 @@ fn extents_value(
     put(&mut extra, 0x18, state.valid());
     put(&mut extra, 0x20, allocated);
     put(&mut extra, 0x28, versions | if state.is_sparse(geometry) { 1 << 31 } else { 0 });
-    put(&mut extra, 0x30, summary_flags(geometry, state.integrity));
+    put(&mut extra, 0x30, summary_flags(geometry, integrity));
     let mut value = tree_header(0x200, 1, &extra);
     put(&mut value, 0x18, stored.leaf_pages);
     put(&mut value, 0x20, stored.runs);
@@ -324,9 +337,7 @@ pub const LARGEST: u64 = (u32::MAX as u64 - 1) << 12;
 pub fn store_data(
     state: &mut StreamState,
     versions: u32,
-    form: Form,
-    pages: &mut Pages,
-    clock: u64,
+    storing: &mut Storing<'_>,
 ) -> Result<Vec<Attribute>> {
     if let StreamContent::Inline(content) = &state.content {
         let allocated = content.len().next_multiple_of(8);
@@ -334,12 +345,12 @@ pub fn store_data(
             SUMMARY + allocated,
             allocated as u64,
             (content.len() as u64, content.len() as u64),
-            summary_flags(&pages.geometry, state.integrity),
+            summary_flags(&storing.pages.geometry, storing.integrity),
         );
         value[SUMMARY..SUMMARY + content.len()].copy_from_slice(content);
         return Ok(vec![Attribute::new(SINGLE, DATA, 0, &[], 0, value)]);
     }
-    let value = store_extents(state, versions, form, pages, clock)?;
+    let value = store_extents(state, versions, storing)?;
     Ok(vec![version(LIVE, 1, value)])
 }
 
@@ -426,29 +437,21 @@ pub fn store_snapshot(
     state: &mut StreamState,
     name: &[u16],
     snapshot: &Snapshot,
-    form: Form,
-    pages: &mut Pages,
-    clock: u64,
+    storing: &mut Storing<'_>,
 ) -> Result<Vec<Attribute>> {
-    let value = store_extents(state, 1, form, pages, clock)?;
+    let value = store_extents(state, 1, storing)?;
     let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     let head = Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, snapshot.head.clone());
     Ok(vec![head, version(snapshot.number, 1, value)])
 }
 
 /// Stores the extents in pages where needed, and returns the value of the row that holds them.
-fn store_extents(
-    state: &mut StreamState,
-    versions: u32,
-    form: Form,
-    pages: &mut Pages,
-    clock: u64,
-) -> Result<Vec<u8>> {
+fn store_extents(state: &mut StreamState, versions: u32, storing: &mut Storing<'_>) -> Result<Vec<u8>> {
     let StreamContent::Extents(extents) = &mut state.content else {
         return Err(Error::InvalidArgument("an inline stream has no extents"));
     };
-    let stored = extents.store(form, pages, clock)?;
-    Ok(extents_value(state, versions, &pages.geometry, &stored))
+    let stored = extents.store(storing.form, storing.pages, storing.clock)?;
+    Ok(extents_value(state, versions, (&storing.pages.geometry, storing.integrity), &stored))
 }
 
 /// Makes the attributes of a named stream. `number` stands in both rows of one whose content is in clusters.
@@ -456,12 +459,10 @@ pub fn store_named(
     state: &mut StreamState,
     name: &[u16],
     number: u64,
-    form: Form,
-    pages: &mut Pages,
-    clock: u64,
+    storing: &mut Storing<'_>,
 ) -> Result<Vec<Attribute>> {
     let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-    let flags = summary_flags(&pages.geometry, state.integrity);
+    let flags = summary_flags(&storing.pages.geometry, storing.integrity);
     if let StreamContent::Inline(content) = &state.content {
         // The allocated size is exact here, by which other readers tell content in the record from extents.
         let size = content.len() as u64;
@@ -469,12 +470,13 @@ pub fn store_named(
         value[SUMMARY..].copy_from_slice(content);
         return Ok(vec![Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, value)]);
     }
-    let mut value = store_extents(state, 1, form, pages, clock)?;
+    let mut value = store_extents(state, 1, storing)?;
     pad_named(&mut value);
     let mut key = [0; 0x40];
     put(&mut key, 0x20, number);
     let extents = Attribute::new(MULTIPLE, STREAM_EXTENTS, 0, &key, 1, value);
-    let mut head = summary(HEAD, state.allocated(&pages.geometry), (state.size, state.valid()), flags);
+    let allocated = state.allocated(&storing.pages.geometry);
+    let mut head = summary(HEAD, allocated, (state.size, state.valid()), flags);
     put(&mut head, 0x02, 0x1000u16);
     put(&mut head, 0x3C, number);
     put(&mut head, 0x44, number);

@@ -18,6 +18,7 @@ mod boot;
 mod clusters;
 mod contested;
 mod copy;
+mod kinds;
 mod listing;
 mod lost;
 mod names;

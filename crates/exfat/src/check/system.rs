@@ -1,8 +1,8 @@
 //! Allocation bitmap and up-case table, whose entries are in the root directory.
 
 use super::clusters::Clusters;
+use super::kinds::is_file;
 use super::listing::Listing;
-use super::walk::is_file;
 use crate::layout::{BitmapEntry, Primary, Upcase, UpcaseEntry, kind, table_checksum};
 use platter_clusters::{Claims, Disk, Link, Runs};
 use platter_vfs::{CheckReport, Finding, Result, Severity};

@@ -9,8 +9,6 @@ mod directory;
 mod mend;
 mod set;
 
-pub use mend::is_file;
-
 use super::clusters::Clusters;
 use super::listing::Listing;
 use super::names::Names;

@@ -17,6 +17,8 @@ impl Core {
         let form = self.form_of(node)?;
         let entity = self.entities.get_mut(&node).expect("seen just now");
         let mut record = entity.record.clone();
+        let integrity = record.attributes & Record::INTEGRITY != 0;
+        let mut storing = stream::Storing { form, integrity, pages: &mut self.pages, clock };
         if let Some(stream) = &entity.stream {
             let mut state = stream.write();
             if attributes::is_link(record.reparse) {
@@ -24,14 +26,14 @@ impl Core {
                 record.allocated = 0;
             } else {
                 record.size = state.size;
-                record.allocated = state.allocated(&self.pages.geometry);
+                record.allocated = state.allocated(&storing.pages.geometry);
             }
-            match state.is_sparse(&self.pages.geometry) {
+            match state.is_sparse(&storing.pages.geometry) {
                 true => record.attributes |= Record::SPARSE,
                 false => record.attributes &= !Record::SPARSE,
             }
             let versions = 1 + entity.named.iter().filter(|named| named.snapshot.is_some()).count() as u32;
-            record.rows.extend(stream::store_data(&mut state, versions, form, &mut self.pages, clock)?);
+            record.rows.extend(stream::store_data(&mut state, versions, &mut storing)?);
             if let StreamContent::Extents(extents) = &mut state.content
                 && extents.loaded() > MOST_RUNS
             {
@@ -40,14 +42,9 @@ impl Core {
         }
         for (index, named) in entity.named.iter().enumerate() {
             let mut state = named.stream.write();
-            let pages = &mut self.pages;
             record.rows.extend(match &named.snapshot {
-                Some(snapshot) => {
-                    stream::store_snapshot(&mut state, &named.name, snapshot, form, pages, clock)?
-                }
-                None => {
-                    stream::store_named(&mut state, &named.name, 0xF000 + index as u64, form, pages, clock)?
-                }
+                Some(snapshot) => stream::store_snapshot(&mut state, &named.name, snapshot, &mut storing)?,
+                None => stream::store_named(&mut state, &named.name, 0xF000 + index as u64, &mut storing)?,
             });
         }
         stream::store_counter(&mut record.rows);

@@ -253,7 +253,9 @@ impl Core {
         record.size = state.size;
         record.allocated = state.allocated(self.geometry());
         let clock = self.checkpoint.clock + 1;
-        record.rows.extend(stream::store_data(&mut state, 1, Form::Roomy, &mut self.pages, clock)?);
+        let mut storing =
+            stream::Storing { form: Form::Roomy, integrity: false, pages: &mut self.pages, clock };
+        record.rows.extend(stream::store_data(&mut state, 1, &mut storing)?);
         stream::store_counter(&mut record.rows);
         let (tree, pages) = self.tree_mut(sync_log::DIRECTORY)?;
         tree.put(pages, &key::name(key::LONG, &name()), 1, &record.to_bytes()).map(drop)

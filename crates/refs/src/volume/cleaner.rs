@@ -228,8 +228,10 @@ impl Volume {
 
     fn record_shift(&self, stream: &Stream, rows: &[Extent], places: &[ContainerRun]) -> Result<bool> {
         let mut core = self.change()?;
-        // If the node is not in use, the new places are never stored: its record would go on leading to the old ones.
-        if core.entity(stream.node).is_err() {
+        // If the file was forgotten, the new places are never stored: its record would go on leading to the old ones. The
+        // node may be in use again, with another stream.
+        let own = core.entity(stream.node).ok().and_then(|entity| entity.stream.as_ref());
+        if !own.is_some_and(|own| std::ptr::eq(&**own, stream)) {
             return Ok(false);
         }
         let mut state = stream.write();

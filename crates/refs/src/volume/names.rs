@@ -8,7 +8,7 @@ use crate::extents::Form;
 use crate::format::{add_directory, directory_rows, parent_child};
 use crate::layout::attribute::OBJECT_LINK;
 use crate::layout::{NumberRow, Root, make_object_link, object_link};
-use crate::stream::{Limits, StreamState};
+use crate::stream::{Limits, Storing, StreamState, store_data};
 
 impl RefsVolume {
     /// Returns the row of a name in a directory: its key as it is stored, and its parsed value.
@@ -136,13 +136,10 @@ impl RefsVolume {
                 stream.iter().for_each(|stream| stream.is_link.store(is_link, Ordering::SeqCst));
                 let mut row = record.clone();
                 if let Some(stream) = &stream {
-                    row.rows.extend(crate::stream::store_data(
-                        &mut stream.write(),
-                        1,
-                        Form::Roomy,
-                        &mut core.pages,
-                        0,
-                    )?);
+                    let integrity = attributes & Record::INTEGRITY != 0;
+                    let mut storing =
+                        Storing { form: Form::Roomy, integrity, pages: &mut core.pages, clock: 0 };
+                    row.rows.extend(store_data(&mut stream.write(), 1, &mut storing)?);
                 }
                 let (tree, pages) = core.tree_mut(object)?;
                 tree.put(pages, &row_key, 1, &row.to_bytes())?;

@@ -2,6 +2,7 @@
 //! all.
 
 use super::*;
+use crate::check::kinds::{is_file, is_nearly};
 use crate::layout::{Fault, FileInfo, LabelEntry, Primary, SLOT, is_benign, is_whole, kind, set_checksum};
 use platter_vfs::Finding;
 
@@ -141,8 +142,8 @@ impl Walk<'_, '_> {
     fn file_by_its_bits(&mut self, listing: &Listing, at: usize) -> Option<usize> {
         let slot = listing.slot(at);
         if slot[0] == kind::FILE
-            || !mend::is_nearly(&slot, kind::FILE)
-            || !mend::is_file(&listing.slots()[at..listing.end()])
+            || !is_nearly(&slot, kind::FILE)
+            || !is_file(&listing.slots()[at..listing.end()])
         {
             return None;
         }

@@ -8,7 +8,7 @@
 
 use super::*;
 use crate::check::names::is_allowed;
-use crate::layout::{Attributes, SLOT, UNITS_IN_NAME, kind, set_checksum};
+use crate::layout::{Attributes, SLOT, UNITS_IN_NAME, kind};
 use platter_clusters::Link;
 use platter_vfs::{DosFlags, Timestamp};
 
@@ -25,11 +25,6 @@ const RARE: u16 = 0x07;
 /// The seconds that a time may be ahead of the device's clock without being unlikely: local times are up to 14 hours
 /// ahead.
 const AHEAD: i64 = 2 * 86_400;
-
-/// Whether an entry's type would be that of a file if one bit of it were different, or is that.
-pub fn is_nearly(slot: &[u8; SLOT], kind: u8) -> bool {
-    (slot[0] ^ kind).count_ones() <= 1
-}
 
 /// Returns the sets which these slots were before one bit changed: those with a right checksum and name hash. `summed` is
 /// increased by the number of bytes that were summed up.
@@ -95,17 +90,6 @@ fn has_sum(set: &[[u8; SLOT]], sums: &[u16], from: usize) -> bool {
     let bytes = set.as_flattened();
     let sum = (from..).zip(&bytes[from..]).fold(sums[from], |sum, (at, byte)| added(sum, at, *byte));
     sum.to_le_bytes() == bytes[2..4]
-}
-
-/// Whether the slots of a primary entry of another type are those of a file whose type has one wrong bit.
-pub fn is_file(slots: &[[u8; SLOT]]) -> bool {
-    if !is_nearly(&slots[0], kind::FILE) {
-        return false;
-    }
-    let Some(set) = slots.get(..usize::from(slots[0][1]) + 1) else { return false };
-    let mut set = set.to_vec();
-    set[0][0] = kind::FILE;
-    EntrySet::read_loosely(&set).is_ok_and(|set| set_checksum(set.slots()) == set.checksum())
 }
 
 /// Whether a slot looks like an entry of a set that a system wrote: its type is known, and the bytes that are always zero
