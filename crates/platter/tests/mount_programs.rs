@@ -220,13 +220,15 @@ fn serve(formats: [&str; 2], has_attributes: bool) {
     for format in formats {
         let mount = Mount::new("samba", format);
         let (found, said) = Samba::new(&mount.at(""), has_attributes).successes(&parts);
-        for (test, times) in &expected {
-            assert!(
-                found.get(test) >= Some(times),
-                "{format}: {test}: {times}, {:?}\n{said}",
-                found.get(test)
-            );
-        }
+        // A name in other letters is found at once where names match whatever their case, so that Samba does not look
+        // for the stored spelling and tells the one it was asked for.
+        let is_found_at_once = |test: &str| format != "ntfs" && test == "smb2.getinfo: normalized";
+        let missing: Vec<&String> = expected
+            .iter()
+            .filter(|(test, times)| found.get(*test) < Some(times) && !is_found_at_once(test))
+            .map(|(test, _)| test)
+            .collect();
+        assert!(missing.is_empty(), "{format}: {missing:?}\n{said}");
         mount.end();
     }
 }
