@@ -431,12 +431,13 @@ impl<F: Family> FileSystem for Volume<F> {
         }
     }
 
-    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
         let file = self.file(node)?;
         self.shared(&file, |state| {
             let mut extents: Vec<Extent> = Vec::new();
-            let mut at = 0;
-            for (range, written) in state.parts(0..state.seen()) {
+            let range = range.start..range.end.min(state.seen());
+            let mut at = range.start;
+            for (range, written) in state.parts(range) {
                 state.pieces(&self.heap, range, |place, length| {
                     let place = if written { Place::Device(place) } else { Place::Unwritten(place) };
                     extents.push(Extent { offset: at, length, place });

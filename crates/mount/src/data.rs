@@ -136,22 +136,24 @@ impl Served {
     /// Returns the first byte from `offset` on that is in data or, with `hole`, in a hole, as the volume has it, and the
     /// hole on which that depends: the one that is passed over, or the one that is found.
     fn look_for(&self, node: Node, offset: u64, size: u64, hole: bool) -> Answer<(Option<u64>, Range<u64>)> {
-        let extents = self.told(self.system.extents(node))?;
-        let first = extents.partition_point(|extent| extent.offset + extent.length <= offset);
+        /// The bytes that are looked at first; each further look is at twice as many. So a step over a small part of a
+        /// file costs little, however many parts the file has.
+        const FIRST_LOOK: u64 = 1 << 20;
         let mut holes = offset..offset;
-        for extent in &extents[first..] {
-            let start = extent.offset.max(offset);
-            if start >= size {
-                break;
+        let (mut at, mut length) = (offset, FIRST_LOOK);
+        while at < size {
+            let end = at.saturating_add(length).min(size);
+            for extent in self.told(self.system.extents_in(node, at..end))? {
+                let is_hole = matches!(extent.place, Place::Hole | Place::Unwritten(_));
+                if is_hole {
+                    let from = if holes.is_empty() { extent.offset } else { holes.start };
+                    holes = from..extent.offset + extent.length;
+                }
+                if is_hole == hole {
+                    return Ok((Some(extent.offset), holes));
+                }
             }
-            let is_hole = matches!(extent.place, Place::Hole | Place::Unwritten(_));
-            if is_hole {
-                let from = if holes.is_empty() { start } else { holes.start };
-                holes = from..(extent.offset + extent.length).min(size);
-            }
-            if is_hole == hole {
-                return Ok((Some(start), holes));
-            }
+            (at, length) = (end, length.saturating_mul(2));
         }
         Ok((None, holes))
     }

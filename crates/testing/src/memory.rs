@@ -848,10 +848,10 @@ impl FileSystem for MemoryFileSystem {
         })
     }
 
-    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
         let length = self.lock().object(node)?.file()?.len() as u64;
         let whole = Extent { offset: 0, length, place: Place::Resident };
-        Ok(if length == 0 { Vec::new() } else { vec![whole] })
+        Ok(whole.within(&range).into_iter().collect())
     }
 
     fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {

@@ -19,7 +19,7 @@ pub struct ChangeRecord {
     pub parent: u128,
     /// When it changed; a record of version 4 does not say it.
     pub time: Option<Timestamp>,
-    /// What changed since the file was opened: a bit for each of [`REASONS`].
+    /// What changed since the file was opened: a bit for each reason.
     pub reasons: u32,
     /// Flags that say on whose behalf it changed.
     pub source: u32,

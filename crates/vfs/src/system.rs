@@ -209,8 +209,14 @@ pub trait FileSystem: Send + Sync {
         self.unsupported("holes in files")
     }
 
-    /// The extents of the file's content, in file order, gaps included as [`crate::Place::Hole`].
-    fn extents(&self, node: Node) -> Result<Vec<Extent>>;
+    /// The extents of a range of the file's content, in file order, gaps included as [`crate::Place::Hole`]. The first
+    /// and the last are cut to the range. Bytes past the end of the file have none.
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>>;
+
+    /// The extents of all of the file's content.
+    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
+        self.extents_in(node, 0..u64::MAX)
+    }
 
     /// Makes `length` bytes of `to` share the clusters of `from`. Offsets and length are multiples of the cluster.
     fn clone_range(&self, _from: Node, _offset: u64, _to: Node, _to_offset: u64, _length: u64) -> Result<()> {

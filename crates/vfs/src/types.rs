@@ -204,6 +204,21 @@ pub struct Extent {
     pub place: Place,
 }
 
+impl Extent {
+    /// The part of the extent in a range of the file, if there is one.
+    pub fn within(self, range: &std::ops::Range<u64>) -> Option<Extent> {
+        let start = self.offset.max(range.start);
+        let end = self.offset.saturating_add(self.length).min(range.end);
+        let ahead = start - self.offset;
+        let place = match self.place {
+            Place::Device(at) => Place::Device(at.saturating_add(ahead)),
+            Place::Unwritten(at) => Place::Unwritten(at.saturating_add(ahead)),
+            place => place,
+        };
+        (start < end).then(|| Extent { offset: start, length: end - start, place })
+    }
+}
+
 /// A named stream of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeStream {

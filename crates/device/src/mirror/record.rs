@@ -27,7 +27,7 @@ pub trait MirrorRecord: Send + Sync {
 /// The record of an image file or block device, as a file.
 ///
 /// The record of an image file is beside it, with `.mirror` appended to its name. That of a block device is in
-/// `/var/lib/platter/mirrors`, under what identifies the device: see [`identity`](super::identity).
+/// `/var/lib/platter/mirrors`, under what identifies the device: the serial number, the partition or the file.
 pub struct FileRecord {
     copy: PathBuf,
     place: PathBuf,

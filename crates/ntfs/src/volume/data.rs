@@ -480,25 +480,27 @@ impl NtfsVolume {
         }
     }
 
-    pub(super) fn extents_of(&self, node: Node) -> Result<Vec<Extent>> {
+    pub(super) fn extents_of(&self, node: Node, range: &Range<u64>) -> Result<Vec<Extent>> {
         let stream = self.data_of(node)?;
         let state = stream.read();
         let size = state.size;
+        let all = |place| Extent { offset: 0, length: size, place }.within(range).into_iter().collect();
         if state.packed.is_some() {
-            return Ok(vec![Extent { offset: 0, length: size, place: Place::Compressed }]);
+            return Ok(all(Place::Compressed));
         }
         state.check_here()?;
         let runs = match &state.place {
-            StreamPlace::Resident(_) if size == 0 => return Ok(Vec::new()),
-            StreamPlace::Resident(_) => {
-                return Ok(vec![Extent { offset: 0, length: size, place: Place::Resident }]);
+            StreamPlace::Resident(_) => return Ok(all(Place::Resident)),
+            StreamPlace::Runs(_) if state.is_compressed() => {
+                let extents = self.compressed_extents(&state).into_iter();
+                return Ok(extents.filter_map(|extent| extent.within(range)).collect());
             }
-            StreamPlace::Runs(_) if state.is_compressed() => return Ok(self.compressed_extents(&state)),
             StreamPlace::Runs(runs) => runs,
         };
         let mut extents: Vec<Extent> = Vec::new();
-        for run in runs.iter() {
-            let (start, end) = (run.vcn * self.cluster, (run.end() * self.cluster).min(size));
+        for run in runs.from(range.start / self.cluster) {
+            let first = run.vcn * self.cluster;
+            let (start, end) = (first.max(range.start), (run.end() * self.cluster).min(size).min(range.end));
             if start >= end {
                 break;
             }
@@ -507,7 +509,7 @@ impl NtfsVolume {
                 continue;
             };
             for (part, is_written) in state.parts(start..end) {
-                let at = lcn * self.cluster + (part.start - start);
+                let at = lcn * self.cluster + (part.start - first);
                 let place = if is_written { Place::Device(at) } else { Place::Unwritten(at) };
                 extents.push(Extent { offset: part.start, length: part.end - part.start, place });
             }

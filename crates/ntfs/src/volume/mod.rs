@@ -520,8 +520,8 @@ impl FileSystem for NtfsVolume {
         self.with_space(|| self.make_hole(node, range.clone()))
     }
 
-    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
-        self.extents_of(node)
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
+        self.extents_of(node, &range)
     }
 
     fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {

@@ -228,8 +228,8 @@ impl FileSystem for RefsVolume {
         self.punch_range(node, range)
     }
 
-    fn extents(&self, node: Node) -> Result<Vec<Extent>> {
-        self.list_extents(node)
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
+        self.list_extents(node, range)
     }
 
     fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::extents::Mapping;
 use crate::stream::StreamContent;
+use platter_vfs::Place;
 
 impl Volume {
     pub(super) fn resize(&self, node: Node, size: u64) -> Result<()> {
@@ -109,50 +110,54 @@ impl Volume {
         }
     }
 
-    pub(super) fn list_extents(&self, node: Node) -> Result<Vec<Extent>> {
-        use platter_vfs::Place;
+    pub(super) fn list_extents(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
         let stream = self.data_of(node)?;
-        self.load(&stream, 0, u32::MAX)?;
-        let state = stream.read();
         let cluster = u64::from(self.geometry.cluster);
-        let extents = match &state.content {
-            StreamContent::Inline(content) if content.is_empty() => return Ok(Vec::new()),
-            StreamContent::Inline(content) => {
-                return Ok(vec![Extent { offset: 0, length: content.len() as u64, place: Place::Resident }]);
+        loop {
+            let state = stream.read();
+            let range = range.start..range.end.min(state.size);
+            if range.is_empty() {
+                return Ok(Vec::new());
             }
-            StreamContent::Extents(extents) => extents,
-        };
-        let mut all: Vec<Extent> = Vec::new();
-        let mut at = 0;
-        let mut add = |extent: Extent| match (all.last_mut(), extent.place) {
-            (Some(last), Place::Device(here)) if matches!(last.place, Place::Device(before) if before + last.length == here) => {
-                last.length += extent.length
+            let extents = match &state.content {
+                StreamContent::Inline(_) => {
+                    let whole = Extent { offset: 0, length: state.size, place: Place::Resident };
+                    return Ok(whole.within(&range).into_iter().collect());
+                }
+                StreamContent::Extents(extents) => extents,
+            };
+            let (from, to) = self.clusters(range.clone());
+            if !extents.is_loaded(from, to) {
+                drop(state);
+                self.load(&stream, from, to)?;
+                continue;
             }
-            _ => all.push(extent),
-        };
-        for run in extents.iter() {
-            let offset = u64::from(run.at) * cluster;
-            if offset >= state.size {
-                break;
-            }
-            if offset > at {
-                add(Extent { offset: at, length: offset - at, place: Place::Hole });
-            }
-            let end = (u64::from(run.end()) * cluster).min(state.size);
-            let written = state.valid().clamp(offset, end);
-            let place = self.device_offset(run.cluster)?;
-            if written > offset {
-                add(Extent { offset, length: written - offset, place: Place::Device(place) });
-            }
-            if end > written {
-                let place = Place::Unwritten(place + (written - offset));
-                add(Extent { offset: written, length: end - written, place });
-            }
-            at = end;
+            let mut all: Vec<Extent> = Vec::new();
+            let mut add = |extent: Extent| match (all.last_mut(), extent.place) {
+                (Some(last), Place::Device(here)) if matches!(last.place, Place::Device(before) if before + last.length == here) => {
+                    last.length += extent.length
+                }
+                _ => all.extend(extent.within(&range)),
+            };
+            extents.walk(from, to, |piece| {
+                let offset = u64::from(piece.at) * cluster;
+                let end = (u64::from(piece.end) * cluster).min(range.end);
+                let Some(run) = piece.run else {
+                    add(Extent { offset, length: end - offset, place: Place::Hole });
+                    return Ok(());
+                };
+                let written = state.valid().clamp(offset, end);
+                let place = self.device_offset(run.cluster)?;
+                if written > offset {
+                    add(Extent { offset, length: written - offset, place: Place::Device(place) });
+                }
+                if end > written {
+                    let place = Place::Unwritten(place + (written - offset));
+                    add(Extent { offset: written, length: end - written, place });
+                }
+                Ok(())
+            })?;
+            return Ok(all);
         }
-        if at < state.size {
-            add(Extent { offset: at, length: state.size - at, place: Place::Hole });
-        }
-        Ok(all)
     }
 }

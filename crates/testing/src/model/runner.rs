@@ -802,7 +802,7 @@ impl Runner {
     fn look_at_holes(&self, pair: Pair) -> Outcome {
         let path = || self.reference.path(pair.reference);
         let Ok(extents) = self.system.extents(pair.system) else { return Ok(()) };
-        let unwritten = |extent: &Extent| matches!(extent.place, Place::Hole | Place::Unwritten(_));
+        self.look_at_parts(pair, &extents)?;
         let mut buffer = Vec::new();
         for extent in extents.into_iter().filter(unwritten) {
             buffer.resize(PIECE, 0);
@@ -821,6 +821,22 @@ impl Runner {
             }
         }
         Ok(())
+    }
+
+    /// Fails if the extents of ranges of a file, put together, do not tell what the extents of all of it do.
+    fn look_at_parts(&self, pair: Pair, all: &[Extent]) -> Outcome {
+        let Some(end) = all.last().map(|last| last.offset + last.length) else { return Ok(()) };
+        let mut parts = Vec::new();
+        let (mut at, mut length) = (0, 3000);
+        while at < end {
+            let part = self.system.extents_in(pair.system, at..at + length);
+            parts.extend(part.map_err(|error| format!("extents from {at} on: {error}"))?);
+            (at, length) = (at + length, length * 3);
+        }
+        let (expected, found) = (joined(all), joined(&parts));
+        let path = || self.reference.path(pair.reference);
+        let message = || format!("{:?} has {expected:?}; in parts it has {found:?}", path());
+        if expected == found { Ok(()) } else { Err(message()) }
     }
 
     fn compare_tree(&mut self, directory: Pair, allocated: &mut u64) -> Outcome {
@@ -977,4 +993,23 @@ fn same_bytes(what: &str, offset: u64, ours: &[u8], theirs: &[u8]) -> Outcome {
             ours.len()
         )),
     }
+}
+
+/// Whether nothing was written to an extent.
+fn unwritten(extent: &Extent) -> bool {
+    matches!(extent.place, Place::Hole | Place::Unwritten(_))
+}
+
+/// The ranges of extents, each with whether it is written; neighbours of one kind are one. Clusters may move meanwhile, so
+/// their places are left out.
+fn joined(extents: &[Extent]) -> Vec<(std::ops::Range<u64>, bool)> {
+    let mut ranges: Vec<(std::ops::Range<u64>, bool)> = Vec::new();
+    for extent in extents {
+        let (range, is_written) = (extent.offset..extent.offset + extent.length, !unwritten(extent));
+        match ranges.last_mut() {
+            Some((last, kind)) if last.end == range.start && *kind == is_written => last.end = range.end,
+            _ => ranges.push((range, is_written)),
+        }
+    }
+    ranges
 }
