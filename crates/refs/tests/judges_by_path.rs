@@ -1,10 +1,13 @@
-//! Volumes that Platter made, read by forefst and refsprogs. Neither is in a package registry, so they run only where an
-//! environment variable names their folder: `PLATTER_FOREFST` the one with `forefst.py`, `PLATTER_REFSPROGS` the one
-//! with `refsls` and `refscat`. Where the variable is set and a program is missing, the test fails.
+//! Volumes that Platter made, read by forefst and refsprogs. Neither is in a package registry, so these tests are a campaign
+//! of their own, and environment variables name the folders: `PLATTER_FOREFST` the one with `forefst.py`,
+//! `PLATTER_REFSPROGS` the one with `refsls` and `refscat`.
+//! `cargo test --release -p platter-refs --test suite judges_by_path -- --ignored --nocapture`
 
-use crate::common::{V3_14, VOLUMES, Volume, content, open};
+use crate::common::{V3_14, VOLUMES, Volume, content, open, tested};
 use platter_device::{Device, MemoryDevice};
+use platter_testing::model::{Make, seed, verify};
 use platter_vfs::{FileSystem, Kind, Name, Node, RenameFlags};
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -14,15 +17,13 @@ use std::process::{Command, Output};
 const PLAIN: [(&str, usize); 5] =
     [("empty", 0), ("in the record", 1500), ("one run", 70_000), ("more", 500_000), ("Ünïcödé", 4096)];
 
-/// A program in the folder that the variable names; `None` if the variable is not set.
-fn program(variable: &str, name: &str) -> Option<PathBuf> {
-    let Some(folder) = std::env::var_os(variable) else {
-        eprintln!("{variable} is not set: {name} does not judge");
-        return None;
-    };
+/// A program in the folder that the variable names.
+fn program(variable: &str, name: &str) -> PathBuf {
+    let folder =
+        std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} names the folder of {name}"));
     let path = PathBuf::from(folder).join(name);
-    assert!(path.is_file(), "{variable} is set, and there is no {}", path.display());
-    Some(path)
+    assert!(path.is_file(), "there is no {}", path.display());
+    path
 }
 
 /// Every kind of volume, with sectors of 512 bytes: forefst looks for the copies of the boot record and superblock in
@@ -102,34 +103,44 @@ fn printed(command: &mut Command) -> Vec<u8> {
     stdout
 }
 
+/// Verifies the checksum of every page and of the log with forefst.
+fn judge_by_forefst(volume: Volume, image: &Path) {
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.arg(program("PLATTER_FOREFST", "forefst.py")).arg(image);
+        command.args(arguments).args(["--partition-start", "0"]);
+        String::from_utf8_lossy(&printed(&mut command)).into_owned()
+    };
+    let integrity = run(&["integrity", "--fullchecksums"]);
+    assert!(integrity.contains("Verdict: PASS"), "{volume:?}:\n{integrity}");
+    // Versions from August 2026 on also verify the checksums of the log's blocks.
+    let log = run(&["mlog", "--stats"]);
+    assert!(log.contains("LSN oldest:") && log.contains("0x1."), "{volume:?}:\n{log}");
+    assert!(!log.to_uppercase().contains("FAIL") && !log.contains("MISMATCH"), "{volume:?}:\n{log}");
+}
+
+/// Lists a volume with refsprogs. With clusters of 64 KiB it reads four clusters for a page of one.
+fn list_by_refsprogs(image: &Path) -> String {
+    let refsls = program("PLATTER_REFSPROGS", "refsls");
+    let listed = printed(Command::new(refsls).args(["-R", "-l", "-a"]).arg(image));
+    String::from_utf8_lossy(&listed).into_owned()
+}
+
 #[test]
+#[ignore = "a campaign: needs forefst"]
 fn forefst_verifies_every_page_and_the_log() {
-    let Some(forefst) = program("PLATTER_FOREFST", "forefst.py") else { return };
     for volume in kinds() {
-        let image = image(volume, "forefst");
-        let run = |arguments: &[&str]| {
-            let mut command = Command::new("python3");
-            command.arg(&forefst).arg(&image.0).args(arguments).args(["--partition-start", "0"]);
-            String::from_utf8_lossy(&printed(&mut command)).into_owned()
-        };
-        let integrity = run(&["integrity", "--fullchecksums"]);
-        assert!(integrity.contains("Verdict: PASS"), "{volume:?}:\n{integrity}");
-        // Versions from August 2026 on also verify the checksums of the log's blocks.
-        let log = run(&["mlog", "--stats"]);
-        assert!(log.contains("LSN oldest:") && log.contains("0x1.1"), "{volume:?}:\n{log}");
-        assert!(!log.to_uppercase().contains("FAIL") && !log.contains("MISMATCH"), "{volume:?}:\n{log}");
+        judge_by_forefst(volume, &image(volume, "forefst").0);
     }
 }
 
 #[test]
+#[ignore = "a campaign: needs refsprogs"]
 fn refsprogs_lists_and_reads_files() {
-    let Some(refsls) = program("PLATTER_REFSPROGS", "refsls") else { return };
-    let refscat = program("PLATTER_REFSPROGS", "refscat").expect("the variable is set");
-    // With clusters of 64 KiB it reads four clusters for a page of one.
+    let refscat = program("PLATTER_REFSPROGS", "refscat");
     for volume in kinds().filter(|volume| volume.cluster == 4096) {
         let image = image(volume, "refsprogs");
-        let listed = printed(Command::new(&refsls).args(["-R", "-l", "-a"]).arg(&image.0));
-        let listed = String::from_utf8_lossy(&listed);
+        let listed = list_by_refsprogs(&image.0);
         for name in ["plain", "moved away", "changed", "holes", "one of many 499"] {
             assert!(listed.contains(name), "{volume:?}: {name} in\n{listed}");
         }
@@ -142,5 +153,33 @@ fn refsprogs_lists_and_reads_files() {
                 assert!(read == content(index as u64, length), "{volume:?}: {name}: {} bytes", read.len());
             }
         }
+    }
+}
+
+/// A million operations on all kinds of volume together, each of which is read by both programs at the end.
+#[test]
+#[ignore = "a campaign: takes minutes, and needs forefst and refsprogs"]
+fn both_read_what_a_million_operations_leave() {
+    let kinds: Vec<Volume> = kinds().collect();
+    let each = 1_000_000 / kinds.len();
+    for (number, volume) in kinds.into_iter().enumerate() {
+        let made = RefCell::new(None);
+        let make: Make<'_> = &|clock| {
+            let device = volume.make();
+            *made.borrow_mut() = Some(device.clone());
+            tested(device, clock)
+        };
+        verify(seed() + number as u64, each, 5_000, &volume.shape(300_000), make);
+        let device = made.take().expect("a volume was made");
+        open(device.clone()).unmount().unwrap();
+        let name = format!("platter-million-{}-{number}.img", std::process::id());
+        let image = Image(std::env::temp_dir().join(name));
+        store(&device, &image.0);
+        judge_by_forefst(volume, &image.0);
+        let listed = match volume.cluster {
+            4096 => list_by_refsprogs(&image.0).lines().count(),
+            _ => 0,
+        };
+        println!("{volume:?}: {each} operations, judged; {listed} lines listed");
     }
 }
