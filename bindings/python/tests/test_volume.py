@@ -30,7 +30,9 @@ def test_files_are_written_and_read(image, content):
         assert volume.read("one/two/a.bin") == content[:-5] + b"tail!"
         stat = volume.stat("text")
         assert (stat.kind, stat.modified_ns) == ("file", 10**18)
-        with volume.open("TEXT", "r") as file:
+        tells_case_apart = volume.info().format.startswith("NTFS")
+        assert volume.exists("TEXT") != tells_case_apart
+        with volume.open("text" if tells_case_apart else "TEXT", "r") as file:
             assert list(file) == ["zwölf\n"] * 3 + ["more\n"]
         raw = volume.open("one/two/a.bin", "rb", buffering=0)
         assert raw.read(10) == content[:10] and raw.tell() == 10

@@ -13,8 +13,10 @@ use std::time::Duration;
 /// Returns a volume that mkntfs made and that was used with ntfs-3g.
 pub fn ntfs(random: &mut Random) -> (String, Arc<dyn Device>) {
     let image = ImageFile::empty(12 << 20);
-    let cluster = (512u64 << random.below(8)).to_string();
-    PROGRAMS.run("mkntfs", &["-F", "-q", "-c", &cluster, "-L", "Healthy", image.path()]);
+    let cluster = 512u64 << random.below(8);
+    let sector = (256 << random.below(5)).min(cluster).to_string();
+    let cluster = cluster.to_string();
+    PROGRAMS.run("mkntfs", &["-F", "-q", "-c", &cluster, "-s", &sector, "-L", "Healthy", image.path()]);
     for _ in 0..1 + random.below(2) {
         let path = folder(&image);
         PROGRAMS.run("ntfs-3g", &["-o", "rw,compression", image.path(), &path]);
