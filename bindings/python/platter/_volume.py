@@ -126,6 +126,8 @@ def open(source, mode="r", *, local_offset_minutes=0):
     """Opens a volume: for reading ("r"), or for reading and writing ("r+").
 
     A source is a path, `IMAGE@N` for a partition, `mirror:IMAGE,IMAGE`, or a file object that reads and seeks.
+
+    After os.fork a volume that was opened for writing works in the process that opened it; others raise an error.
     """
     if mode not in ("r", "r+"):
         raise ValueError(f'a volume is opened with "r" or "r+", not {mode!r}')

@@ -140,3 +140,34 @@ def test_damage_has_a_place(tmp_path):
     recovered = platter.recover(image, tmp_path / "rescued")
     assert recovered.files == 1 and len(recovered.lost) == 1
     assert len((tmp_path / "rescued" / "a").read_bytes()) == 100_000
+
+
+def _in_child(call):
+    """Calls in a process made by os.fork, and returns what it returned or raised, as text."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            said = repr(call())
+        except Exception as error:
+            said = type(error).__name__ + " " + str(error)
+        os.write(writes, said.encode())
+        os._exit(0)
+    os.close(writes)
+    os.waitpid(child, 0)
+    with os.fdopen(reads) as pipe:
+        return pipe.read()
+
+
+def test_a_forked_process_writes_nothing_without_a_word(image):
+    with platter.open(image, "r+") as volume:
+        volume.write("before", b"1")
+        file = volume.open("before", "r+b", buffering=0)
+        for call in [lambda: volume.write("child", b"2"), lambda: file.write(b"3"), volume.sync, volume.close]:
+            assert "another process" in _in_child(call)
+        volume.write("parent", b"4")
+        file.close()
+    with platter.open(image) as volume:
+        assert sorted(volume.listdir()) == ["before", "parent"]
+        assert volume.read("before") == b"1"
+        assert _in_child(lambda: volume.read("parent")) == "b'4'"

@@ -18,12 +18,12 @@ pub struct File {
     position: u64,
     /// Keeps the volume from being closed. Declared after the node, because fields are dropped in this order and the
     /// node must be given back first.
-    _volume: Arc<Shared>,
+    volume: Arc<Shared>,
 }
 
 impl File {
     pub(crate) fn new(volume: &Arc<Shared>, held: Held, path: String) -> File {
-        File { held, path, position: 0, _volume: volume.clone() }
+        File { held, path, position: 0, volume: volume.clone() }
     }
 
     fn system(&self) -> &dyn FileSystem {
@@ -41,6 +41,7 @@ impl File {
     /// # Errors
     /// The errors of reading the metadata.
     pub fn metadata(&self) -> Result<Attributes> {
+        self.volume.refuse_copies()?;
         self.system().attributes(self.node()).about(&self.path)
     }
 
@@ -59,6 +60,7 @@ impl File {
     /// [`Unreadable`](ErrorKind::Unreadable) for content in a form that this library does not read, and the errors of
     /// the device.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.volume.refuse_copies()?;
         self.system().read(self.node(), offset, buffer).about(&self.path)
     }
 
@@ -67,6 +69,7 @@ impl File {
     /// # Errors
     /// [`NoSpace`](ErrorKind::NoSpace), [`ReadOnly`](ErrorKind::ReadOnly), and the errors of the device.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        self.volume.refuse_copies()?;
         self.system().write(self.node(), offset, data).about(&self.path)
     }
 
@@ -83,6 +86,7 @@ impl File {
     /// # Errors
     /// As [`File::write_at`].
     pub fn set_metadata(&self, change: &Change) -> Result<()> {
+        self.volume.refuse_copies()?;
         self.system().set_attributes(self.node(), change).map(drop).about(&self.path)
     }
 
@@ -91,6 +95,7 @@ impl File {
     /// # Errors
     /// The errors of the device. A failure is final: nothing is written any more until the volume is opened anew.
     pub fn sync_all(&self) -> Result<()> {
+        self.volume.refuse_copies()?;
         self.system().sync(self.node(), SyncScope::All).about(&self.path)
     }
 
@@ -99,6 +104,7 @@ impl File {
     /// # Errors
     /// As [`File::sync_all`].
     pub fn sync_data(&self) -> Result<()> {
+        self.volume.refuse_copies()?;
         self.system().sync(self.node(), SyncScope::Data).about(&self.path)
     }
 }

@@ -127,7 +127,7 @@ impl OpenOptions {
         if let Some(why) = device.why_read_only().filter(|_| device.end() < device.len()) {
             self.device.listener.tell(&Event::CutOff(&format!("{name}: {why}")));
         }
-        Ok(Volume(Arc::new(Shared { system, name: name.to_string(), writes })))
+        Ok(Volume(Arc::new(Shared::new(system, name, writes))))
     }
 }
 
@@ -154,11 +154,13 @@ impl Volume {
     }
 
     fn find(&self, path: &Path) -> Result<Held> {
+        self.0.refuse_copies()?;
         Held::find(self.system(), &names(path.as_os_str().as_bytes())).about(self.shown(path))
     }
 
     /// Returns the parent directory of a path, and its last name.
     fn place(&self, path: &Path) -> Result<(Held, Name)> {
+        self.0.refuse_copies()?;
         let names = names(path.as_os_str().as_bytes());
         let Some((last, above)) = names.split_last() else {
             let why = "is the root directory, which always is there";
@@ -198,6 +200,7 @@ impl Volume {
     /// # Errors
     /// The errors of reading the volume.
     pub fn info(&self) -> Result<VolumeInfo> {
+        self.0.refuse_copies()?;
         self.system().info().about(self.name())
     }
 
@@ -211,6 +214,7 @@ impl Volume {
     /// # Errors
     /// The errors of reading the volume.
     pub fn space(&self) -> Result<Space> {
+        self.0.refuse_copies()?;
         self.system().space().about(self.name())
     }
 
@@ -219,6 +223,7 @@ impl Volume {
     /// # Errors
     /// [`InvalidName`](ErrorKind::InvalidName) for a label that the format cannot hold.
     pub fn set_label(&self, label: &str) -> Result<()> {
+        self.0.refuse_copies()?;
         self.system().set_label(label).about(self.name())
     }
 
@@ -263,6 +268,7 @@ impl Volume {
     /// no directory.
     pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
+        self.0.refuse_copies()?;
         let mut held = Held::root(self.system());
         for name in names(path.as_os_str().as_bytes()) {
             let next = match self.system().create(held.node, &name, Kind::Directory) {
@@ -630,6 +636,7 @@ impl Volume {
     /// # Errors
     /// As [`File::sync_all`].
     pub fn sync(&self) -> Result<()> {
+        self.0.refuse_copies()?;
         self.system().sync_all().about(self.name())
     }
 
@@ -642,6 +649,7 @@ impl Volume {
         if !self.0.writes {
             return Ok(());
         }
+        self.0.refuse_copies()?;
         self.system().unmount().about(self.name())
     }
 }
