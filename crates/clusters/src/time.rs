@@ -2,7 +2,7 @@
 //! specification, 7.4.8).
 
 use crate::local_time::{ahead_at, ahead_of};
-use platter_vfs::{LocalTime, Timestamp};
+use platter_vfs::{LocalTime, Timestamp, calendar};
 
 /// A date and a time of day in local time: years 1980 to 2107, in steps of 2 seconds, or of 10 milliseconds where an
 /// entry has a field for that.
@@ -52,7 +52,7 @@ impl DosTime {
             days if days > LAST_DAY => (LAST_DAY, DAY - 1, 99),
             days => (days, local.rem_euclid(DAY), timestamp.nanoseconds.min(999_999_999) / 10_000_000),
         };
-        let (year, month, day) = civil(days);
+        let (year, month, day) = calendar::date(days);
         let date = ((year - 1980) << 9 | month << 5 | day) as u16;
         let (hour, minute, step) = (second / 3600, second / 60 % 60, second % 60 / 2);
         let time = hour << 11 | minute << 5 | step;
@@ -101,22 +101,6 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let day_of_year = (153 * month + 2) / 5 + day - 1;
     year * 365 + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
-}
-
-/// The date (year, month, day) of a day counted from 1970-01-01. Starts from a year that is certainly not too late and
-/// counts on.
-fn civil(days_since_1970: i64) -> (i64, i64, i64) {
-    let mut year = 1970 + days_since_1970 / 366;
-    while days(year + 1, 1, 1) <= days_since_1970 {
-        year += 1;
-    }
-    let mut month = 1;
-    let mut rest = days_since_1970 - days(year, 1, 1);
-    while rest >= days_in(year, month) {
-        rest -= days_in(year, month);
-        month += 1;
-    }
-    (year, month, rest + 1)
 }
 
 #[cfg(test)]

@@ -55,6 +55,7 @@
 
 pub mod blocking;
 pub mod bytes;
+pub mod calendar;
 mod case;
 mod check;
 mod doubt;

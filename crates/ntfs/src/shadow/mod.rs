@@ -7,7 +7,7 @@ pub use store::ShadowDevice;
 
 use crate::layout::shadow::{BLOCK, CatalogEntry, ENTRY, HEADER, block_kind, catalog_of, guid, next_block};
 use platter_device::{Device, read_any};
-use platter_vfs::{Error, Result, Timestamp};
+use platter_vfs::{Error, Result, Timestamp, calendar};
 use std::collections::BTreeMap;
 
 /// The most blocks of a catalog that are read. Windows keeps at most 512 shadow copies of a volume, which take 9 blocks.
@@ -136,28 +136,13 @@ fn read_block(device: &dyn Device, at: u64, kind: u32) -> Result<(Vec<u8>, u64)>
 
 /// A time to the second, as `2013-12-03 06:35:09`.
 fn shown(time: Timestamp) -> String {
-    /// Days of 400 years, after which the calendar repeats itself.
-    const CYCLE: u64 = 146_097;
-    let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    /// Days from 1601-01-01 to 1970-01-01.
+    const DAYS_TO_1970: i64 = 134_774;
     let seconds = time.to_file_time(u64::MAX) / 10_000_000;
-    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
-    let mut year = 1601 + day / CYCLE * 400;
-    day %= CYCLE;
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = calendar::date(days as i64 - DAYS_TO_1970);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", day + 1)
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
 #[cfg(test)]
