@@ -137,6 +137,33 @@ mod tests {
     }
 
     #[test]
+    fn knows_containers_of_disks_and_of_evidence() {
+        const END: usize = 1 << 20;
+        for (position, mark, known) in [
+            (0, &b"vhdxfile"[..], "a VHDX disk image"),
+            (0, b"conectix", "a VHD disk image"),
+            (0, b"QFI\xFB\0\0\0\x03", "a QCOW2 disk image"),
+            (0, b"QED\0", "a QED disk image"),
+            (0, b"KDMV", "a VMDK disk image"),
+            (0, b"COWD", "a VMDK disk image"),
+            (0, b"# Disk DescriptorFile\nversion=1\n", "a VMDK disk image"),
+            (0, b"WithoutFreeSpace", "a Parallels disk image"),
+            (END - 512, b"koly\0\0\0\x04\0\0\x02\0", "a DMG disk image"),
+            (0, b"encrcdsa", "an encrypted DMG disk image"),
+            (0, b"EVF\x09\x0D\x0A\xFF\0", "an E01 evidence image"),
+            (0, b"LVF\x09\x0D\x0A\xFF\0", "L01 logical evidence"),
+            (0, b"EVF2\x0D\x0A\x81\0", "an Ex01 evidence image"),
+            (0, b"LEF2\x0D\x0A\x81\0", "Lx01 logical evidence"),
+            (0, b"AFF10\x0D\x0A\0", "an AFF evidence image"),
+            (0, b"MSWIM\0\0\0", "a WIM archive"),
+        ] {
+            let mut image = vec![0; END];
+            image[position..position + mark.len()].copy_from_slice(mark);
+            assert_eq!(holds(&image, Sectors::SMALL).as_deref(), Some(known));
+        }
+    }
+
+    #[test]
     fn a_mark_of_two_bytes_counts_only_beside_plausible_fields() {
         let marked = |fill: u8, marks: &[(usize, &[u8])]| {
             let mut image = vec![fill; 1 << 20];

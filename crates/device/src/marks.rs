@@ -180,6 +180,23 @@ fn fixed(head: &[u8]) -> Option<&'static str> {
         (0, b"vhdxfile", "a VHDX disk image"),
         (0, b"conectix", "a VHD disk image"),
         (0x40, b"\x7F\x10\xDA\xBE", "a VDI disk image"),
+        (0, b"COWD", "a VMDK disk image"),
+        (0, b"\xBE\xBA\xFE\xCA\0\0\0\0", "a VMDK disk image"),
+        (0, b"# Disk DescriptorFile", "a VMDK disk image"),
+        (0, b"QED\0", "a QED disk image"),
+        (0, b"WithoutFreeSpace", "a Parallels disk image"),
+        (0, b"WithouFreSpacExt", "a Parallels disk image"),
+        (0, b"Bochs Virtual HD Image", "a Bochs disk image"),
+        (0, b"MComprHD", "a CHD disk image"),
+        (0, b"encrcdsa", "an encrypted DMG disk image"),
+        // Source: the libewf project's descriptions of both versions of the Expert Witness format, "File header".
+        (0, b"EVF\t\r\n\xFF\0", "an E01 evidence image"),
+        (0, b"LVF\t\r\n\xFF\0", "L01 logical evidence"),
+        (0, b"EVF2\r\n\x81\0", "an Ex01 evidence image"),
+        (0, b"LEF2\r\n\x81\0", "Lx01 logical evidence"),
+        (0, b"AFF10\r\n\0", "an AFF evidence image"),
+        (0, b"MSWIM\0\0\0", "a WIM archive"),
+        (0, b"WLPWM\0\0\0", "a WIM archive"),
         (3, b"HPFS", "an HPFS file system"),
         (0, b"PK\x03\x04", "a ZIP archive"),
         (0, b"PK\x05\x06", "a ZIP archive"),
@@ -188,6 +205,7 @@ fn fixed(head: &[u8]) -> Option<&'static str> {
         (0, b"\xFD7zXZ\0", "an xz file"),
         (0, b"7z\xBC\xAF\x27\x1C", "a 7z archive"),
         (0, b"\x28\xB5\x2F\xFD", "a zstd file"),
+        (0, b"\x04\x22\x4D\x18", "an lz4 file"),
     ];
     MARKS.iter().find(|(position, mark, _)| at(head, *position, mark)).map(|(_, _, known)| *known)
 }
@@ -369,7 +387,12 @@ fn other(head: &[u8], tail: &[u8], length: u64) -> Option<&'static str> {
     if [oldest, newer].into_iter().filter_map(from_end).any(|place| at(tail, place, raid)) {
         return Some("a member of a Linux RAID");
     }
-    from_end(512).is_some_and(|place| at(tail, place, b"conectix")).then_some("a VHD disk image")
+    let ends = |mark: &[u8]| from_end(512).is_some_and(|place| at(tail, place, mark));
+    match () {
+        () if ends(b"conectix") => Some("a VHD disk image"),
+        () if ends(b"koly\0\0\0\x04") => Some("a DMG disk image"),
+        () => None,
+    }
 }
 
 /// Reads any byte range of a device, by whole sectors.
