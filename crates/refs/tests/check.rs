@@ -16,7 +16,7 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-fn check(device: &dyn Device, repair: bool) -> CheckReport {
+pub fn check(device: &dyn Device, repair: bool) -> CheckReport {
     Refs::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
 }
 
@@ -31,7 +31,7 @@ fn directory(volume: &impl FileSystem, above: Node, name: &str) -> Node {
 }
 
 /// Makes a volume with files of every kind that the format has.
-fn populated(volume: &Volume) -> Arc<MemoryDevice> {
+pub fn populated(volume: &Volume) -> Arc<MemoryDevice> {
     let device = volume.make();
     populate(&open(device.clone()), volume.cluster);
     device
@@ -137,6 +137,14 @@ fn busy(surgeon: &Surgeon<'_>) -> u64 {
     let rows = surgeon.rows(Of::Root(Root::MediumAllocator));
     let row = rows.iter().rfind(|(_, value)| value.len() > 0x18).expect("a partly used container");
     u64_at(&row.0, 0) / (surgeon.boot.container / surgeon.cluster) + 2
+}
+
+/// Makes the count of rows of the root directory wrong.
+fn miscount(surgeon: &mut Surgeon<'_>) {
+    surgeon.edit(ROOT, &mut |bytes| {
+        put(bytes, 0x70, 77u64);
+        Did::Sealed
+    });
 }
 
 const CASES: &[Case] = &[
@@ -277,12 +285,7 @@ const CASES: &[Case] = &[
             },
         );
     }),
-    case("count of rows", &["tree-count"], |surgeon| {
-        surgeon.edit(ROOT, &mut |bytes| {
-            put(bytes, 0x70, 77u64);
-            Did::Sealed
-        });
-    }),
+    case("count of rows", &["tree-count"], miscount),
     case("count of free bytes", &["node-count"], |surgeon| {
         surgeon.edit(ROOT, &mut |bytes| {
             let start = start(bytes);
@@ -379,11 +382,14 @@ const CASES: &[Case] = &[
         surgeon.edit_record(ROOT, |row| is_name(&units("link"), row), |record| record.ordinal = 5);
         surgeon.edit_value(ROOT, |row| is_name(&units("many"), row), |value| put(value, 0, 5u64));
     }),
-    case("times of a directory's entry", &["entry-stale"], |surgeon| {
+    // Notices alone are left as they are (`unchanged`); beside damage what they tell of is mended with it.
+    case("times of a directory's entry", &["entry-stale", "tree-count"], |surgeon| {
         surgeon.edit_value(ROOT, |row| is_name(&units("many"), row), |value| put(value, 0x18, 12_345u64));
+        miscount(surgeon);
     }),
-    linked("size of a hard link's entry", &["entry-stale"], |surgeon| {
+    linked("size of a hard link's entry", &["entry-stale", "tree-count"], |surgeon| {
         surgeon.edit_value(ROOT, |row| is_name(&units("small"), row), |value| put(value, 0x38, 7u64));
+        miscount(surgeon);
     }),
     linked("hard link without an entry", &["entry-missing", "link-count"], |surgeon| {
         surgeon.remove_row(ROOT, |row| is_name(&units("LARGE AGAIN"), row));

@@ -2,11 +2,11 @@
 //! moved, linked and removed, and after their home is removed.
 
 use crate::common::{V3_14, VOLUMES, Volume, check_clean, content, open};
-use crate::damaged::{Of, Surgeon, is_name, units};
+use crate::damaged::{Did, Of, Surgeon, is_name, units};
 use platter_device::{Device, MemoryDevice};
 use platter_refs::layout::bytes::{u16_at, u64_at};
 use platter_refs::layout::record::key;
-use platter_refs::layout::{NumberRow, Record, ShortEntry, object_links};
+use platter_refs::layout::{NumberRow, Record, Root, ShortEntry, object_links};
 use platter_refs::{Refs, RefsVolume};
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
@@ -280,6 +280,14 @@ fn volumes_without_rows_of_numbers_are_sound_and_get_them() {
     });
     assert!(check(&*device, false).findings.iter().all(|finding| finding.severity == Severity::Notice));
     without_numbers(&device, &[ROOT]);
+    // A notice alone is no reason to write to the volume. A repair of the damage that earlier versions left mends it too.
+    let image = device.to_image();
+    assert_eq!(check(&*device, true).repaired, 0);
+    assert!(device.to_image() == image);
+    Surgeon::new(&*device).edit(Of::Root(Root::MediumAllocator), &mut |bytes| {
+        bytes[0x78..0x1F8].fill(0);
+        Did::Sealed
+    });
     check(&*device, true);
     check_clean(&*device).unwrap();
     let now = rows(&*device, ROOT);

@@ -25,4 +25,5 @@ mod salvage;
 mod scrub;
 mod sync_log;
 mod threads;
+mod unchanged;
 mod work_beside;

@@ -4,7 +4,7 @@ use super::noted::Repair;
 use crate::anchor::{self, Anchor};
 use crate::geometry::{Geometry, of_superblocks};
 use crate::layout::bytes::{put, u32_at};
-use crate::layout::{BootRecord, Checkpoint, PageReference, Superblock, page};
+use crate::layout::{BootRecord, Checkpoint, PageHeader, PageReference, Superblock, page};
 use crate::restored;
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
@@ -37,7 +37,11 @@ pub fn read(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) 
 }
 
 fn find(report: &mut CheckReport, code: &'static str, message: String) {
-    report.add(Finding { code, severity: Severity::Inconsistent, path: None, message, repaired: false });
+    add(report, code, Severity::Inconsistent, message);
+}
+
+fn add(report: &mut CheckReport, code: &'static str, severity: Severity, message: String) {
+    report.add(Finding { code, severity, path: None, message, repaired: false });
 }
 
 /// Reads a structure. Reports the copies of a mirrored device that have it damaged while another has it whole, and notes
@@ -111,6 +115,14 @@ fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repai
         Ok((record, bytes)) => {
             let place = (record.sectors - 1) * u64::from(record.sector);
             let wrong = match sector_at(device, "boot-copy", place, report, repair) {
+                Ok((older, _)) if record.is_upgraded_from(&older) => {
+                    let (old, new) = (older.version, record.version);
+                    let message = format!(
+                        "boot record's copy at offset {place}: of version {old}, from before the upgrade to {new}"
+                    );
+                    add(report, "boot-copy", Severity::Notice, message);
+                    None
+                }
                 Ok((_, copy)) => {
                     let differ = bytes.iter().zip(&copy).position(|(one, other)| one != other);
                     differ
@@ -256,10 +268,12 @@ fn checkpoints(
             (Ok(_), None) => {}
         }
     }
-    // A damaged checkpoint is harmless beside a good one: a power cut during its write leaves it so, and the next
-    // commit writes over it.
-    let severity = if good.is_empty() { Severity::Inconsistent } else { Severity::Notice };
     let is_other_whole = !good.is_empty();
+    // What a power cut leaves is harmless beside a good one: the next commit writes over it.
+    let severity = |slot: usize| {
+        let is_torn = pages[slot].as_deref().is_some_and(|page: &[u8]| is_torn(page, places[slot], geometry));
+        if is_other_whole && is_torn { Severity::Notice } else { Severity::Inconsistent }
+    };
     let mut lost = Vec::new();
     for (slot, is_inside, error) in bad {
         let restored = restored::checkpoint_in(slot, geometry, places, &pages, is_other_whole);
@@ -268,7 +282,7 @@ fn checkpoints(
             continue;
         };
         let message = format!("{}; what it was is known for all that", super::page::plain(&error));
-        report.add(Finding { code: "checkpoint", severity, path: None, message, repaired: false });
+        add(report, "checkpoint", severity(slot), message);
         repair.write(geometry.offset(places[slot]), bytes.clone());
         good.push((checkpoint, slot, bytes));
     }
@@ -282,12 +296,11 @@ fn checkpoints(
         damaged_copy(("checkpoint", severity), place, &error, pages[damaged].as_deref(), (report, repair));
     }
     for (bad_slot, is_inside, error) in lost {
-        let (severity, rest) = match severity {
-            Severity::Notice => (severity, "the other checkpoint is good"),
-            _ => (Severity::DataLoss, "the other one is taken, and what was new in this one is lost"),
+        let (severity, rest) = match is_other_whole {
+            true => (severity(bad_slot), "the other checkpoint is good"),
+            false => (Severity::DataLoss, "the other one is taken, and what was new in this one is lost"),
         };
-        let message = format!("{}; {rest}", super::page::plain(&error));
-        report.add(Finding { code: "checkpoint", severity, path: None, message, repaired: false });
+        add(report, "checkpoint", severity, format!("{}; {rest}", super::page::plain(&error)));
         if is_inside {
             let place = places[bad_slot];
             // The copy has the same roots. The checkpoint at the first place gets the higher clock, since some readers
@@ -321,4 +334,11 @@ fn checkpoints(
         find(report, "checkpoint-clock", message);
     }
     Ok((newest, slot))
+}
+
+/// Whether a checkpoint that is damaged can be one whose write a power cut ended: its first sector is that of a
+/// checkpoint of this volume at this place, as it is before and after every write.
+fn is_torn(page: &[u8], place: u64, geometry: &Geometry) -> bool {
+    let header = PageHeader::from_bytes(page);
+    (header.signature, header.volume) == (page::CHECKPOINT, geometry.signature) && header.clusters[0] == place
 }

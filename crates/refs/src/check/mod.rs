@@ -56,7 +56,8 @@ const FIRST_CLUSTERS: u64 = 0x40;
 /// Checks a volume that is not open, and repairs it if asked to. A repair calls `find_lost` for the rows that
 /// directories have lost.
 ///
-/// Where one of the first structures has no usable copy, the report has that finding only.
+/// Where one of the first structures has no usable copy, the report has that finding only. A repair of a volume on which
+/// nothing but notices is found writes nothing; where there is damage too, what the notices tell of is mended with it.
 ///
 /// # Errors
 /// [`Error::NotThisFormat`]; [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written.
@@ -81,7 +82,8 @@ pub fn check(
         let message = format!("checkpoint at offset {:#x}: {what}; nothing is written", check.checkpoint_at);
         check.find("unknown-layout", Severity::Notice, None, message);
     }
-    let is_repaired = options.repair && unknown.is_none();
+    // Sound volumes of Windows have what notices tell of, and a volume that passes is not written to.
+    let is_repaired = options.repair && unknown.is_none() && !check.report.is_clean();
     if is_repaired && check.repair.is_needed() {
         // Where the allocators have used clusters as free, a commit would make the damage worse.
         let is_safe = check.is_space_known && !check.repair.is_space_wrong;

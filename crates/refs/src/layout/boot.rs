@@ -206,6 +206,13 @@ impl BootRecord {
         bytes
     }
 
+    /// Whether `older` is this record as it was before the volume was upgraded. Windows writes its version into the first
+    /// sector of an older volume that it mounts, and not into the copy (forefst `docs/structures/vbr.md`: two volumes).
+    pub fn is_upgraded_from(&self, older: &BootRecord) -> bool {
+        let former = BootRecord { version: older.version, flags: older.flags, ..self.clone() };
+        older.version < self.version && former == *older
+    }
+
     /// Bytes per cluster.
     pub fn cluster(&self) -> u32 {
         self.sector * self.sectors_per_cluster
