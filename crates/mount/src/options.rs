@@ -230,6 +230,8 @@ impl Options {
             }
             _ if NOTHING.contains(&option)
                 || name.starts_with("x-")
+                // mount(8) would make a loop device; an image file is mounted without one.
+                || name == "loop"
                 || name == "comment"
                 || name == "subtype" => {}
             _ => return Err(format!("option {option} is not known")),

@@ -9,6 +9,7 @@ mod failure;
 mod helper;
 mod image;
 mod interrupt;
+mod mistakes;
 mod mounting;
 mod output;
 mod progress;
@@ -32,6 +33,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = mistakes::explained(error, &arguments);
             if let Err(why) = error.print()
                 && !error.use_stderr()
             {

@@ -6,6 +6,7 @@ mod damage;
 mod doubt;
 mod files;
 mod first_sector;
+mod habits;
 mod helpers;
 mod mirror;
 mod mount_kernel;

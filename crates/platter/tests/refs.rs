@@ -21,7 +21,7 @@ fn mkfs_takes_what_the_format_has() {
     let place = Place::new("mkfs-refs");
     let (said, warned) = place.ends(
         0,
-        "mkfs refs a.img --size 512M --version 3.14 --checksum sha256 --integrity on --cluster 64k --label LABEL",
+        "mkfs refs a.img --size 512M --format-version 3.14 --checksum sha256 --integrity on --cluster 64k --label LABEL",
     );
     assert!(warned.contains("on volumes with SHA-256 is not proven"), "{warned}");
     assert!(said.contains("ReFS 3.14") && said.contains("64 KiB"), "{said}");
@@ -34,11 +34,17 @@ fn mkfs_takes_what_the_format_has() {
     assert!(place.works("integrity get b.img:/").starts_with("on "));
     place.works("mkfs refs b.img --full --force");
     assert!(place.works("integrity get b.img:/").starts_with("off "));
-    assert!(place.fails("mkfs refs c.img --size 512M --version 3.1").contains("version 3.1 is not written"));
-    assert!(place.fails("mkfs refs c.img --size 512M --checksum md5").contains("crc64, sha256 and none"));
-    assert!(place.works("mkfs refs d.img --size 512M --version 3.4").contains("ReFS 3.4"));
     assert!(
-        place.fails("mkfs refs e.img --size 512M --version 3.4 --checksum crc64").contains("it has none")
+        place
+            .fails("mkfs refs c.img --size 512M --format-version 3.1")
+            .contains("version 3.1 is not written")
+    );
+    assert!(place.fails("mkfs refs c.img --size 512M --checksum md5").contains("crc64, sha256 and none"));
+    assert!(place.works("mkfs refs d.img --size 512M --format-version 3.4").contains("ReFS 3.4"));
+    assert!(
+        place
+            .fails("mkfs refs e.img --size 512M --format-version 3.4 --checksum crc64")
+            .contains("it has none")
     );
     place.works("mkfs refs e.img --size 512M --checksum none");
     assert!(place.fails("mkfs refs c.img --size 512M --cluster 8k").contains("4096 and 65536"));
@@ -48,8 +54,10 @@ fn mkfs_takes_what_the_format_has() {
         let said = place.fails(&format!("mkfs fat32 f.img --size 64M {option}"));
         assert!(said.contains(&format!("FAT has no {what}")), "{said}");
     }
-    assert!(place.fails("mkfs fat f.img --size 64M --version 3.14").contains("fat12, fat16 and fat32"));
-    assert!(place.works("mkfs fat f.img --size 64M --version 32 --force").contains("FAT32"));
+    assert!(
+        place.fails("mkfs fat f.img --size 64M --format-version 3.14").contains("fat12, fat16 and fat32")
+    );
+    assert!(place.works("mkfs fat f.img --size 64M --format-version 32 --force").contains("FAT32"));
     let (_, said) = place.ends(2, "mkfs refs c.img --integrity perhaps");
     assert!(said.contains("on or off"), "{said}");
 }

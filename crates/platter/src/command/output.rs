@@ -1,7 +1,7 @@
 //! Printing for people and for scripts.
 
 use crate::command::failure::{Failure, printable};
-use chrono::{DateTime, Local, SecondsFormat, TimeZone, Utc};
+use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, SecondsFormat, TimeZone, Utc};
 use platter_vfs::{DosFlags, Name, Timestamp};
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -98,6 +98,26 @@ pub fn utc_time(time: Timestamp) -> String {
     utc.map_or_else(|| "-".to_string(), |utc| utc.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 
+/// Parses a time that a user types: a date, a date with a time of day (both in local time), or RFC 3339.
+pub fn parse_time(text: &str) -> Result<Timestamp, String> {
+    parse_time_in(text, &Local)
+}
+
+fn parse_time_in<Z: TimeZone>(text: &str, zone: &Z) -> Result<Timestamp, String> {
+    let stamp = |seconds, nanoseconds| Timestamp { seconds, nanoseconds };
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        return Ok(stamp(time.timestamp(), time.timestamp_subsec_nanos()));
+    }
+    let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().and_then(|day| day.and_hms_opt(0, 0, 0));
+    let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M"];
+    let mut times = formats.iter().filter_map(|form| NaiveDateTime::parse_from_str(text, form).ok());
+    // Of an hour that comes twice the first is meant.
+    let local = day.or_else(|| times.next()).and_then(|time| zone.from_local_datetime(&time).earliest());
+    let local =
+        local.ok_or("expected a time such as 2026-03-31, \"2026-03-31 15:20:00\" or 2026-03-31T15:20:00Z")?;
+    Ok(stamp(local.timestamp(), local.timestamp_subsec_nanos()))
+}
+
 const FLAGS: [(DosFlags, char, &str); 4] = [
     (DosFlags::READ_ONLY, 'r', "read-only"),
     (DosFlags::HIDDEN, 'h', "hidden"),
@@ -139,6 +159,15 @@ mod tests {
         assert_eq!(shown_in(time, &zone), "2001-09-09 03:46:40");
         assert_eq!(utc_time(time), "2001-09-09T01:46:40.500Z");
         assert_eq!(utc_time(Timestamp { seconds: i64::MAX, nanoseconds: 0 }), "-");
+        let at = |text| parse_time_in(text, &zone).map(|time| (time.seconds, time.nanoseconds));
+        for text in ["2001-09-09 03:46:40", "2001-09-09T03:46:40", "2001-09-09T01:46:40Z"] {
+            assert_eq!(at(text), Ok((1_000_000_000, 0)), "{text}");
+        }
+        assert_eq!(at("2001-09-09T01:46:40.5Z"), Ok((1_000_000_000, 500_000_000)));
+        assert_eq!(at("2001-09-09"), Ok((1_000_000_000 - 13_600, 0)));
+        for text in ["", "yesterday", "2001-02-30", "2001-09-09 25:00"] {
+            assert!(at(text).is_err(), "{text}");
+        }
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(flag_letters(DosFlags(0x21)), "r--a");
     }

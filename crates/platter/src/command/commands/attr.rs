@@ -175,6 +175,45 @@ impl Arguments {
     }
 }
 
+/// Lists the snapshots of a file.
+pub fn list_snapshots(path: OsString, volume: ReadOptions) -> Outcome {
+    let rows = match on_mount(&path)? {
+        Some(path) => mounted::rows(path)?,
+        None => {
+            let mut volumes = Volumes::new(volume.partition);
+            let path = VolumePath::parse_or_root(&path)?;
+            let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
+            let mut rows = Vec::new();
+            snapshots(&held, &mut rows).about(&path)?;
+            rows
+        }
+    };
+    let mut output = Output::new();
+    for (name, row) in rows.iter().filter_map(|row| Some((row.what.strip_prefix("snapshot:")?, row))) {
+        let size = row.size.map_or_else(|| "?".to_string(), |size| size.to_string());
+        output.line(format_args!("{size:>12}  {name}"))?;
+    }
+    output.finish()?;
+    Ok(0)
+}
+
+/// Makes a snapshot of a file.
+pub fn make_snapshot(path: OsString, name: &str, volume: WriteOptions) -> Outcome {
+    let what = What::Snapshot(Name::from(name));
+    Arguments { action: Action::Set(Set { path, what, file: None, volume }) }.run()
+}
+
+/// Prints the content that a snapshot keeps.
+pub fn print_snapshot(path: OsString, name: &str, volume: ReadOptions) -> Outcome {
+    Get { path, what: What::Snapshot(Name::from(name)), volume }.run()
+}
+
+/// Removes a snapshot of a file.
+pub fn remove_snapshot(path: OsString, name: &str, volume: WriteOptions) -> Outcome {
+    Arguments { action: Action::Remove(Remove { path, what: What::Snapshot(Name::from(name)), volume }) }
+        .run()
+}
+
 /// Runs a change, and closes the volumes, so that whatever was changed is durable even if `work` failed halfway.
 fn change(options: &WriteOptions, work: impl FnOnce(&mut Volumes) -> Result<(), Failure>) -> Outcome {
     let mut volumes = Volumes::to_write(options);

@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long)]
     data: bool,
     /// Take the volume for this file system instead of recognising it
-    #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
+    #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser(), ignore_case = true)]
     format: Option<String>,
     /// As JSON
     #[arg(long)]

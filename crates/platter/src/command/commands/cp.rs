@@ -1,14 +1,13 @@
 //! `platter cp`
 
-use crate::command::copy::{Copy, Options, Source, Target, What, host_name, leads_into};
-use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, shown, tell};
+use crate::command::copy::{Copy, Options, Source, Target, What, host_name, leads_into, source};
+use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, USAGE, shown, tell};
 use crate::command::interrupt;
 use crate::command::volume::{Location, Volumes, WriteOptions, means_directory};
 use clap::Args;
 use platter::Access;
 use platter_vfs::{Error, Kind, Name};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Copy files between the host and volumes, or between volumes
@@ -28,6 +27,8 @@ use std::path::{Path, PathBuf};
 /// is written to. What the same command has just made is not replaced. On the host, a set-user-id or set-group-id bit is
 /// kept only with the owner and group that are recorded.
 ///
+/// The source - is standard input, which becomes a file: echo text | platter cp - IMAGE:/text.txt
+///
 /// A file that cannot be copied is reported, the others are copied, and the exit code is 1. After every thousand
 /// files or 256 MiB, the copies on a volume are made durable. Ctrl-C ends the copy after the current file; the files
 /// copied until then stay, and the exit code is 130. When the command ends, everything on volumes is durable. If a
@@ -39,8 +40,17 @@ pub struct Arguments {
     #[arg(required = true, num_args = 2.., value_name = "PATH|IMAGE:/PATH")]
     paths: Vec<OsString>,
     /// Directories with everything in them
-    #[arg(short, long, visible_short_alias = 'a')]
+    #[arg(short, long, visible_short_aliases = ['R', 'a'])]
     recursive: bool,
+    /// Keep times, flags, owners and permissions, as always
+    #[arg(short = 'p')]
+    preserve: bool,
+    /// Leave files that are there already
+    #[arg(short, long)]
+    no_clobber: bool,
+    /// Replace files with the read-only attribute
+    #[arg(short = 'f', conflicts_with = "no_clobber")]
+    replace: bool,
     /// Print the name of each file once its copy is durable
     #[arg(short, long)]
     verbose: bool,
@@ -58,10 +68,29 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// The arguments of `cp --clone`.
+    pub fn cloning(paths: Vec<OsString>, recursive: bool, volume: WriteOptions) -> Arguments {
+        Arguments {
+            paths,
+            recursive,
+            preserve: true,
+            no_clobber: false,
+            replace: false,
+            verbose: false,
+            clone: true,
+            strict: false,
+            shadow: None,
+            volume,
+        }
+    }
+
     pub fn run(self) -> Outcome {
         let mut places =
             self.paths.iter().map(|path| Location::parse(path)).collect::<Result<Vec<_>, _>>()?;
         let target = places.pop().expect("clap asks for two");
+        if places.len() > 1 && self.paths[..places.len()].iter().filter(|path| *path == "-").count() > 1 {
+            return Err(Failure::new("-", "standard input can be copied once").with_code(USAGE));
+        }
         if places.iter().chain([&target]).all(|place| matches!(place, Location::Host(_))) {
             return Err(Failure::new(
                 "cp",
@@ -117,12 +146,17 @@ impl Arguments {
         let options = Options {
             recursive: self.recursive,
             clone: self.clone,
-            force: self.volume.force,
+            force: self.volume.force || self.replace,
+            keeps_what_is_there: self.no_clobber,
             verbose: self.verbose,
         };
         let mut copy = Copy::new(options, total, &is_image);
         failures.iter().for_each(|failure| copy.fail(failure));
         for (source, name) in sources {
+            if matches!(source, Source::Input) && new_name.is_none() {
+                copy.fail(&Failure::new(&source, "has no name of its own; say under which one to copy it"));
+                continue;
+            }
             let name = new_name.as_ref().or(name.as_ref());
             if name.is_none() && !self.recursive {
                 copy.fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));
@@ -183,30 +217,3 @@ impl Arguments {
 }
 
 const NO_DIRECTORY: &str = "is no directory to copy a file into";
-
-/// Returns a source and its name. There is no name for a root directory, nor for a path that ends in "." or "..":
-/// then the directory's content is copied, not the directory.
-fn source(
-    place: &Location,
-    argument: &OsStr,
-    volumes: &mut Volumes,
-) -> Result<(Source, Option<Name>), Failure> {
-    let last = argument.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
-    let is_content = matches!(last, b"." | b"..");
-    match place {
-        Location::Host(path) => {
-            std::fs::metadata(path).about(shown(path))?;
-            let name = host_name(path).ok().filter(|_| !is_content);
-            // A symbolic link that is named as a source is followed, and its target is copied with all its
-            // attributes.
-            let path = if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.clone() };
-            Ok((Source::Host(path), name))
-        }
-        Location::Volume(path) => {
-            let system = volumes.volume(&path.image, Access::Read)?;
-            let held = path.find(&system)?;
-            let name = path.names.last().cloned().filter(|_| !is_content);
-            Ok((Source::Volume(path.clone(), held), name))
-        }
-    }
-}

@@ -5,12 +5,15 @@ use crate::command::output::{Output, flag_letters, flag_words, local_time, utc_t
 use crate::command::volume::{ReadOptions, VolumePath, Volumes};
 use clap::Args;
 use platter::{Access, DEEPEST, Held};
+use platter_device::show_size;
 use platter_vfs::{Attributes, DosFlags, Kind, Name};
 use serde::Serialize;
+use std::cmp::Reverse;
 use std::ffi::OsString;
 
 /// List directories
 #[derive(Args)]
+#[command(disable_help_flag = true)]
 pub struct Arguments {
     /// IMAGE:/PATH, or IMAGE for its root directory
     #[arg(required = true, value_name = "IMAGE[:/PATH]")]
@@ -18,12 +21,30 @@ pub struct Arguments {
     /// With flags (directory, read-only, hidden, system, archive), size in bytes and time of the last change
     #[arg(short)]
     long: bool,
+    /// Sizes with units, such as 1.5 MiB
+    #[arg(short = 'h', long)]
+    human_readable: bool,
     /// With everything below
     #[arg(short = 'R', long)]
     recursive: bool,
     /// With hidden files
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'A')]
     all: bool,
+    /// Directories themselves, not what is in them
+    #[arg(short, long)]
+    directory: bool,
+    /// The last changed first
+    #[arg(short = 't', conflicts_with = "by_size")]
+    by_time: bool,
+    /// The largest first
+    #[arg(short = 'S')]
+    by_size: bool,
+    /// In reverse order
+    #[arg(short, long)]
+    reverse: bool,
+    /// A name a line, as always
+    #[arg(short = '1', hide = true)]
+    one: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -32,6 +53,9 @@ pub struct Arguments {
     shadow: Option<u32>,
     #[command(flatten)]
     volume: ReadOptions,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 }
 
 /// One entry as JSON, for scripts.
@@ -118,6 +142,10 @@ impl Listing<'_> {
     fn argument(&mut self, path: &VolumePath, held: &Held) -> Result<(), Failure> {
         let attributes = held.system.attributes(held.node).about(path)?;
         match (attributes.kind, path.names.last()) {
+            (Kind::Directory, _) if self.options.directory => {
+                let name = path.names.last().cloned().unwrap_or_else(|| Name::from("/"));
+                self.entry(path, &name, &attributes)
+            }
             (Kind::Directory, _) | (_, None) => self.directory(path, held),
             (_, Some(name)) => self.entry(path, name, &attributes),
         }
@@ -138,6 +166,14 @@ impl Listing<'_> {
         self.keep_going(read.about(path))?;
         entries.retain(|entry| self.options.all || !entry.attributes.flags.contains(DosFlags::HIDDEN));
         entries.sort_by(|one, two| one.name.cmp(&two.name));
+        if self.options.by_time {
+            entries.sort_by_key(|entry| Reverse(entry.attributes.modified));
+        } else if self.options.by_size {
+            entries.sort_by_key(|entry| Reverse(entry.attributes.size));
+        }
+        if self.options.reverse {
+            entries.reverse();
+        }
         for entry in &entries {
             self.entry(&path.join(&entry.name), &entry.name, &entry.attributes)?;
         }
@@ -169,7 +205,11 @@ impl Listing<'_> {
             };
             let flags = flag_letters(attributes.flags);
             let time = local_time(attributes.modified);
-            self.output.bytes(format!("{kind}{flags} {:>12} {time} ", attributes.size).as_bytes())?;
+            let size = match self.options.human_readable {
+                true => show_size(attributes.size),
+                false => attributes.size.to_string(),
+            };
+            self.output.bytes(format!("{kind}{flags} {size:>12} {time} ").as_bytes())?;
         }
         self.output.name(name)?;
         self.output.line("")

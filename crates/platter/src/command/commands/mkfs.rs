@@ -24,19 +24,18 @@ use std::sync::Arc;
 /// Called as mkfs.platter, as mkfs(8) does it, it takes the same arguments, options first: mkfs -t platter --label
 /// DATA ntfs /dev/sdX1.
 #[derive(Args)]
-#[command(disable_version_flag = true)]
 pub struct Arguments {
     /// The file system
-    #[arg(value_parser = format_parser())]
+    #[arg(value_parser = format_parser(), ignore_case = true)]
     file_system: String,
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// Size of the image file
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
-    /// Version or kind: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
-    #[arg(long)]
-    version: Option<String>,
+    /// Version or kind of the format: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
+    #[arg(long, value_name = "VERSION")]
+    format_version: Option<String>,
     /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat, 512
     /// to 2M for ntfs
     #[arg(long, value_parser = parse_size)]
@@ -59,7 +58,7 @@ pub struct Arguments {
     #[arg(long, value_parser = parse_size)]
     align: Option<u64>,
     /// Volume label: up to 32 UTF-16 units for refs and ntfs, 11 letters for FAT, 11 UTF-16 units for exfat
-    #[arg(long)]
+    #[arg(short = 'L', long)]
     label: Option<String>,
     /// Serial number in hexadecimal, with or without a hyphen; from the time by default
     #[arg(long, value_parser = parse_serial)]
@@ -123,7 +122,7 @@ impl Arguments {
             cluster: self.cluster,
             label: self.label.clone(),
             serial: self.serial,
-            variant: self.version.clone(),
+            variant: self.format_version.clone(),
             checksum: self.checksum.clone(),
             integrity: self.integrity,
             align: self.align,

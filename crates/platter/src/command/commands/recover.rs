@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Where to copy to: a directory that is empty or does not exist
     directory: PathBuf,
     /// Take the volume for this file system instead of recognising it
-    #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser())]
+    #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser(), ignore_case = true)]
     format: Option<String>,
     /// What becomes of files whose metadata is damaged: a copy in the directory `damaged`, or none
     #[arg(long, value_enum, default_value_t)]

@@ -4,18 +4,24 @@ use crate::command::failure::{About, Failure, Outcome};
 use crate::command::volume::{VolumePath, Volumes, WriteOptions, make_removable};
 use clap::Args;
 use platter::{Access, DEEPEST, Held};
-use platter_vfs::{Kind, Name};
+use platter_vfs::{Error, Kind, Name};
 use std::ffi::OsString;
 
 /// Remove files and directories
+///
+/// A directory that cannot be read to its end is not removed, nor what is in it. What cannot be removed is reported, the
+/// rest is removed, and the exit code is 1.
 #[derive(Args)]
 pub struct Arguments {
     /// What to remove
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
     /// Directories with everything in them
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
+    /// Say nothing of what is not there, and remove files with the read-only attribute
+    #[arg(short = 'f')]
+    anyway: bool,
     #[command(flatten)]
     volume: WriteOptions,
 }
@@ -30,11 +36,14 @@ impl Arguments {
                 let Some((directory, name)) = path.split() else {
                     return Err(Failure::new(&path, "the root directory cannot be removed"));
                 };
+                if self.anyway && matches!(path.lookup(&system), Err(Error::NotFound)) {
+                    return Ok(());
+                }
                 if path.is_directory {
                     path.find(&system)?;
                 }
                 let directory = directory.find(&system)?;
-                remove(&path, &directory, &name, self.recursive, self.volume.force)
+                remove(&path, &directory, &name, self.recursive, self.volume.force || self.anyway)
             });
             if let Err(failure) = outcome {
                 failure.print();

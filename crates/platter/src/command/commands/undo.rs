@@ -1,7 +1,7 @@
 //! `platter undo`
 
 use crate::command::failure::{Failure, Outcome, shown, tell};
-use crate::command::output::{Output, grouped};
+use crate::command::output::{Output, grouped, local_time};
 use crate::command::volume::open_device;
 use clap::Args;
 use platter::{Access, Source, stamp};
@@ -89,5 +89,5 @@ impl Arguments {
 
 /// Returns the time at which a repair began, in local time.
 fn shown_time(time: std::time::SystemTime) -> String {
-    chrono::DateTime::<chrono::Local>::from(time).format("%Y-%m-%d %H:%M:%S").to_string()
+    local_time(time.into())
 }

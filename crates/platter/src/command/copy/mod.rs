@@ -25,7 +25,7 @@ use platter::{DEEPEST, Held};
 use platter_device::{Buffer, show_size};
 use platter_vfs::{FileSystem, Name, Progress};
 use source::{Facts, Identity, Reader};
-pub use source::{Source, What};
+pub use source::{Source, What, source};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -51,6 +51,8 @@ pub struct Options {
     pub clone: bool,
     /// Whether files with the read-only attribute are replaced.
     pub force: bool,
+    /// Whether files that are there already are left as they are.
+    pub keeps_what_is_there: bool,
     /// Whether each file's name is printed, once its copy is durable.
     pub verbose: bool,
 }
@@ -236,6 +238,10 @@ impl<'a> Copy<'a> {
         let facts = source.facts(depth)?;
         if facts.what == What::Directory {
             return self.directory(&source, target, name, &facts, depth);
+        }
+        if self.options.keeps_what_is_there && target.has(name) {
+            self.done += facts.size;
+            return Ok(());
         }
         self.refuse(&source, target, name)?;
         let before = self.done;
@@ -460,7 +466,10 @@ impl<'a> Copy<'a> {
         }
         if at < size || !layout.is_whole(size) {
             self.moved(size.saturating_sub(at));
-            let has_holes = writer.shape(&layout.data, size.max(at))?;
+            let mut data = layout.data.clone();
+            // What came behind the end that the source told of is no hole.
+            data.extend((at > size).then_some(size..at));
+            let has_holes = writer.shape(&data, size.max(at))?;
             if layout.has_holes && !has_holes {
                 self.losses.note(Loss::Holes, source);
             }

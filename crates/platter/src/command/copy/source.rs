@@ -2,13 +2,15 @@
 
 use super::extras::{Extras, Layout, Stream, StreamContent};
 use super::host::{self, host_name};
-use crate::command::failure::{About, Failure};
-use crate::command::volume::VolumePath;
-use platter::{DEEPEST, Held};
+use crate::command::failure::{About, Failure, shown};
+use crate::command::volume::{Location, VolumePath, Volumes};
+use platter::{Access, DEEPEST, Held};
 use platter_vfs::linux::{LinuxAttributes, Special, link_target, mode};
 use platter_vfs::{Change, DosFlags, Entry, Error, Kind, Name, Place, Timestamp};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::PathBuf;
@@ -19,6 +21,8 @@ pub enum Source {
     Host(PathBuf),
     /// A file or directory on a volume.
     Volume(VolumePath, Held),
+    /// Standard input, as a file of unknown size.
+    Input,
 }
 
 /// The kind of a source.
@@ -55,6 +59,36 @@ pub struct Facts {
     pub identity: Option<Identity>,
 }
 
+/// Returns a source and its name. There is no name for a root directory, nor for a path that ends in "." or "..":
+/// then the directory's content is copied, not the directory.
+pub fn source(
+    place: &Location,
+    argument: &OsStr,
+    volumes: &mut Volumes,
+) -> Result<(Source, Option<Name>), Failure> {
+    if argument == "-" {
+        return Ok((Source::Input, Some(Name::from("-"))));
+    }
+    let last = argument.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+    let is_content = matches!(last, b"." | b"..");
+    match place {
+        Location::Host(path) => {
+            fs::metadata(path).about(shown(path))?;
+            let name = host_name(path).ok().filter(|_| !is_content);
+            // A symbolic link that is named as a source is followed, and its target is copied with all its
+            // attributes.
+            let path = if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.clone() };
+            Ok((Source::Host(path), name))
+        }
+        Location::Volume(path) => {
+            let system = volumes.volume(&path.image, Access::Read)?;
+            let held = path.find(&system)?;
+            let name = path.names.last().cloned().filter(|_| !is_content);
+            Ok((Source::Volume(path.clone(), held), name))
+        }
+    }
+}
+
 impl Source {
     /// Returns the number of bytes in files, for the progress bar. A file whose metadata cannot be read counts
     /// nothing; copying it fails later.
@@ -81,6 +115,13 @@ impl Source {
     /// inside a tree.
     pub fn facts(&self, depth: usize) -> Result<Facts, Failure> {
         match self {
+            Source::Input => Ok(Facts {
+                what: What::File,
+                size: 0,
+                change: Change::default(),
+                owner: LinuxAttributes::default(),
+                identity: None,
+            }),
             Source::Host(path) => {
                 let metadata =
                     if depth == 0 { fs::metadata(path) } else { fs::symlink_metadata(path) }.about(self)?;
@@ -139,6 +180,7 @@ impl Source {
     /// Reads the attributes besides content, owner, times and flags.
     pub fn extras(&self, what: What) -> Result<Extras, Failure> {
         match self {
+            Source::Input => Ok(Extras::default()),
             Source::Host(path) => host::extras(path).about(self),
             Source::Volume(_, held) => Ok(self.volume_extras(held, what)),
         }
@@ -177,6 +219,7 @@ impl Source {
     /// Returns the target of a symbolic link.
     pub fn target(&self) -> Result<Vec<u8>, Failure> {
         match self {
+            Source::Input => Ok(Vec::new()),
             Source::Host(path) => Ok(fs::read_link(path).about(self)?.into_os_string().as_bytes().to_vec()),
             Source::Volume(_, held) => link_target(&*held.system, held.node).about(self),
         }
@@ -186,6 +229,7 @@ impl Source {
     /// entries still follow.
     pub fn children(&self, mut each: impl FnMut(Result<(Name, Source), Failure>)) {
         match self {
+            Source::Input => {}
             Source::Host(path) => {
                 let entries = match fs::read_dir(path) {
                     Ok(entries) => entries,
@@ -217,6 +261,7 @@ impl Source {
     /// Opens a file for reading.
     pub fn reader(&self) -> Result<Reader<'_>, Failure> {
         match self {
+            Source::Input => Ok(Reader::Input),
             Source::Host(path) => Ok(Reader::Host(File::open(path).about(self)?)),
             Source::Volume(_, held) => Ok(Reader::Volume(held)),
         }
@@ -226,6 +271,7 @@ impl Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Source::Input => f.write_str("standard input"),
             Source::Host(path) => path.display().fmt(f),
             Source::Volume(path, _) => path.fmt(f),
         }
@@ -236,6 +282,8 @@ impl fmt::Display for Source {
 pub enum Reader<'s> {
     Host(File),
     Volume(&'s Held),
+    /// Standard input, which gives one byte after another, wherever it is read.
+    Input,
 }
 
 impl Reader<'_> {
@@ -249,6 +297,18 @@ impl Reader<'_> {
                     done => return done.map_err(|error| error.to_string()),
                 }
             },
+            Reader::Input => {
+                let (mut input, mut read) = (std::io::stdin().lock(), 0);
+                while read < buffer.len() {
+                    match input.read(&mut buffer[read..]) {
+                        Ok(0) => break,
+                        Ok(more) => read += more,
+                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error.to_string()),
+                    }
+                }
+                Ok(read)
+            }
             Reader::Volume(held) => {
                 held.system.read(held.node, offset, buffer).map_err(|error| error.to_string())
             }
@@ -258,6 +318,7 @@ impl Reader<'_> {
     /// Returns which parts of a file of this size have content.
     pub fn layout(&self, size: u64) -> Result<Layout, String> {
         match self {
+            Reader::Input => Ok(Layout { data: Vec::new(), has_holes: false }),
             Reader::Host(file) => Ok(host::layout(file, size)),
             Reader::Volume(held) => held_layout(held, size).map_err(|error| error.to_string()),
         }

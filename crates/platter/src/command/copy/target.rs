@@ -67,6 +67,16 @@ impl Target {
         }
     }
 
+    /// Whether an entry of this name is there.
+    pub fn has(&self, name: &Name) -> bool {
+        match self {
+            Target::Host(directory) => {
+                host_path(directory, name).is_ok_and(|path| path.symlink_metadata().is_ok())
+            }
+            Target::Volume(_, held) => held.child(name).is_ok(),
+        }
+    }
+
     /// Whether the copy of `source` under `name` would be the source itself.
     pub fn is_source(&self, source: &Source, name: &Name) -> bool {
         match (source, self) {
@@ -274,7 +284,7 @@ impl Target {
                         Err(Error::Unsupported { .. }) => None,
                         Err(error) => return Err(error).about(source),
                     },
-                    Source::Host(_) => None,
+                    Source::Host(_) | Source::Input => None,
                 };
                 self.clear(name)?;
                 let point = match point {
@@ -613,7 +623,7 @@ impl Made {
             }
             Made::Volume(path, held) => {
                 let owner = match from {
-                    Source::Host(_) => unusual(facts, usual),
+                    Source::Host(_) | Source::Input => unusual(facts, usual),
                     // An owner that another volume records is kept as it is.
                     Source::Volume(..) => facts.owner,
                 };
