@@ -30,6 +30,16 @@ pub enum Error {
         /// What is wrong and where in the text.
         reason: String,
     },
+    /// A program of the user's failed.
+    #[error("`{command}` ended with exit code {code}{}", last_words(.said))]
+    Program {
+        /// The command line.
+        command: String,
+        /// Its exit code; 128 and the signal's number if a signal ended it.
+        code: i32,
+        /// The last lines of its output.
+        said: String,
+    },
     /// A call of the operating system failed.
     #[error("{what}: {source}")]
     Io {
@@ -38,4 +48,9 @@ pub enum Error {
         /// Why it failed.
         source: std::io::Error,
     },
+}
+
+/// The last words of a program, as the end of a sentence.
+fn last_words(words: &str) -> String {
+    if words.is_empty() { ", and said nothing".into() } else { format!(": {words}") }
 }

@@ -131,6 +131,32 @@ impl Difference {
     }
 }
 
+/// How wide the intervals of `rates` (for each target its rates, pass by pass) are so far: the greatest half width of the
+/// logarithm of a ratio of two targets at this level of significance. `None` where too few passes ran, or there is nothing to
+/// compare.
+pub(crate) fn widest(rates: &[Vec<f64>], level: f64) -> Option<f64> {
+    let passes = rates.iter().map(Vec::len).min().unwrap_or(0);
+    if passes < LEAST_PASSES || rates.len() < 2 {
+        return None;
+    }
+    let rows: Vec<Vec<f64>> =
+        (0..passes).map(|pass| rates.iter().map(|target| target[pass]).collect()).collect();
+    let fit = Fit::new(&rows);
+    let pairs = (0..rates.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
+    let widths = pairs.map(|(one, other)| fit.difference(one, other).half_width(level));
+    Some(widths.fold(0.0, f64::max))
+}
+
+/// How many passes it takes until a difference of `share` (0.05: of 5 %) between any two targets would be significant, as far
+/// as the passes so far tell: their own number if it would be already. `None` where too few ran to tell.
+pub(crate) fn passes_for(rates: &[Vec<f64>], share: f64, level: f64) -> Option<u32> {
+    let done = rates.iter().map(Vec::len).min().unwrap_or(0) as f64;
+    let (width, asked) = (widest(rates, level)?, share.ln_1p());
+    // An interval narrows with the root of the number of passes.
+    let needed = done * (width / asked).powi(2);
+    Some(if width <= asked { done } else { needed.ceil().max(done + 1.0) } as u32)
+}
+
 /// Compares the rates of two targets that were measured at different times, by Welch's t over their logarithms. A
 /// change of the machine between the two times becomes part of the difference and is not covered by its error.
 pub fn apart(rates: &[f64], base: &[f64]) -> Difference {

@@ -62,6 +62,7 @@ mod mark;
 pub mod naspt;
 mod peer;
 mod plan;
+pub mod programs;
 pub mod report;
 mod stand;
 pub mod statistics;

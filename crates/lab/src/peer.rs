@@ -137,6 +137,14 @@ impl Peer {
         }
     }
 
+    /// Whether a program serves the file system, whose processor time is its own.
+    pub(crate) fn is_served_by_program(&self) -> bool {
+        match self {
+            Peer::Ours { .. } => true,
+            Peer::Other(other) => matches!(other.driver, Driver::Fuse(..)),
+        }
+    }
+
     /// The size in bytes of the largest file that the file system can hold.
     pub fn largest_file(&self) -> u64 {
         match self {
@@ -172,7 +180,7 @@ impl Peer {
     }
 
     /// Makes a new file system on a block device.
-    fn make(&self, device: &dyn Device, block: &Path) -> Result<()> {
+    pub(crate) fn make(&self, device: &dyn Device, block: &Path) -> Result<()> {
         match self {
             Peer::Other(Other { make: (program, options, package), .. }) => {
                 let mut arguments: Vec<&OsStr> = options.iter().map(AsRef::as_ref).collect();
@@ -191,6 +199,11 @@ impl Peer {
     /// subdirectory of `directory`.
     pub(crate) fn mount(&self, device: &dyn Device, block: &Path, directory: &Path) -> Result<Mounted> {
         self.make(device, block)?;
+        self.attach(block, directory)
+    }
+
+    /// Mounts the file system on a block device, or on an image file, in a subdirectory of `directory`.
+    pub(crate) fn attach(&self, block: &Path, directory: &Path) -> Result<Mounted> {
         let name = block.file_name().unwrap_or_default();
         let at = directory.join(name);
         std::fs::create_dir(&at).map_err(|source| failed(&at, source))?;

@@ -509,3 +509,50 @@ fn a_sweep_makes_a_target_of_each_cluster_size() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
     }
 }
+
+/// A program of the user's on two directories: a real run, short, in all forms of the report.
+#[test]
+fn a_program_is_compared_in_two_directories() {
+    let here = directory("programs");
+    std::fs::create_dir(here.join("one")).unwrap();
+    std::fs::create_dir(here.join("two")).unwrap();
+    std::fs::write(here.join("text"), "what is read\n").unwrap();
+    let common = ["compare", "--targets", "dir:one,dir:two", "--repeat", "4", "--warmup", "0"];
+    let setup = ["--setup", "cp \"$PLATTER_FROM/text\" ."];
+    let rest = ["--command", "cat text", "--command", "cp text other", "--conclude", "rm -f other"];
+    let text = succeeded(&platter(&here, &[&common[..], &setup, &rest].concat()));
+    assert!(text.contains("cat text") && text.contains("dir:one time"), "{text}");
+    let report = report_in(&here);
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    for result in results {
+        assert_eq!(result["runs"][0]["slices"].as_array().unwrap().len(), 4);
+        assert_eq!(result["estimates"].as_array().unwrap().len(), usize::from(result["target"] == "dir:two"));
+    }
+    let csv = std::fs::read_to_string(here.join("platter-report/report.csv")).unwrap();
+    assert!(csv.contains("dir:two,programs,cp text other,"), "{csv}");
+    for form in ["html", "md"] {
+        let page = std::fs::read_to_string(here.join(format!("platter-report/report.{form}"))).unwrap();
+        assert!(page.contains("cp text other"), "{form}");
+    }
+    assert!(["one", "two"].iter().all(|name| std::fs::read_dir(here.join(name)).unwrap().count() == 0));
+
+    let refused = |arguments: &[&str], code: i32| {
+        let output = platter(&here, &[&["compare"], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        said
+    };
+    let failing = ["--targets", "dir:one", "--out", "failing", "--command", "echo no such thing; exit 5"];
+    assert!(
+        refused(&failing, 1).contains("`echo no such thing; exit 5` ended with exit code 5: no such thing")
+    );
+    assert!(!here.join("failing").exists(), "nothing was measured");
+    assert!(refused(&["--targets", "raw", "--command", "true"], 2).contains("raw: it has no files"));
+    refused(&["--targets", "dir:one", "--prepare", "true"], 2);
+    refused(&["--targets", "dir:one", "--command", "true", "--workloads", "overhead"], 2);
+    refused(&["--targets", "dir:one", "--command", "true", "--verify"], 2);
+    refused(&["--targets", "dir:one", "--command", " "], 2);
+    let uneven = ["--targets", "dir:one", "--command", "a", "--command", "b", "--command", "c"];
+    refused(&[&uneven[..], &["--prepare", "x", "--prepare", "y"]].concat(), 2);
+}

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Parts of commands that this machine cannot run, or that take long, and what the test runs instead.
-const INSTEAD: [(&str, &str); 15] = [
+const INSTEAD: [(&str, &str); 17] = [
     (
         "endurance --device /dev/sdX --full 90 --time 12h",
         "endurance --device lasts.img --size 512M --full 50 --time 1s",
@@ -18,6 +18,8 @@ const INSTEAD: [(&str, &str); 15] = [
         "--device few.img --targets raw,ext4",
     ),
     ("ntfs:64k,refs:64k,refs+integrity:64k", "ntfs:64k"),
+    ("ext4,xfs,btrfs,ntfs,refs,dir:. ", "dir:. "),
+    ("compare --targets ext4,ntfs --command", "compare --targets dir:. --command"),
     // These workloads need space for their data twice: a new backup is beside the file that it is made of, and data
     // written after a snapshot beside the old data. So the device has 1 GiB.
     ("--device /dev/sdX --targets ntfs,refs --workloads", "--device mem:1G --targets ntfs,refs --workloads"),
@@ -45,9 +47,16 @@ const INSTEAD: [(&str, &str); 15] = [
 const OF_OTHERS: [&str; 1] = ["python3 forefst.py"];
 
 /// Commands to run before a block of a document, which is counted from 0.
-const BEFORE: [(&str, usize, &str); 4] = [
+const BEFORE: [(&str, usize, &str); 5] = [
     ("iometer.md", 0, "cp \"$ROOT/crates/lab/tests/sample/two-specifications.icf\" test.icf"),
     ("diskspd.md", 0, "platter run diskspd -- -Rpxml -d1 -W0 -c1M -b4K first.dat second.dat > profile.xml"),
+    (
+        "programs.md",
+        0,
+        "git init -q project && printf 'all:\\n\\techo made > made\\nclean:\\n\\trm -f made\\n' > project/Makefile
+         git -C project add . && git -C project -c user.name=a -c user.email=a@b commit -q -m first
+         tar -cf project.tar project",
+    ),
     (
         "README.md",
         2,
@@ -75,6 +84,7 @@ case " $* " in *' --workloads '* | *' run '*) ;; *) short="$short --workloads ov
 case " $* " in *' --targets '* | *' --volumes '* | *' run '*) ;; *) short="$short --targets raw,refs" ;; esac
 case $1 in compare | run) ;; *) short= ;; esac
 case " $* " in *' naspt '* | *' small-files '* | *vm-images* | *synthetic-full* | *database-commit*) short=${short#--time 0.01 --span 1M} ;; esac
+case " $* " in *' --command '*) short='--repeat 1 --warmup 0' ;; esac
 case " $* " in *' jetstress '*) short="--time 0.1 ${short#--time 0.01 --span 1M}" ;; esac
 case "$1 $2" in
 # What is behind -- is not for platter.

@@ -56,6 +56,32 @@ fn others_are_made_mounted_measured_and_unmounted() {
     assert!(text.contains("one after the other"), "{text}");
     assert_eq!(left(&image), [""; 0]);
 
+    // Programs run on all of them, ours through the mount; cold ones read from the device.
+    let cold = [
+        "compare",
+        "--device",
+        "disk.img",
+        "--force",
+        "--targets",
+        "ext4,ntfs,refs",
+        "--repeat",
+        "4",
+        "--cold",
+    ];
+    let setup =
+        ["--setup", "seq 100000 > text", "--command", "cat text", "--span", "330M", "--out", "programs"];
+    let output =
+        place.command(env!("CARGO_BIN_EXE_platter"), &[&cold[..], &setup].concat()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = fs::read_to_string(place.path("programs/report.json")).unwrap();
+    let programs: Value = serde_json::from_str(&text).unwrap();
+    for result in programs["results"].as_array().unwrap() {
+        let read = result["runs"][0]["device"]["read_bytes"].as_u64().unwrap();
+        assert!(read >= 4 * 588_895, "{}: {read} bytes read in four runs", result["target"]);
+    }
+    assert_eq!(programs["results"].as_array().unwrap().len(), 3);
+    assert_eq!(left(&image), [""; 0]);
+
     // Loads on files run on other file systems too.
     let (json, _) = place.ends(0, "run small-files --target ext4 --device disk.img --force --json");
     assert_eq!(measured(&serde_json::from_str(&json).unwrap()).len(), 6);

@@ -106,6 +106,7 @@ impl Gathered {
             seconds,
             iops: measured.ios() as f64 / seconds,
             latency_us: latencies.mean() / 1e3,
+            exit_code: None,
         });
         self.latencies.add(&latencies);
         self.syncs.add(&measured.syncs);
@@ -235,6 +236,7 @@ pub(super) fn report_case(workload: &Workload, case: &Case, group: &[Case]) -> r
         name: case.name.clone(),
         direction: case.direction,
         block_bytes: u64::from(case.pattern.block),
+        program: None,
         shape: case.pattern.words(),
         queue_depth: case.pattern.queue_depth,
         workers: case.pattern.workers,

@@ -11,10 +11,12 @@ const TICKS_PER_SECOND: f64 = 100.0;
 const NEGLIGIBLE: f64 = 0.15;
 
 /// The state of the machine's counters when the comparison began.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     began: Instant,
     ticks: Option<Ticks>,
     own: CpuTime,
+    /// The processor time of the load, which is not that of others; `None` where it cannot be known.
+    time_of_load: Option<fn() -> CpuTime>,
     /// The control groups that limit this process, with what they did to it before.
     groups: Vec<(CpuGroup, Throttled)>,
 }
@@ -27,13 +29,29 @@ struct Ticks {
 }
 
 impl Machine {
+    /// Begins to watch, for a load of this process.
     pub fn watch() -> Machine {
+        Machine::watch_load(Some(CpuTime::now))
+    }
+
+    /// Begins to watch, for a load of programs that this process starts and waits for. What others use cannot be known where
+    /// a file system is served by a program that `is_served_apart`.
+    pub fn watch_programs(is_served_apart: bool) -> Machine {
+        fn with_children() -> CpuTime {
+            let (own, children) = (CpuTime::now(), CpuTime::of_children());
+            CpuTime { user: own.user + children.user, system: own.system + children.system }
+        }
+        Machine::watch_load((!is_served_apart).then_some(with_children))
+    }
+
+    fn watch_load(time_of_load: Option<fn() -> CpuTime>) -> Machine {
         let groups = CpuGroup::all().into_iter().map(|group| {
             let before = group.throttled();
             (group, before)
         });
         let groups = groups.collect();
-        Machine { began: Instant::now(), ticks: ticks(), own: CpuTime::now(), groups }
+        let own = time_of_load.map_or_else(CpuTime::default, |time| time());
+        Machine { began: Instant::now(), ticks: ticks(), own, time_of_load, groups }
     }
 
     /// How often and how long a control group stopped this process meanwhile, and its quota in processors: of the group
@@ -53,7 +71,7 @@ impl Machine {
     /// The processors that other programs used meanwhile, on average.
     pub fn other_load(&self) -> Option<f64> {
         let (before, now) = self.ticks.zip(ticks())?;
-        let own = CpuTime::now().since(self.own).total().as_secs_f64();
+        let own = self.time_of_load?().since(self.own).total().as_secs_f64();
         let others = (now.busy - before.busy) / TICKS_PER_SECOND - own;
         Some((others / self.seconds()).max(0.0))
     }

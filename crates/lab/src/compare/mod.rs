@@ -6,8 +6,8 @@
 //! target one after the other, and all cases run on it before the next target; a pass is a whole round then.
 
 pub(crate) mod gather;
-mod machine;
-mod order;
+pub(crate) mod machine;
+pub(crate) mod order;
 mod precondition;
 mod rest;
 
@@ -674,6 +674,7 @@ impl<'a> Course<'a> {
             own_regions: self.own_regions,
             span_bytes: self.span,
             preconditioning: self.preconditioning,
+            programs: None,
             discarded: (self.stand.kind != NO_DEVICE).then_some(comparison.discard),
             workloads: comparison.workloads.iter().map(workload_settings).collect(),
         };

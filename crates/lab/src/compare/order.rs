@@ -7,7 +7,7 @@
 use fastrand::Rng;
 
 /// Generates the orders of one pass after the other.
-pub(super) struct Orders {
+pub(crate) struct Orders {
     /// For each number of the design the target that it stands for.
     names: Vec<usize>,
     /// The rows of the design that have not been used since all were last shuffled.

@@ -16,7 +16,16 @@ pub struct CpuTime {
 impl CpuTime {
     /// The CPU time of all threads of the process so far.
     pub fn now() -> CpuTime {
-        let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process can ask for its own usage");
+        CpuTime::of(UsageWho::RUSAGE_SELF)
+    }
+
+    /// The CPU time so far of the processes that this one started and waited for, and of those that they waited for.
+    pub(crate) fn of_children() -> CpuTime {
+        CpuTime::of(UsageWho::RUSAGE_CHILDREN)
+    }
+
+    fn of(who: UsageWho) -> CpuTime {
+        let usage = getrusage(who).expect("a process can ask for its own usage");
         let duration =
             |time: nix::sys::time::TimeVal| Duration::from_micros(time.num_microseconds().max(0) as u64);
         CpuTime { user: duration(usage.user_time()), system: duration(usage.system_time()) }

@@ -22,13 +22,15 @@ pub(super) struct Rate {
     pub workload: String,
     case: String,
     direction: Direction,
+    #[serde(default)]
+    program: Option<String>,
     pub iops: f64,
 }
 
 impl Rate {
     pub fn label(&self) -> String {
-        let (name, direction) = (self.case.clone(), self.direction);
-        Case { name, direction, ..Case::default() }.label()
+        let (name, direction, program) = (self.case.clone(), self.direction, self.program.clone());
+        Case { name, direction, program, ..Case::default() }.label()
     }
 }
 

@@ -200,6 +200,7 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
         seed: SEED,
         direct: stand.direct,
         preconditioning: None,
+        programs: None,
         discarded: (stand.kind != NO_DEVICE).then_some(jetstress.discard),
         own_regions: true,
         span_bytes: span,

@@ -96,6 +96,7 @@ pub fn add(
             name: format!("{case}{name}"),
             direction,
             block_bytes: block as u64,
+            program: None,
             shape: Some(ABOUT.into()),
             queue_depth: 1,
             workers: when.workers,
@@ -132,6 +133,7 @@ pub fn add(
                 seconds,
                 iops,
                 latency_us: latency.mean,
+                exit_code: None,
             }],
             cpu: report::Cpu {
                 user_s: cpu.user.as_secs_f64(),

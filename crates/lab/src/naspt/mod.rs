@@ -221,6 +221,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         seed: SEED,
         direct: stand.direct,
         preconditioning: None,
+        programs: None,
         discarded: (stand.kind != NO_DEVICE).then_some(naspt.discard),
         own_regions: false,
         span_bytes: span,
@@ -420,6 +421,7 @@ impl Course<'_> {
                 seconds,
                 iops: operations as f64 / seconds,
                 latency_us: latency.mean,
+                exit_code: None,
             }],
             cpu: report::Cpu {
                 user_s: cpu.user.as_secs_f64(),
@@ -446,6 +448,7 @@ fn case(set: Set, load: &Load, policy: Policy) -> report::Case {
         name: load.name.into(),
         direction: load.direction,
         block_bytes: load.block(),
+        program: None,
         shape: Some(load.about.into()),
         queue_depth: 1,
         workers: 1,

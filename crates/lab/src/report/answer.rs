@@ -1,6 +1,6 @@
 //! The answer in a few sentences: which file system is fastest, how the pairs compare, and how certain that is.
 
-use super::document::{Case, Direction, Document, Estimate, Verdict};
+use super::document::{Case, CaseResult, Direction, Document, Estimate, Verdict};
 use super::{circumstances, format, uncertain};
 use crate::statistics::median;
 
@@ -10,6 +10,11 @@ pub(super) fn question(document: &Document) -> String {
     let asks_integrity = document.pairs.iter().any(|pair| pair.target.starts_with("refs+integrity"));
     let here = circumstances::place(document);
     match (&document.targets[..], volumes) {
+        _ if document.settings.programs.is_some() => match &document.targets[..] {
+            [] => "Nothing was measured".into(),
+            [one] => format!("How long do programs take on {}?", called(document, &one.name)),
+            _ => "On which file system are these programs faster?".into(),
+        },
         (_, 2..) if asks_integrity => format!("Which file system {here}, and what does integrity cost?"),
         ([], _) => "Nothing was measured".into(),
         ([one], _) => format!("How fast is {} {here}?", called(document, &one.name)),
@@ -139,6 +144,9 @@ fn kind(case: &Case) -> &'static str {
 
 /// Compares one target with another for each kind of case: `refs against ntfs: −3 to −12 % in sequential reads, …`.
 fn pair_sentence(document: &Document, target: &str, base: &str) -> Option<String> {
+    if document.settings.programs.is_some() {
+        return programs_sentence(document, target, base);
+    }
     let mut parts: Vec<(String, Vec<&'static str>)> = Vec::new();
     for name in KINDS {
         let estimates: Vec<&Estimate> = document
@@ -174,6 +182,28 @@ fn pair_sentence(document: &Document, target: &str, base: &str) -> Option<String
         .collect();
     let (target, base) = (called(document, target), called(document, base));
     Some(format!("{target} against {base}: {}.", parts.join("; ")))
+}
+
+/// Compares two targets by the time that each program takes.
+fn programs_sentence(document: &Document, target: &str, base: &str) -> Option<String> {
+    let of_program = |result: &CaseResult| {
+        let estimate = result.against(base)?;
+        let (low, high) = (estimate.low?, estimate.high?);
+        let what = match estimate.verdict {
+            Verdict::Slower => uncertain::longer(estimate.ratio, low, high),
+            Verdict::Faster => uncertain::shorter(estimate.ratio, low, high),
+            Verdict::NoDifference => format!(
+                "no difference above {}\u{a0}%",
+                format::percent_up(estimate.resolution_percent.unwrap_or(0.0))
+            ),
+            Verdict::Unclear => "not measured well enough to tell".into(),
+        };
+        Some(format!("{what} in {}", result.case.label()))
+    };
+    let results = document.results.iter().filter(|result| result.target == target);
+    let parts: Vec<String> = results.filter_map(of_program).collect();
+    let (target, base) = (called(document, target), called(document, base));
+    (!parts.is_empty()).then(|| format!("{target} against {base}: {}.", parts.join("; ")))
 }
 
 /// Summarises the estimates of one kind of case.

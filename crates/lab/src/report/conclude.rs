@@ -315,7 +315,29 @@ fn warnings(result: &CaseResult) -> Vec<String> {
     }
     let background: f64 = result.runs.iter().map(|run| run.background_seconds).sum();
     let seconds: f64 = result.runs.iter().map(|run| run.seconds).sum();
-    if background > 0.05 * seconds {
+    if result.case.program.is_some() {
+        // Asking takes some milliseconds also where there is nothing to write.
+        let is_much = background > 0.01 * result.slices().count() as f64;
+        if background > 0.05 * seconds && is_much {
+            warnings.push(format!(
+                "writing back what it wrote took {:.0} % more time after its runs, which does not count (--durable counts it)",
+                background / seconds * 100.0
+            ));
+        }
+        let slices: Vec<_> = result.slices().collect();
+        let mut codes: Vec<i32> = slices.iter().filter_map(|(_, slice)| slice.exit_code).collect();
+        let failed = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        if failed > 0 {
+            let codes: Vec<String> = codes.iter().map(i32::to_string).collect();
+            warnings.push(format!(
+                "{failed} of {} runs ended with exit code {}, which was to be ignored",
+                slices.len(),
+                codes.join(" or ")
+            ));
+        }
+    } else if background > 0.05 * seconds {
         warnings.push(format!(
             "{:.0} % of the time is work that the volume did by itself after slices; it is counted",
             background / seconds * 100.0

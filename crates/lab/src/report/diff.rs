@@ -26,6 +26,9 @@ pub struct Diff {
     pub only_after: Vec<String>,
 }
 
+/// The workload of programs, whose rate is not one of bytes.
+const PROGRAMS: &str = "programs";
+
 /// One case on one target in both reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseDiff {
@@ -37,9 +40,9 @@ pub struct CaseDiff {
     pub target: String,
     /// Whether the load differs although the name is the same: block size, depth, workers, shares or durability.
     pub another_load: bool,
-    /// Throughput before, MB/s.
+    /// Throughput before, MB/s; of a program its runs in a second.
     pub before: f64,
-    /// Throughput after, MB/s.
+    /// Throughput after, MB/s; of a program its runs in a second.
     pub after: f64,
     /// The throughput after divided by that before; `None` if that is not a positive number.
     pub ratio: Option<f64>,
@@ -139,9 +142,14 @@ fn rounds(result: &CaseResult) -> Vec<f64> {
     result.runs.iter().map(|run| run.iops).filter(|iops| *iops > 0.0).collect()
 }
 
+/// The rate of a result: MB/s, or the runs of a program in a second.
+fn figure(result: &CaseResult) -> f64 {
+    if result.case.program.is_some() { result.iops } else { result.mb_per_s }
+}
+
 /// The ratio of the rates, if it is a positive number.
 fn ratio(before: &CaseResult, after: &CaseResult) -> Option<f64> {
-    let ratio = after.mb_per_s / before.mb_per_s;
+    let ratio = figure(after) / figure(before);
     ratio.is_finite().then_some(ratio).filter(|ratio| *ratio > 0.0)
 }
 
@@ -181,8 +189,8 @@ impl Diff {
                 case: label,
                 target: old.target.clone(),
                 another_load: old.case != new.case,
-                before: old.mb_per_s,
-                after: new.mb_per_s,
+                before: figure(old),
+                after: figure(new),
                 ratio: ratio(old, new),
                 uncertainty: (half < 100.0).then(|| half.exp_m1()),
             });
@@ -259,7 +267,10 @@ impl Diff {
             }
         }
         let of = |workload: &str| Table {
-            caption: format!("{workload}: MB/s before and after"),
+            caption: match workload {
+                PROGRAMS => format!("{workload}: runs in a second before and after"),
+                _ => format!("{workload}: MB/s before and after"),
+            },
             columns: vec![
                 Column::words("Case"),
                 Column::words("Target"),

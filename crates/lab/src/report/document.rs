@@ -183,8 +183,34 @@ pub struct Settings {
     /// How the device was preconditioned before anything was made on it; absent if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditioning: Option<Preconditioning>,
+    /// How programs were run; absent where the load is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs: Option<ProgramSettings>,
     /// The settings of each workload.
     pub workloads: Vec<WorkloadSettings>,
+}
+
+/// How programs were run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProgramSettings {
+    /// Whether what is cached of a target was forgotten before each run.
+    pub cold: bool,
+    /// What was in the caches, in words.
+    pub caches: String,
+    /// Whether a run ended when everything it wrote was durable, rather than when the program did.
+    pub durable: bool,
+    /// The command that ran once on each target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
+    /// The commands that ran before each run, in the order of the programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
+    /// The commands that ran after each run, in the order of the programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conclude: Vec<String>,
+    /// The difference in percent that was to be told, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_percent: Option<f64>,
 }
 
 /// The writes that brought a device into a steady state.
@@ -278,6 +304,9 @@ pub struct Case {
     pub direction: Direction,
     /// Bytes of a request; of the largest request if sizes differ.
     pub block_bytes: u64,
+    /// The command line of a program that is the load: its runs are the requests, and their number in a second the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Further properties of the load in words: sizes that differ, the spread of places, a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shape: Option<String>,
@@ -289,7 +318,7 @@ pub struct Case {
     pub random_percent: u8,
     /// Share of reads, in percent.
     pub read_percent: u8,
-    /// When a write must have become durable: `direct`, `write-through` or `fsync_every=N`.
+    /// When a write must have become durable: `direct`, `write-through` or `fsync_every=N`; of programs in words.
     pub durability: String,
     /// The scoring rule of the tool that the case comes from, if that tool does not show a plain median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -318,6 +347,9 @@ impl Case {
     /// The case's name with the direction: `SEQ1M Q8T1 read`. Unique inside its workload. A direction that the name
     /// contains already is not repeated.
     pub fn label(&self) -> String {
+        if self.program.is_some() {
+            return self.name.clone();
+        }
         let direction = self.direction.name();
         let mut words = self.name.split(|c: char| !c.is_alphanumeric());
         if words.any(|word| word.eq_ignore_ascii_case(direction)) {
@@ -515,6 +547,9 @@ pub struct Slice {
     pub iops: f64,
     /// Mean response time.
     pub latency_us: f64,
+    /// The exit code of a program that did not end with 0; 128 and the number of the signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
 }
 
 /// A distribution of response times, in microseconds.

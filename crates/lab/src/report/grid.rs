@@ -1,23 +1,63 @@
 //! The grids of the report: rows are cases, columns are targets. All views show these tables.
 
-use super::document::{Case, CaseResult, Document, Estimate, Verdict};
+use super::document::{Case, CaseResult, Document, Estimate, Traffic, Verdict};
 use super::published;
 use super::uncertain::{self, percents};
 use super::{Cell, Column, Table, Tone, format};
+use crate::statistics::total;
 
 /// The marks of a ratio above that of the raw device: one that the device's traffic explains, and one that nothing
 /// explains.
 const EXPLAINED: &str = "*";
 const IMPLAUSIBLE: &str = "!";
 
-/// Whether a workload is judged by IOPS, rather than MB/s: all its blocks are small.
-fn counts_iops(document: &Document, workload: &str) -> bool {
-    document.cases(workload).iter().all(|case| case.block_bytes <= 64 << 10)
+/// The unit by which a workload is judged.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    /// Requests per second, where all blocks are small.
+    Iops,
+    /// 1,000,000 bytes per second.
+    Megabytes,
+    /// The time of a run of a program.
+    Time,
 }
 
-/// The rate of a result, in the unit by which its workload is judged.
-fn rate(result: &CaseResult, by_iops: bool) -> String {
-    if by_iops { format::count(result.iops) } else { format::figure(result.mb_per_s) }
+impl Unit {
+    fn of(document: &Document, workload: &str) -> Unit {
+        let cases = document.cases(workload);
+        match () {
+            () if is_of_programs(&cases) => Unit::Time,
+            () if cases.iter().all(|case| case.block_bytes <= 64 << 10) => Unit::Iops,
+            () => Unit::Megabytes,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Iops => "IOPS",
+            Unit::Megabytes => "MB/s",
+            Unit::Time => "time",
+        }
+    }
+
+    /// The figure of a result in this unit.
+    fn figure(self, result: &CaseResult) -> String {
+        match self {
+            Unit::Iops => format::count(result.iops),
+            Unit::Megabytes => format::figure(result.mb_per_s),
+            Unit::Time => time(result).map_or_else(|| "–".into(), format::micros),
+        }
+    }
+}
+
+/// Whether the cases are programs.
+pub fn is_of_programs(cases: &[&Case]) -> bool {
+    cases.iter().any(|case| case.program.is_some())
+}
+
+/// The time of a run of a program in microseconds, as the estimate has it; `None` for another load, or without a run.
+fn time(result: &CaseResult) -> Option<f64> {
+    (result.case.program.is_some() && result.iops > 0.0).then(|| 1e6 / result.iops)
 }
 
 /// The title of a workload.
@@ -34,24 +74,25 @@ fn base_first(document: &Document) -> Vec<&str> {
 
 /// The grid of shares: every target in percent of the base, and the base itself in MB/s or IOPS.
 pub fn shares(document: &Document, workload: &str) -> Table {
-    let by_iops = counts_iops(document, workload);
-    let (base, unit) = (document.short(document.base()), if by_iops { "IOPS" } else { "MB/s" });
+    let unit = Unit::of(document, workload);
+    let base = document.short(document.base());
     let names = base_first(document);
     let mut columns = vec![Column::words("Case")];
     for (index, name) in names.iter().enumerate() {
         let short = document.short(name);
-        columns.push(Column::figures(if index == 0 { format!("{short} {unit}") } else { short.to_owned() }));
+        let title = if index == 0 { format!("{short} {}", unit.name()) } else { short.to_owned() };
+        columns.push(Column::figures(title));
     }
     let row = |case: &&Case| {
         let mut row = vec![Cell::plain(case.label())];
         for name in &names {
             let cell = match document.find(name, case) {
                 None => Cell::toned("–", Tone::Faint),
-                Some(result) if *name == document.base() => Cell::plain(rate(result, by_iops)),
+                Some(result) if *name == document.base() => Cell::plain(unit.figure(result)),
                 Some(result) => match result.against(document.base()) {
                     Some(estimate) => share(estimate),
                     // Without a result of the base there is no ratio, so the rate itself is shown.
-                    None => Cell::plain(format!("{} {unit}", rate(result, by_iops))),
+                    None => Cell::plain(format!("{} {}", unit.figure(result), unit.name())),
                 },
             };
             row.push(cell);
@@ -60,6 +101,10 @@ pub fn shares(document: &Document, workload: &str) -> Table {
     };
     let caption = match names.len() {
         1 => title(document, workload).to_owned(),
+        _ if unit == Unit::Time => format!(
+            "{}: speed in % of {base} (50 takes twice as long), with what chance may make of it",
+            title(document, workload)
+        ),
         _ => format!("{}: % of {base}, with what chance may make of it", title(document, workload)),
     };
     Table { caption, columns, rows: document.cases(workload).iter().map(row).collect() }
@@ -199,7 +244,34 @@ pub struct Metric {
 }
 
 /// The figures with a grid of their own, besides the shares.
-pub const METRICS: [Metric; 4] = [
+pub const METRICS: [Metric; 8] = [
+    Metric {
+        name: "Time",
+        hint: "of a run, and of the shortest and the longest",
+        show: |result| {
+            let (us, latency) = (time(result)?, result.latency_us);
+            let (least, most) = (latency.min.unwrap_or(us), latency.max);
+            Some(format!("{} ({}–{})", format::micros(us), format::micros(least), format::micros(most)))
+        },
+    },
+    Metric {
+        name: "Read from the device",
+        hint: "for each run",
+        show: |result| per_run(result, |device| device.read_bytes),
+    },
+    Metric {
+        name: "Written to the device",
+        hint: "for each run",
+        show: |result| per_run(result, |device| device.write_bytes),
+    },
+    Metric {
+        name: "CPU per run",
+        hint: "of the program and what it started, without what serves the file system; less is better",
+        show: |result| {
+            (result.case.program.is_some() && result.cpu.us_per_io > 0.0)
+                .then(|| format::micros(result.cpu.us_per_io))
+        },
+    },
     Metric {
         name: "p99 latency",
         hint: "less is better",
@@ -218,9 +290,22 @@ pub const METRICS: [Metric; 4] = [
     Metric {
         name: "CPU per I/O",
         hint: "less is better",
-        show: |result| (result.cpu.us_per_io > 0.0).then(|| format!("{:.2} µs", result.cpu.us_per_io)),
+        show: |result| {
+            (result.case.program.is_none() && result.cpu.us_per_io > 0.0)
+                .then(|| format!("{:.2} µs", result.cpu.us_per_io))
+        },
     },
 ];
+
+/// Bytes at the device for each run of a program.
+fn per_run(result: &CaseResult, bytes: fn(&Traffic) -> u64) -> Option<String> {
+    let runs = result.slices().count();
+    if result.case.program.is_none() || runs == 0 {
+        return None;
+    }
+    let all: Option<Vec<u64>> = result.runs.iter().map(|run| run.device.as_ref().map(bytes)).collect();
+    Some(format::size(total(all?.into_iter()) / runs as u64))
+}
 
 /// The grid of one figure; `None` where no result has it.
 pub fn metric(document: &Document, workload: &str, metric: &Metric) -> Option<Table> {

@@ -1,6 +1,6 @@
 //! The detailed tables that accompany the grids, and the conditions of the comparison.
 
-use super::document::{CaseResult, Direction, Document};
+use super::document::{CaseResult, Direction, Document, ProgramSettings};
 use super::{Cell, Column, Table, Tone, format, grid};
 use crate::stand::NO_DEVICE;
 use crate::statistics::total;
@@ -45,7 +45,10 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
                 Cell::plain(&target.short),
                 result.against(document.base()).map_or_else(Cell::default, grid::share),
                 Cell::plain(format::figure(result.mb_per_s)),
-                Cell::plain(format::count(result.iops)),
+                Cell::plain(match case.program {
+                    Some(_) => format::figure(result.iops),
+                    None => format::count(result.iops),
+                }),
             ];
             let micros = |us: Option<f64>| Cell::plain(us.map_or_else(String::new, format::micros));
             row.extend(result.latency_us.figures().map(|(_, us)| micros(us)));
@@ -75,6 +78,9 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
 
 /// The table of the requests of the application and the transfers of the device, summed over all runs.
 pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
+    if grid::is_of_programs(&document.cases(workload)) {
+        return below_programs(document, workload);
+    }
     let mut rows = Vec::new();
     for case in document.cases(workload) {
         for target in &document.targets {
@@ -111,6 +117,36 @@ pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
         columns,
         rows,
     })
+}
+
+/// The table of the transfers of the device for each run of a program.
+fn below_programs(document: &Document, workload: &str) -> Option<Table> {
+    let mut rows = Vec::new();
+    for case in document.cases(workload) {
+        for target in &document.targets {
+            let Some(result) = document.find(&target.name, case) else { continue };
+            let runs = result.slices().count().max(1) as f64;
+            let Some(seen) = result.runs.iter().find_map(|run| run.device.as_ref()) else { continue };
+            let each = |count: u64| Cell::plain(format::figure(count as f64 / runs));
+            let bytes = |bytes: u64| Cell::plain(format::size((bytes as f64 / runs) as u64));
+            rows.push(vec![
+                Cell::plain(case.label()),
+                Cell::plain(&target.short),
+                each(seen.reads),
+                bytes(seen.read_bytes),
+                each(seen.writes),
+                bytes(seen.write_bytes),
+                each(seen.flushes),
+            ]);
+        }
+    }
+    let mut columns = vec![Column::words("Case"), Column::words("Target")];
+    columns.extend(["Reads", "Bytes read", "Writes", "Bytes written", "Flushes"].map(Column::figures));
+    let caption = format!(
+        "{}: what the storage saw in each run, with what was written back after it",
+        grid::title(document, workload)
+    );
+    (!rows.is_empty()).then_some(Table { caption, columns, rows })
 }
 
 /// The requests and transfers in one direction, summed over all runs of a result.
@@ -216,6 +252,13 @@ pub fn in_a_line(document: &Document) -> String {
     if let Some(system) = &device.host_file_system {
         what = format!("{what} on {system}");
     }
+    if let Some(programs) = &settings.programs {
+        let counts = document.results.iter().map(|result| result.slices().count() as u64);
+        let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
+        let runs = if least == most { counted(least, "run") } else { format!("{least} to {most} runs") };
+        let caches = if programs.cold { "cold caches" } else { "warm caches" };
+        return format!("{what} · {runs} of each program on each target · {caches}");
+    }
     let mut spans: Vec<String> =
         settings.workloads.iter().map(|workload| format::size(workload.span_bytes)).collect();
     spans.dedup();
@@ -239,6 +282,20 @@ pub fn in_a_line(document: &Document) -> String {
 
 fn counted(count: u64, noun: &str) -> String {
     format!("{count} {}", crate::statistics::plural(count, noun))
+}
+
+/// How programs were run, in words.
+fn of_programs(programs: &ProgramSettings, room: u64) -> String {
+    let mut parts = vec![format!("programs through the shell, room for {} each", format::size(room))];
+    parts.push(match programs.durable {
+        true => "a run ends when what it wrote is durable".into(),
+        false => "a run ends when the program does; what it wrote is written back after it".into(),
+    });
+    parts.extend(programs.setup.iter().map(|command| format!("once on each target: {command}")));
+    parts.extend(programs.prepare.iter().map(|command| format!("before each run: {command}")));
+    parts.extend(programs.conclude.iter().map(|command| format!("after each run: {command}")));
+    parts.extend(programs.until_percent.map(|percent| format!("until differences of {percent} % are told")));
+    parts.join(", ")
 }
 
 /// The conditions of the comparison: names and values.
@@ -302,13 +359,21 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         Some(false) => "nothing",
         None => "not recorded",
     };
-    let caches =
-        if settings.direct { "caches of the host bypassed" } else { "through the caches of the host" };
+    let caches = if let Some(programs) = &settings.programs {
+        programs.caches.as_str()
+    } else if settings.direct {
+        "caches of the host bypassed"
+    } else {
+        "through the caches of the host"
+    };
     let places = match settings.own_regions {
         true => "each target in a region of its own, slices in turns",
         false => "the same region made anew for each target in turn",
     };
     let loads = settings.workloads.iter().map(|workload| {
+        if let Some(programs) = &settings.programs {
+            return of_programs(programs, workload.span_bytes);
+        }
         let seconds = match workload.seconds {
             seconds if seconds > 0.0 => format!("{} a case", format::duration(seconds)),
             _ => "cases end by count".into(),

@@ -54,6 +54,13 @@ pub fn render(document: &Document, view: View) -> String {
         if let Some(pairs) = grid::pairs(document, workload) {
             show(pairs, 1);
         }
+        // How long programs take is the first question about them.
+        if !view.details
+            && grid::is_of_programs(&document.cases(workload))
+            && let Some(times) = grid::metric(document, workload, &grid::METRICS[0])
+        {
+            show(times, 1);
+        }
     }
     if view.details {
         for workload in document.workloads() {

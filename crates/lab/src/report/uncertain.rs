@@ -39,6 +39,32 @@ pub(crate) fn share(ratio: f64, low: f64, high: f64) -> String {
     format!("{} ({low}–{high})", shown(percent, f64::round))
 }
 
+/// How much longer something takes at a rate that is told to be lower: `1.7 times as long (1.5 to 1.9)`.
+pub(crate) fn longer(ratio: f64, low: f64, high: f64) -> String {
+    let [times, least, most] = [1.0 / ratio, 1.0 / high, 1.0 / low];
+    let shown = times_in_words(times, least, most);
+    format!("{} times as long ({} to {})", shown[0], shown[1], shown[2])
+}
+
+/// How much faster something is at a rate that is told to be higher: `1.7 times as fast (1.5 to 1.9)`.
+pub(crate) fn shorter(ratio: f64, low: f64, high: f64) -> String {
+    let shown = times_in_words(ratio, low, high);
+    format!("{} times as fast ({} to {})", shown[0], shown[1], shown[2])
+}
+
+/// A factor above 1 and the ends of its interval, with as many decimal places as it takes to tell them from 1.
+fn times_in_words(factor: f64, least: f64, most: f64) -> [String; 3] {
+    let places = (2..MOST_DECIMALS).find(|&places| {
+        let scale = 10f64.powi(places as i32);
+        (least * scale).floor() > scale
+    });
+    let places = places.unwrap_or(MOST_DECIMALS);
+    let scale = 10f64.powi(places as i32);
+    let [least, most] = [(least * scale).floor() / scale, (most * scale).ceil() / scale];
+    let places = if factor >= 10.0 { 1 } else { places };
+    [factor, least, most].map(|value| number(value, places))
+}
+
 /// A ratio in percent without an interval: `71`, `3.2`.
 pub(crate) fn percents(ratio: f64) -> String {
     number(ratio * 100.0, decimals(ratio * 100.0))

@@ -80,6 +80,7 @@ fn cases() -> Vec<(Case, f64)> {
                 _ => Direction::Mix,
             },
             block_bytes,
+            program: None,
             shape: None,
             queue_depth,
             workers,
@@ -158,6 +159,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         own_regions: true,
         span_bytes: 32 * GIB,
         discarded: Some(false),
+        programs: None,
         preconditioning: Some(Preconditioning {
             filled_bytes: 32 * GIB,
             round_seconds: 60.0,
@@ -243,6 +245,7 @@ fn run(case: &Case, target: &str, kind: &str, rate: f64, repeat: u32, clock: f64
                 seconds: 3.0,
                 iops: iops * slice,
                 latency_us: latency.mean / slice,
+                exit_code: None,
             }
         })
         .collect();

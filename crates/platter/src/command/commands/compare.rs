@@ -1,16 +1,17 @@
 //! `platter compare`: which file system should I put here, and what does it cost?
 
 use super::lab::{
-    Choices, JETSTRESS, Policies, Reports, exit_code, has_colours, measure, measure_databases, measure_files,
-    on_files, targets_help, workloads_help, write,
+    Choices, JETSTRESS, Marks, Policies, Reports, Runs, exit_code, has_colours, measure, measure_databases,
+    measure_files, measure_programs, on_files, targets_help, workloads_help, write,
 };
 use crate::command::failure::{Failure, Outcome, USAGE};
 use crate::command::output::Output;
 use clap::Args;
 use platter_lab::naspt;
+use platter_lab::report::Document;
 use platter_lab::report::terminal::{self, View};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare the raw device, Platter's file systems on it, and directories of mounted ones under the same load
 ///
@@ -40,13 +41,16 @@ pub struct Arguments {
         long,
         value_delimiter = ',',
         value_name = "WORKLOAD,...",
-        default_value = "iometer,crystaldiskmark",
+        default_values = WORKLOADS,
         help = workloads_help("Loads")
     )]
     workloads: Vec<OsString>,
 
     #[command(flatten)]
     policies: Policies,
+
+    #[command(flatten)]
+    programs: Runs,
 
     /// The directory for the reports; made if it does not exist
     #[arg(long, value_name = "DIR", default_value = "platter-report")]
@@ -60,6 +64,9 @@ pub struct Arguments {
     #[arg(long)]
     published: bool,
 }
+
+/// The workloads if none are named.
+const WORKLOADS: [&str; 2] = ["iometer", "crystaldiskmark"];
 
 /// The targets if none are named; the directory of the reports is one more.
 const DEFAULT: [&str; 6] = ["raw", "ntfs", "refs", "refs+integrity", "exfat", "fat32"];
@@ -78,6 +85,9 @@ fn table_name(target: &str, created: &str) -> String {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
+        if !self.programs.commands.is_empty() {
+            return self.programs();
+        }
         let sets: Vec<naspt::Set> = self.workloads.iter().filter_map(|name| on_files(name)).collect();
         let is_jetstress = self.workloads.iter().any(|name| name == JETSTRESS);
         if (!sets.is_empty() && sets.len() < self.workloads.len())
@@ -120,32 +130,71 @@ impl Arguments {
             true => measure(&self.choices.comparison(&targets, is_chosen, &self.workloads, &self.out)?)?,
             false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
         });
-        // The reports are saved before anything is printed, so that a closed pipe does not lose a long measurement;
-        // and the results are printed even if saving failed.
-        let saved = reports.save(&document, self.published);
-        let appended = marks.append(&document);
-        let mut output = Output::new();
-        let view = View {
-            width: output.width().unwrap_or(terminal::WIDTH),
-            colour: has_colours(&output),
-            details: self.details,
-            published: self.published,
-        };
-        output.bytes(terminal::render(&document, view).as_bytes())?;
-        output.line("")?;
-        for path in saved.iter().flatten().chain(appended.iter().flatten()) {
+        let has_naspt = has_naspt.then_some(self.out.as_path());
+        finish(&reports, &document, &marks, self.published, self.details, has_naspt)
+    }
+
+    /// Compares the targets under programs of the user's.
+    fn programs(self) -> Outcome {
+        if self.workloads != [WORKLOADS[0], WORKLOADS[1]] {
+            let why = "a load of its own; --command is another one, and both are two comparisons";
+            return Err(Failure::new("--workloads", why).with_code(USAGE));
+        }
+        if !self.policies.volumes.is_empty() || self.policies.age {
+            let why = "of loads on files; it has no meaning for --command";
+            let option = if self.policies.age { "--age" } else { "--volumes" };
+            return Err(Failure::new(option, why).with_code(USAGE));
+        }
+        let reports = Reports::prepare(&self.out)?;
+        let mut targets = self.targets;
+        if targets.is_empty() {
+            targets = WITH_FILES.iter().map(OsString::from).collect();
+            let mut directory = OsString::from("dir:");
+            directory.push(&self.out);
+            targets.push(directory);
+        }
+        let marks = self.choices.marks()?;
+        let programs = self.choices.programs(self.programs, &targets, &self.out)?;
+        let document = marks.on(measure_programs(&programs)?);
+        finish(&reports, &document, &marks, self.published, self.details, None)
+    }
+}
+
+/// Saves and prints the report, and returns the exit code. `naspt` is the directory for the results in NASPT's own format, if
+/// its loads ran.
+fn finish(
+    reports: &Reports,
+    document: &Document,
+    marks: &Marks,
+    published: bool,
+    details: bool,
+    naspt: Option<&Path>,
+) -> Outcome {
+    // The reports are saved before anything is printed, so that a closed pipe does not lose a long measurement;
+    // and the results are printed even if saving failed.
+    let saved = reports.save(document, published);
+    let appended = marks.append(document);
+    let mut output = Output::new();
+    let view = View {
+        width: output.width().unwrap_or(terminal::WIDTH),
+        colour: has_colours(&output),
+        details,
+        published,
+    };
+    output.bytes(terminal::render(document, view).as_bytes())?;
+    output.line("")?;
+    for path in saved.iter().flatten().chain(appended.iter().flatten()) {
+        output.line(format!("wrote {}", path.display()))?;
+    }
+    if let Some(directory) = naspt {
+        for target in &document.targets {
+            let path = directory.join(table_name(&target.name, &document.created));
+            write(&path, &platter_lab::naspt::csv(document, &target.name))?;
             output.line(format!("wrote {}", path.display()))?;
         }
-        if has_naspt {
-            for target in &document.targets {
-                let path = self.out.join(table_name(&target.name, &document.created));
-                write(&path, &naspt::csv(&document, &target.name))?;
-                output.line(format!("wrote {}", path.display()))?;
-            }
-        }
-        output.finish()?;
-        saved?;
-        appended?;
-        Ok(exit_code(&document))
     }
+    output.finish()?;
+    saved?;
+    appended?;
+    Ok(exit_code(document))
 }

@@ -2,9 +2,11 @@
 
 mod meter;
 mod reports;
+mod runs;
 
 pub use meter::Meter;
 pub use reports::{Reports, write};
+pub use runs::{Runs, measure_programs};
 
 use crate::command::failure::{About, Failure, INTERRUPTED, USAGE};
 use crate::command::output::Output;
