@@ -321,14 +321,21 @@ impl Files {
 pub(crate) struct Remembered {
     pub volume: u64,
     pub file: Arc<File>,
+    /// The plan that is under way, if one is, and its place among those that use the file.
+    pub planned: Option<(Planned, Pass)>,
 }
 
-/// Value of `Plan::notes[0]` for a write over existing content.
-pub(crate) const IN_PLACE: u64 = 1;
-/// Value of `Plan::notes[0]` for a write past the valid data length; `Plan::notes[1]` is its ticket.
-pub(crate) const PENDING: u64 = 2;
-/// The index in `Plan::notes` of the plan's [`Pass`].
-pub(crate) const PASS: usize = 2;
+/// What a plan is to do, from its first half to its second.
+#[derive(Clone, Copy)]
+pub(crate) enum Planned {
+    Read,
+    /// A write over existing content.
+    InPlace,
+    /// A write past the valid data length, with the ticket under which it was announced.
+    Extension {
+        ticket: u64,
+    },
+}
 
 #[cfg(test)]
 mod tests {

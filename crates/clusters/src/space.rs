@@ -6,7 +6,7 @@
 //! files written at the same time do not alternate cluster by cluster. Claimed clusters still count as free.
 
 use crate::Run;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The most claims that are kept, those of the files that grew last.
@@ -21,6 +21,8 @@ pub struct FreeSpace {
     /// The cluster at which the search for free clusters starts.
     cursor: u32,
     claims: VecDeque<(u64, Range<u32>)>,
+    /// The clusters that are given up and become free with the next commit, by the first of each run, with its end.
+    parked: BTreeMap<u32, u32>,
     /// The most clusters of a claim.
     window: u32,
 }
@@ -30,7 +32,15 @@ impl FreeSpace {
     pub fn new(last: u32, cluster_size: u64) -> FreeSpace {
         let words = (last as usize + 1).div_ceil(64);
         let window = ((1 << 20) / cluster_size).max(8) as u32;
-        FreeSpace { taken: vec![!0; words], last, free: 0, cursor: 2, claims: VecDeque::new(), window }
+        FreeSpace {
+            taken: vec![!0; words],
+            last,
+            free: 0,
+            cursor: 2,
+            claims: VecDeque::new(),
+            parked: BTreeMap::new(),
+            window,
+        }
     }
 
     /// The number of free clusters.
@@ -64,9 +74,36 @@ impl FreeSpace {
         }
     }
 
+    /// Whether clusters are in use: all are taken, and none is given up.
+    pub fn is_used(&self, start: u32, count: u32) -> bool {
+        let Some(end) = start.checked_add(count).filter(|&end| start >= 2 && end <= self.last + 1) else {
+            return false;
+        };
+        let before = self.parked.range(..end).next_back();
+        self.next(start, end, false).is_none() && before.is_none_or(|(_, &parked)| parked <= start)
+    }
+
+    /// Notes that clusters are given up, which [`FreeSpace::free_parked`] frees. Returns `false`, and does nothing, if
+    /// not all of them are in use.
+    #[must_use]
+    pub fn park(&mut self, start: u32, count: u32) -> bool {
+        let is_used = self.is_used(start, count);
+        if is_used && count > 0 {
+            self.parked.insert(start, start + count);
+        }
+        is_used
+    }
+
+    /// Frees a run of clusters that was given up.
+    pub fn free_parked(&mut self, start: u32, count: u32) {
+        let end = self.parked.remove(&start);
+        assert_eq!(end, Some(start + count), "a run is freed that was not given up");
+        self.give(start, count);
+    }
+
     fn occupy(&mut self, start: u32, count: u32) {
+        assert!(self.next(start, start + count, true).is_none(), "clusters are taken that are in use");
         for cluster in start..start + count {
-            debug_assert!(!self.is_taken(cluster));
             self.taken[cluster as usize / 64] |= 1 << (cluster % 64);
         }
         self.free -= count;
@@ -249,6 +286,19 @@ mod tests {
         assert!(space.take(99, None, 0, 1).is_none());
         space.give(0, 200);
         assert_eq!(space.free(), 63);
+    }
+
+    #[test]
+    fn what_is_free_or_given_up_is_not_given_up_again() {
+        let mut space = FreeSpace::new(100, 4096);
+        space.give(5, 3);
+        assert!(!space.park(7, 2) && !space.park(0, 4) && !space.park(99, 3) && !space.park(u32::MAX, 2));
+        assert!(space.park(20, 10));
+        assert!(!space.park(29, 1) && !space.park(15, 6) && !space.park(15, 30) && !space.park(20, 10));
+        assert!(space.park(30, 1) && space.park(15, 5));
+        space.free_parked(20, 10);
+        assert!(!space.park(20, 1) && space.park(31, 70));
+        assert_eq!(space.free(), 13);
     }
 
     #[test]

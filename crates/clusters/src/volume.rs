@@ -34,7 +34,7 @@ mod entries;
 use entries::attributes_of;
 
 use crate::core::{Batch, Core, Entity, ROOT};
-use crate::file::{File, FileState, Files, IN_PLACE, PASS, PENDING, Remembered};
+use crate::file::{File, FileState, Files, Planned, Remembered};
 use crate::{Directory, DirectoryEntry as _, Family, Heap, Images, Run, Storage};
 use platter_device::sync::{FILE, METADATA, Mutex, MutexGuard, RwLockWriteGuard};
 use platter_device::{Buffer, Device};
@@ -163,9 +163,7 @@ impl<F: Family> FileSystem for Volume<F> {
 
     fn info(&self) -> Result<VolumeInfo> {
         let mut info = F::info(&mut self.core())?;
-        if let Some(reason) = self.health.obstacle() {
-            info.details.push(("read-only", reason.into()));
-        }
+        info.read_only = self.health.obstacle().map(String::from);
         Ok(info)
     }
 
@@ -341,19 +339,19 @@ impl<F: Family> FileSystem for Volume<F> {
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
         self.check_aligned(offset, length)?;
         plan.start(node.0, offset, 0);
-        let known = self.remember(node, plan)?;
-        self.shared(&known.file, |state| {
+        let mut known = self.remember(node, plan)?;
+        let pass = self.shared(&known.file, |state| {
             let covered = state.seen().saturating_sub(offset).min(length as u64);
             plan.length = covered as usize;
             let pass = known.file.enter(offset..offset + length as u64, Access::Read)?;
-            plan.notes[PASS] = pass.into_bits();
             let filled = self.fill_read(state, offset..offset + covered, plan);
             if filled.is_err() {
                 known.file.leave(pass);
             }
-            filled
+            filled.map(|()| pass)
         })?;
-        plan.state = Some(known);
+        known.planned = Some((Planned::Read, pass));
+        plan.keep(known);
         Ok(())
     }
 
@@ -363,7 +361,9 @@ impl<F: Family> FileSystem for Volume<F> {
         buffer: &mut [u8],
         done: platter_device::Result<()>,
     ) -> Result<usize> {
-        self.leave(self.finishing_file(plan)?, plan);
+        let (known, _, pass) = self.finishing(plan)?;
+        self.leave(&known.file, pass);
+        plan.keep(known);
         done?;
         plan.clear_holes(buffer);
         Ok(plan.length)
@@ -372,38 +372,37 @@ impl<F: Family> FileSystem for Volume<F> {
     fn plan_write(&self, node: Node, offset: u64, data: &[u8], plan: &mut Plan) -> Result<()> {
         self.check_aligned(offset, data.len())?;
         plan.start(node.0, offset, data.len());
-        let known = self.remember(node, plan)?;
+        let mut known = self.remember(node, plan)?;
         let file = &known.file;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let in_place = self.shared(file, |state| {
-            let in_place = end <= state.valid || data.is_empty();
-            if in_place {
-                self.plan_in_place(file, state, offset, data.len(), plan)?;
-            }
-            Ok(in_place)
+        let in_place = self.shared(file, |state| match end <= state.valid || data.is_empty() {
+            true => self.plan_in_place(file, state, offset, data.len(), plan).map(Some),
+            false => Ok(None),
         })?;
-        if !in_place {
-            self.plan_extension(file, offset, data.len(), plan)?;
-        }
-        plan.state = Some(known);
+        known.planned = Some(match in_place {
+            Some(planned) => planned,
+            None => self.plan_extension(file, offset, data.len(), plan)?,
+        });
+        plan.keep(known);
         Ok(())
     }
 
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
-        let file = self.finishing_file(plan)?;
-        let extended = plan.notes[0] == PENDING;
-        let recorded = if extended {
+        let (known, planned, pass) = self.finishing(plan)?;
+        let file = &known.file;
+        let recorded = if let Planned::Extension { ticket } = planned {
             let range = plan.offset..plan.offset + plan.length as u64;
             let again =
                 |state: &FileState, from| self.fill_zeroes(state, from, plan.offset, &data[..plan.length]);
-            self.finish_extension(file, range, plan.notes[1], done.is_ok(), again)
+            self.finish_extension(file, range, ticket, done.is_ok(), again)
         } else {
             if done.is_ok() && plan.length > 0 {
                 self.touch(file);
             }
             Ok(())
         };
-        self.leave(file, plan);
+        self.leave(file, pass);
+        plan.keep(known);
         done?;
         recorded?;
         Ok(plan.sync == SyncNeed::After)

@@ -14,5 +14,6 @@ mod judges;
 mod model;
 mod power;
 mod recover;
+mod shared_clusters;
 mod small_sectors;
 mod threads;

@@ -13,6 +13,7 @@ mod judges;
 mod model;
 mod power;
 mod recover;
+mod shared_clusters;
 mod short_fat;
 mod small_sectors;
 mod threads;

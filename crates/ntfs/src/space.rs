@@ -10,7 +10,7 @@ use crate::bits::{Bits, PAGE};
 use away::Away;
 pub use away::ReadBitmap;
 use platter_vfs::Result;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Clusters that lie together: the first and how many.
@@ -65,6 +65,8 @@ pub struct Space {
     brought: u64,
     free: u64,
     parked: Vec<(Clusters, Held)>,
+    /// All clusters that were given up and are not free yet, by the first of each run, with its end.
+    given_up: BTreeMap<u64, u64>,
     /// Clusters of data given up by the commit that is being written.
     committing: Vec<Clusters>,
     /// Clusters of metadata given up by a commit, of which the log still has images.
@@ -89,6 +91,7 @@ impl Default for Space {
             brought: 0,
             free: 0,
             parked: Vec::new(),
+            given_up: BTreeMap::new(),
             committing: Vec::new(),
             logged: Vec::new(),
             waiting: 0,
@@ -293,6 +296,7 @@ impl Space {
     /// Takes free clusters. `on_disk` sets their bits in `$Bitmap` too; it is false if nothing on disk will lead to
     /// them.
     pub fn take(&mut self, (start, length): Clusters, on_disk: bool) {
+        assert_eq!(self.used.ones(start..start + length), 0, "clusters are taken that are in use");
         self.used.put(start..start + length, true);
         self.free -= length;
         self.next = start + length;
@@ -310,13 +314,26 @@ impl Space {
         }
     }
 
-    /// Gives clusters up. `on_disk` clears their bits in `$Bitmap` too.
-    pub fn give(&mut self, clusters: Clusters, held: Held, on_disk: bool) {
+    /// Gives clusters up. `on_disk` clears their bits in `$Bitmap` too. Returns `false`, and does nothing, if some of
+    /// them are free or given up already.
+    #[must_use]
+    pub fn give(&mut self, clusters: Clusters, held: Held, on_disk: bool) -> bool {
+        let range = clusters.0..clusters.0.saturating_add(clusters.1);
+        let before = self.given_up.range(..range.end).next_back();
+        // The clusters of a page that is away count as taken here. `release` looks again, when the page is in memory.
+        let is_used = range.end <= self.used.len()
+            && before.is_none_or(|(_, &end)| end <= range.start)
+            && self.used.ones(range.clone()) == clusters.1;
+        if !is_used {
+            return false;
+        }
+        self.given_up.insert(range.start, range.end);
         if on_disk {
             self.mark(clusters, false);
         }
         self.waiting += clusters.1;
         self.parked.push((clusters, held));
+        true
     }
 
     /// Undoes the last [`Space::give`].
@@ -324,6 +341,7 @@ impl Space {
         let last = self.parked.pop();
         debug_assert_eq!(last.map(|(last, _)| last), Some(clusters), "undone in order");
         self.waiting -= clusters.1;
+        self.given_up.remove(&clusters.0);
         if on_disk {
             self.mark(clusters, true);
         }
@@ -371,26 +389,39 @@ impl Space {
         self.disk.bytes(from, length, true)
     }
 
-    /// Called when a commit is on disk: frees the clusters of data that it gave up.
-    pub fn committed(&mut self) {
+    /// Called when a commit is on disk: frees the clusters of data that it gave up. Returns `false` if some of them were
+    /// free already; those stay as they are.
+    #[must_use]
+    pub fn committed(&mut self) -> bool {
         let clusters = std::mem::take(&mut self.committing);
-        self.release(clusters);
+        self.release(clusters)
     }
 
-    /// Called when the log is empty: frees the clusters of metadata that were given up.
-    pub fn checkpointed(&mut self) {
+    /// Called when the log is empty: frees the clusters of metadata that were given up. Returns `false` if some of them
+    /// were free already; those stay as they are.
+    #[must_use]
+    pub fn checkpointed(&mut self) -> bool {
         let clusters = std::mem::take(&mut self.logged);
-        self.release(clusters);
+        let were_used = self.release(clusters);
         self.in_log.clear();
         self.send_away();
+        were_used
     }
 
-    fn release(&mut self, clusters: Vec<Clusters>) {
+    fn release(&mut self, clusters: Vec<Clusters>) -> bool {
+        let mut were_used = true;
         for (start, length) in clusters {
-            self.used.put(start..start + length, false);
-            self.free += length;
+            let range = start..start + length;
+            self.given_up.remove(&start);
             self.waiting -= length;
+            if self.used.ones(range.clone()) != length {
+                were_used = false;
+                continue;
+            }
+            self.used.put(range, false);
+            self.free += length;
         }
+        were_used
     }
 }
 
@@ -418,7 +449,7 @@ mod tests {
             (at, space.bytes(at, (length - at).min(PAGE / 8) as usize))
         });
         let pages = pages.collect();
-        space.committed();
+        assert!(space.committed());
         pages
     }
 
@@ -470,7 +501,7 @@ mod tests {
                     let (clusters, on_disk) = taken.swap_remove(random.below(taken.len() as u64) as usize);
                     let held = if random.chance(50) { Held::Data } else { Held::Metadata };
                     for space in &mut spaces {
-                        space.give(clusters, held, on_disk);
+                        assert!(space.give(clusters, held, on_disk));
                     }
                     if random.chance(20) {
                         spaces.iter_mut().for_each(|space| space.ungive(clusters, on_disk));
@@ -490,7 +521,7 @@ mod tests {
                             bitmap[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
                         }
                         drop(bitmap);
-                        space.checkpointed();
+                        assert!(space.checkpointed());
                     }
                     was_sent += u64::from(!spaces[1].away.is_empty());
                 }

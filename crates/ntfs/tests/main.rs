@@ -27,6 +27,7 @@ mod power;
 mod reading;
 mod recover;
 mod resized;
+mod shared_clusters;
 mod surface;
 mod threads;
 mod unfinished;

@@ -309,8 +309,7 @@ impl Core {
     /// Returns an error if a change failed half-way.
     fn whole(&self) -> Result<()> {
         if self.pages.space.is_wrong() {
-            let reason = "clusters were given up twice, or taken that were in use; on disk everything is as it was at the last commit";
-            return Err(Error::ReadOnly(reason.into()));
+            return Err(Error::ReadOnly(Health::SPACE_IS_WRONG.into()));
         }
         if self.pages.is_broken {
             let reason = "a change of the metadata failed half-way; on disk everything is as it was at the last commit";

@@ -26,6 +26,11 @@ const READ_ONLY: u8 = 1;
 const FAILED: u8 = 2;
 
 impl Health {
+    /// Why a volume stops whose free clusters are not what its files say: going on would give the clusters of one file
+    /// to another.
+    pub const SPACE_IS_WRONG: &str = "clusters were given up twice, or taken that were in use; on disk everything is as \
+        it was at the last commit";
+
     /// The health of a volume that may be written, or of a read-only one with the reason.
     pub fn new(read_only: Option<String>) -> Health {
         let health = Health::default();
@@ -98,6 +103,13 @@ impl Health {
         let _ = self.failed.set(format!("a write failed that all else depends on: {error}"));
         self.state.store(FAILED, Ordering::Release);
         error
+    }
+
+    /// Refuses changes and syncs from now on, because what is in memory cannot be trusted, and returns the error.
+    pub fn stop(&self, why: &str) -> Error {
+        let _ = self.failed.set(why.into());
+        self.state.store(FAILED, Ordering::Release);
+        Error::ReadOnly(why.into())
     }
 
     /// Flushes the device. An open volume flushes it only through this function.

@@ -44,13 +44,30 @@ pub struct Plan {
     /// Whether there is work on the data, such as checksums, that is best done while the transfers are in flight
     /// ([`work_beside`](crate::FileSystem::work_beside)).
     pub work_beside: bool,
-    /// For the file system: small values that it keeps from plan to finish, such as a generation or a cluster number.
-    pub notes: [u64; 4],
-    /// For the file system: larger state, kept between requests so that its memory is reused.
-    pub state: Option<Box<dyn Any + Send>>,
+    /// What the file system keeps from plan to finish, and between requests so that its memory is reused. Only the
+    /// volume that made the plan knows its type.
+    state: Option<Box<dyn Any + Send>>,
 }
 
 impl Plan {
+    /// The error of the second half of a plan whose first half was not made, or that is finished already.
+    pub const FINISHED: Error = Error::InvalidArgument("the plan has no request under way");
+
+    /// Puts the file system's state into the plan.
+    pub fn keep<K: Any + Send>(&mut self, state: Box<K>) {
+        self.state = Some(state);
+    }
+
+    /// The state that the file system kept in the plan, if it has the type `K`.
+    pub fn state<K: Any + Send>(&self) -> Option<&K> {
+        self.state.as_ref()?.downcast_ref()
+    }
+
+    /// The state that the file system kept in the plan, to be changed, if it has the type `K`.
+    pub fn state_mut<K: Any + Send>(&mut self) -> Option<&mut K> {
+        self.state.as_mut()?.downcast_mut()
+    }
+
     /// Takes the state that the file system kept in the plan, if it has the type `K` and `suits` accepts it.
     pub fn kept<K: Any + Send>(&mut self, suits: impl FnOnce(&K) -> bool) -> Option<Box<K>> {
         let kept = self.state.take()?.downcast::<K>().ok()?;
@@ -88,7 +105,6 @@ impl Plan {
         self.holes.clear();
         self.sync = SyncNeed::None;
         self.work_beside = false;
-        self.notes = [0; 4];
     }
 
     /// Appends a transfer of `length` bytes between device offset `offset` and buffer position `at`, joined with the

@@ -41,16 +41,6 @@ impl Pass {
     fn new(access: Access, phase: u8) -> Pass {
         Pass(access as u8 * 2 + phase)
     }
-
-    /// The pass as a number, for [`Plan::notes`](crate::Plan::notes).
-    pub fn into_bits(self) -> u64 {
-        u64::from(self.0)
-    }
-
-    /// The pass that [`Pass::into_bits`] returned as a number.
-    pub fn from_bits(bits: u64) -> Pass {
-        Pass((bits & 3) as u8)
-    }
 }
 
 /// The range lock of one open file; see the module.

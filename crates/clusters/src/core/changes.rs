@@ -177,7 +177,7 @@ impl<F: Family> Core<F> {
     /// Makes the clusters that a batch freed available, now that nothing on disk refers to them.
     pub(crate) fn release(&mut self, batch: &Batch) {
         for &(start, count) in &batch.release {
-            self.space.give(start, count);
+            self.space.free_parked(start, count);
             self.waiting -= count;
         }
         for number in &batch.pinned {

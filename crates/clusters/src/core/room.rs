@@ -17,10 +17,15 @@ impl<F: Family> Core<F> {
     }
 
     /// Frees clusters: those that are linked on disk, which are the ones with an index below `linked`, with the next
-    /// commit, and the others at once.
+    /// commit, and the others at once. If some are not in use, nothing of their run is freed and the volume takes no
+    /// more changes: another file may have them by now.
     pub fn give_up(&mut self, cut: &[Run], linked: u32) {
         for run in cut {
             let on_disk = linked.saturating_sub(run.index).min(run.count);
+            if on_disk > 0 && !self.space.park(run.cluster, on_disk) {
+                let _ = self.health.stop(Health::SPACE_IS_WRONG);
+                continue;
+            }
             if on_disk > 0 {
                 self.change.freed.push((run.cluster, on_disk));
                 // A freed cluster ends no chain any more.
@@ -32,6 +37,10 @@ impl<F: Family> Core<F> {
                 self.waiting += on_disk;
             }
             if run.count > on_disk {
+                if !self.space.is_used(run.cluster + on_disk, run.count - on_disk) {
+                    let _ = self.health.stop(Health::SPACE_IS_WRONG);
+                    continue;
+                }
                 self.space.give(run.cluster + on_disk, run.count - on_disk);
                 self.reserved -= run.count - on_disk;
             }

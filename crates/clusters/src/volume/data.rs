@@ -238,17 +238,15 @@ impl<F: Family> Volume<F> {
         offset: u64,
         length: usize,
         plan: &mut Plan,
-    ) -> Result<()> {
+    ) -> Result<(Planned, Pass)> {
         self.may_write(file)?;
         let pass = file.enter(offset..offset + length as u64, Access::Write)?;
-        plan.notes[0] = IN_PLACE;
-        plan.notes[PASS] = pass.into_bits();
         let is_durable = file.recorded_in.load(Ordering::SeqCst) <= self.committed.load(Ordering::SeqCst);
         state.fill(&self.heap, offset..offset + length as u64, offset, plan).inspect_err(|_| {
             file.leave(pass);
         })?;
         plan.sync = if is_durable { SyncNeed::None } else { SyncNeed::After };
-        Ok(())
+        Ok((Planned::InPlace, pass))
     }
 
     /// Commits before a truncated file that kept some clusters grows, if its truncation is not yet durable. Otherwise
@@ -266,7 +264,7 @@ impl<F: Family> Volume<F> {
         offset: u64,
         length: usize,
         plan: &mut Plan,
-    ) -> Result<()> {
+    ) -> Result<(Planned, Pass)> {
         let end = self.check_size(offset.checked_add(length as u64))?;
         self.with_space(|| {
             self.commit_cut(file)?;
@@ -294,10 +292,8 @@ impl<F: Family> Volume<F> {
                 trimmed?;
                 return Err(error);
             }
-            plan.notes[..2].copy_from_slice(&[PENDING, state.announce(offset, end)]);
-            plan.notes[PASS] = pass.into_bits();
             plan.sync = SyncNeed::After;
-            Ok(())
+            Ok((Planned::Extension { ticket: state.announce(offset, end) }, pass))
         })
     }
 
@@ -529,31 +525,26 @@ impl<F: Family> Volume<F> {
     /// again; looks up the file if the plan was for another one. The caller puts the result back into the plan.
     #[inline]
     pub(super) fn remember(&self, node: Node, plan: &mut Plan) -> Result<Box<Remembered>> {
-        if let Some(state) = plan.state.take()
-            && let Ok(known) = state.downcast::<Remembered>()
-            && known.volume == self.id
-            && known.file.number == node.0
-        {
-            return Ok(known);
+        match plan.kept(|known: &Remembered| known.volume == self.id && known.file.number == node.0) {
+            Some(known) => Ok(known),
+            None => Ok(Box::new(Remembered { volume: self.id, file: self.file(node)?, planned: None })),
         }
-        Ok(Box::new(Remembered { volume: self.id, file: self.file(node)? }))
     }
 
-    /// The file of a plan that is being finished.
+    /// Takes what a plan that is being finished was made for. The caller puts the memory back into the plan.
     #[inline]
-    pub(super) fn finishing_file<'p>(&self, plan: &'p Plan) -> Result<&'p Arc<File>> {
-        plan.state
-            .as_ref()
-            .and_then(|state| state.downcast_ref::<Remembered>())
-            .filter(|known| known.volume == self.id && known.file.number == plan.node)
-            .map(|known| &known.file)
-            .ok_or(Error::InvalidArgument("the plan is not one of this volume's"))
+    pub(super) fn finishing(&self, plan: &mut Plan) -> Result<(Box<Remembered>, Planned, Pass)> {
+        let node = plan.node;
+        let mut known =
+            plan.own(|known: &Remembered| known.volume == self.id && known.file.number == node)?;
+        let (planned, pass) = known.planned.take().ok_or(Plan::FINISHED)?;
+        Ok((known, planned, pass))
     }
 
     /// Counts a plan as finished, and drops the file from memory if it was the last use.
     #[inline]
-    pub(super) fn leave(&self, file: &File, plan: &Plan) {
-        if file.leave(Pass::from_bits(plan.notes[PASS])) {
+    pub(super) fn leave(&self, file: &File, pass: Pass) {
+        if file.leave(pass) {
             self.let_go(file.number);
         }
     }

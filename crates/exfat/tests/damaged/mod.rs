@@ -245,7 +245,7 @@ impl Volume {
     }
 
     /// Changes a file's entry, with a right checksum.
-    fn change(&mut self, found: &Found, change: impl FnOnce(&mut FileInfo)) {
+    pub fn change(&mut self, found: &Found, change: impl FnOnce(&mut FileInfo)) {
         let slots: Vec<[u8; SLOT]> = found.slots.iter().map(|&at| self.slot(at)).collect();
         let mut set = EntrySet::read_loosely(&slots).unwrap();
         let mut info = set.info();

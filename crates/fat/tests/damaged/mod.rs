@@ -236,7 +236,7 @@ impl Volume {
         (2..=self.geometry.last_cluster()).filter(|&cluster| self.fat(cluster) == 0).collect()
     }
 
-    fn change(&mut self, found: &Found, change: impl FnOnce(&mut ShortEntry)) {
+    pub fn change(&mut self, found: &Found, change: impl FnOnce(&mut ShortEntry)) {
         let at = *found.slots.last().unwrap();
         let mut entry = ShortEntry::from_bytes(&self.slot(at));
         change(&mut entry);

@@ -72,12 +72,15 @@ impl Core {
         Ok(found)
     }
 
-    /// Gives up the clusters of runs.
+    /// Gives up the clusters of runs. If some are not in use, their run is not given up and the volume takes no more
+    /// changes: another file may have them by now.
     pub fn give_runs(&mut self, runs: &[Run], held: Held, on_disk: bool) {
         for run in runs {
             if let Some(lcn) = run.lcn {
-                self.space.give((lcn, run.length), held, on_disk);
-                self.undo.push(Undo::Give((lcn, run.length), on_disk));
+                match self.space.give((lcn, run.length), held, on_disk) {
+                    true => self.undo.push(Undo::Give((lcn, run.length), on_disk)),
+                    false => _ = self.health.stop(Health::SPACE_IS_WRONG),
+                }
             }
         }
     }

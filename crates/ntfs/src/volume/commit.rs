@@ -175,7 +175,9 @@ impl NtfsVolume {
         let written = self.write_group(turn, &batch.0, &batch.1);
         written.map_err(|error| self.health.fail(error))?;
         let mut core = self.core();
-        core.space.committed();
+        if !core.space.committed() {
+            return Err(self.health.stop(Health::SPACE_IS_WRONG));
+        }
         let waiting: u64 = core.pending.values().map(|pending| pending.bytes.len() as u64).sum();
         drop(core);
         let is_full = turn.log.as_ref().is_none_or(|log| log.used() > log.capacity() / 2);
@@ -253,9 +255,11 @@ impl NtfsVolume {
         written.map_err(|error| self.health.fail(error))?;
         let mut core = self.core();
         core.pending.clear();
-        core.space.checkpointed();
         turn.indexes.clear();
-        Ok(())
+        match core.space.checkpointed() {
+            true => Ok(()),
+            false => Err(self.health.stop(Health::SPACE_IS_WRONG)),
+        }
     }
 
     fn write_places(

@@ -17,16 +17,28 @@ struct Memory {
     stream: Arc<Stream>,
     /// For reads of resident and compressed content: the bytes, which were read when the read was planned.
     bounce: Vec<u8>,
+    /// The plan that is under way, if one is, and its place among those that use the stream.
+    planned: Option<(Planned, Pass)>,
 }
 
-/// The kinds of a plan, one of which is in its first note.
-const READ: u64 = 1;
-const BOUNCED: u64 = 2;
-const IN_PLACE: u64 = 3;
-const APPEND: u64 = 4;
-const SLOWLY: u64 = 5;
-/// The index of the note that holds a plan's [`Pass`].
-const PASS: usize = 2;
+/// What a plan is to do, from its first half to its second. `exchanges` is the stream's count of exchanged clusters when
+/// the plan was made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Planned {
+    Read {
+        exchanges: u64,
+    },
+    /// A read whose bytes are in memory already.
+    Bounced,
+    InPlace {
+        exchanges: u64,
+    },
+    Append {
+        exchanges: u64,
+    },
+    /// A write that is carried out when it is finished.
+    Slowly,
+}
 
 impl NtfsVolume {
     /// Returns the stream of a node, which is made if the node has none in memory.
@@ -91,12 +103,21 @@ impl NtfsVolume {
             memory.bounce.clear();
             return Ok(memory);
         }
-        Ok(Box::new(Memory { volume: self.id, stream: self.data_of(node)?, bounce: Vec::new() }))
+        Ok(Box::new(Memory {
+            volume: self.id,
+            stream: self.data_of(node)?,
+            bounce: Vec::new(),
+            planned: None,
+        }))
     }
 
-    fn taken_memory(&self, plan: &mut Plan) -> Result<Box<Memory>> {
+    /// Takes what a plan that is being finished was made for. The caller puts the memory back into the plan.
+    fn finishing(&self, plan: &mut Plan) -> Result<(Box<Memory>, Planned, Pass)> {
         let node = plan.node;
-        plan.own(|memory: &Memory| memory.volume == self.id && memory.stream.node == node)
+        let mut memory =
+            plan.own(|memory: &Memory| memory.volume == self.id && memory.stream.node == node)?;
+        let (planned, pass) = memory.planned.take().ok_or(Plan::FINISHED)?;
+        Ok((memory, planned, pass))
     }
 
     pub(super) fn check_size(&self, end: Option<u64>) -> Result<u64> {
@@ -112,8 +133,7 @@ impl NtfsVolume {
         Plan::check_range(self.sector, offset, length)?;
         let mut memory = self.memory(node, plan)?;
         let planned = self.fill_read(&mut memory, node, offset, length, plan);
-        plan.state = Some(memory);
-        planned
+        keep(plan, memory, planned)
     }
 
     fn fill_read(
@@ -123,7 +143,7 @@ impl NtfsVolume {
         offset: u64,
         length: usize,
         plan: &mut Plan,
-    ) -> Result<()> {
+    ) -> Result<(Planned, Pass)> {
         let packed = {
             let state = memory.stream.read();
             state.packed.map(|packing| (packing, state.size))
@@ -131,18 +151,16 @@ impl NtfsVolume {
         if let Some((packing, size)) = packed {
             let covered = size.saturating_sub(offset).min(length as u64) as usize;
             plan.start(node.0, offset, covered);
-            plan.notes[0] = BOUNCED;
             if covered > 0 {
                 memory.bounce = self.read_packed(node, packing, size, (offset, covered))?;
             }
             let pass = memory.stream.enter(offset..offset + length as u64, Access::Read, None)?;
-            plan.notes[PASS] = pass.into_bits();
-            return Ok(());
+            return Ok((Planned::Bounced, pass));
         }
         let state = memory.stream.read();
         let covered = state.size.saturating_sub(offset).min(length as u64);
         plan.start(node.0, offset, covered as usize);
-        plan.notes[..2].copy_from_slice(&[READ, memory.stream.exchanges.load(Ordering::SeqCst)]);
+        let mut planned = Planned::Read { exchanges: memory.stream.exchanges.load(Ordering::SeqCst) };
         let end = offset + covered;
         if covered > 0 {
             state.check_plain()?;
@@ -151,19 +169,18 @@ impl NtfsVolume {
             _ if covered == 0 => {}
             StreamPlace::Resident(content) => {
                 memory.bounce.extend_from_slice(&content[offset as usize..end as usize]);
-                plan.notes[0] = BOUNCED;
+                planned = Planned::Bounced;
             }
             StreamPlace::Runs(_) if state.is_compressed() => {
                 memory.bounce = self.read_compressed(&state, offset, covered as usize)?;
-                plan.notes[0] = BOUNCED;
+                planned = Planned::Bounced;
             }
             StreamPlace::Runs(runs) => {
                 self.fill_parts(&state, runs, (offset, offset..end), length, plan)?;
             }
         }
         let pass = memory.stream.enter(offset..offset + length as u64, Access::Read, None)?;
-        plan.notes[PASS] = pass.into_bits();
-        Ok(())
+        Ok((planned, pass))
     }
 
     /// Adds to a plan the segments and holes of a byte range of a stream. The last transfer may reach to the end of its
@@ -209,35 +226,35 @@ impl NtfsVolume {
         buffer: &mut [u8],
         done: platter_device::Result<()>,
     ) -> Result<usize> {
-        let memory = self.taken_memory(plan)?;
-        let finished = match done {
-            Err(error) => Err(error.into()),
-            Ok(()) if plan.notes[0] == BOUNCED => {
+        let (memory, planned, pass) = self.finishing(plan)?;
+        let finished = match (planned, done) {
+            (_, Err(error)) => Err(error.into()),
+            (Planned::Read { exchanges }, Ok(())) => {
+                plan.clear_holes(buffer);
+                match exchanges == memory.stream.exchanges.load(Ordering::SeqCst) {
+                    true => Ok(plan.length),
+                    false => self.read_again(&memory.stream, plan, exchanges, buffer).map(|()| plan.length),
+                }
+            }
+            (_, Ok(())) => {
                 buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
                 Ok(plan.length)
             }
-            Ok(()) => {
-                plan.clear_holes(buffer);
-                match plan.notes[1] == memory.stream.exchanges.load(Ordering::SeqCst) {
-                    true => Ok(plan.length),
-                    false => self.read_again(&memory.stream, plan, buffer).map(|()| plan.length),
-                }
-            }
         };
-        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
-        plan.state = Some(memory);
+        memory.stream.leave(pass);
+        plan.keep(memory);
         finished
     }
 
     /// Reads again the parts of a plan whose clusters a sync exchanged since the read was planned. The old clusters may
     /// hold what a write under way has put there since, which others do not see before that write has finished: it
     /// would be seen, and then be gone again.
-    fn read_again(&self, stream: &Stream, plan: &Plan, buffer: &mut [u8]) -> Result<()> {
+    fn read_again(&self, stream: &Stream, plan: &Plan, exchanges: u64, buffer: &mut [u8]) -> Result<()> {
         let state = stream.read();
         let StreamPlace::Runs(runs) = &state.place else { return Ok(()) };
         let mut again = Plan::default();
         let range = plan.offset..plan.offset + plan.length as u64;
-        for exchanged in state.exchanged_since(plan.notes[1], &range) {
+        for exchanged in state.exchanged_since(exchanges, &range) {
             self.fill_parts(&state, runs, (plan.offset, exchanged), buffer.len(), &mut again)?;
         }
         again.read_from(&*self.device, buffer)?;
@@ -288,8 +305,7 @@ impl NtfsVolume {
         let planned = self
             .may_write(&memory.stream)
             .and_then(|()| self.fill_write(&memory.stream, offset, data, plan, within));
-        plan.state = Some(memory);
-        planned
+        keep(plan, memory, planned)
     }
 
     fn fill_write(
@@ -299,7 +315,7 @@ impl NtfsVolume {
         data: &[u8],
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<()> {
+    ) -> Result<(Planned, Pass)> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         {
             let state = stream.read();
@@ -311,7 +327,7 @@ impl NtfsVolume {
                 && !data.is_empty()
                 && is_there(runs, offset >> self.shift, (end + self.cluster - 1) >> self.shift)
             {
-                plan.notes[..2].copy_from_slice(&[IN_PLACE, stream.exchanges.load(Ordering::SeqCst)]);
+                let exchanges = stream.exchanges.load(Ordering::SeqCst);
                 if !self.commits.cover(&stream.resized) {
                     plan.sync = SyncNeed::After;
                 }
@@ -319,8 +335,8 @@ impl NtfsVolume {
                 // The health is looked at with the state locked: `close` forbids changes before it looks for plans
                 // under this lock. So either this write is refused, or `close` waits for it.
                 self.health.writable()?;
-                plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
-                return Ok(());
+                let pass = stream.enter(offset..end, Access::Write, within)?;
+                return Ok((Planned::InPlace { exchanges }, pass));
             }
         }
         self.with_space(|| self.fill_append(stream, offset..end, end, plan, within))
@@ -340,8 +356,7 @@ impl NtfsVolume {
         let planned = self.may_write(&memory.stream).and_then(|()| {
             self.with_space(|| self.fill_append(&memory.stream, range.clone(), until, plan, Some(within)))
         });
-        plan.state = Some(memory);
-        planned
+        keep(plan, memory, planned)
     }
 
     /// Plans a write past the valid length, whose transfers reach to `until`.
@@ -352,7 +367,7 @@ impl NtfsVolume {
         until: u64,
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<()> {
+    ) -> Result<(Planned, Pass)> {
         let (offset, end) = (range.start, range.end);
         let length = (end - offset) as usize;
         plan.start(stream.node, offset, length);
@@ -369,10 +384,8 @@ impl NtfsVolume {
             Access::Write,
             within,
         )?;
-        plan.notes[PASS] = pass.into_bits();
         if is_slow {
-            plan.notes[0] = SLOWLY;
-            return Ok(());
+            return Ok((Planned::Slowly, pass));
         }
         let provided = self.provide(&mut core, stream.node, &mut state, offset..end, offset..end, true);
         drop(core);
@@ -388,13 +401,12 @@ impl NtfsVolume {
             }
             self.fill_segments(state.runs(), offset, offset..until, (until - offset) as usize, plan)
         });
-        if filled.is_err() {
+        if let Err(error) = filled {
             stream.leave(pass);
-            return filled;
+            return Err(error);
         }
-        plan.notes[..2].copy_from_slice(&[APPEND, stream.exchanges.load(Ordering::SeqCst)]);
         state.planned = state.planned.max(end);
-        Ok(())
+        Ok((Planned::Append { exchanges: stream.exchanges.load(Ordering::SeqCst) }, pass))
     }
 
     pub(super) fn finish_writing(
@@ -403,32 +415,35 @@ impl NtfsVolume {
         data: &[u8],
         done: platter_device::Result<()>,
     ) -> Result<bool> {
-        let memory = self.taken_memory(plan)?;
+        let (memory, planned, pass) = self.finishing(plan)?;
         let stream = &*memory.stream;
         let end = plan.offset + plan.length as u64;
-        let finished = match (plan.notes[0], done) {
-            (SLOWLY, Ok(())) => {
+        let finished = match (planned, done) {
+            (Planned::Slowly, Ok(())) => {
                 self.with_space(|| self.write_slowly(stream, plan.offset, data)).map(|()| plan.length > 0)
             }
-            (APPEND, Ok(())) => self.finish_appending(stream, plan, data).map(|()| true),
-            (IN_PLACE, Ok(())) if plan.notes[1] != stream.exchanges.load(Ordering::SeqCst) => {
-                let exchanged = stream.read().exchanged_since(plan.notes[1], &(plan.offset..end));
+            (Planned::Append { exchanges }, Ok(())) => {
+                self.finish_appending(stream, plan, exchanges, data).map(|()| true)
+            }
+            (Planned::InPlace { exchanges }, Ok(()))
+                if exchanges != stream.exchanges.load(Ordering::SeqCst) =>
+            {
+                let exchanged = stream.read().exchanged_since(exchanges, &(plan.offset..end));
                 self.write_again(stream, plan, data, exchanged).map(|()| true)
             }
             (_, Ok(())) => Ok(plan.sync == SyncNeed::After),
             (_, Err(error)) => Err(error.into()),
         };
-        if finished.is_ok() && plan.length > 0 && plan.notes[0] != SLOWLY {
+        if finished.is_ok() && plan.length > 0 && planned != Planned::Slowly {
             self.note_write(stream);
         }
-        stream.leave(Pass::from_bits(plan.notes[PASS]));
-        plan.state = Some(memory);
+        stream.leave(pass);
+        plan.keep(memory);
         finished
     }
 
-    fn finish_appending(&self, stream: &Stream, plan: &Plan, data: &[u8]) -> Result<()> {
+    fn finish_appending(&self, stream: &Stream, plan: &Plan, mut exchanges: u64, data: &[u8]) -> Result<()> {
         let range = plan.offset..plan.offset + plan.length as u64;
-        let mut exchanges = plan.notes[1];
         loop {
             let mut state = stream.write();
             let exchanged = state.exchanged_since(exchanges, &range);
@@ -538,6 +553,13 @@ impl NtfsVolume {
         add(at..state.size, Place::Hole);
         extents
     }
+}
+
+/// Puts the memory of a plan back into it, with what was planned if that could be done.
+fn keep(plan: &mut Plan, mut memory: Box<Memory>, planned: Result<(Planned, Pass)>) -> Result<()> {
+    let planned = planned.map(|planned| memory.planned = Some(planned));
+    plan.keep(memory);
+    planned
 }
 
 /// Whether the virtual clusters `from..to` are all allocated, without a hole.

@@ -366,9 +366,6 @@ impl FileSystem for NtfsVolume {
             ("$MFT", format!("cluster {}, {} records", geometry.mft, core.record_count())),
             ("records in use", core.records_taken().to_string()),
         ];
-        if let Some(reason) = self.health.obstacle() {
-            details.push(("read-only", reason.into()));
-        }
         if let Some(copies) = &self.shadow_copies {
             details.push(("shadow copies", copies.clone()));
         }
@@ -382,6 +379,11 @@ impl FileSystem for NtfsVolume {
             identifier: format!("{:016X}", self.boot.serial),
             cluster: self.cluster,
             dirty: self.was_open || self.information.flags & crate::layout::volume_flags::DIRTY != 0,
+            read_only: self.health.obstacle().map(String::from),
+            damage: Vec::new(),
+            has_media_failures: false,
+            metadata_checksum: None,
+            checkpoint: None,
             details,
         })
     }

@@ -117,6 +117,29 @@ impl Volume {
         fixup::remove(&mut bytes, "", 0).ok()?;
         Record::from_bytes(&bytes, 0).ok()
     }
+
+    /// Gives a file the clusters of another one of the same size.
+    pub fn share(&mut self, from: u64, to: u64) {
+        let pairs = |record: &mut Record| {
+            let data = record.attributes.iter_mut().find(|attribute| attribute.kind == Kind::DATA);
+            match data.map(|data| &mut data.content) {
+                Some(AttributeContent::NonResident(piece)) => std::mem::take(&mut piece.pairs),
+                _ => panic!("content outside the record"),
+            }
+        };
+        let taken = pairs(&mut self.record(from).expect("a sound record"));
+        let mut record = self.record(to).expect("a sound record");
+        for attribute in &mut record.attributes {
+            if let (Kind::DATA, AttributeContent::NonResident(piece)) =
+                (attribute.kind, &mut attribute.content)
+            {
+                piece.pairs = taken.clone();
+            }
+        }
+        let mut bytes = record.to_bytes(self.geometry.record as usize).expect("room");
+        fixup::apply(&mut bytes);
+        one_record(self, to, &mut Hit::default(), |record| record.copy_from_slice(&bytes));
+    }
 }
 
 /// The kinds of damage.

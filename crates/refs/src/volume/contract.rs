@@ -1,6 +1,6 @@
 //! The [`FileSystem`] contract, implemented by calls to the other parts of the volume.
 
-use super::data::READ;
+use super::data::{Memory, Planned};
 use super::*;
 use crate::layout::{CompressionPolicy, Root, crc32c};
 
@@ -13,29 +13,22 @@ impl FileSystem for RefsVolume {
         let scattered = self.scattered().len();
         let mut core = self.core();
         let label = open::label(&mut core)?;
-        let checkpoint = &core.checkpoint;
-        let sums = checkpoint.roots.iter().flat_map(|root| root.checksum.bytes().iter().copied());
+        let sums = core.checkpoint.roots.iter().flat_map(|root| root.checksum.bytes().iter().copied());
         let roots = crc32c(&sums.collect::<Vec<u8>>());
+        let checkpoint = platter_vfs::Checkpoint { clock: core.checkpoint.clock, roots };
         let mut details = vec![
             ("serial", format!("{:016x}", self.boot.serial)),
-            ("metadata checksum", self.geometry.algorithm.name().into()),
             ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
-            // The clock alone can be the same on two copies of a volume that were changed independently.
-            ("checkpoint", format!("{}, roots {roots:08x}", checkpoint.clock)),
         ];
         let policy = {
             let (tree, pages) = core.root(Root::Containers);
             CompressionPolicy::from_bytes(&tree.extra(pages)?)
         };
         details.extend(policy.map(|policy| ("compression", policy.to_string())));
-        if let Some(reason) = self.health.obstacle() {
-            details.push(("read-only", reason.into()));
-        }
         if scattered > 0 {
             let files = if scattered == 1 { "1 file".to_string() } else { format!("{scattered} files") };
             details.push(("defragmenting", format!("{files}, while nobody uses the volume")));
         }
-        details.extend(self.notes.iter().map(|note| ("damage", note.clone())));
         let guid = core.superblock.guid;
         let words: Vec<String> = guid.iter().map(|byte| format!("{byte:02x}")).collect();
         let identifier = format!(
@@ -58,6 +51,11 @@ impl FileSystem for RefsVolume {
             identifier,
             cluster: u64::from(self.geometry.cluster),
             dirty: core.is_dirty,
+            read_only: self.health.obstacle().map(String::from),
+            damage: self.notes.clone(),
+            has_media_failures: false,
+            metadata_checksum: Some(self.geometry.algorithm.name()),
+            checkpoint: Some(checkpoint),
             details,
         })
     }
@@ -202,9 +200,9 @@ impl FileSystem for RefsVolume {
     }
 
     fn work_beside(&self, plan: &mut Plan, at: usize, data: &[u8]) {
-        match plan.notes[0] {
-            READ => self.verify_beside(plan, at, data),
-            _ if at == 0 => self.sum_beside(plan, data),
+        match plan.state().and_then(|memory: &Memory| memory.planned) {
+            Some((Planned::Read { .. }, _)) => self.verify_beside(plan, at, data),
+            Some(_) if at == 0 => self.sum_beside(plan, data),
             _ => {}
         }
     }

@@ -39,21 +39,33 @@ pub(super) struct Memory {
     pub(super) is_moving: bool,
     /// For writes that there was no room for: the number of clusters that were missing.
     pub(super) lacks: u64,
+    /// The plan that is under way, if one is, and its place among those that use the stream.
+    pub(super) planned: Option<(Planned, Pass)>,
 }
 
-/// The kinds of plan; the first of a plan's notes is one of them.
-pub(super) const READ: u64 = 1;
-pub(super) const BOUNCED: u64 = 2;
-pub(super) const IN_PLACE: u64 = 3;
-pub(super) const NEW: u64 = 4;
-pub(super) const SLOWLY: u64 = 5;
-/// In the third note of a write: an entry of the log of syncs has its rows already.
-pub(super) const BESIDE: u64 = 1;
-/// In the third note of a read: some of its clusters have no checksum that is compared, so it would go unnoticed if
-/// they had become another file's by the time that the device reads them.
-pub(super) const UNVOUCHED: u64 = 1;
-/// The index of the plan's note that holds its [`Pass`].
-pub(super) const PASS: usize = 3;
+/// What a plan is to do, from its first half to its second.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Planned {
+    Read {
+        /// The stream's generation when the read was planned.
+        generation: u64,
+        /// Whether each of its clusters has a checksum that is compared. Else it would go unnoticed if they had become
+        /// another file's by the time that the device reads them.
+        is_vouched: bool,
+    },
+    /// A read whose bytes are in memory already.
+    Bounced,
+    InPlace,
+    /// A write to new clusters.
+    New {
+        /// Whether the stream has integrity.
+        integrity: bool,
+        /// Whether an entry of the log of syncs has its rows already.
+        is_beside: bool,
+    },
+    /// A write that is carried out when it is finished.
+    Slowly,
+}
 
 impl Volume {
     fn stream_of(&self, node: Node) -> Result<Arc<Stream>> {
@@ -107,6 +119,7 @@ impl Volume {
             owes: 0,
             is_moving: false,
             lacks: 0,
+            planned: None,
         }))
     }
 
@@ -148,9 +161,13 @@ impl Volume {
         Ok(self.geometry.offset(self.map.real(&self.geometry, cluster, 1)?))
     }
 
-    pub(super) fn taken_memory(&self, plan: &mut Plan) -> Result<Box<Memory>> {
+    /// Takes what a plan that is being finished was made for. The caller puts the memory back into the plan.
+    pub(super) fn finishing(&self, plan: &mut Plan) -> Result<(Box<Memory>, Planned, Pass)> {
         let node = plan.node;
-        plan.own(|memory: &Memory| memory.volume == self.id && memory.stream.node == node)
+        let mut memory =
+            plan.own(|memory: &Memory| memory.volume == self.id && memory.stream.node == node)?;
+        let (planned, pass) = memory.planned.take().ok_or(Plan::FINISHED)?;
+        Ok((memory, planned, pass))
     }
 
     /// Drops a stream whose node was forgotten while plans of it were under way, once none is.
@@ -159,6 +176,13 @@ impl Volume {
             let _ = self.core().forget_idle(stream.node);
         }
     }
+}
+
+/// Puts the memory of a plan back into it, with what was planned if that could be done.
+pub(super) fn keep(plan: &mut Plan, mut memory: Box<Memory>, planned: Result<(Planned, Pass)>) -> Result<()> {
+    let planned = planned.map(|planned| memory.planned = Some(planned));
+    plan.keep(memory);
+    planned
 }
 
 /// Returns the number of the calling thread as a writer, for [`Space::take_data`].

@@ -1,7 +1,7 @@
 //! Reading. The first half turns a stream's runs into device segments; the second half verifies the bytes that the
 //! device has read.
 
-use super::data::{BOUNCED, Memory, PASS, READ, UNCHECKED, UNVOUCHED};
+use super::data::{Memory, Planned, UNCHECKED, keep};
 use super::*;
 use crate::extents::{Extent, Extents, Mapping, Piece};
 use crate::layout::crc32c;
@@ -24,8 +24,7 @@ impl Volume {
         Plan::check_range(self.device.sectors().logical, offset, length)?;
         let mut memory = self.memory(node, plan)?;
         let planned = self.fill_read(&mut memory, node, offset, length, plan, within);
-        plan.state = Some(memory);
-        planned
+        keep(plan, memory, planned)
     }
 
     fn fill_read(
@@ -36,29 +35,24 @@ impl Volume {
         length: usize,
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<()> {
+    ) -> Result<(Planned, Pass)> {
         let cluster = u64::from(self.geometry.cluster);
         let Memory { stream, expected, bounce, .. } = memory;
         loop {
             let state = stream.read();
             let covered = state.size.saturating_sub(offset).min(length as u64);
             plan.start(node.0, offset, covered as usize);
-            plan.notes[0] = READ;
-            plan.notes[1] = state.generation.now();
-            plan.notes[2] = 0;
-            let enter = |plan: &mut Plan| -> Result<()> {
-                plan.notes[PASS] =
-                    stream.enter(offset..offset + length as u64, Access::Read, within)?.into_bits();
-                Ok(())
+            let generation = state.generation.now();
+            let enter = |planned| -> Result<(Planned, Pass)> {
+                Ok((planned, stream.enter(offset..offset + length as u64, Access::Read, within)?))
             };
             if covered == 0 {
-                return enter(plan);
+                return enter(Planned::Read { generation, is_vouched: true });
             }
             let extents = match &state.content {
                 StreamContent::Inline(content) => {
                     bounce.extend_from_slice(&content[offset as usize..offset as usize + covered as usize]);
-                    plan.notes[0] = BOUNCED;
-                    return enter(plan);
+                    return enter(Planned::Bounced);
                 }
                 StreamContent::Extents(extents) => extents,
             };
@@ -79,28 +73,26 @@ impl Volume {
             let whole = offset.is_multiple_of(cluster)
                 && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && (!whole || written < covered) {
-                plan.notes[0] = BOUNCED;
                 self.read_clusters(extents, from, to, bounce)?;
-                enter(plan)?;
+                let planned = enter(Planned::Bounced)?;
                 drop(state);
                 let head = (offset - u64::from(from) * cluster) as usize;
                 bounce.drain(..head);
                 bounce.truncate(covered as usize);
                 bounce[written as usize..].fill(0);
-                return Ok(());
+                return Ok(planned);
             }
             let expected = state.integrity.then_some(&mut *expected);
             plan.work_beside = expected.is_some() && covered >= LARGE;
-            if written > 0 {
-                self.fill_segments((extents, run), offset..offset + written, length, plan, expected)?;
-            }
-            return enter(plan);
+            let is_vouched = written == 0
+                || self.fill_segments((extents, run), offset..offset + written, length, plan, expected)?;
+            return enter(Planned::Read { generation, is_vouched });
         }
     }
 
     /// Adds the segments and holes of a range to a plan. The extents of the range are loaded; `whole` is the run that
     /// covers all of it, if one does. The buffer has `room` bytes, and `expected` gets the checksums to be compared, if
-    /// any are.
+    /// any are. Returns whether each cluster has a checksum that is compared.
     pub(super) fn fill_segments(
         &self,
         (extents, whole): (&Extents, Option<Extent>),
@@ -108,7 +100,7 @@ impl Volume {
         room: usize,
         plan: &mut Plan,
         mut expected: Option<&mut Vec<(u32, u64)>>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let cluster = u64::from(self.geometry.cluster);
         let sector = u64::from(self.device.sectors().logical);
         // The last transfer may reach past the range, to the end of a sector or of a cluster with a checksum, but never
@@ -119,6 +111,7 @@ impl Volume {
         // The end of the run before, as a virtual cluster and as an offset on the device: a run that follows it
         // directly needs no look at the container map.
         let mut ahead = (u64::MAX, 0);
+        let mut is_vouched = true;
         let mut each = |piece: Piece| {
             let start = (u64::from(piece.at) * cluster).max(range.start);
             let here = (start - range.start) as u32;
@@ -134,10 +127,7 @@ impl Volume {
             ahead = (run.cluster + u64::from(run.count), place + u64::from(run.count) * cluster);
             // Clusters without a checksum may be given up and become another file's before the device has read them.
             // The same goes for clusters with a checksum in a stream without integrity, since it is not compared there.
-            let is_compared = run.checksum().is_some() && expected.is_some();
-            if !is_compared && plan.notes[0] == READ {
-                plan.notes[2] = UNVOUCHED;
-            }
+            is_vouched &= run.checksum().is_some() && expected.is_some();
             let offset = place + (start - u64::from(piece.at) * cluster);
             if let Some(expected) = &mut expected {
                 match run.checksum() {
@@ -149,9 +139,10 @@ impl Volume {
             Ok(())
         };
         match whole {
-            Some(run) => each(Piece { at: from, end: to, run: Some(run.part(from, to)) }),
-            None => extents.walk(from, to, each),
+            Some(run) => each(Piece { at: from, end: to, run: Some(run.part(from, to)) })?,
+            None => extents.walk(from, to, each)?,
         }
+        Ok(is_vouched)
     }
 
     /// Appends whole clusters of a stream to `into`: those with a checksum are verified, holes are zeroes.
@@ -219,8 +210,8 @@ impl Volume {
     /// does not match are left to the plan's second half.
     pub(super) fn verify_beside(&self, plan: &mut Plan, at: usize, data: &[u8]) {
         let is_inside = at < plan.length;
-        let kept = plan.state.as_mut().and_then(|kept| kept.downcast_mut::<Memory>());
-        let Some(memory) = kept.filter(|memory| is_inside && memory.volume == self.id) else { return };
+        let memory = plan.state_mut().filter(|memory: &&mut Memory| is_inside && memory.volume == self.id);
+        let Some(memory) = memory else { return };
         let cluster = self.geometry.cluster as usize;
         let first = at.div_ceil(cluster);
         let clusters = data.get(first * cluster - at..).unwrap_or_default().chunks_exact(cluster);
@@ -237,11 +228,20 @@ impl Volume {
         buffer: &mut [u8],
         done: platter_device::Result<()>,
     ) -> Result<usize> {
-        let memory = self.taken_memory(plan)?;
-        let finished = self.end_read(&memory, plan, buffer, done);
-        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
+        let (memory, planned, pass) = self.finishing(plan)?;
+        let finished = match (planned, done) {
+            (_, Err(error)) => Err(error.into()),
+            (Planned::Read { generation, is_vouched }, Ok(())) => {
+                self.end_read(&memory, plan, buffer, generation, is_vouched)
+            }
+            (_, Ok(())) => {
+                buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
+                Ok(plan.length)
+            }
+        };
+        memory.stream.leave(pass);
         self.let_go_quiet(&memory.stream);
-        plan.state = Some(memory);
+        plan.keep(memory);
         finished
     }
 
@@ -250,16 +250,12 @@ impl Volume {
         memory: &Memory,
         plan: &Plan,
         buffer: &mut [u8],
-        done: platter_device::Result<()>,
+        generation: u64,
+        is_vouched: bool,
     ) -> Result<usize> {
-        done?;
-        if plan.notes[0] == BOUNCED {
-            buffer[..memory.bounce.len()].copy_from_slice(&memory.bounce);
-            return Ok(plan.length);
-        }
         // Some clusters have no checksum by which the second half would notice that the stream's clusters have moved
         // meanwhile.
-        if plan.notes[2] == UNVOUCHED && memory.stream.generation.now() != plan.notes[1] {
+        if !is_vouched && memory.stream.generation.now() != generation {
             return self.read_again(memory, plan, buffer);
         }
         plan.clear_holes(buffer);
@@ -272,7 +268,7 @@ impl Volume {
                 continue;
             }
             // The stream's clusters may have moved meanwhile, and the old ones been used again.
-            if memory.stream.generation.now() != plan.notes[1] {
+            if memory.stream.generation.now() != generation {
                 return self.read_again(memory, plan, buffer);
             }
             self.verify(content, expected, offset)?;

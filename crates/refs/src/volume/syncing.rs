@@ -1,14 +1,18 @@
 //! Making changes durable: by commits, by entries of the log of syncs, and by planned syncs, whose entries go to the
 //! device beside the writes that they are for.
 
-use super::data::{BESIDE, Memory, NEW};
+use super::data::{Memory, Planned};
 use super::*;
 use crate::sync_log::Change;
 use platter_vfs::SyncNeed;
 use smallvec::SmallVec;
 
-/// In the first note of a plan: the plan is a sync.
-const SYNC: u64 = 6;
+/// The state of a plan that is a sync.
+struct PlannedSync {
+    volume: u64,
+    /// Whether it is planned and not finished.
+    is_under_way: bool,
+}
 
 /// The most bytes of changed pages that wait for a commit before one is made.
 const MOST_WAITING: usize = 32 << 20;
@@ -41,12 +45,14 @@ impl Volume {
         let mut writes: SmallVec<[&mut Plan; 32]> = writes.collect();
         let mut changes: Vec<Change> = Vec::with_capacity(writes.len());
         for write in &writes {
-            let kept = write.state.as_ref().and_then(|kept| kept.downcast_ref::<Memory>());
-            let own = kept.filter(|memory| memory.volume == self.id && memory.stream.node == write.node);
-            let Some(memory) = own
-                .filter(|_| write.sync == SyncNeed::Beside && write.notes[..3] == [NEW, 1, 0])
-                .filter(|memory| !memory.rows.is_empty())
-            else {
+            let own = |memory: &&Memory| memory.volume == self.id && memory.stream.node == write.node;
+            let is_told = |memory: &&Memory| {
+                let planned = memory.planned.map(|(planned, _)| planned);
+                write.sync == SyncNeed::Beside
+                    && planned == Some(Planned::New { integrity: true, is_beside: false })
+                    && !memory.rows.is_empty()
+            };
+            let Some(memory) = write.state().filter(own).filter(is_told) else {
                 return Ok(false);
             };
             changes.extend(memory.rows.iter().map(|row| (write.node, Some(*row))));
@@ -54,20 +60,29 @@ impl Volume {
         let Some(entry) = core.entry_beside(changes, writes.len(), self.now(), buffer) else {
             return Ok(false);
         };
-        writes.iter_mut().for_each(|write| write.notes[2] = BESIDE);
+        for memory in writes.iter_mut().filter_map(|write| write.state_mut::<Memory>()) {
+            if let Some((Planned::New { is_beside, .. }, _)) = &mut memory.planned {
+                *is_beside = true;
+            }
+        }
         plan.start(Node::ROOT.0, 0, entry.length);
-        plan.notes[..2].copy_from_slice(&[SYNC, self.id]);
+        let kept = plan.kept(|sync: &PlannedSync| sync.volume == self.id);
+        let mut sync = kept.unwrap_or_else(|| Box::new(PlannedSync { volume: self.id, is_under_way: true }));
+        sync.is_under_way = true;
+        plan.keep(sync);
         plan.push(entry.place, 0, entry.length as u32);
         Ok(true)
     }
 
     pub(super) fn finish_syncing(&self, plan: &mut Plan, done: platter_device::Result<()>) -> Result<()> {
-        if plan.notes[..2] != [SYNC, self.id] {
+        let own =
+            plan.state_mut().filter(|sync: &&mut PlannedSync| sync.volume == self.id && sync.is_under_way);
+        let Some(sync) = own else {
             return Err(Error::InvalidArgument("the plan is not a sync of this volume"));
-        }
+        };
         let mut core = self.core();
         let counts = core.take_beside()?;
-        plan.notes = [0; 4];
+        sync.is_under_way = false;
         self.sync_ended.notify_all();
         if let Err(error) = done {
             return Err(self.health.fail(error.into()));

@@ -1,6 +1,6 @@
 //! Planned writes of whole clusters and sectors: the caller drives the device between the two halves.
 
-use super::data::{BESIDE, IN_PLACE, Memory, NEW, PASS, SLOWLY};
+use super::data::{Memory, Planned, keep};
 use super::taking::{Part, give_back};
 use super::*;
 use crate::extents::{Extent, Extents, Mapping, RunKind};
@@ -41,8 +41,7 @@ impl Volume {
                 filled
             })
         });
-        plan.state = Some(memory);
-        planned
+        keep(plan, memory, planned)
     }
 
     fn fill_write(
@@ -53,33 +52,32 @@ impl Volume {
         data: &[u8],
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<()> {
+    ) -> Result<(Planned, Pass)> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         plan.start(node.0, offset, data.len());
-        // The plan is of this kind until it is known to be of another: it has no segments, and is carried out when it
-        // is finished.
-        plan.notes[0] = SLOWLY;
         let cluster = u64::from(self.geometry.cluster);
         let (from, to) = self.clusters(offset..end);
         let is_whole = (offset | end).is_multiple_of(cluster) && !data.is_empty();
         loop {
-            let wants_new = memory.is_moving && is_whole
-                || self.fill_in_place(memory, offset..end, is_whole, plan, within)?;
-            if !wants_new {
-                return Ok(());
+            let wants_new = memory.is_moving && is_whole;
+            if !wants_new
+                && let Some(planned) = self.fill_in_place(memory, offset..end, is_whole, plan, within)?
+            {
+                return Ok(planned);
             }
-            if self.take_new(memory, from, to, plan, within)? {
-                let has_integrity = plan.notes[1] != 0;
-                plan.work_beside = has_integrity && data.len() >= LARGE;
-                if !plan.work_beside {
-                    self.make_rows(memory, offset, has_integrity, data);
+            if let Some((planned, pass)) = self.take_new(memory, from, to, plan, within)? {
+                if let Planned::New { integrity, .. } = planned {
+                    plan.work_beside = integrity && data.len() >= LARGE;
+                    if !plan.work_beside {
+                        self.make_rows(memory, offset, integrity, data);
+                    }
                 }
-                return Ok(());
+                return Ok((planned, pass));
             }
         }
     }
 
-    /// Plans a write to existing clusters, or one to be carried out slowly. Returns whether it is neither, so that new
+    /// Plans a write to existing clusters, or one to be carried out slowly. Returns nothing if it is neither, so that new
     /// clusters must be taken.
     fn fill_in_place(
         &self,
@@ -88,16 +86,15 @@ impl Volume {
         is_whole: bool,
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<bool> {
+    ) -> Result<Option<(Planned, Pass)>> {
         let Memory { stream, is_moving, .. } = memory;
         let (offset, end) = (range.start, range.end);
         let (from, to) = self.clusters(range);
-        let enter = |plan: &mut Plan| -> Result<()> {
+        let enter = |planned| -> Result<Option<(Planned, Pass)>> {
             // This is checked with the state locked: an unmount refuses changes before it looks for plans under that
             // lock.
             self.health.writable()?;
-            plan.notes[PASS] = stream.enter(offset..end, Access::Write, within)?.into_bits();
-            Ok(())
+            Ok(Some((planned, stream.enter(offset..end, Access::Write, within)?)))
         };
         loop {
             let state = stream.read();
@@ -105,14 +102,13 @@ impl Volume {
             // conditions below.
             if is_whole && is_moved(&state, end) {
                 *is_moving = true;
-                return Ok(true);
+                return Ok(None);
             }
             let StreamContent::Extents(extents) = &state.content else {
                 if is_whole && end >= self.geometry.version.least_outside() && state.size == 0 {
-                    return Ok(true);
+                    return Ok(None);
                 }
-                enter(plan)?;
-                return Ok(false);
+                return enter(Planned::Slowly);
             };
             let run = extents.run_over(from, to.max(from + 1));
             if run.is_none() && !extents.is_loaded(from, to) {
@@ -125,23 +121,18 @@ impl Volume {
                 None => is_overwritten(&state, from, to),
             };
             if end <= state.valid() && is_there() {
-                plan.notes[0] = IN_PLACE;
                 if !self.commits.cover(&stream.moved) {
                     plan.sync = SyncNeed::After;
                 }
                 self.fill_segments((extents, run), offset..end, plan.length, plan, None)?;
-                enter(plan)?;
-                return Ok(false);
+                return enter(Planned::InPlace);
             }
             let is_slow = !is_whole || state.is_alone(offset, end, &self.geometry);
-            if is_slow {
-                enter(plan)?;
-            }
-            return Ok(!is_slow);
+            return if is_slow { enter(Planned::Slowly) } else { Ok(None) };
         }
     }
 
-    /// Takes new clusters for the holes of a range, and for clusters that must not be overwritten. Returns `false`, and
+    /// Takes new clusters for the holes of a range, and for clusters that must not be overwritten. Returns nothing, and
     /// does nothing, if the write was planned for new clusters because of the stream's integrity and that reason no
     /// longer holds.
     fn take_new(
@@ -151,26 +142,25 @@ impl Volume {
         to: u32,
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<bool> {
+    ) -> Result<Option<(Planned, Pass)>> {
         let mut core = self.grow()?;
         let stream = memory.stream.clone();
         let mut state = stream.write();
         let end = plan.offset + plan.length as u64;
         let was_moving = std::mem::replace(&mut memory.is_moving, is_moved(&state, end));
         if was_moving && !memory.is_moving {
-            return Ok(false);
+            return Ok(None);
         }
         let pass = stream.enter(plan.offset..end, Access::Write, within)?;
-        plan.notes[PASS] = pass.into_bits();
         // The file may have become shorter since its state was read: then the write is carried out slowly after all.
         if state.is_alone(plan.offset, end, &self.geometry) {
-            return Ok(true);
+            return Ok(Some((Planned::Slowly, pass)));
         }
         let taken = self.take_clusters(&mut core, &mut state, memory, from, to, plan);
         if taken.is_err() {
             stream.leave(pass);
         }
-        taken.map(|()| true)
+        taken.map(|planned| Some((planned, pass)))
     }
 
     fn take_clusters(
@@ -181,7 +171,7 @@ impl Volume {
         from: u32,
         to: u32,
         plan: &mut Plan,
-    ) -> Result<()> {
+    ) -> Result<Planned> {
         let cluster = self.geometry.cluster;
         let Memory { stream, taken, is_moving, owes, lacks, .. } = memory;
         let end = plan.offset + plan.length as u64;
@@ -196,8 +186,6 @@ impl Volume {
             // The run before the range is loaded too, so that new clusters can follow it.
             extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
         }
-        plan.notes[0] = NEW;
-        plan.notes[1] = u64::from(state.integrity);
         let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
         plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
         let part = Part { range: from..to, is_known };
@@ -208,7 +196,7 @@ impl Volume {
         took.inspect_err(|_| plan.segments.clear())?;
         *owes = Extents::pages_of((to - from) as usize, &self.geometry);
         core.pages.space.runs_owed().change(0, *owes);
-        Ok(())
+        Ok(Planned::New { integrity: state.integrity, is_beside: false })
     }
 
     /// Computes the checksums of a planned write, if that is yet to be done.
@@ -216,9 +204,9 @@ impl Volume {
         if !plan.work_beside || data.len() != plan.length {
             return;
         }
-        let kept = plan.state.as_mut().and_then(|kept| kept.downcast_mut::<Memory>());
-        if let Some(memory) = kept.filter(|memory| memory.volume == self.id) {
-            self.make_rows(memory, plan.offset, true, data);
+        let offset = plan.offset;
+        if let Some(memory) = plan.state_mut().filter(|memory: &&mut Memory| memory.volume == self.id) {
+            self.make_rows(memory, offset, true, data);
             plan.work_beside = false;
         }
     }
@@ -232,42 +220,56 @@ impl Volume {
         if done.is_ok() {
             self.sum_beside(plan, data);
         }
-        let mut memory = self.taken_memory(plan)?;
+        let (mut memory, planned, pass) = self.finishing(plan)?;
         let slowly = |memory: &Memory, range: Range<usize>| {
             let at = plan.offset + range.start as u64;
             self.with_space(|lacks| self.write_slowly(&memory.stream, at, &data[range.clone()], lacks))
         };
-        let finished = match plan.notes[0] {
-            SLOWLY if data.is_empty() => done.map_err(Error::from).map(|()| true),
-            SLOWLY => done.map_err(Error::from).and_then(|()| slowly(&memory, 0..data.len())).map(|()| true),
-            IN_PLACE => done.map_err(Error::from).map(|()| {
+        let finished = match planned {
+            Planned::Slowly if data.is_empty() => done.map_err(Error::from).map(|()| true),
+            Planned::Slowly => {
+                done.map_err(Error::from).and_then(|()| slowly(&memory, 0..data.len())).map(|()| true)
+            }
+            Planned::InPlace => done.map_err(Error::from).map(|()| {
                 self.touch(&memory.stream);
                 plan.sync == SyncNeed::After
             }),
-            _ => match self.record_new(&mut memory, plan, done) {
-                Ok(true) => Ok(true),
-                // Only the parts with new clusters are written again. The other parts went to existing clusters, where
-                // other callers may have read and overwritten them since.
-                Ok(false) => {
-                    let place = |at: u32| at as usize * self.geometry.cluster as usize - plan.offset as usize;
-                    let mut parts =
-                        successive(&memory.rows).map(|(range, _)| place(range.start)..place(range.end));
-                    parts.try_for_each(|part| slowly(&memory, part)).map(|()| true)
+            Planned::Read { .. } | Planned::Bounced => {
+                Err(Error::InvalidArgument("the plan is one of a read"))
+            }
+            Planned::New { integrity, is_beside } => {
+                match self.record_new(&mut memory, plan, (integrity, is_beside), done) {
+                    Ok(true) => Ok(true),
+                    // Only the parts with new clusters are written again. The other parts went to existing clusters, where
+                    // other callers may have read and overwritten them since.
+                    Ok(false) => {
+                        let place =
+                            |at: u32| at as usize * self.geometry.cluster as usize - plan.offset as usize;
+                        let mut parts =
+                            successive(&memory.rows).map(|(range, _)| place(range.start)..place(range.end));
+                        parts.try_for_each(|part| slowly(&memory, part)).map(|()| true)
+                    }
+                    Err(error) => Err(error),
                 }
-                Err(error) => Err(error),
-            },
+            }
         };
-        memory.stream.leave(Pass::from_bits(plan.notes[PASS]));
+        memory.stream.leave(pass);
         self.let_go_quiet(&memory.stream);
-        plan.state = Some(memory);
+        plan.keep(memory);
         finished
     }
 
     /// Puts the clusters that a plan took on record. Returns `false` if another write has put clusters there meanwhile
     /// that are written in place: the plan's clusters are then given back, and its data must go to those others. If
     /// they were replaced, writes in flight to them would reach free clusters, and soon another file's.
-    fn record_new(&self, memory: &mut Memory, plan: &Plan, done: platter_device::Result<()>) -> Result<bool> {
-        let (recorded, is_much) = self.record_locked(memory, plan, done)?;
+    fn record_new(
+        &self,
+        memory: &mut Memory,
+        plan: &Plan,
+        kind: (bool, bool),
+        done: platter_device::Result<()>,
+    ) -> Result<bool> {
+        let (recorded, is_much) = self.record_locked(memory, plan, kind, done)?;
         if is_much {
             self.keeper.ask();
         }
@@ -280,10 +282,10 @@ impl Volume {
         &self,
         memory: &mut Memory,
         plan: &Plan,
+        (integrity, is_beside): (bool, bool),
         done: platter_device::Result<()>,
     ) -> Result<(bool, bool)> {
         let Memory { stream, taken, rows, gone, owes, .. } = memory;
-        let integrity = plan.notes[1] != 0;
         gone.clear();
         let mut core = self.core();
         core.pages.space.runs_owed().change(std::mem::take(owes), 0);
@@ -322,7 +324,6 @@ impl Volume {
             }
             Ok(true)
         });
-        let is_beside = plan.notes[2] == BESIDE;
         let is_told = is_beside && core.end_beside(stream.node, rows, recorded.is_ok());
         if !matches!(recorded, Ok(true)) {
             give_back(&mut core, taken);
