@@ -54,6 +54,7 @@ impl Volume {
     fn info(&self, python: Python<'_>) -> PyResult<Info> {
         self.call(python, |volume| {
             let (info, space) = (volume.info()?, volume.space()?);
+            let shown = info.shown();
             Ok(Info {
                 format: info.format,
                 label: info.label,
@@ -62,7 +63,7 @@ impl Volume {
                 clusters: space.total,
                 free_clusters: space.free,
                 dirty: info.dirty,
-                details: info.details.into_iter().collect(),
+                details: shown.into_iter().collect(),
             })
         })
     }

@@ -56,15 +56,17 @@ impl Family for ExfatFamily {
         if let Some(guid) = guid {
             details.push(("GUID", shown(&guid)));
         }
-        if boot.flags.has(VolumeFlags::MEDIA_FAILURE) {
-            details.push(("media", "failures were met".into()));
-        }
         Ok(VolumeInfo {
             format: "exFAT".into(),
             label,
             identifier: format!("{:04X}-{:04X}", boot.serial >> 16, boot.serial & 0xFFFF),
             cluster: geometry.heap.cluster_size(),
             dirty: core.was_dirty,
+            read_only: None,
+            damage: Vec::new(),
+            has_media_failures: boot.flags.has(VolumeFlags::MEDIA_FAILURE),
+            metadata_checksum: None,
+            checkpoint: None,
             details,
         })
     }

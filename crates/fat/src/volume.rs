@@ -208,22 +208,24 @@ impl Family for FatFamily {
         let has_failed = boot.state.0 & VolumeState::SURFACE_TEST != 0
             || no_error != 0 && core.family.table.get(1)? & no_error == 0;
         let geometry = &core.family.geometry;
-        let mut details = vec![
+        let details = vec![
             ("bytes per sector", geometry.bytes_per_sector.to_string()),
             ("clusters", geometry.clusters.to_string()),
             ("copies of the FAT", geometry.fat_count.to_string()),
             ("sectors per FAT", geometry.fat_sectors.to_string()),
             ("first data sector", geometry.first_data_sector.to_string()),
         ];
-        if has_failed {
-            details.push(("media", "failures were met".into()));
-        }
         Ok(VolumeInfo {
             format: geometry.kind.name().into(),
             label,
             identifier: format!("{:04X}-{:04X}", boot.serial >> 16, boot.serial & 0xFFFF),
             cluster: u64::from(geometry.cluster_size),
             dirty: core.was_dirty,
+            read_only: None,
+            damage: Vec::new(),
+            has_media_failures: has_failed,
+            metadata_checksum: None,
+            checkpoint: None,
             details,
         })
     }

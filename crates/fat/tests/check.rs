@@ -744,7 +744,7 @@ fn marks_of_failures_are_told() {
         let facts = |image: &[u8]| {
             let device = Arc::new(MemoryDevice::from_image(image, Sectors::SMALL));
             let info = Fat::ANY.open(device, OpenOptions::default()).unwrap().info().unwrap();
-            (info.dirty, info.details.into_iter().any(|(name, _)| name == "media"))
+            (info.dirty, info.has_media_failures)
         };
         assert_eq!(facts(&volume.image), (false, false), "{kind:?}");
         mark(&mut volume);

@@ -2,7 +2,7 @@
 
 use crate::recognise;
 use platter_device::{Device, MirrorJudge, PartitionTable, Soundness, contents, select_partition};
-use platter_vfs::{Error, OpenOptions, ScrubOptions, Severity, Silent, VolumeInfo};
+use platter_vfs::{Checkpoint, Error, OpenOptions, ScrubOptions, Severity, Silent, VolumeInfo};
 use std::sync::Arc;
 
 /// A judge of copies that goes by the clocks and checksums of the volumes on them.
@@ -24,9 +24,7 @@ impl MirrorJudge for Judge {
         let options = OpenOptions { read_only: true, ..OpenOptions::default() };
         let of_part = |part: Arc<dyn Device>| match recognise(&*part) {
             Ok(Some((format, _))) => match format.open(part, options).and_then(|system| system.info()) {
-                Ok(info) if info.details.iter().any(|(name, _)| *name == "damage") => {
-                    (Soundness::Damaged, clock_of(&info))
-                }
+                Ok(info) if !info.damage.is_empty() => (Soundness::Damaged, clock_of(&info)),
                 Ok(info) => (Soundness::Sound, clock_of(&info)),
                 Err(_) => (Soundness::Unopened, 0),
             },
@@ -71,22 +69,16 @@ pub const WITH_CLOCK: &str = "refs";
 
 /// The clock of the volume on a device.
 enum Clock {
-    Stands(String),
+    Stands(Checkpoint),
     /// There is no volume, or the volume does not open.
     NoVolume,
     /// The device holds something without a clock, or without checksums that show damage.
     OfAnother,
 }
 
-/// What a volume says of its newest checkpoint: its clock, and what else makes it different from others.
-fn checkpoint_of(info: &VolumeInfo) -> Option<&str> {
-    info.details.iter().find(|(name, _)| *name == "checkpoint").map(|(_, text)| &**text)
-}
-
 /// The clock of a volume, 0 if it has none.
 fn clock_of(info: &VolumeInfo) -> u64 {
-    let number = checkpoint_of(info).and_then(|text| text.split(',').next());
-    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    info.checkpoint.map_or(0, |checkpoint| checkpoint.clock)
 }
 
 fn clock(device: &Arc<dyn Device>) -> Clock {
@@ -100,7 +92,7 @@ fn clock(device: &Arc<dyn Device>) -> Clock {
     };
     let options = OpenOptions { read_only: true, ..OpenOptions::default() };
     match format.open(part, options).and_then(|system| system.info()) {
-        Ok(info) => checkpoint_of(&info).map_or(Clock::OfAnother, |found| Clock::Stands(found.into())),
+        Ok(info) => info.checkpoint.map_or(Clock::OfAnother, Clock::Stands),
         Err(_) if crate::has_checksums(format) => Clock::NoVolume,
         Err(_) => Clock::OfAnother,
     }

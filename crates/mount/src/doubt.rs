@@ -8,6 +8,5 @@ use platter_vfs::{FileSystem, Result};
 /// # Errors
 /// The errors of [`FileSystem::info`].
 pub fn refusal(system: &dyn FileSystem) -> Result<Option<String>> {
-    let details = system.info()?.details;
-    Ok(details.into_iter().find(|(name, _)| *name == "read-only").map(|(_, reason)| reason))
+    Ok(system.info()?.read_only)
 }

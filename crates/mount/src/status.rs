@@ -43,6 +43,7 @@ impl Served {
     /// The state of the mount. The first sector of each copy is read for it.
     pub fn status(&self) -> Answer<Status> {
         let info = self.told(self.system.info())?;
+        let shown = info.shown();
         let space = self.told(self.system.space())?;
         let device = self.system.device();
         let mut sector = Buffer::new(device.sectors().logical as usize);
@@ -62,7 +63,7 @@ impl Served {
             read_only: self.options.read_only,
             failed: self.failed(),
             copies,
-            details: info.details.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
+            details: shown.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
             scrub: self.scrubbing.state(),
         })
     }

@@ -532,6 +532,11 @@ impl FileSystem for MemoryFileSystem {
             identifier: String::new(),
             cluster: 1,
             dirty: false,
+            read_only: None,
+            damage: Vec::new(),
+            has_media_failures: false,
+            metadata_checksum: None,
+            checkpoint: None,
             details: Vec::new(),
         })
     }

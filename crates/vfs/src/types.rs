@@ -1,6 +1,7 @@
 //! The types that all file systems share.
 
 use crate::NameRules;
+use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The number of a file, directory or stream, unique on a volume while it is open. The root's is [`Node::ROOT`].
@@ -332,8 +333,47 @@ pub struct VolumeInfo {
     pub cluster: u64,
     /// Whether the volume was not cleanly unmounted.
     pub dirty: bool,
-    /// Further facts in the format's terms, for `info`: name and value.
+    /// Why nothing can be written to the volume, if that is so.
+    pub read_only: Option<String>,
+    /// What was found damaged since the volume was opened, and does not keep it from being used.
+    pub damage: Vec<String>,
+    /// Whether the volume says that its medium has failed before.
+    pub has_media_failures: bool,
+    /// The name of the algorithm of the metadata's checksums, if the format has any.
+    pub metadata_checksum: Option<&'static str>,
+    /// The newest checkpoint, if the format has any.
+    pub checkpoint: Option<Checkpoint>,
+    /// Further facts in the format's terms, to be shown: name and value.
     pub details: Vec<(&'static str, String)>,
+}
+
+impl VolumeInfo {
+    /// All facts beside the first five, to be shown: name and value.
+    pub fn shown(&self) -> Vec<(&'static str, String)> {
+        let mut shown = self.details.clone();
+        shown.extend(self.metadata_checksum.map(|name| ("metadata checksum", name.to_string())));
+        shown.extend(self.checkpoint.map(|checkpoint| ("checkpoint", checkpoint.to_string())));
+        shown.extend(self.has_media_failures.then(|| ("media", "failures were met".to_string())));
+        shown.extend(self.read_only.iter().map(|why| ("read-only", why.clone())));
+        shown.extend(self.damage.iter().map(|one| ("damage", one.clone())));
+        shown
+    }
+}
+
+/// A state of a volume whose changes are made durable by checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The number of the checkpoint: each has a greater one than that before.
+    pub clock: u64,
+    /// A checksum of all metadata. The clock alone can be the same on two copies of a volume that were changed
+    /// independently.
+    pub roots: u32,
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}, roots {:08x}", self.clock, self.roots)
+    }
 }
 
 /// Receives the progress of a long operation.

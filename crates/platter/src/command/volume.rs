@@ -257,16 +257,13 @@ fn doubt(system: &dyn FileSystem) -> Option<String> {
         Ok(info) => info,
         Err(error) => return Some(error.to_string()),
     };
-    let of = |wanted: &str| -> Vec<String> {
-        info.details.iter().filter(|(name, _)| *name == wanted).map(|(_, told)| told.clone()).collect()
-    };
-    let mut doubts = of("read-only");
+    let (is_dirty, damage) = (info.dirty, info.damage);
     // The reasons that the device itself gives were printed when it was opened.
-    doubts.retain(|why| Some(why) != system.device().why_read_only().as_ref());
-    if doubts.is_empty() && info.dirty && !system.capabilities().recovers {
+    let why = info.read_only.filter(|why| Some(why) != system.device().why_read_only().as_ref());
+    let mut doubts: Vec<String> = why.into_iter().collect();
+    if doubts.is_empty() && is_dirty && !system.capabilities().recovers {
         doubts.push("it was not closed, so that what was written last may be there in part".into());
     }
-    let damage = of("damage");
     doubts.extend(damage.first().cloned());
     if damage.len() > 1 {
         doubts.push(format!("and {} more, see platter check", damage.len() - 1));

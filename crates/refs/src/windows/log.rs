@@ -265,7 +265,7 @@ impl Written {
                 assert!(why.contains(what), "{what}: {why}");
                 let info = volume.info().unwrap();
                 assert!(info.dirty);
-                assert!(info.details.iter().any(|(name, told)| *name == "read-only" && told.contains(what)));
+                assert!(info.read_only.is_some_and(|told| told.contains(what)));
             }
         }
         drop(volume);

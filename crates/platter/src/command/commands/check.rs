@@ -115,8 +115,7 @@ fn format_if_clean(source: &Source) -> Option<String> {
     let device = platter::open_device(source, &device_options(Access::Read, Caching::default())).ok()?;
     let info = platter_formats::open(device, open_options(true)).ok()?.info().ok()?;
     // Failures of the medium are recorded apart from whether the volume was closed, and the check reports both.
-    let has_failed = info.details.iter().any(|(name, _)| *name == "media");
-    (!info.dirty && !has_failed).then_some(info.format)
+    (!info.dirty && !info.has_media_failures).then_some(info.format)
 }
 
 impl Arguments {

@@ -149,6 +149,7 @@ fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
     let opened = whole.and_then(|whole| format.open(whole, open_options(true)));
     let volume = opened.and_then(|system| {
         let (info, space) = (system.info()?, system.space()?);
+        let shown = info.shown();
         Ok(Volume {
             format: info.format,
             label: info.label,
@@ -157,8 +158,8 @@ fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
             clusters: space.total,
             free_clusters: space.free,
             dirty: info.dirty,
-            details: info.details.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect(),
-            ordered: info.details,
+            details: shown.iter().map(|(name, value)| ((*name).to_string(), value.clone())).collect(),
+            ordered: shown,
         })
     });
     Ok(volume.map_or_else(|error| Holds::Damaged(error.to_string()), Holds::Volume))

@@ -178,7 +178,7 @@ fn report(format: &dyn Format, device: Arc<dyn Device>) -> Outcome {
     ))?;
     output.finish()?;
     let has_integrity = system.integrity(Node::ROOT).is_ok_and(|integrity| integrity.enabled);
-    let is_sha256 = info.details.iter().any(|(what, said)| *what == "metadata checksum" && said == "SHA-256");
+    let is_sha256 = info.metadata_checksum == Some("SHA-256");
     if has_integrity && (info.cluster > 4096 || is_sha256) {
         let with = if is_sha256 { "on volumes with SHA-256" } else { "with clusters of 64 KiB" };
         tell(format_args!(

@@ -399,8 +399,7 @@ impl Target {
     pub fn why_read_only(&self) -> Option<String> {
         let Target::Volume(_, held) = self else { return None };
         // Where the volume's info cannot be read, the next file is tried.
-        let details = held.system.info().ok()?.details;
-        details.into_iter().find(|(name, _)| *name == "read-only").map(|(_, why)| why)
+        held.system.info().ok()?.read_only
     }
 
     /// Removes a file that could not be written in full. Errors are ignored: the failed write was reported already,
