@@ -260,7 +260,7 @@ pub fn put_boot(device: &dyn Device, boot: &BootRecord) -> Result<()> {
 }
 
 /// Where the log is.
-fn log_place(geometry: &Geometry) -> LogArea {
+pub fn log_place(geometry: &Geometry) -> LogArea {
     LogArea { data: log_area(geometry), control: [LOG_CONTROL, LOG_CONTROL + 1] }
 }
 

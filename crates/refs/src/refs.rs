@@ -65,7 +65,9 @@ impl Format for Refs {
         options: CheckOptions,
         progress: &dyn Progress,
     ) -> Result<CheckReport> {
-        crate::check::check(device, options, progress, crate::recover::lost_rows)
+        let find_lost =
+            crate::check::FindLost { rows: crate::recover::lost_rows, files: crate::recover::count };
+        crate::check::check(device, options, progress, find_lost)
     }
 
     fn scrub(

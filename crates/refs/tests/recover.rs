@@ -3,8 +3,11 @@
 use crate::common::{BYTES, VOLUMES, content, open};
 use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::Refs;
-use platter_testing::model::{Random, seed};
-use platter_vfs::{FileSystem, Format, Kind, Name, Node, RecoverReport, RenameFlags, Silent};
+use platter_testing::model::{Random, seed, told};
+use platter_vfs::{
+    CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, RecoverReport, RenameFlags,
+    Silent,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -330,4 +333,92 @@ fn what_stands_in_a_page_that_fails_its_checksum_is_marked() {
         device.write_at(place / 512 * 512, &before).unwrap();
     }
     assert!(marked > 24, "{marked} marked");
+}
+
+/// The files that names lead to, with their content; `None` if the volume cannot be opened.
+fn reached(device: Arc<dyn Device>) -> Option<BTreeMap<String, Vec<u8>>> {
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let system = Refs::ANY.open(device, options).ok()?;
+    let mut files = BTreeMap::new();
+    let mut waiting = vec![(Node::ROOT, String::new())];
+    while let Some((directory, above)) = waiting.pop() {
+        let (mut cursor, mut entries) = (Cursor::START, Vec::new());
+        while system.read_directory(directory, cursor, 100, &mut entries).is_ok() && !entries.is_empty() {
+            cursor = entries.last().unwrap().next;
+            for entry in entries.drain(..) {
+                let path = format!("{above}/{}", entry.name);
+                let Ok(node) = system.lookup(directory, &entry.name) else { continue };
+                match entry.attributes.kind {
+                    Kind::Directory => waiting.push((node, path)),
+                    Kind::File => {
+                        let size = system.attributes(node).map_or(0, |found| found.size as usize);
+                        let mut bytes = vec![0; size];
+                        let is_read = system.read(node, 0, &mut bytes).is_ok();
+                        files.insert(path, if is_read { bytes } else { Vec::new() });
+                    }
+                    Kind::SymbolicLink => {}
+                }
+            }
+        }
+    }
+    Some(files)
+}
+
+/// Zeroes a region, and repairs: either nothing is written, or the volume opens and leads to all that could be reached
+/// before or, if it could not be opened, to all that a recovery finds. Returns whether anything was written.
+fn repaired_or_left_alone(whole: &Arc<MemoryDevice>, at: u64, length: u64, what: &str) -> bool {
+    let damaged = Arc::new(OverlayDevice::new(whole.clone()));
+    damaged.write_at(at, &vec![0; length as usize]).unwrap();
+    let wanted: BTreeSet<Vec<u8>> = match reached(damaged.clone()) {
+        Some(files) => files.into_values().filter(|content| !content.is_empty()).collect(),
+        None => there(&recover(damaged.clone()).1)
+            .into_iter()
+            .filter(|(path, _)| !path.contains(':') && path != "/link")
+            .filter_map(|(_, (_, content))| content)
+            .filter(|content| !content.is_empty() && content != b"directory")
+            .collect(),
+    };
+    let repaired = Arc::new(OverlayDevice::new(damaged));
+    let report = Refs::ANY.check(&*repaired, CheckOptions { repair: true }, &Silent).unwrap();
+    if repaired.kept() == 0 {
+        return false;
+    }
+    let found = reached(repaired).unwrap_or_else(|| panic!("{what}: does not open\n{}", told(&report)));
+    let found: BTreeSet<Vec<u8>> = found.into_values().collect();
+    let missing = wanted.difference(&found).count();
+    assert!(missing == 0, "{what}: {missing} of {} files are not reached\n{}", wanted.len(), told(&report));
+    true
+}
+
+#[test]
+fn a_repair_of_a_zeroed_beginning_leads_to_all_files_or_is_not_begun() {
+    let mut written = 0;
+    for volume in [VOLUMES[0], VOLUMES[3], VOLUMES[5]] {
+        let device = volume.make();
+        plant(device.clone());
+        for length in [1, 2, 4] {
+            let what = format!("{volume:?}, {length} MiB");
+            written += u32::from(repaired_or_left_alone(&device, 0, length << 20, &what));
+        }
+    }
+    assert!(written > 0, "no volume was repaired");
+}
+
+#[test]
+#[ignore = "a campaign: takes minutes"]
+fn a_repair_of_any_zeroed_region_leads_to_all_files_or_is_not_begun() {
+    let mut random = Random::new(seed());
+    let mut written = 0;
+    for volume in VOLUMES {
+        let device = volume.make();
+        plant(device.clone());
+        for _ in 0..40 {
+            let length = (4096 << random.below(11)).min(device.len());
+            let most = if random.chance(70) { 8 << 20 } else { device.len() - length };
+            let at = random.below(most) / 4096 * 4096;
+            let what = format!("{volume:?}, {length} bytes from {at}");
+            written += u32::from(repaired_or_left_alone(&device, at, length, &what));
+        }
+    }
+    println!("{written} of {} were repaired", 40 * VOLUMES.len());
 }

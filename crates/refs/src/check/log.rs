@@ -21,16 +21,41 @@ pub fn walk(check: &mut Check<'_>, area: Option<LogArea>) {
     let Some(area) = sound(check, area) else {
         let message = "logfile information: expected a range of clusters inside the volume, found none";
         check.find("log-area", Severity::Inconsistent, None, message.into());
-        check.is_incomplete = true;
-        check.is_content_lost = true;
+        check.is_log_lost = true;
         return;
     };
     live(check, &area);
     controls(check, &area);
+    claim(check, &area);
+}
+
+fn claim(check: &mut Check<'_>, area: &LogArea) {
     check.claim_fixed("log", area.data.start, area.data.end - area.data.start);
     for control in area.control.into_iter().filter(|&control| control >= super::FIRST_CLUSTERS) {
         check.claim_fixed("log's control page", control, 1);
     }
+}
+
+/// Finds a place for the log if nothing says where it is: where a new volume has it, if no file has clusters there by
+/// now. Called when everything else has been walked.
+pub fn find_place(check: &mut Check<'_>) {
+    if !check.is_log_lost {
+        return;
+    }
+    let area = crate::format::log_place(&check.geometry);
+    let data = area.data.clone();
+    let is_free = sound(check, Some(area.clone())).is_some()
+        && check.used.taken(data.start, data.end - data.start) == 0;
+    if !is_free {
+        // The log is somewhere, and what is there must be kept.
+        check.is_incomplete = true;
+        check.is_content_lost = true;
+        return;
+    }
+    live(check, &area);
+    controls(check, &area);
+    claim(check, &area);
+    check.repair.remake([0x09, 0x0A], 0xE090, area.rows());
 }
 
 /// Reports a log with changes that the checkpoint does not contain.

@@ -24,7 +24,15 @@ pub struct LostRow {
     pub is_damaged: bool,
 }
 
-/// A function that looks through a whole device for the rows that the given directories have lost. The last argument is
-/// the volume's upper-case table. Returns the rows by directory number; a directory is left out if it is not known
-/// which clusters its lost rows lead to.
-pub type FindLost = fn(Arc<dyn Device>, &[LostTree], &[u16]) -> Result<Vec<(u64, Vec<LostRow>)>>;
+/// Functions that look through a whole device.
+#[derive(Clone, Copy)]
+pub struct FindLost {
+    /// Finds the rows that the given directories have lost. The last argument is the volume's upper-case table. Returns
+    /// the rows by directory number; a directory is left out if it is not known which clusters its lost rows lead to.
+    pub rows: FindRows,
+    /// Counts the files that a recovery would copy, without those that were deleted.
+    pub files: fn(Arc<dyn Device>) -> Result<u64>,
+}
+
+/// See [`FindLost::rows`].
+pub type FindRows = fn(Arc<dyn Device>, &[LostTree], &[u16]) -> Result<Vec<(u64, Vec<LostRow>)>>;

@@ -24,6 +24,7 @@ mod objects;
 mod order;
 mod owner;
 mod page;
+mod rehearsal;
 mod repair;
 mod reparse;
 mod runs;
@@ -53,8 +54,8 @@ pub use runs::{FileRun, walk_runs};
 /// The number of clusters at the beginning of the volume that no allocator hands out.
 const FIRST_CLUSTERS: u64 = 0x40;
 
-/// Checks a volume that is not open, and repairs it if asked to. A repair calls `find_lost` for the rows that
-/// directories have lost.
+/// Checks a volume that is not open, and repairs it if asked to. A repair calls `find_lost` for what is
+/// not where it should be.
 ///
 /// Where one of the first structures has no usable copy, the report has that finding only. A repair of a volume on which
 /// nothing but notices is found writes nothing; where there is damage too, what the notices tell of is mended with it.
@@ -76,7 +77,6 @@ pub fn check(
         Err(error @ Error::Damaged(_)) => return Ok(nothing_usable(&error)),
         checked => checked?,
     };
-    let mut rounds = Vec::new();
     let unknown = check.anchors.checkpoint.unknown();
     if let Some(what) = &unknown {
         let message = format!("checkpoint at offset {:#x}: {what}; nothing is written", check.checkpoint_at);
@@ -84,23 +84,43 @@ pub fn check(
     }
     // Sound volumes of Windows have what notices tell of, and a volume that passes is not written to.
     let is_repaired = options.repair && unknown.is_none() && !check.report.is_clean();
-    if is_repaired && check.repair.is_needed() {
-        // Where the allocators have used clusters as free, a commit would make the damage worse.
-        let is_safe = check.is_space_known && !check.repair.is_space_wrong;
-        match repair::carry_out_log(device, is_safe) {
-            Log::Empty => {}
-            Log::CarriedOut => {
-                rounds.push(check.into_report());
-                check = Check::checked(device, progress, find_lost)?;
-            }
-            Log::GivenUp => {
-                let message = "log of syncs: what was synced after the last commit is given up, for it is not known \
-                               what is free";
-                check.find("sync-log", Severity::DataLoss, None, message.into());
-            }
+    if !is_repaired || !check.repair.is_needed() {
+        return Ok(check.into_report());
+    }
+    let is_lost = check.is_incomplete || check.is_content_lost || check.is_directory_lost;
+    if is_lost
+        && let Some(find_lost) = find_lost
+        && let Some(why) = rehearsal::refusal(device, find_lost)
+    {
+        check.find("not-repaired", Severity::DataLoss, None, why);
+        return Ok(check.into_report());
+    }
+    repaired(device, check, progress, find_lost)
+}
+
+/// Carries out repairs, in rounds, until nothing is left that can be repaired.
+fn repaired<'d>(
+    device: &'d dyn Device,
+    mut check: Check<'d>,
+    progress: &'d dyn Progress,
+    find_lost: Option<FindLost>,
+) -> Result<CheckReport> {
+    let mut rounds = Vec::new();
+    // Where the allocators have used clusters as free, a commit would make the damage worse.
+    let is_safe = check.is_space_known && !check.repair.is_space_wrong;
+    match repair::carry_out_log(device, is_safe) {
+        Log::Empty => {}
+        Log::CarriedOut => {
+            rounds.push(check.into_report());
+            check = Check::checked(device, progress, find_lost)?;
+        }
+        Log::GivenUp => {
+            let message = "log of syncs: what was synced after the last commit is given up, for it is not known \
+                           what is free";
+            check.find("sync-log", Severity::DataLoss, None, message.into());
         }
     }
-    while is_repaired && rounds.len() < ROUNDS && check.repair.is_needed() {
+    while rounds.len() < ROUNDS && check.repair.is_needed() {
         let before = repair::apply(check)?;
         check = Check::checked(device, progress, find_lost)?;
         let is_stuck = check.report.findings == before.findings;
@@ -225,6 +245,8 @@ struct Check<'d> {
     is_content_lost: bool,
     /// The format's log holds changes that Windows will carry out, and nothing may be written before that.
     is_log_live: bool,
+    /// Nothing says where the format's log is.
+    is_log_lost: bool,
     /// Some containers are compressed. Changes there follow other rules, so nothing is repaired.
     is_compressed: bool,
     /// Some clusters belong to several files although the table of reference counts does not have them as shared.
@@ -283,6 +305,7 @@ impl<'d> Check<'d> {
             is_incomplete: false,
             is_content_lost: false,
             is_log_live: false,
+            is_log_lost: false,
             is_compressed: false,
             is_crossed: false,
             is_directory_lost: false,
@@ -303,6 +326,7 @@ impl<'d> Check<'d> {
         reparse::finish(self);
         shares::finish(self);
         salvage::find(self);
+        log::find_place(self);
         space::compare(self);
     }
 

@@ -1,6 +1,7 @@
 //! The repairs that a check notes. The code that carries them out is in [`repair`](super::repair).
 
 use crate::layout::{Record, Root};
+use crate::system::SystemRow;
 use std::collections::BTreeSet;
 
 /// A change of a record.
@@ -29,13 +30,23 @@ pub struct Repair {
     pub is_metadata_lost: bool,
     /// The security descriptors are lost, and all that files name are among those that every volume has.
     pub is_security_lost: bool,
-    /// Both upcase tables are damaged, and the rows that are left are those of Windows' own table.
-    pub is_upcase_lost: bool,
+    /// Tables that are made anew.
+    pub remade: Vec<Remade>,
     /// Directories whose trees are made anew from the rows that can be read, each with the rows found elsewhere for its
     /// lost part.
     pub salvaged: Vec<(u64, Vec<NotedRow>)>,
     /// Changes of rows.
     pub tasks: Vec<Task>,
+}
+
+/// A table of the volume and its copy, both of which are damaged or missing, and what they get.
+pub struct Remade {
+    /// The numbers of both.
+    pub tables: [u64; 2],
+    /// The number of their schema.
+    pub schema: u32,
+    /// All their rows.
+    pub rows: Vec<SystemRow>,
 }
 
 /// A row: key, flags, value.
@@ -153,9 +164,9 @@ impl Repair {
         self.is_security_lost = true;
     }
 
-    /// Has the upcase tables made anew.
-    pub fn renew_upcase(&mut self) {
-        self.is_upcase_lost = true;
+    /// Has a table and its copy made anew with these rows.
+    pub fn remake(&mut self, tables: [u64; 2], schema: u32, rows: Vec<SystemRow>) {
+        self.remade.push(Remade { tables, schema, rows });
     }
 
     /// Notes a change of rows.
@@ -179,7 +190,7 @@ impl Repair {
         trees
             || self.is_metadata_lost
             || self.is_security_lost
-            || self.is_upcase_lost
+            || !self.remade.is_empty()
             || self.is_space_wrong
             || self.clock > 0
             || self.is_counter_wrong

@@ -8,6 +8,7 @@ use super::tree::TreeRow;
 use super::{Check, copies, log, security};
 use crate::container::Tier;
 use crate::core::FIRST_OBJECT;
+use crate::format::file_time;
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ObjectRow, PageReference, Root};
 use crate::system;
@@ -118,15 +119,17 @@ pub fn read_own(check: &mut Check<'_>) {
                 };
                 let lost = (check.is_directory_lost, check.is_content_lost);
                 let is_there = copies::walk(check, one, other, &valid, &mut keep);
-                let are_known = rows.iter().all(|row| known.contains(row));
-                if !is_there && first == 0x07 && are_known {
+                let are_known = first != 0x07 || rows.iter().all(|row| known.contains(row));
+                if !is_there && are_known {
+                    // No row of these tables leads to a directory or to clusters of files.
                     (check.is_directory_lost, check.is_content_lost) = lost;
-                    check.repair.renew_upcase();
+                    remake(check, [first, second], &rows);
                 }
             }
             (None, None) => {
                 let message = format!("{name}: expected objects {first:#x} and {second:#x}, found neither");
                 check.find("object-missing", Severity::Inconsistent, None, message);
+                remake(check, [first, second], &rows);
             }
             (one, other) => {
                 let missing = if one.is_none() { first } else { second };
@@ -171,6 +174,29 @@ pub fn read_own(check: &mut Check<'_>) {
                 check.repair.salvage(TRASH, Vec::new());
             }
         }
+    }
+}
+
+/// Has a table and its copy, none of which is whole, made anew. `rows` are those that can be read.
+fn remake(check: &mut Check<'_>, tables: [u64; 2], rows: &[(Vec<u8>, Vec<u8>)]) {
+    match tables[0] {
+        0x07 => {
+            let rows = system::upcase_rows(check.geometry.cluster, system::windows_upper);
+            check.repair.remake(tables, 0xE090, rows);
+        }
+        0x500 => {
+            let now = file_time(check.device.now());
+            let mut all = system::volume_information_rows(&[], check.geometry.version, now, now);
+            for (key, value) in &mut all {
+                let kept = rows.iter().find(|(kept, old)| kept == key && !old.is_empty());
+                if let Some((_, old)) = kept {
+                    value.clone_from(old);
+                }
+            }
+            check.repair.remake(tables, 0x150, all);
+        }
+        // The rows of the others follow from what is found on the volume later.
+        _ => {}
     }
 }
 

@@ -61,6 +61,12 @@ pub fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Opt
 /// Compares the index with the reparse points that the check has met.
 pub fn finish(check: &mut Check<'_>) {
     let Points { mut keys, other, is_partial } = std::mem::take(&mut check.reparse);
+    let is_lost = |number: &u64| check.damaged.contains(number) || !check.objects.contains_key(number);
+    if INDEX.iter().all(is_lost) && !is_partial {
+        // Points in directories that can be read only after this repair are added by the next round.
+        check.repair.remake(INDEX, 0x160, keys.into_iter().map(|key| (key, Vec::new())).collect());
+        return;
+    }
     if check.is_directory_lost || is_partial {
         return;
     }

@@ -18,7 +18,7 @@ pub fn find(check: &mut Check<'_>) {
         return;
     }
     let upper = check.upper.clone();
-    let found = relay::lend(check.device, move |device| find(device, &trees, &upper));
+    let found = relay::lend(check.device, move |device| (find.rows)(device, &trees, &upper));
     let Some(Ok(found)) = found else { return };
     for (table, lost) in found {
         let count = lost.len();

@@ -53,6 +53,19 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
     Ok(recovery.report)
 }
 
+/// Counts the files that [`recover`] finds and that were not deleted.
+///
+/// # Errors
+/// As [`recover`].
+pub fn count(device: Arc<dyn Device>) -> Result<u64> {
+    let mut files = 0;
+    recover(device, &Silent, &mut |found, _| {
+        files += u64::from(found.kind == Kind::File && found.stream.is_none() && !found.deleted);
+        Ok(())
+    })?;
+    Ok(files)
+}
+
 /// Finds the rows that directories have lost: see [`FindLost`](crate::check::FindLost).
 ///
 /// # Errors

@@ -269,7 +269,13 @@ fn adopt(core: &mut Core, plan: &mut RepairPlan, directory: u64) -> Result<()> {
     if plan.is_directory_lost || !is_sound(core, plan, directory) {
         return Ok(());
     }
-    let Some((_, record)) = record(core, directory, &key::OWN)? else { return Ok(()) };
+    let record = match record(core, directory, &key::OWN)? {
+        Some((_, record)) => record,
+        None => match new_own(core, plan, directory)? {
+            Some(record) => record,
+            None => return Ok(()),
+        },
+    };
     let wanted = object_links(&record.rows).next();
     let wanted = match wanted {
         Some((above, name)) if leads_to_root(plan, above) && may_be(core, plan, above, &name)? => {
@@ -295,6 +301,21 @@ fn adopt(core: &mut Core, plan: &mut RepairPlan, directory: u64) -> Result<()> {
     plan.orphans.remove(&directory);
     plan.repair.renew(Root::ParentChild);
     link(core, plan, directory)
+}
+
+/// Gives a directory without a name a new record of its own, with the rights of the root directory.
+fn new_own(core: &mut Core, plan: &RepairPlan, directory: u64) -> Result<Option<Record>> {
+    if !is_sound(core, plan, ROOT_DIRECTORY) {
+        return Ok(None);
+    }
+    let root = record(core, ROOT_DIRECTORY, &key::OWN)?;
+    let Some((_, root)) = root else { return Ok(None) };
+    let schema = core.geometry().version.directory_schema();
+    let attributes = Record::DIRECTORY | root.attributes & Record::INTEGRITY;
+    let mut made = Record::new(schema, file_time(plan.now), attributes, root.security);
+    made.rows = vec![make_index()];
+    put_record(core, directory, &key::OWN, 1, &made)?;
+    Ok(Some(made))
 }
 
 /// Whether names lead from the root to a directory.

@@ -2,7 +2,7 @@
 
 use super::plan::{RepairPlan, tier};
 use crate::check::known::{METADATA_DIRECTORY, SECURITY, TRASH};
-use crate::check::noted::{Mend, NotedRow, Task};
+use crate::check::noted::{Mend, NotedRow, Remade, Task};
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::parent_child;
@@ -34,8 +34,8 @@ pub fn mend(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
         renew_security(core)?;
         plan.damaged.remove(&SECURITY);
     }
-    if plan.repair.is_upcase_lost {
-        renew_upcase(core, plan)?;
+    for one in std::mem::take(&mut plan.repair.remade) {
+        remake(core, plan, &one)?;
     }
     // "FS Metadata" has nothing in it but its own record, which is made anew like that of any directory.
     if plan.repair.is_metadata_lost {
@@ -200,17 +200,19 @@ fn renew_security(core: &mut Core) -> Result<()> {
     set_tree(core, SECURITY, new)
 }
 
-/// Makes both upcase tables anew, as Windows has them on every volume.
-fn renew_upcase(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
-    const SCHEMA: u32 = 0xE090;
-    let schema = system::schema(plan.geometry.version.minor, SCHEMA);
-    let extra = vec![0; schema.map_or(0, |schema| schema.root_extra as usize)];
+/// Makes a table and its copy anew. The next round finds that nothing leads to the pages of the old ones.
+fn remake(core: &mut Core, plan: &mut RepairPlan, one: &Remade) -> Result<()> {
+    let schema = system::schema(plan.geometry.version.minor, one.schema);
+    let length = schema.map_or(0, |schema| schema.root_extra as usize);
     let kind = schema.map_or(0, |schema| schema.word_8 as u16);
-    for table in [0x07, 0x08] {
-        let pages = &mut core.pages;
-        let mut new = Tree::create(pages, table, SCHEMA, Order::Words, Tier::Medium, &extra, kind)?;
-        for (key, value) in system::upcase_rows(plan.geometry.cluster, system::windows_upper) {
-            new.put(pages, &key, 0, &value)?;
+    for table in one.tables {
+        let (extra, pages) = (vec![0; length], &mut core.pages);
+        let mut new = Tree::create(pages, table, one.schema, Order::Words, Tier::Medium, &extra, kind)?;
+        for (key, value) in &one.rows {
+            new.put(pages, key, 0, value)?;
+        }
+        if tree(core, table).is_none() {
+            core.add_object(table, one.schema, Order::Words, length, kind, None)?;
         }
         set_tree(core, table, new)?;
         plan.damaged.remove(&table);
