@@ -2,7 +2,7 @@
 
 use crate::recognise;
 use platter_device::{Device, MirrorJudge, PartitionTable, Soundness, contents, select_partition};
-use platter_vfs::{Checkpoint, Error, OpenOptions, ScrubOptions, Severity, Silent, VolumeInfo};
+use platter_vfs::{CheckpointId, Error, OpenOptions, ScrubOptions, Severity, Silent, VolumeInfo};
 use std::sync::Arc;
 
 /// A judge of copies that goes by the clocks and checksums of the volumes on them.
@@ -69,7 +69,7 @@ pub const WITH_CLOCK: &str = "refs";
 
 /// The clock of the volume on a device.
 enum Clock {
-    Stands(Checkpoint),
+    Stands(CheckpointId),
     /// There is no volume, or the volume does not open.
     NoVolume,
     /// The device holds something without a clock, or without checksums that show damage.

@@ -100,6 +100,6 @@ pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use snapshots::find_snapshot;
 pub use system::FileSystem;
 pub use types::{
-    Attributes, Capabilities, Change, Checkpoint, Cursor, DosFlags, Entry, Extent, Integrity, Kind, Node,
+    Attributes, Capabilities, Change, CheckpointId, Cursor, DosFlags, Entry, Extent, Integrity, Kind, Node,
     NodeStream, Place, Progress, RenameFlags, Reparse, Silent, Space, SyncScope, Timestamp, VolumeInfo,
 };

@@ -342,7 +342,7 @@ pub struct VolumeInfo {
     /// The name of the algorithm of the metadata's checksums, if the format has any.
     pub metadata_checksum: Option<&'static str>,
     /// The newest checkpoint, if the format has any.
-    pub checkpoint: Option<Checkpoint>,
+    pub checkpoint: Option<CheckpointId>,
     /// Further facts in the format's terms, to be shown: name and value.
     pub details: Vec<(&'static str, String)>,
 }
@@ -360,9 +360,9 @@ impl VolumeInfo {
     }
 }
 
-/// A state of a volume whose changes are made durable by checkpoints.
+/// What tells one checkpoint of a volume from all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checkpoint {
+pub struct CheckpointId {
     /// The number of the checkpoint: each has a greater one than that before.
     pub clock: u64,
     /// A checksum of all metadata. The clock alone can be the same on two copies of a volume that were changed
@@ -370,7 +370,7 @@ pub struct Checkpoint {
     pub roots: u32,
 }
 
-impl fmt::Display for Checkpoint {
+impl fmt::Display for CheckpointId {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{}, roots {:08x}", self.clock, self.roots)
     }

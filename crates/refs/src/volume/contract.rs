@@ -15,7 +15,7 @@ impl FileSystem for RefsVolume {
         let label = open::label(&mut core)?;
         let sums = core.checkpoint.roots.iter().flat_map(|root| root.checksum.bytes().iter().copied());
         let roots = crc32c(&sums.collect::<Vec<u8>>());
-        let checkpoint = platter_vfs::Checkpoint { clock: core.checkpoint.clock, roots };
+        let checkpoint = platter_vfs::CheckpointId { clock: core.checkpoint.clock, roots };
         let mut details = vec![
             ("serial", format!("{:016x}", self.boot.serial)),
             ("containers", format!("{} of {} MiB", core.pages.map.len(), self.boot.container >> 20)),
