@@ -3,12 +3,14 @@
 use crate::{Buffer, Error, Operation, Result, Sectors};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The open file with its geometry; shared by the threads of a queue.
 pub(crate) struct Descriptor {
     pub name: String,
     pub file: File,
-    pub length: u64,
+    /// The length in bytes, whole sectors. It changes when the file is made longer.
+    pub length: AtomicU64,
     pub sectors: Sectors,
     /// Whether transfers bypass the page cache (`O_DIRECT`).
     pub direct: bool,
@@ -20,6 +22,11 @@ pub(crate) struct Descriptor {
 }
 
 impl Descriptor {
+    /// The length in bytes.
+    pub fn length(&self) -> u64 {
+        self.length.load(Ordering::Acquire)
+    }
+
     /// Whether the kernel can transfer directly to or from this memory address, without a bounce buffer.
     pub fn suits(&self, memory: *const u8) -> bool {
         !self.direct || (memory as usize).is_multiple_of(self.sectors.logical as usize)

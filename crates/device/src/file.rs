@@ -3,7 +3,9 @@
 use crate::descriptor::Descriptor;
 use crate::lock::lock;
 use crate::uring::{self, UringQueue};
-use crate::{Device, Error, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue};
+use crate::{
+    Device, Error, Growing, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
+};
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use std::fs::{File, FileType};
 use std::io;
@@ -11,6 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether transfers bypass the operating system's page cache (`O_DIRECT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +136,7 @@ impl FileDevice {
         // Linux opens a write-protected device for writing all the same, and only the writes fail.
         let is_protected = block && !options.read_only && is_write_protected(&file).map_err(failed)?;
         let read_only = options.read_only || is_protected;
+        let length = AtomicU64::new(length);
         let descriptor = Descriptor { name, file, length, sectors, direct, block, read_only, is_protected };
         Ok(FileDevice { descriptor: Arc::new(descriptor), rings: uring::Pool::default() })
     }
@@ -154,6 +158,29 @@ impl FileDevice {
     /// Whether this is a block device, not an image file.
     pub fn is_block_device(&self) -> bool {
         self.descriptor.block
+    }
+}
+
+impl Growing for FileDevice {
+    /// Makes an image file longer. What is new is a hole that reads as zeroes.
+    fn grow(&self, length: u64) -> Result<()> {
+        let Descriptor { name, file, sectors, .. } = &*self.descriptor;
+        let refused = |reason: String| Err(Error::Unusable { device: name.as_str().into(), reason });
+        let before = self.descriptor.length();
+        if self.descriptor.block || !length.is_multiple_of(u64::from(sectors.logical)) || length < before {
+            return refused(format!("cannot be made {length} bytes long, from {before} bytes"));
+        }
+        if self.descriptor.read_only {
+            return Err(Error::ReadOnly { device: name.as_str().into() });
+        }
+        let failed = |source| Error::io(name, Operation::Write, before, length - before, source);
+        // Bytes behind the last whole sector are no part of the device, and would not read as zeroes.
+        if file.metadata().map_err(failed)?.len() > before {
+            file.set_len(before).map_err(failed)?;
+        }
+        file.set_len(length).map_err(failed)?;
+        self.descriptor.length.store(length, Ordering::Release);
+        Ok(())
     }
 }
 
@@ -231,7 +258,7 @@ impl Device for FileDevice {
     }
 
     fn len(&self) -> u64 {
-        self.descriptor.length
+        self.descriptor.length()
     }
 
     fn sectors(&self) -> Sectors {
@@ -292,7 +319,7 @@ impl Device for FileDevice {
     }
 
     fn next_data(&self, offset: u64) -> u64 {
-        let length = self.descriptor.length;
+        let length = self.descriptor.length();
         if self.descriptor.block || offset >= length {
             return offset.min(length);
         }

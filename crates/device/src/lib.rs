@@ -80,6 +80,7 @@ mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gather;
+mod gpt;
 mod host;
 mod inherit;
 mod lock;
@@ -111,6 +112,7 @@ pub use error::{Error, Operation, Result};
 pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
+pub use gpt::{gpt_partition, make_gpt};
 pub use host::{Hardware, hardware, host_file_system};
 pub use inherit::inherit_standard_files_only;
 pub use lock::{is_claimed, writer_of};
@@ -122,7 +124,9 @@ pub use mirror::{
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
-pub use protect::{IN_USE, file_behind, refuse_contents, refuse_data, refuse_in_use, refuse_unlike_copies};
+pub use protect::{
+    IN_USE, file_behind, refuse_any_data, refuse_contents, refuse_data, refuse_in_use, refuse_unlike_copies,
+};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};
@@ -275,6 +279,17 @@ pub trait Device: Send + Sync {
     fn now(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
+}
+
+/// A device that can be made longer, as a file can.
+pub trait Growing: Device {
+    /// Makes the device `length` bytes long, in whole logical sectors and not less than before. What is new reads as
+    /// zeroes. The new length is durable with the next [`Device::flush`]. One caller at a time may call this; transfers
+    /// may go on beside it.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`] for a length that it cannot have, and the errors of the host.
+    fn grow(&self, length: u64) -> Result<()>;
 }
 
 /// Refuses the number of a copy that does not exist.

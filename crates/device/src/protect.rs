@@ -70,13 +70,18 @@ pub fn refuse_contents(device: &dyn Device) -> Result<()> {
 /// # Errors
 /// [`Error::Protected`] that says where, and the errors of reading it.
 pub fn refuse_data(file: &FileDevice) -> Result<()> {
-    if file.is_block_device() {
-        return Ok(());
-    }
-    match find_data(file)? {
+    if file.is_block_device() { Ok(()) } else { refuse_any_data(file) }
+}
+
+/// Refuses a device that holds anything at all, whatever it is: see [`refuse_data`].
+///
+/// # Errors
+/// As [`refuse_data`].
+pub fn refuse_any_data(device: &dyn Device) -> Result<()> {
+    match find_data(device)? {
         Some(at) => {
             let reason = format!("is no image of a known kind and holds data, at offset {at} for one");
-            Err(Error::Protected { device: file.name().into(), reason })
+            Err(Error::Protected { device: device.name().into(), reason })
         }
         None => Ok(()),
     }
