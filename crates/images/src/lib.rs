@@ -1,0 +1,31 @@
+//! Disk images in containers, as devices: what [`open`] returns for a file is the disk in it.
+//!
+//! * **VHDX** and **VHD**, Microsoft's virtual hard disks: fixed, dynamic and differencing, read and written.
+//! * **Split raw images**: `.001`, `.002` and so on, or `.aa`, `.ab`.
+//! * Everything else, block devices too, is as it is.
+//!
+//! The bytes of a container are not trusted, as those of a file system are not: damage is an error that names the
+//! structure, its offset, and what was expected; no field says how much memory is used or how long a loop runs; and no
+//! file is opened that is not beside the one that the user has named.
+
+mod bytes;
+mod container;
+mod form;
+#[doc(hidden)]
+pub mod fuzzing;
+mod guid;
+mod image;
+mod make;
+mod marks;
+mod open;
+mod parent;
+mod replayed;
+mod split;
+mod table;
+mod vhd;
+mod vhdx;
+
+pub use container::Container;
+pub use guid::Guid;
+pub use make::{MakeOptions, make};
+pub use open::{Image, later_part, open, stamp};

@@ -1,0 +1,194 @@
+//! Opening a file as the disk that it holds.
+
+use crate::bytes::unusable;
+use crate::container::{Container, VHD};
+use crate::guid::Guid;
+use crate::parent::{Opened, ParentLink, Source};
+use crate::split::{self, Split, parts};
+use crate::{vhd, vhdx};
+use platter_device::{Caching, Device, FileDevice, FileOptions, Result, read_any};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An image that is open.
+pub struct Image {
+    /// The disk in it.
+    pub device: Arc<dyn Device>,
+    /// What the file is, for example "VHDX, dynamic"; `None` for a file or block device whose bytes are those of the disk.
+    pub kind: Option<String>,
+    /// The container, if it is one.
+    pub container: Option<Container>,
+    /// What children know it by.
+    pub(crate) identity: Option<Guid>,
+}
+
+/// Opens a file or block device as the disk that it holds: the virtual disk in a container, the parts of a split image as
+/// one, and everything else as it is.
+///
+/// The parents of a differencing image are looked for beside it, by the names that it has for them, and are read only.
+/// They are opened with the same options otherwise.
+///
+/// # Errors
+/// [`Error::Unusable`](platter_device::Error::Unusable) for a container that is damaged, that needs something that is not
+/// known here, or whose parent is not there; and the errors of [`FileDevice::open`].
+pub fn open(path: &Path, options: FileOptions) -> Result<Image> {
+    let Opened { device, kind, identity, container } = open_in_chain(path, options, None, &mut Vec::new())?;
+    Ok(Image { device, kind: (!kind.is_empty()).then_some(kind), container, identity })
+}
+
+/// The first part of the split image of which the file at `path` is a later part, if there is one.
+pub fn later_part(path: &Path) -> Option<PathBuf> {
+    split::first_of(path)
+}
+
+/// What changes whenever a container is opened and written to, where that is more than the time of the last write of its
+/// file: closing a VHDX, which changes nothing of its disk, writes to the file too. `None` for every other file.
+pub fn stamp(path: &Path) -> Option<String> {
+    let file = FileDevice::open(path, FileOptions { read_only: true, ..FileOptions::default() }).ok()?;
+    let is_vhdx = !file.is_block_device() && Container::of_content(&file).ok()? == Some(Container::Vhdx);
+    if is_vhdx { vhdx::stamp(&file).ok() } else { None }
+}
+
+/// The most parents of an image, each of which is the parent of the one before.
+const MOST_PARENTS: usize = 64;
+
+/// Opens an image; `wanted` is the kind that a parent must have, and `chain` has the real paths of its children.
+fn open_in_chain(
+    path: &Path,
+    options: FileOptions,
+    wanted: Option<Container>,
+    chain: &mut Vec<PathBuf>,
+) -> Result<Opened> {
+    let plain = FileOptions { caching: Caching::Buffered, ..options };
+    let file = FileDevice::open(path, plain)?;
+    let container = if file.is_block_device() { None } else { Container::of_content(&file)? };
+    if let Some(wanted) = wanted.filter(|wanted| container != Some(*wanted)) {
+        return Err(unusable(file.name(), format!("is the parent of a {wanted:?}, and is none itself")));
+    }
+    let Some(container) = container else {
+        return raw(path, file, options);
+    };
+    chain.push(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
+    let file = with_caching(path, file, options)?;
+    let chain = std::cell::RefCell::new(chain);
+    let open_parent =
+        |link: &ParentLink| open_parent(path, link, options, container, &mut chain.borrow_mut());
+    let source = Source { read_only: options.read_only, file: Arc::new(file) };
+    match container {
+        Container::Vhdx => vhdx::open(source, &open_parent),
+        // The claim on the file ends before it is opened again.
+        Container::Vhd => match vhd::open(source, &open_parent) {
+            // The bytes of a fixed disk are those of the disk, whatever follows them.
+            Err(_) if wanted.is_none() && !begins_as_vhd(path)? => {
+                raw(path, FileDevice::open(path, plain)?, options)
+            }
+            opened => opened,
+        },
+    }
+}
+
+/// Whether a file begins with the copy of a VHD's footer.
+fn begins_as_vhd(path: &Path) -> Result<bool> {
+    let file = FileDevice::open(path, FileOptions { read_only: true, ..FileOptions::default() })?;
+    let mut bytes = [0; 8];
+    read_any(&file, 0, &mut bytes)?;
+    Ok(bytes == VHD)
+}
+
+/// Returns the file with the caching that is asked for, if its sectors then are small enough for every container.
+fn with_caching(path: &Path, file: FileDevice, options: FileOptions) -> Result<FileDevice> {
+    if options.caching == Caching::Buffered {
+        return Ok(file);
+    }
+    // Two claims on a file would exclude each other.
+    drop(file);
+    let direct = FileDevice::open(path, options)?;
+    if direct.sectors().logical <= 512 {
+        return Ok(direct);
+    }
+    drop(direct);
+    FileDevice::open(path, FileOptions { caching: Caching::Buffered, ..options })
+}
+
+/// Opens what is no container.
+fn raw(path: &Path, file: FileDevice, options: FileOptions) -> Result<Opened> {
+    let opened = |device, kind: String| Ok(Opened { device, identity: None, kind, container: None });
+    if !file.is_block_device()
+        && let Some(parts) = parts(path)?
+    {
+        drop(file);
+        let split = Split::open(&parts, FileOptions { caching: Caching::Buffered, ..options })?;
+        return opened(Arc::new(split), format!("raw, in {} files", parts.len()));
+    }
+    if options.caching == Caching::Buffered {
+        return opened(Arc::new(file), String::new());
+    }
+    // With direct I/O, an image may have larger sectors than its volume was made for.
+    let sectors = file.sectors();
+    drop(file);
+    let direct = FileDevice::open(path, options)?;
+    if direct.sectors() == sectors {
+        return opened(Arc::new(direct), String::new());
+    }
+    drop(direct);
+    let plain = FileOptions { caching: Caching::Buffered, ..options };
+    opened(Arc::new(FileDevice::open(path, plain)?), String::new())
+}
+
+/// Opens the parent of the image at `child`. The names of parents are taken from the image, whose maker may not be who
+/// reads it: so only files beside the image are opened, and links there are whatever the user has put there.
+fn open_parent(
+    child: &Path,
+    link: &ParentLink,
+    options: FileOptions,
+    container: Container,
+    chain: &mut Vec<PathBuf>,
+) -> Result<Opened> {
+    let name = child.display().to_string();
+    if chain.len() > MOST_PARENTS {
+        return Err(unusable(&name, format!("has more than {MOST_PARENTS} parents")));
+    }
+    let beside = child.parent().unwrap_or(Path::new(""));
+    let mut names: Vec<&str> = Vec::new();
+    for path in &link.paths {
+        let last = path.rsplit(['/', '\\']).next().unwrap_or_default();
+        if !["", ".", ".."].contains(&last) && !last.contains('\0') && !names.contains(&last) {
+            names.push(last);
+        }
+    }
+    let options = FileOptions { read_only: true, ..options };
+    let mut why = None;
+    for candidate in names.iter().map(|name| beside.join(name)) {
+        let Ok(real) = std::fs::canonicalize(&candidate) else { continue };
+        if chain.contains(&real) {
+            why = Some(unusable(&name, format!("is its own parent, through {}", candidate.display())));
+            continue;
+        }
+        let depth = chain.len();
+        match open_in_chain(&candidate, options, Some(container), chain) {
+            Err(error) => why = why.or(Some(error)),
+            Ok(opened) if opened.identity.is_some_and(|own| link.identities.contains(&own)) => {
+                return Ok(opened);
+            }
+            Ok(opened) => {
+                let own = opened.identity.map_or("nothing".into(), |own| own.to_string());
+                let expected = link.identities[0];
+                let reason = format!(
+                    "{} is not the parent that it was made from, or was changed since: expected {expected}, found {own}",
+                    candidate.display()
+                );
+                why = why.or(Some(unusable(&name, reason)));
+            }
+        }
+        chain.truncate(depth);
+    }
+    Err(why.unwrap_or_else(|| {
+        let recorded: Vec<String> = link.paths.iter().filter(|path| !path.is_empty()).map(|path| format!("{path:?}")).collect();
+        let reason = format!(
+            "has a parent, {}, that is not beside it: parents are read from the directory of the image only, so put the \
+             parent there, or a link to it",
+            if recorded.is_empty() { "which it does not name".into() } else { recorded.join(" or ") }
+        );
+        unusable(&name, reason)
+    }))
+}

@@ -1,0 +1,34 @@
+//! What a differencing image says of its parent.
+
+use crate::container::Container;
+use crate::guid::Guid;
+use platter_device::{Device, Growing, Result};
+use std::sync::Arc;
+
+/// The parent of a differencing image, as the image names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParentLink {
+    /// The paths at which it was, in the order in which they are to be tried.
+    pub paths: Vec<String>,
+    /// What the parent is known by; it may be any of these.
+    pub identities: Vec<Guid>,
+}
+
+/// An opened image: the device of its disk, and what it is known by to children.
+pub(crate) struct Opened {
+    pub device: Arc<dyn Device>,
+    /// `None` for a file that cannot be a parent.
+    pub identity: Option<Guid>,
+    /// What the file is; empty if its bytes are those of the disk.
+    pub kind: String,
+    pub container: Option<Container>,
+}
+
+/// Opens the parent of an image.
+pub(crate) type OpenParent<'o> = dyn Fn(&ParentLink) -> Result<Opened> + 'o;
+
+/// A container's file, and whether it may be written to.
+pub(crate) struct Source {
+    pub file: Arc<dyn Growing>,
+    pub read_only: bool,
+}

@@ -1,0 +1,138 @@
+//! qemu-img and libvhdi against this crate, in both directions.
+
+use crate::common::{Folder, Random, change, content, open, random_options, same};
+use platter_images::{Container, make};
+
+fn name_of(container: Container) -> &'static str {
+    match container {
+        Container::Vhdx => "vhdx",
+        Container::Vhd => "vpc",
+    }
+}
+
+/// An image that this crate makes and fills, read by qemu-img.
+fn ours(seed: u64) {
+    let mut random = Random(seed);
+    let options = random_options(&mut random);
+    let what = format!("seed {seed}, {options:?}");
+    let folder = Folder::new("ours");
+    make(&folder.path("disk"), &options).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut model = vec![0; options.size as usize];
+    let device = open(&folder.path("disk"), false);
+    (0..20).for_each(|_| change(&mut random, &*device, &mut model));
+    drop(device);
+    let format = name_of(options.container);
+    // QEMU 7.2 reads no VHDX with sectors of 4096 bytes.
+    if options.sector == 512 {
+        folder.tool("qemu-img", &["convert", "-f", format, "-O", "raw", "disk", "raw"]);
+        same(&std::fs::read(folder.path("raw")).unwrap(), &model, &what);
+        if options.container == Container::Vhdx {
+            folder.tool("qemu-img", &["check", "-q", "-f", format, "disk"]);
+        }
+    }
+    let said = folder.tool("vhdiinfo", &["disk"]);
+    assert!(said.contains(&options.size.to_string()), "{what}: {said}");
+}
+
+/// An image that qemu-img makes, read here, then written to here and read by qemu-img.
+fn theirs(seed: u64) {
+    let mut random = Random(seed);
+    let container = [Container::Vhdx, Container::Vhd][random.below(2) as usize];
+    let mut model = vec![0; (1 + random.below(40 << 11) as usize) << 9];
+    for _ in 0..12 {
+        let at = random.below(model.len() as u64) as usize;
+        let length = (random.below(1 << 20) as usize).min(model.len() - at);
+        let bytes = random.bytes(length);
+        model[at..at + length].copy_from_slice(&bytes);
+    }
+    let folder = Folder::new("theirs");
+    std::fs::write(folder.path("raw"), &model).unwrap();
+    let kind = ["dynamic", "fixed"][random.below(2) as usize];
+    let mut options = format!("subformat={kind}");
+    match container {
+        Container::Vhdx => {
+            options += &format!(",block_size={}", 1 << 20 << random.below(6));
+            options += &format!(",block_state_zero={}", ["on", "off"][random.below(2) as usize]);
+        }
+        Container::Vhd => options += ",force_size=on",
+    }
+    let what = format!("seed {seed}, {container:?}, {options}");
+    let format = name_of(container);
+    folder.tool("qemu-img", &["convert", "-f", "raw", "-O", format, "-o", &options, "raw", "disk"]);
+    let device = open(&folder.path("disk"), true);
+    let found = content(&*device);
+    drop(device);
+    assert!(found.len() >= model.len(), "{what}");
+    same(&found[..model.len()], &model, &what);
+    let device = open(&folder.path("disk"), false);
+    let mut model = found;
+    (0..12).for_each(|_| change(&mut random, &*device, &mut model));
+    drop(device);
+    folder.tool("qemu-img", &["convert", "-f", format, "-O", "raw", "disk", "after"]);
+    same(&std::fs::read(folder.path("after")).unwrap(), &model, &what);
+}
+
+#[test]
+fn qemu_and_libvhdi_read_what_is_made_here() {
+    (0..8).for_each(ours);
+}
+
+#[test]
+fn what_qemu_makes_is_read_and_written_here() {
+    (100..108).for_each(theirs);
+}
+
+#[test]
+#[ignore = "a campaign"]
+fn campaign_of_images_both_ways() {
+    let seed = std::env::var("PLATTER_SEED").map_or(1 << 20, |seed| seed.parse().unwrap());
+    for seed in seed..seed + 100 {
+        println!("PLATTER_SEED={seed}");
+        ours(seed);
+        theirs(seed);
+    }
+}
+
+/// A log that qemu has written and, as if it had been killed, not played back: here it is replayed in memory for reading,
+/// where the file stays as it is, and in the file for writing; and qemu comes to the same.
+#[test]
+fn the_log_of_another_program_is_replayed() {
+    let folder = Folder::new("log");
+    folder.tool("qemu-img", &["create", "-q", "-f", "vhdx", "-o", "block_size=1M", "disk", "64M"]);
+    let writes = ["-c", "write -q -P 0x5a 3M 2M", "-c", "write -q -P 0x33 40M 64k", "disk"];
+    folder.tool("qemu-io", &[&["-f", "vhdx"][..], &writes].concat());
+    let mut expected = vec![0; 64 << 20];
+    expected[3 << 20..5 << 20].fill(0x5A);
+    expected[40 << 20..(40 << 20) + (64 << 10)].fill(0x33);
+    // The newest entry of the log counts again, and what it changed is undone.
+    let mut image = std::fs::read(folder.path("disk")).unwrap();
+    let number = |image: &[u8], at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+    let entries = (1 << 20..2 << 20).step_by(4096).filter(|&at| &image[at..at + 4] == b"loge");
+    let entry = entries.max_by_key(|&at| number(&image, at + 16)).unwrap();
+    assert_eq!(
+        (&image[entry + 64..entry + 68], &image[entry + 24..entry + 28]),
+        (&b"desc"[..], &[1, 0, 0, 0][..])
+    );
+    let changed = number(&image, entry + 64 + 16) as usize;
+    assert!(image[changed..changed + 4096].iter().any(|&byte| byte != 0));
+    image[changed..changed + 4096].fill(0);
+    for header in [64 << 10, 128 << 10] {
+        let id = image[entry + 32..entry + 48].to_vec();
+        image[header + 48..header + 64].copy_from_slice(&id);
+        image[header + 4..header + 8].fill(0);
+        let sum = crc32c::crc32c(&image[header..header + 4096]);
+        image[header + 4..header + 8].copy_from_slice(&sum.to_le_bytes());
+    }
+    std::fs::write(folder.path("disk"), &image).unwrap();
+    std::fs::write(folder.path("qemus"), &image).unwrap();
+    same(&content(&*open(&folder.path("disk"), true)), &expected, "for reading");
+    assert!(std::fs::read(folder.path("disk")).unwrap() == image, "reading has changed the file");
+    same(&content(&*open(&folder.path("disk"), false)), &expected, "for writing");
+    folder.tool("qemu-img", &["check", "-q", "-f", "vhdx", "disk"]);
+    folder.tool("qemu-img", &["check", "-q", "-r", "all", "-f", "vhdx", "qemus"]);
+    same(&content(&*open(&folder.path("qemus"), true)), &expected, "by qemu");
+    // Half an entry is none: then the table is as it was before.
+    image[entry + 4096 + 100] ^= 1;
+    std::fs::write(folder.path("disk"), &image).unwrap();
+    assert!(content(&*open(&folder.path("disk"), true)).iter().all(|&byte| byte == 0));
+}
