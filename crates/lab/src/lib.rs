@@ -63,7 +63,6 @@ pub mod naspt;
 mod peer;
 mod plan;
 pub mod programs;
-mod replay;
 pub mod report;
 mod stand;
 pub mod statistics;

@@ -6,8 +6,10 @@ use crate::opening::{Access, found_mirror, is_block, joined, open_file, patientl
 use crate::source::Source;
 use platter_device::{
     Caching, Device, Error as DeviceError, Fault, Faults, FileDevice, FileOptions, Operation, OverlayDevice,
-    Partition, PartitionTable, When, contents, refuse_contents, refuse_data, refuse_in_use,
+    Partition, PartitionTable, When, contents, gpt_partition, make_gpt, refuse_any_data, refuse_contents,
+    refuse_data, refuse_in_use,
 };
+use platter_images::{Container, Guid};
 use platter_vfs::{Format, FormatOptions, Progress, Silent};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +18,8 @@ use std::sync::Arc;
 /// The options of making a volume.
 #[derive(Clone, Debug, Default)]
 pub struct MakeOptions {
-    /// The size of the image file in bytes; a file that does not exist is made, sparse. `None` takes the existing
-    /// file or device at its present size.
+    /// The size of the image file in bytes; a file that does not exist is made, sparse, and with the ending `.vhdx` or
+    /// `.vhd` as a container with a disk of this size. `None` takes the existing file or device at its present size.
     pub size: Option<u64>,
     /// Whether to overwrite existing content. What is in use is never overwritten.
     pub force: bool,
@@ -30,6 +32,9 @@ pub struct MakeOptions {
 /// Makes a volume of the format of this name (`fat`, `fat12`, `fat16`, `fat32`, `exfat`, `ntfs`, `refs`,
 /// `refs+integrity`) on an image file, a block device, a partition, or each copy of a mirror. Returns the device, on
 /// which the volume can be opened.
+///
+/// The disk in a container gets a partition table first, since Windows mounts nothing else, unless a partition is named:
+/// the volume is then on its only partition, which is the device returned.
 ///
 /// After a failure, image files are as they were before: files that were made are removed again.
 ///
@@ -63,24 +68,40 @@ pub fn make(
     // All copies are checked before the first is changed.
     source.paths.iter().try_for_each(|path| ask(source, path, options))?;
     source.paths.iter().try_for_each(|path| ask_of_content(source, path, options))?;
-    let parts =
-        source.paths.iter().map(|path| part(source, path, options, &mut made)).collect::<Result<Vec<_>>>()?;
+    let grounds = source
+        .paths
+        .iter()
+        .map(|path| ground(source, path, options, &mut made))
+        .collect::<Result<Vec<_>>>()?;
+    let wholes = || grounds.iter().map(|ground| ground.disk.as_ref().unwrap_or(&ground.part));
     if !options.force {
-        parts.iter().try_for_each(|part| refuse_contents(&**part))?;
+        wholes().try_for_each(|whole| refuse_contents(&**whole))?;
     }
-    parts.iter().try_for_each(|part| rehearse(format, part.clone(), &options.format))?;
+    grounds.iter().try_for_each(|ground| rehearse(format, ground.part.clone(), &options.format))?;
     if options.force {
-        parts.iter().try_for_each(|part| wipe(&**part))?;
+        wholes().try_for_each(|whole| wipe(&**whole))?;
     }
+    for disk in grounds.iter().filter_map(|ground| ground.disk.as_ref()) {
+        make_gpt(&**disk, Guid::random().0, Guid::random().0)?;
+    }
+    let length = wholes().next().map_or(0, |whole| whole.len());
+    let parts = grounds.into_iter().map(|ground| ground.part).collect();
     let device = joined(source, parts, &options.listener)?;
     format.make(&*device, &options.format, progress).about(device.name())?;
     device.flush()?;
     made.keep()?;
     // A mirror's record is about whole copies, so it is not changed where only a partition of them was made anew.
     if source.partition.is_none() {
-        found_mirror(source, device.len())?;
+        found_mirror(source, length)?;
     }
     Ok(device)
+}
+
+/// Where a volume is to be made.
+struct Ground {
+    part: Arc<dyn Device>,
+    /// The disk that gets a partition table, if it is one in a container: `part` is its only partition then.
+    disk: Option<Arc<dyn Device>>,
 }
 
 /// Returns the format with this name; the error for an unknown name lists the formats of this build.
@@ -110,6 +131,10 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
             ErrorKind::InvalidArgument,
             "a partition has the size it has; a size can be given to images",
         ),
+        (Some(_), Some(_)) if Container::of_name(path).is_some() => wrong(
+            ErrorKind::Exists,
+            "is there already, and its size is not changed; without a size the disk in it is used",
+        ),
         (_, Some(_)) => patiently(|| Ok(refuse_in_use(path)?)),
         _ => Ok(()),
     }
@@ -122,14 +147,63 @@ fn ask_of_content(source: &Source, path: &Path, options: &MakeOptions) -> Result
     if options.force || source.partition.is_some() || !path.exists() {
         return Ok(());
     }
+    let protected = |reason: String| Err(Error::refused(ErrorKind::Protected, shown(path), reason));
+    if let Some(first) = platter_images::later_part(path) {
+        return protected(format!("is a part of the split image that begins with {}", shown(&first)));
+    }
     let reading = FileOptions { read_only: true, ..FileOptions::default() };
     let file = FileDevice::open(path, reading)?;
-    refuse_contents(&file)?;
-    Ok(refuse_data(&file)?)
+    let Some(container) = Container::of_content(&file)?.filter(|_| !file.is_block_device()) else {
+        refuse_contents(&file)?;
+        return Ok(refuse_data(&file)?);
+    };
+    if options.size.is_some() {
+        return protected(format!("holds a {container:?} disk image, whose size cannot be changed here"));
+    }
+    // A container is there for a disk to be used: it counts what that has.
+    match platter_images::open(path, reading) {
+        Ok(image) => {
+            refuse_contents(&*image.device)?;
+            Ok(refuse_any_data(&*image.device)?)
+        }
+        Err(error) => protected(format!("holds a {container:?} disk image that cannot be opened ({error})")),
+    }
 }
 
 /// Opens an image file or block device, made first if need be, and returns the source's partition of it, or the whole
-/// device if the source names none.
+/// device if the source names none; of a disk in a container that is the partition that it is to get.
+fn ground(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) -> Result<Ground> {
+    if source.partition.is_some() {
+        return Ok(Ground { part: part(source, path, options, made)?, disk: None });
+    }
+    let container = match (options.size, path.symlink_metadata().is_ok()) {
+        (Some(size), false) => match Container::of_name(path) {
+            Some(container) => {
+                made.container(path, size, container)?;
+                Some(container)
+            }
+            None => None,
+        },
+        (_, true) if !is_block(path) => Container::of_content(&FileDevice::open(
+            path,
+            FileOptions { read_only: true, ..FileOptions::default() },
+        )?)?,
+        _ => None,
+    };
+    // What is forced on a container of another name with another size is a plain image in its place.
+    let is_new = made.new.iter().any(|new| new == path);
+    if container.is_none() || options.size.is_some() && !is_new {
+        return Ok(Ground { part: part(source, path, options, made)?, disk: None });
+    }
+    let disk = open_file(path, Access::Write { force: options.force }, Caching::default())?;
+    let range = gpt_partition(&*disk)?;
+    let name = format!("{} partition 1", disk.name());
+    let part = Arc::new(Partition::new(disk.clone(), range.start, range.end - range.start, name)?);
+    Ok(Ground { part, disk: Some(disk) })
+}
+
+/// Opens an image file or block device, made first if need be, and returns the source's partition of it, or the whole
+/// device.
 fn part(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) -> Result<Arc<dyn Device>> {
     let device = match options.size {
         None => open_file(path, Access::Write { force: options.force }, Caching::default())?,
@@ -166,6 +240,14 @@ struct Made {
 }
 
 impl Made {
+    /// Makes a container with a disk of this size where there is no file.
+    fn container(&mut self, path: &Path, size: u64, container: Container) -> Result<()> {
+        // The file is noted before it gets its content, which may not fit.
+        self.new.push(path.to_owned());
+        let done = platter_images::make(path, &platter_images::MakeOptions::new(container, size));
+        Ok(done?)
+    }
+
     /// Opens an image with this size; the file is made if it does not exist.
     fn device(&mut self, path: &Path, size: u64, options: FileOptions) -> Result<Arc<dyn Device>> {
         if path.symlink_metadata().is_err() {

@@ -4,14 +4,13 @@ use crate::error::{Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
 use crate::source::Source;
 use platter_device::{
-    BlankFirstSector, Caching, Device, Error as DeviceError, FileDevice, FileOptions, FileRecord, Mirror,
-    MirrorCopy, MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition,
-    writer_of,
+    BlankFirstSector, Caching, Device, Error as DeviceError, FileOptions, FileRecord, Mirror, MirrorCopy,
+    MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition, writer_of,
 };
 use platter_vfs::{Error as SystemError, FileSystem, is_in_doubt};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -120,7 +119,7 @@ pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn De
     Ok(device)
 }
 
-/// Opens one image file or block device, without regard to a mirror that it may be a copy of.
+/// Opens one image file or block device, or the disk in a container, without regard to a mirror that it may be a copy of.
 ///
 /// # Errors
 /// As [`open_device`].
@@ -133,20 +132,8 @@ fn open_once(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn De
         refuse_in_use(path)?;
     }
     let (read_only, exclusive) = (!access.writes(), access.claims());
-    let options = FileOptions { read_only, exclusive, ..FileOptions::default() };
-    let device = FileDevice::open(path, options)?;
-    if caching == options.caching {
-        return Ok(Arc::new(device));
-    }
-    // With direct I/O, an image may have larger sectors than its volume was made for.
-    let sectors = device.sectors();
-    drop(device);
-    let direct = FileDevice::open(path, FileOptions { caching, ..options })?;
-    if direct.sectors() == sectors {
-        return Ok(Arc::new(direct));
-    }
-    drop(direct);
-    Ok(Arc::new(FileDevice::open(path, options)?))
+    let options = FileOptions { read_only, exclusive, caching, ..FileOptions::default() };
+    Ok(platter_images::open(path, options)?.device)
 }
 
 /// Opens a device with `open`, again and again for up to 2 seconds while a process has it that no mount and no other
@@ -301,7 +288,11 @@ pub(crate) fn found_mirror(source: &Source, length: u64) -> Result<()> {
 
 /// Returns a text that changes whenever a source, or a copy of a mirror, is written to.
 pub fn stamp(source: &Source) -> String {
-    let stamps = source.paths.iter().map(|path| FileRecord::of(path).stamp().unwrap_or_default());
+    let of = |path: &PathBuf| match platter_images::stamp(path) {
+        Some(stamp) => stamp,
+        None => FileRecord::of(path).stamp().unwrap_or_default(),
+    };
+    let stamps = source.paths.iter().map(of);
     stamps.collect::<Vec<_>>().join("; ")
 }
 

@@ -8,6 +8,7 @@ mod files;
 mod first_sector;
 mod habits;
 mod helpers;
+mod images;
 mod mirror;
 mod mount_kernel;
 mod mount_names;

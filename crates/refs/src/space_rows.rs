@@ -211,8 +211,7 @@ impl Core {
             number: ContainerMap::FIRST + index as u64,
             flags,
             count: clusters,
-            // Windows does not count them here: all ones in every row that is known.
-            free: u64::MAX,
+            free: u64::from(clusters - used),
             start: self.pages.map.start(index),
         };
         row.to_bytes(ContainerRow::size(geometry.cluster, geometry.reference))

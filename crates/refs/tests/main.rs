@@ -6,7 +6,6 @@ mod common;
 mod cost;
 mod damage;
 mod damaged;
-mod forms;
 mod full;
 mod fuzz;
 mod growth;

@@ -5,7 +5,6 @@
 mod outliers;
 mod rates;
 mod show;
-mod spread;
 
 pub use outliers::Outlier;
 pub use rates::Rates;

@@ -13,7 +13,6 @@ mod containers;
 mod copies;
 mod directory;
 mod file;
-mod forms;
 mod integrity_state;
 mod known;
 mod links;
@@ -254,7 +253,6 @@ struct Check<'d> {
     is_crossed: bool,
     /// A part of a directory or of the object table could not be read.
     is_directory_lost: bool,
-    unmarked: forms::Unmarked,
 }
 
 impl<'d> Check<'d> {
@@ -311,7 +309,6 @@ impl<'d> Check<'d> {
             is_compressed: false,
             is_crossed: false,
             is_directory_lost: false,
-            unmarked: forms::Unmarked::default(),
         })
     }
 
@@ -331,7 +328,6 @@ impl<'d> Check<'d> {
         salvage::find(self);
         log::find_place(self);
         space::compare(self);
-        forms::finish(self);
     }
 
     /// Counts the clusters of structures with a fixed place as used.

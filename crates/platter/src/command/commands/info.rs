@@ -6,10 +6,10 @@ use crate::command::volume::{ReadOptions, device_options, open_device, open_opti
 use clap::Args;
 use platter::{Access, Source, look_at_copies};
 use platter_device::show_size;
-use platter_device::{Caching, Device, PartitionTable, contents};
+use platter_device::{Caching, Device, FileOptions, PartitionTable, contents};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Show what a device holds: partitions, and each volume's format, label and space
@@ -29,6 +29,9 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Document {
     device: String,
+    /// What kind of file it is, unless its bytes are those of the disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<String>,
     size: u64,
     logical_sector: u32,
     physical_sector: u32,
@@ -87,7 +90,8 @@ impl Arguments {
         let (whole, _) = Source::split_partition(&self.image);
         let device = open_device(whole, Access::Read)?;
         look_at_copies(&*device, &device_options(Access::Read, Caching::default()))?;
-        let document = self.look(device)?;
+        let mut document = self.look(device)?;
+        document.container = kind_of(whole);
         let mut output = Output::new();
         if self.json {
             output.json(&document)?
@@ -126,6 +130,7 @@ impl Arguments {
         let sectors = device.sectors();
         Ok(Document {
             device: device.name().to_string(),
+            container: None,
             size: device.len(),
             logical_sector: sectors.logical,
             physical_sector: sectors.physical,
@@ -134,6 +139,13 @@ impl Arguments {
             partitions,
         })
     }
+}
+
+/// What kind of file a single image is, unless its bytes are those of the disk.
+fn kind_of(image: &Path) -> Option<String> {
+    let source = Source::whole(image).ok().filter(|source| !source.is_mirror)?;
+    let reading = FileOptions { read_only: true, ..FileOptions::default() };
+    platter_images::open(&source.paths[0], reading).ok()?.kind
 }
 
 fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
@@ -166,13 +178,16 @@ fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
 }
 
 fn print(output: &mut Output, document: &Document) -> Result<(), Failure> {
-    let Document { device, size, logical_sector, physical_sector, .. } = document;
+    let Document { device, container, size, logical_sector, physical_sector, .. } = document;
     let sectors = if logical_sector == physical_sector {
         format!("sectors of {logical_sector} bytes")
     } else {
         format!("sectors of {logical_sector} bytes, physically {physical_sector}")
     };
     output.line(format_args!("{device}: {} ({} bytes), {sectors}", show_size(*size), grouped(*size)))?;
+    if let Some(container) = container {
+        output.line(format_args!("image: {container}"))?;
+    }
     if let Some(holds) = &document.holds {
         print_holds(output, holds, "")?;
     }

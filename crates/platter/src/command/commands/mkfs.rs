@@ -7,7 +7,7 @@ use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{open_options, refuse_any_mounted, source_of};
 use clap::Args;
 use platter::{ErrorKind, MakeOptions, Source, make};
-use platter_device::{Device, FileDevice, FileOptions, PartitionTable, Scheme, parse_size, show_size};
+use platter_device::{Device, FileOptions, PartitionTable, Scheme, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Node};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,10 @@ use std::sync::Arc;
 /// one given. Refuses a device that holds a file system or partition table, and an image file that holds anything, unless
 /// --force; and always what is mounted or otherwise in use. All this is done with each copy of a mirror.
 /// IMAGE@2 is partition 2, as --partition 2.
+///
+/// A file that is made with the ending .vhdx or .vhd is a virtual disk of Hyper-V that grows as it is written, with a
+/// partition table and one partition, in which the volume is: Windows attaches it as it is. One that exists is treated
+/// the same.
 ///
 /// refs+integrity is refs with --integrity on.
 ///
@@ -153,9 +157,9 @@ impl Arguments {
     /// Returns the scheme of the partition table and the type that it records for the chosen partition.
     fn kind_of_partition(&self, source: &Source) -> Result<Option<(Scheme, String)>, Failure> {
         let Some(number) = source.partition else { return Ok(None) };
-        let device =
-            FileDevice::open(&source.paths[0], FileOptions { read_only: true, ..FileOptions::default() })?;
-        let Some(table) = PartitionTable::read(&device)? else { return Ok(None) };
+        let reading = FileOptions { read_only: true, ..FileOptions::default() };
+        let device = platter_images::open(&source.paths[0], reading)?.device;
+        let Some(table) = PartitionTable::read(&*device)? else { return Ok(None) };
         let entry = table.partitions.iter().find(|entry| entry.number == number);
         Ok(entry.map(|entry| (table.scheme, entry.kind.clone())))
     }

@@ -1,0 +1,128 @@
+//! Volumes on disks in containers: every command takes them as it takes a raw image.
+
+use crate::common::{Place, content};
+use std::fs;
+
+/// What a VHDX holds, as qemu-img reads it.
+fn raw(place: &Place, image: &str, format: &str) {
+    place.tool("qemu-img", &["convert", "-f", format, "-O", "raw", image, "raw.img"]);
+}
+
+#[test]
+fn a_volume_on_a_new_container_is_made_written_and_read_by_others() {
+    let place = Place::new("containers");
+    fs::write(place.path("file"), content(3, 3_000_001)).unwrap();
+    for (system, image, format) in [
+        ("refs", "a.vhdx", "vhdx"),
+        ("ntfs", "b.vhd", "vpc"),
+        ("exfat", "c.VHDX", "vhdx"),
+        ("fat32", "d.vhd", "vpc"),
+    ] {
+        place.works(&format!("mkfs {system} {image} --size 2G"));
+        assert!(fs::metadata(place.path(image)).unwrap().len() < 1 << 30, "{image} grows as it is written");
+        let info = place.json(&format!("info --json {image}"));
+        assert_eq!(info["partitions"][0]["type"], "basic data", "{image}: {info}");
+        assert_eq!(info["container"], if format == "vhdx" { "VHDX, dynamic" } else { "VHD, dynamic" });
+        place.works(&format!("cp file {image}:/file"));
+        place.works(&format!("mkdir {image}@1:/directory"));
+        assert_eq!(place.works(&format!("ls {image}")).lines().count(), 2);
+        assert_eq!(place.platter(&format!("cat {image}:/file")).stdout, content(3, 3_000_001));
+        place.works(&format!("check {image}"));
+        if format == "vhdx" {
+            place.tool("qemu-img", &["check", "-q", image]);
+        }
+        raw(&place, image, format);
+        place.tool("sfdisk", &["--verify", "raw.img"]);
+        assert_eq!(place.platter("cat raw.img:/file").stdout, content(3, 3_000_001), "{image}");
+        place.works("check raw.img");
+        place.works(&format!("recover {image} out-{system}"));
+        assert_eq!(fs::read(place.path(&format!("out-{system}/file"))).unwrap(), content(3, 3_000_001));
+        fs::create_dir_all(place.path("m")).unwrap();
+        place.works(&format!("mount {image} m"));
+        fs::write(place.path("m/new"), "from a program").unwrap();
+        place.works("umount m");
+        assert_eq!(place.platter(&format!("cat {image}:/new")).stdout, b"from a program");
+    }
+}
+
+#[test]
+fn a_repair_on_a_container_can_be_taken_back() {
+    let place = Place::new("container-undo");
+    place.works("mkfs fat32 d.vhdx --size 64M");
+    fs::write(place.path("file"), content(3, 100_001)).unwrap();
+    place.works("cp file d.vhdx:/file");
+    // In the first FAT.
+    place.tool("qemu-io", &["-f", "vhdx", "-c", "write -q -P 8 1064960 512", "d.vhdx"]);
+    raw(&place, "d.vhdx", "vhdx");
+    let before = fs::read(place.path("raw.img")).unwrap();
+    place.ends(4, "check d.vhdx");
+    place.ends(1, "check --repair --undo u.undo d.vhdx");
+    place.works("check d.vhdx");
+    place.works("undo u.undo d.vhdx");
+    raw(&place, "d.vhdx", "vhdx");
+    assert!(fs::read(place.path("raw.img")).unwrap() == before);
+    place.ends(1, "check --repair --undo v.undo d.vhdx");
+    place.works("mkdir d.vhdx:/later");
+    assert!(place.fails("undo v.undo d.vhdx").contains("written to after the changes"));
+}
+
+#[test]
+fn what_is_in_a_container_is_overwritten_with_force_alone() {
+    let place = Place::new("container-refusals");
+    place.works("mkfs ntfs d.vhdx --size 64M");
+    let before = fs::read(place.path("d.vhdx")).unwrap();
+    for line in
+        ["mkfs exfat d.vhdx", "mkfs exfat d.vhdx@1", "mkfs exfat d.vhdx --size 64M", "mkfs exfat d.vhdx@2"]
+    {
+        place.fails(line);
+        assert!(fs::read(place.path("d.vhdx")).unwrap() == before, "{line}");
+    }
+    place.works("mkfs exfat d.vhdx@1 --force");
+    place.works("mkfs fat32 d.vhdx --force");
+    assert!(place.works("info d.vhdx").contains("FAT32"));
+    // An empty container is nobody's.
+    place.tool("qemu-img", &["create", "-q", "-f", "vhdx", "e.vhdx", "64M"]);
+    place.works("mkfs ntfs e.vhdx");
+    assert!(place.works("info e.vhdx").contains("basic data"));
+    for (name, head, known) in [
+        ("e.E01", &b"EVF\t\r\n\xFF\0"[..], "an E01 evidence image"),
+        ("e.Ex01", b"EVF2\r\n\x81\0", "an Ex01 evidence image"),
+        ("e.L01", b"LVF\t\r\n\xFF\0", "L01 logical evidence"),
+        ("e.wim", b"MSWIM\0\0\0", "a WIM archive"),
+        ("e.qed", b"QED\0", "a QED disk image"),
+        ("e.hds", b"WithouFreSpacExt", "a Parallels disk image"),
+        ("e.aff", b"AFF10\r\n\0", "an AFF evidence image"),
+        ("e.vmdk", b"KDMV", "a VMDK disk image"),
+        ("e.qcow2", b"QFI\xFB", "a QCOW2 disk image"),
+    ] {
+        let mut file = vec![0; 64 << 20];
+        file[..head.len()].copy_from_slice(head);
+        fs::write(place.path(name), &file).unwrap();
+        for line in [format!("mkfs exfat {name}"), format!("endurance --device {name} --time 1s --out e")] {
+            let said = place.fails(&line);
+            assert!(said.contains(known) && said.contains("--force"), "{line}: {said}");
+        }
+        assert!(place.fails(&format!("ls {name}")).contains(known));
+        fs::remove_file(place.path(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_split_image_is_one_disk_and_no_part_of_it_is_overwritten() {
+    let place = Place::new("split");
+    place.works("mkfs ntfs s.img --size 20M");
+    fs::write(place.path("file"), content(3, 9_000_001)).unwrap();
+    place.works("cp file s.img:/file");
+    place.tool("split", &["-b", "8M", "-a", "3", "--numeric-suffixes=1", "s.img", "t."]);
+    assert_eq!(place.platter("cat t.001:/file").stdout, content(3, 9_000_001));
+    place.works("mkdir t.001:/directory");
+    place.works("check t.001");
+    assert!(place.works("info t.001").contains("raw, in 3 files"));
+    // A part may be blank all the same.
+    fs::write(place.path("t.003"), vec![0; 4 << 20]).unwrap();
+    for line in ["mkfs exfat t.001", "mkfs exfat t.002", "mkfs exfat t.003"] {
+        assert!(place.fails(line).contains("--force"), "{line}");
+    }
+    fs::remove_file(place.path("t.002")).unwrap();
+    assert!(place.fails("ls t.001").contains("t.002: is missing"));
+}
