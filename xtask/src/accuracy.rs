@@ -11,11 +11,14 @@ use std::time::Duration;
 /// Sets up the loop device and ext4, runs the lab's example `accuracy` on each, and removes both.
 fn measure(rest: &[&str]) -> Outcome {
     let stand = Stand::set_up()?;
+    let example = ["--release", "--quiet", "-p", "platter-lab", "--example", "accuracy"];
+    command("cargo", &[&["build"], &example[..]].concat(), &[])?;
+    // Processors sleep between I/Os, and programs run where the system puts them: as in a user's first comparison.
+    let asleep = [&["run"], &example[..], &["--", &stand.device, "--asleep"], rest].concat();
+    let asleep = command("cargo", &asleep, &[]);
     let last = std::thread::available_parallelism().map_or(0, |count| count.get() - 1);
     let _others = KernelWorkers::keep_off(last)?;
     let _awake = keep_awake()?;
-    let example = ["--release", "--quiet", "-p", "platter-lab", "--example", "accuracy"];
-    command("cargo", &[&["build"], &example[..]].concat(), &[])?;
     // Both programs run on one processor, and the loop device's threads on the others: which thread shares a
     // processor with which other makes more of a difference than the comparison allows.
     let last = last.to_string();
@@ -25,7 +28,7 @@ fn measure(rest: &[&str]) -> Outcome {
     };
     let raw = on(&stand.device);
     let file = stand.mount_ext4()?;
-    raw.and(on(&file))
+    raw.and(on(&file)).and(asleep)
 }
 
 /// Installs the tools that [`measure`] needs, and runs it.

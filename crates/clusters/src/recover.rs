@@ -15,7 +15,7 @@
 use crate::{Bits, Disk, Heap, Link, Runs};
 use platter_device::Device;
 use platter_vfs::{
-    Error, Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Result, Timestamp, Visit,
+    Error, Kind, Name, Progress, RecoverReport, Recovered, RecoveredData, Result, Stretch, Timestamp, Visit,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -615,5 +615,14 @@ impl RecoveredData for FileContent {
             at += piece;
         }
         Ok(length)
+    }
+
+    fn stretch(&mut self, offset: u64) -> (Stretch, u64) {
+        let there = u64::from(self.runs.clusters()) << self.heap.shift;
+        match () {
+            () if offset >= self.valid => (Stretch::Zeroes, u64::MAX),
+            () if offset >= there => (Stretch::Lost, self.valid),
+            () => (Stretch::Content, there),
+        }
     }
 }

@@ -24,6 +24,9 @@ pub struct Comparison {
     pub span: Option<u64>,
     /// Measured time of a case on a target; each workload's own if `None`.
     pub time: Option<Duration>,
+    /// Measure each case until differences of this share would be told (0.05: of 5 %), but for no longer than `time`, or ten
+    /// times the workload's own time. Of cases that are measured in alternating slices.
+    pub until: Option<f64>,
     /// Whether all I/O goes through the host's page cache, even if no workload asks for that.
     pub buffered: bool,
     /// Whether every block that is read is checked.
@@ -53,6 +56,7 @@ impl Comparison {
             durability: None,
             span: None,
             time: None,
+            until: None,
             buffered: false,
             verify: false,
             discard: false,

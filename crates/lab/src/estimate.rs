@@ -178,6 +178,19 @@ pub fn apart(rates: &[f64], base: &[f64]) -> Difference {
     Difference { logarithm, error: variance.sqrt(), freedom }
 }
 
+/// Half the width of the confidence interval of the mean of `values` that misses the true mean in a share of `alpha` of all
+/// cases; `None` where there are too few of them.
+pub(crate) fn half_of_mean(values: &[f64], alpha: f64) -> Option<f64> {
+    if values.len() < LEAST_PASSES {
+        return None;
+    }
+    let count = values.len() as f64;
+    let middle = mean(values.to_vec());
+    let squares: f64 = values.iter().map(|value| (value - middle).powi(2)).sum();
+    let error = (squares / (count - 1.0) / count).sqrt();
+    Some(Difference { logarithm: middle, error, freedom: count - 1.0 }.half_width(alpha))
+}
+
 /// The scatter between runs of the same thing, as far as reports of one run each show it: the usual size of the logarithms
 /// of their ratios, over all cases. Most cases are taken as unchanged; if all changed alike, that is in the scatter.
 pub fn between_runs(ratios: &[f64]) -> Option<Scatter> {

@@ -7,6 +7,7 @@ use platter_device::parse_size;
 /// Parses bytes as a workload, a job or configuration of fio, Iometer or DiskSpd, and a saved report, and renders what
 /// could be parsed in every form.
 pub fn input(bytes: &[u8]) {
+    crate::replay::any(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // Only panics and endless loops are failures here; results are ignored.
     let _ = parse_size(text);

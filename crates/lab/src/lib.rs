@@ -63,6 +63,7 @@ pub mod naspt;
 mod peer;
 mod plan;
 pub mod programs;
+mod replay;
 pub mod report;
 mod stand;
 pub mod statistics;

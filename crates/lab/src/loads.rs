@@ -13,6 +13,9 @@ use std::path::Path;
 /// # Errors
 /// As [`Workload::load`].
 pub fn load_workloads(name: impl AsRef<OsStr>, preset: Preset) -> Result<Vec<Workload>> {
+    if let Some(workload) = crate::replay::named(name.as_ref()) {
+        return Ok(vec![workload?]);
+    }
     let path = Path::new(name.as_ref());
     let shown = path.display().to_string();
     let wrong = |reason: String| input(&shown, reason);

@@ -67,10 +67,10 @@ const PROVIDED: u64 = 4;
 /// those of the others: long enough that hardly any request crosses a boundary, short enough that each target has its
 /// share of every part of the disk. Of eight places of 256 MiB on one virtual disk, the fastest wrote 4 KiB blocks at
 /// random a quarter faster than the slowest, each time.
-const STRIPE: u64 = 16 << 20;
+pub(crate) const STRIPE: u64 = 16 << 20;
 /// The same for memory. Pages that the system gave first were slower than later ones by up to a fifth on one virtual
 /// machine, so that stripes have to be short enough that also a small span lies in many of them.
-const MEMORY_STRIPE: u64 = 1 << 20;
+pub(crate) const MEMORY_STRIPE: u64 = 1 << 20;
 
 /// The device that everything is compared on, opened and divided into regions.
 pub(crate) struct OpenStand {
@@ -442,6 +442,16 @@ fn striped(
     targets: u64,
     provided: u64,
 ) -> Result<Vec<Region>> {
+    let region = |starts: Vec<u64>| {
+        let name = device.name().to_string();
+        let device = Arc::new(Stripes::new(device.clone(), stripe, starts, name)?);
+        Ok(Region { device, provided, block: None, is_discarded: false })
+    };
+    starts(base, stripe, length, targets).into_iter().map(region).collect()
+}
+
+/// For each target, where on the device the stripes of its region begin.
+pub(crate) fn starts(base: u64, stripe: u64, length: u64, targets: u64) -> Vec<Vec<u64>> {
     let mut starts: Vec<Vec<u64>> = vec![Vec::new(); targets as usize];
     let mut rng = fastrand::Rng::with_seed(0);
     let mut order: Vec<usize> = (0..targets as usize).collect();
@@ -453,12 +463,7 @@ fn striped(
             starts[*target].push(base + (row * targets + column) * stripe);
         }
     }
-    let region = |starts: Vec<u64>| {
-        let name = device.name().to_string();
-        let device = Arc::new(Stripes::new(device.clone(), stripe, starts, name)?);
-        Ok(Region { device, provided, block: None, is_discarded: false })
-    };
-    starts.into_iter().map(region).collect()
+    starts
 }
 
 impl Region {

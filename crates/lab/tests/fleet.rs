@@ -93,6 +93,8 @@ fn one_odd_case_is_named_with_its_machine() {
         (cell.target.as_str(), cell.workload.as_str()),
         (document.results[1].target.as_str(), document.results[1].case.workload.as_str())
     );
+    let page = fleet.html();
+    assert!(page.contains("spread of the machines") && page.contains("one machine in twenty is below"));
     for text in [fleet.terminal(false), fleet.markdown(), fleet.html()] {
         assert!(text.contains("80 reports of 40 machines in 1 group") && text.contains("node9"), "{text}");
     }

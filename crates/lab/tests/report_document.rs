@@ -184,7 +184,7 @@ fn ratios_answers_and_warnings_follow_from_the_slices() {
     }
     let answer = document.answer.join("\n");
     for part in
-        ["refs against ntfs: ", "refs+integrity against refs: −", "of 176 ratios are told from chance"]
+        ["refs against ntfs: ", "refs+integrity against refs: −", "of 176 comparisons show a real difference"]
     {
         assert!(answer.contains(part), "{part} is not in:\n{answer}");
     }

@@ -9,7 +9,7 @@ use crate::opening::{DeviceOptions, open_device};
 use crate::source::Source;
 use names::{Aside, Names};
 use platter_vfs::{
-    Error as SystemError, Format, Kind, Progress, RecoverReport, Recovered, RecoveredData, Visit,
+    Error as SystemError, Format, Kind, Progress, RecoverReport, Recovered, RecoveredData, Stretch, Visit,
 };
 use std::ffi::OsStr;
 use std::fmt;
@@ -289,8 +289,30 @@ impl Writer<'_> {
         let mut bad: Option<(u64, String)> = None;
         let mut buffer = vec![0; PIECE];
         let (mut at, mut piece, mut copied) = (0, PIECE, 0);
+        // The end of the last part that is not zeroes or lost up to the end.
+        let mut there = 0;
         while at < size {
-            let length = (size - at).min(piece as u64) as usize;
+            let (stretch, end) = data.stretch(at);
+            let end = end.min(size).max(at + 1);
+            match stretch {
+                Stretch::Content => there = end,
+                Stretch::Zeroes => {
+                    copied = end.saturating_sub(at).saturating_add(copied);
+                    at = end;
+                    continue;
+                }
+                Stretch::Lost => {
+                    let why = data.read(at, &mut buffer[..(end - at).min(SMALL as u64) as usize]);
+                    let why = why
+                        .err()
+                        .map_or_else(|| "it is not known where it was".into(), |why| why.to_string());
+                    let so_far = bad.get_or_insert((0, why));
+                    so_far.0 = so_far.0.saturating_add(end - at);
+                    at = end;
+                    continue;
+                }
+            }
+            let length = (end - at).min(piece as u64) as usize;
             match data.read(at, &mut buffer[..length]) {
                 Ok(got) => {
                     if buffer[..got].iter().any(|&byte| byte != 0) {
@@ -311,8 +333,16 @@ impl Writer<'_> {
             }
         }
         // Last of all, so that a file that was cut off does not have its whole length.
-        file.set_len(size)?;
-        self.bytes += copied;
+        if let Err(error) = file.set_len(size) {
+            // The host stores no file of a damaged size. What is there of it is not given up for that.
+            if there == size {
+                return Err(error);
+            }
+            file.set_len(there)?;
+            copied = copied.min(there);
+            bad = Some((size - there, error.to_string()));
+        }
+        self.bytes = self.bytes.saturating_add(copied);
         Ok(bad)
     }
 

@@ -556,3 +556,55 @@ fn a_program_is_compared_in_two_directories() {
     let uneven = ["--targets", "dir:one", "--command", "a", "--command", "b", "--command", "c"];
     refused(&[&uneven[..], &["--prepare", "x", "--prepare", "y"]].concat(), 2);
 }
+
+#[test]
+fn a_recorded_load_is_replayed_and_a_malformed_one_refused_with_its_line() {
+    let here = directory("replay");
+    let lines: String =
+        (0..200).map(|number| format!("{number} /f read {} 4096\n", number % 50 * 8192)).collect();
+    std::fs::write(here.join("log"), format!("fio version 3 iolog\n0 /f add\n{lines}")).unwrap();
+    let compare = ["compare", "--device", "mem:96M", "--targets", "raw,exfat", "--workloads"];
+    let text = succeeded(&platter(&here, &[&compare[..], &["replay-fast@4:log"]].concat()));
+    assert!(text.contains("Replay of log"), "{text}");
+    let report = report_in(&here);
+    for result in report["results"].as_array().unwrap() {
+        assert_eq!(result["runs"][0]["requested"]["reads"], 200);
+        assert_eq!((&result["queue_depth"], &result["direction"]), (&4.into(), &"read".into()));
+    }
+    std::fs::write(here.join("wrong"), "fio version 3 iolog\n0 /f add\n1 /f read many 4096\n").unwrap();
+    let output = platter(&here, &[&compare[..], &["replay:wrong"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("line 3: expected an offset"), "{said}");
+    let output = platter(&here, &[&compare[..], &["replay:log", "--verify"]].concat());
+    assert!(!output.status.success(), "what was not written in these blocks cannot be verified");
+}
+
+#[test]
+fn a_difference_that_is_to_be_told_is_in_the_report() {
+    let here = directory("until");
+    let common = [
+        "compare",
+        "--device",
+        "mem:96M",
+        "--targets",
+        "raw,exfat",
+        "--span",
+        "8M",
+        "--workloads",
+        "overhead",
+    ];
+    succeeded(&platter(
+        &here,
+        &[&common[..], &["--until", "60%", "--time", "0.8", "--repeat", "1"]].concat(),
+    ));
+    let report = report_in(&here);
+    assert_eq!(report["settings"]["until_percent"], 60.0);
+    let answer = report["answer"].to_string();
+    assert!(answer.contains("difference of 60\u{a0}%"), "{answer}");
+    // No case is longer than its time, in slices of at least 30 ms.
+    for result in report["results"].as_array().unwrap() {
+        assert!(result["runs"][0]["slices"].as_array().unwrap().len() <= 27);
+    }
+    let output = platter(&here, &[&common[..], &["--until", "0"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+}

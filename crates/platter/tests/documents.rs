@@ -47,7 +47,7 @@ const INSTEAD: [(&str, &str); 17] = [
 const OF_OTHERS: [&str; 1] = ["python3 forefst.py"];
 
 /// Commands to run before a block of a document, which is counted from 0.
-const BEFORE: [(&str, usize, &str); 5] = [
+const BEFORE: [(&str, usize, &str); 6] = [
     ("iometer.md", 0, "cp \"$ROOT/crates/lab/tests/sample/two-specifications.icf\" test.icf"),
     ("diskspd.md", 0, "platter run diskspd -- -Rpxml -d1 -W0 -c1M -b4K first.dat second.dat > profile.xml"),
     (
@@ -56,6 +56,11 @@ const BEFORE: [(&str, usize, &str); 5] = [
         "git init -q project && printf 'all:\\n\\techo made > made\\nclean:\\n\\trm -f made\\n' > project/Makefile
          git -C project add . && git -C project -c user.name=a -c user.email=a@b commit -q -m first
          tar -cf project.tar project",
+    ),
+    (
+        "replay.md",
+        0,
+        "(echo fio version 3 iolog; for n in $(seq 200); do echo $n /tmp/f read $((n * 8192)) 4096; done) > trace.log",
     ),
     (
         "README.md",

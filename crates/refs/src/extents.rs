@@ -92,7 +92,9 @@ impl Extent {
     fn read(bytes: &[u8], to: &mut Vec<Extent>) -> Option<()> {
         let fixed = bytes.get(..24)?;
         let (flags, size) = (u16_at(fixed, 0x08), usize::from(u16_at(fixed, 0x0A)));
-        let (cluster, at, count) = (u64_at(fixed, 0x00), u32_at(fixed, 0x0C), u32_at(fixed, 0x14));
+        let (at, count) = (u32_at(fixed, 0x0C), u32_at(fixed, 0x14));
+        // A damaged number leads nowhere; as this one it can be counted on from like any other.
+        let cluster = u64_at(fixed, 0x00).min(u64::MAX - u64::from(u32::MAX));
         if !has_checksums(flags) {
             let is_hole = is_hole(flags) && cluster == 0;
             let kind = if is_hole { RunKind::Hole(flags) } else { RunKind::Plain(flags) };

@@ -211,7 +211,8 @@ impl Core {
             number: ContainerMap::FIRST + index as u64,
             flags,
             count: clusters,
-            free: u64::from(clusters - used),
+            // Windows does not count them here: all ones in every row that is known.
+            free: u64::MAX,
             start: self.pages.map.start(index),
         };
         row.to_bytes(ContainerRow::size(geometry.cluster, geometry.reference))

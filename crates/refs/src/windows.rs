@@ -1,6 +1,7 @@
 //! Tests with structures that Windows writes and Platter does not. They are made here by hand, after the layouts that
 //! forefst and refsprogs document; none of their bytes are from Windows.
 
+mod bounds;
 mod log;
 mod runs;
 mod sharing;

@@ -9,25 +9,25 @@ use platter_refs::layout::Root;
 use platter_testing::model::{Counted, Random, counts};
 use platter_vfs::{CheckOptions, FileSystem, Format, Kind, Name, Node, Silent, SyncScope};
 
-fn word(bytes: &[u8], at: usize, length: usize) -> u64 {
+pub fn word(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 /// A volume, as the bytes on its device.
-struct Raw<'d> {
+pub struct Raw<'d> {
     device: &'d dyn Device,
     cluster: u64,
     /// The first real cluster of each container.
-    starts: Vec<u64>,
+    pub starts: Vec<u64>,
     roots: Vec<u64>,
-    is_old: bool,
+    pub is_old: bool,
 }
 
 /// A row's key and value.
 type RawRow = (Vec<u8>, Vec<u8>);
 
 impl<'d> Raw<'d> {
-    fn new(device: &'d dyn Device) -> Raw<'d> {
+    pub fn new(device: &'d dyn Device) -> Raw<'d> {
         let mut boot = vec![0; device.sectors().logical as usize];
         device.read_at(0, &mut boot).unwrap();
         let cluster = word(&boot, 0x20, 4) * word(&boot, 0x24, 4);
@@ -45,7 +45,7 @@ impl<'d> Raw<'d> {
     }
 
     /// The bytes of a page's length from this real cluster on.
-    fn read(&self, cluster: u64) -> Vec<u8> {
+    pub fn read(&self, cluster: u64) -> Vec<u8> {
         let mut bytes = vec![0; if self.cluster == 4096 { 16384 } else { 65536 }];
         self.device.read_at(cluster * self.cluster, &mut bytes).unwrap();
         bytes
@@ -56,7 +56,7 @@ impl<'d> Raw<'d> {
     }
 
     /// The root page of a root table, and its rows.
-    fn rows(&self, root: usize) -> (Vec<u8>, Vec<RawRow>) {
+    pub fn rows(&self, root: usize) -> (Vec<u8>, Vec<RawRow>) {
         let mut rows = Vec::new();
         let mut pages = vec![self.roots[root]];
         let mut first = None;
@@ -69,6 +69,7 @@ impl<'d> Raw<'d> {
                 }
             };
             let page = self.read(real);
+            crate::forms::page(&page, self.is_old, pages.is_empty() && first.is_none());
             let node = 0x50 + word(&page, 0x50, 4) as usize;
             let (index, count) = (word(&page, node + 0x10, 4) as usize, word(&page, node + 0x14, 4) as usize);
             let mut below = Vec::new();

@@ -6,6 +6,7 @@ mod common;
 mod cost;
 mod damage;
 mod damaged;
+mod forms;
 mod full;
 mod fuzz;
 mod growth;

@@ -3,7 +3,7 @@
 
 use crate::check::{check, populated};
 use crate::common::{VOLUMES, Volume};
-use crate::damaged::{Of, Surgeon, is_name, units};
+use crate::damaged::{Did, Of, Surgeon, is_name, units};
 use platter_device::{Device, OverlayDevice};
 use platter_refs::layout::attribute::DATA;
 use platter_refs::layout::bytes::put;
@@ -64,6 +64,18 @@ const NOTICES: &[Notice] = &[
         let mut sector = surgeon.read(at, size);
         sector[size.min(0x140) - 8..].fill(0x5A);
         surgeon.device.write_at(at, &sector).unwrap();
+    }),
+    notice("an inner node without the mark of its last child", "node-mark", |surgeon| {
+        if surgeon.boot.version != Version::V3_14 || surgeon.boot.checksum == 0 {
+            return;
+        }
+        let many = surgeon.directory(&["many"]);
+        surgeon.edit(Of::Object(many), &mut |bytes| {
+            let end = bytes.len();
+            assert_eq!(bytes[end - 2..], [0, 0], "an inner node");
+            bytes[end - 2..].fill(0xFF);
+            Did::Sealed
+        });
     }),
     notice("a boot record's copy from before an upgrade", "boot-copy", |surgeon| {
         let older = match surgeon.boot.version {

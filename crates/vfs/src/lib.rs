@@ -95,7 +95,7 @@ pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use new_entry::NewEntry;
 pub use plan::{Plan, SyncNeed};
 pub use range_lock::{Access, Claim, Pass, RangeLock, range_of_write};
-pub use recover::{RecoverReport, Recovered, RecoveredData, Visit};
+pub use recover::{RecoverReport, Recovered, RecoveredData, Stretch, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use snapshots::find_snapshot;
 pub use system::FileSystem;

@@ -33,6 +33,25 @@ pub trait RecoveredData {
     /// # Errors
     /// If a part of the range cannot be read or fails its checksum. Other ranges may still be readable.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// What stands from `offset` on, and the offset up to which that is so at least, which is greater than `offset`. A
+    /// caller need not read zeroes and what is lost: the size of damaged content may be any, and a copy of it takes as
+    /// long as what the device has of it.
+    fn stretch(&mut self, offset: u64) -> (Stretch, u64) {
+        let _ = offset;
+        (Stretch::Content, u64::MAX)
+    }
+}
+
+/// What stands in a part of content that a recovery has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stretch {
+    /// Bytes of the device; zeroes may be among them, and some may be unreadable.
+    Content,
+    /// Nothing but zeroes: a hole, or what was never written.
+    Zeroes,
+    /// Nothing that can be read: it is not known where it was, or the device has no such place.
+    Lost,
 }
 
 /// The outcome of a recovery.

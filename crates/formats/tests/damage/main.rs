@@ -43,11 +43,15 @@ type One = fn(&Volume, u64, &mut Tally) -> Failures;
 
 /// Tests damaged volumes of a format, one for each seed.
 fn volumes(format: &'static str, seeds: std::ops::Range<u64>, one: One) -> Failures {
-    let volume = Volume::new(format);
+    damaged(&Volume::new(format), format, seeds, one)
+}
+
+/// Tests damaged copies of a volume, one for each seed.
+fn damaged(volume: &Volume, format: &str, seeds: std::ops::Range<u64>, one: One) -> Failures {
     let (mut tally, mut failures) = (Tally::default(), Failures::new());
     let title = format!("{format}, seeds {seeds:?}");
     for seed in seeds {
-        let found = catch_unwind(AssertUnwindSafe(|| one(&volume, seed, &mut tally)));
+        let found = catch_unwind(AssertUnwindSafe(|| one(volume, seed, &mut tally)));
         let found = found.unwrap_or_else(|_| vec!["it panics".to_string()]);
         failures.extend(found.into_iter().map(|what| format!("{format}, seed {seed}: {what}")));
     }
@@ -92,6 +96,30 @@ fn one_or(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
 #[test]
 fn a_repair_harms_nothing() {
     slice(10, repair::one);
+}
+
+/// The same damage where a repair finds no room for what it writes anew, or little.
+fn with_little_room(count: u64) -> Failures {
+    let first = seed() * 1_000_000;
+    let of_format = |format| {
+        [0, 1, 10].into_iter().flat_map(move |left| {
+            let volume = Volume::with_free(format, Some(left));
+            damaged(&volume, &format!("{format} with {left} free"), one_or(first..first + count), repair::one)
+        })
+    };
+    wanted().flat_map(of_format).collect()
+}
+
+#[test]
+fn a_repair_without_room_harms_nothing() {
+    judge(&with_little_room(4));
+}
+
+/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture without_room`
+#[test]
+#[ignore = "a campaign: 1,000 damaged volumes of each format and number of free clusters"]
+fn a_thousand_repairs_without_room_harm_nothing() {
+    judge(&with_little_room(number("PLATTER_COUNT").unwrap_or(1_000)));
 }
 
 /// Damage of the campaign that a repair once made worse, a whole one or one that a power cut ended.

@@ -6,7 +6,7 @@ use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
 use platter_testing::model::{Clock, ClockedDevice, ImageFile, Random, judge::Programs};
 use platter_vfs::{
-    Change, CheckOptions, CheckReport, FileSystem, Format, FormatOptions, Kind, LocalTime, Name, Node,
+    Change, CheckOptions, CheckReport, Error, FileSystem, Format, FormatOptions, Kind, LocalTime, Name, Node,
     OpenOptions, Silent, SyncScope,
 };
 use std::sync::Arc;
@@ -41,8 +41,13 @@ pub struct Volume {
 
 impl Volume {
     pub fn new(name: &'static str) -> Volume {
+        Volume::with_free(name, None)
+    }
+
+    /// A volume on which so many clusters are free, if it is said how many.
+    pub fn with_free(name: &'static str, left: Option<u64>) -> Volume {
         let format = by_name(if name == COMPRESSED { "ntfs" } else { name }).expect("a format of the list");
-        let device: Arc<dyn Device> = populated(name, format);
+        let device: Arc<dyn Device> = populated(name, format, left);
         let system = format.open(device.clone(), READ_ONLY).expect("the volume just made");
         let places = Places::of(&*device, &*system);
         let truth = Tree::of(&*system);
@@ -129,7 +134,7 @@ const READ_ONLY: OpenOptions = OpenOptions {
 
 /// Makes a volume with some 300 files and directories, some of them fragmented, and everything that the format can
 /// hold.
-fn populated(name: &str, format: &dyn Format) -> Arc<dyn Device> {
+fn populated(name: &str, format: &dyn Format, left: Option<u64>) -> Arc<dyn Device> {
     let (bytes, cluster) = size(name);
     let memory = Arc::new(MemoryDevice::new(bytes, Sectors::SMALL));
     // The times are the same in every run, so that a seed determines everything.
@@ -145,8 +150,51 @@ fn populated(name: &str, format: &dyn Format) -> Arc<dyn Device> {
     format.make(&*device, &options, &Silent).expect("a volume of this size");
     let system = format.open(device, OpenOptions::default()).expect("the volume just made");
     fill(&*system, name == COMPRESSED);
+    if let Some(left) = left {
+        use_up(&*system, left);
+    }
     system.unmount().expect("a device that does not fail");
     memory
+}
+
+/// Leaves `left` clusters free, or as few as the format lets data and names have.
+fn use_up(system: &dyn FileSystem, left: u64) {
+    const PIECE: u64 = 1 << 20;
+    let free = || {
+        system.sync_all().expect("a device that does not fail");
+        system.space().expect("a volume")
+    };
+    let names = system.create(Node::ROOT, &Name::from("names"), Kind::Directory).expect("room");
+    let ballast = system.create(Node::ROOT, &Name::from("ballast"), Kind::File).expect("room");
+    let mut at = 0;
+    let zeroes = vec![0; PIECE as usize];
+    // Where it can be had without content, nobody has to read it.
+    let take = |at: u64, length: u64| match system.allocate(ballast, at..at + length, true) {
+        Err(Error::Unsupported { .. }) => system.write(ballast, at, &zeroes[..length as usize]),
+        taken => taken,
+    };
+    let mut piece = PIECE;
+    let cluster = free().cluster;
+    while piece >= cluster {
+        let space = free();
+        let most = space.free.saturating_sub(left + space.reserved) * cluster;
+        if most < piece || take(at, piece).is_err() {
+            piece /= 2;
+            continue;
+        }
+        at += piece;
+    }
+    // Names get clusters that data cannot have.
+    for number in 0..2000 {
+        if free().free <= left {
+            break;
+        }
+        let name = Name::from(format!("a name that is there to take room, number {number}").as_str());
+        match system.create(names, &name, Kind::File) {
+            Ok(node) => system.forget(node, 1),
+            Err(_) => break,
+        }
+    }
 }
 
 /// Content that is repeated can be compressed.

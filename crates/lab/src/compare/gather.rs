@@ -48,6 +48,8 @@ struct OpenRound {
     total: Total,
     seen: Seen,
     workers: Vec<(u64, u64, f64)>,
+    /// The latencies of every [`PARTS`]th slice together, each part from another slice on.
+    parts: Vec<Latencies>,
 }
 
 /// Processor time, with the elapsed time and the number of I/Os that it belongs to.
@@ -93,7 +95,8 @@ impl Gathered {
     /// Adds a slice to the current round.
     pub fn add(&mut self, round: u32, pass: u32, slice: Slice) {
         let Slice { started, measured, issued: all, background, traffic, stop } = slice;
-        let OpenRound { run, reads, writes, syncs, issued, together, total, seen, workers } = &mut self.round;
+        let OpenRound { run, reads, writes, syncs, issued, together, total, seen, workers, parts } =
+            &mut self.round;
         let seconds = (measured.elapsed + background).as_secs_f64().max(1e-9);
         if run.slices.is_empty() {
             run.repeat = round;
@@ -109,6 +112,11 @@ impl Gathered {
             exit_code: None,
         });
         self.latencies.add(&latencies);
+        let part = run.slices.len().wrapping_sub(1) % PARTS;
+        if parts.len() <= part {
+            parts.push(Latencies::default());
+        }
+        parts[part].add(&latencies);
         self.syncs.add(&measured.syncs);
         run.timeline.extend(timeline(&measured, stop, run.seconds, seconds));
         let late = stop.time().map_or(Duration::ZERO, |time| measured.elapsed.saturating_sub(time));
@@ -136,12 +144,18 @@ impl Gathered {
         }
     }
 
+    /// The rates of all slices so far, each positive.
+    pub fn rates(&self) -> Vec<f64> {
+        let slices = self.runs.iter().chain([&self.round.run]).flat_map(|run| &run.slices);
+        slices.map(|slice| slice.iops.max(0.5 / slice.seconds.max(1e-6))).collect()
+    }
+
     /// Ends the current round; returns its IOPS and MB/s, or `None` if it had no slice.
     pub fn end_of_round(&mut self) -> Option<(f64, f64)> {
         if self.round.run.slices.is_empty() {
             return None;
         }
-        let OpenRound { mut run, reads, writes, syncs, issued, together, total, seen, workers } =
+        let OpenRound { mut run, reads, writes, syncs, issued, together, total, seen, workers, parts } =
             std::mem::take(&mut self.round);
         let seconds = run.seconds;
         let mut latencies = reads.latencies.clone();
@@ -155,7 +169,7 @@ impl Gathered {
         let is_mixed = reads.ios > 0 && writes.ios > 0;
         run.iops = (reads.ios + writes.ios) as f64 / seconds;
         run.mb_per_s = mb(reads.bytes + writes.bytes);
-        run.latency_us = latency(&latencies);
+        run.latency_us = report::Latency { p99_interval: p99_interval(&parts), ..latency(&latencies) };
         run.reads = is_mixed.then(|| side(&reads));
         run.writes = is_mixed.then(|| side(&writes));
         run.sync_latency_us = (syncs.count() > 0).then(|| latency(&syncs));
@@ -179,16 +193,35 @@ impl Gathered {
 
     /// Returns the result for the report; its ratios to other targets are computed later, when all results are known.
     pub fn result(self) -> CaseResult {
+        // Rounds are parts too. Where there are few of them, the widest of their intervals holds for all.
+        let ends = self.runs.iter().filter_map(|run| run.latency_us.p99_interval);
+        let hull = ends.reduce(|all, one| [all[0].min(one[0]), all[1].max(one[1])]);
         CaseResult {
+            latency_us: report::Latency { p99_interval: hull, ..latency(&self.latencies) },
             target: self.target,
             case: self.case,
             runs: self.runs,
-            latency_us: latency(&self.latencies),
             sync_latency_us: (self.syncs.count() > 0).then(|| latency(&self.syncs)),
             cpu: self.cpu.report(),
             ..CaseResult::default()
         }
     }
+}
+
+/// The slices of a round are put into this many parts, the scatter between which tells how sure a percentile is: a percentile
+/// of a single slice would be that of too few I/Os.
+const PARTS: usize = 10;
+
+/// The interval of the 99th percentile of all parts together, from those of the parts: Student's t on their logarithms. `None`
+/// where a part has too few I/Os, or there are too few parts.
+fn p99_interval(parts: &[Latencies]) -> Option<[f64; 2]> {
+    let known = |part: &Latencies| latency(part).p99.filter(|us| *us > 0.0).map(f64::ln);
+    let logs: Vec<f64> = parts.iter().map(known).collect::<Option<_>>()?;
+    let mut all = Latencies::default();
+    parts.iter().for_each(|part| all.add(part));
+    let half = crate::estimate::half_of_mean(&logs, crate::estimate::ERRORS)?;
+    let middle = latency(&all).p99?;
+    Some([middle * (-half).exp(), middle * half.exp()])
 }
 
 fn requested(issued: &Issued) -> report::Requested {
@@ -268,6 +301,7 @@ pub(crate) fn latency(latencies: &Latencies) -> report::Latency {
         p90: known(90.0),
         p95: known(95.0),
         p99: known(99.0),
+        p99_interval: None,
         p99_9: known(99.9),
         p99_99: known(99.99),
         max: latencies.max() as f64 / 1e3,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Another load of less than this many processors is taken for the system's own background work.
-const NEGLIGIBLE: f64 = 0.15;
+pub(super) const NEGLIGIBLE: f64 = 0.15;
 
 /// The state of the machine's counters when the comparison began.
 pub(crate) struct Machine {
@@ -107,8 +107,9 @@ impl Machine {
         }
         if asleep > 0 {
             sentences.push(format!(
-                "processors slept between I/Os in {asleep} of {cases} cases, and how long they take to wake differs from \
-                 moment to moment: holding /dev/cpu_dma_latency at 0 (as root) keeps them awake"
+                "processors slept between I/Os in {asleep} of {cases} cases: waking them is part of each response time, which on \
+                 fast storage may be most of it and differs from moment to moment and from program to program; holding \
+                 /dev/cpu_dma_latency at 0 (as root) keeps them awake"
             ));
         }
         sentences

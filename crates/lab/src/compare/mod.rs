@@ -5,13 +5,17 @@
 //! machine affects all of them alike. Where the device has no room for a region each, one region is made anew for each
 //! target one after the other, and all cases run on it before the next target; a pass is a whole round then.
 
+#[cfg(test)]
+mod alike;
 pub(crate) mod gather;
 pub(crate) mod machine;
+pub(crate) mod noise;
 pub(crate) mod order;
 mod precondition;
 mod rest;
 
 use crate::environment::{device_info, environment};
+use crate::estimate::LEAST_PASSES;
 use crate::plan::{self, CheckedComparison};
 use crate::report::document::{self as report, Document, RAW, Settings, WorkloadSettings};
 use crate::stand::{NO_DEVICE, OpenStand, Region};
@@ -20,6 +24,7 @@ use crate::workload::{Case, Workload};
 use crate::{Comparison, Error, Issued, Job, Measured, Pattern, Result, Session, Stop, Watch};
 use gather::{Gathered, report_case};
 use machine::Machine;
+use noise::Noise;
 use order::Orders;
 use platter_device::{Caching, Recorder};
 use rest::{Busy, Rests};
@@ -34,6 +39,8 @@ pub trait Observer: Sync {
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64);
     /// A slice of a case was measured on a target; for a case that runs in one piece, the whole run.
     fn measured(&self, _target: &str, _workload: &Workload, _case: &Case, _measured: &Measured) {}
+    /// Something that the user should know while the comparison runs, as a sentence: that the machine is not quiet enough.
+    fn notice(&self, _sentence: &str) {}
     /// Called between slices: whether to end now, with the measurements so far.
     fn stop(&self) -> bool {
         false
@@ -61,6 +68,8 @@ const LONGEST: Duration = Duration::from_millis(200);
 const PASSES: u32 = 20;
 /// The least number of I/Os in a slice of the slowest target, if [`LONGEST`] allows it.
 const LEAST_IOS: f64 = 32.0;
+/// If a difference is to be told and no time is chosen, a case has at most this many times its own time.
+const PATIENCE: u32 = 10;
 /// Before a slice is measured, load runs for this fraction of its length (one part in so many), at most for the time
 /// below: queues fill and processor caches warm up.
 const SETTLE_PART: u32 = 4;
@@ -129,11 +138,21 @@ enum Cut {
     Whole,
     /// In slices of this length.
     Slices(Duration),
+    /// In slices of so many I/Os of a recorded load: in each pass all targets have the same ones.
+    Counts(u64),
 }
 
 impl Cut {
     /// Chooses the division for cases that run at the same time.
     fn of(group: &[Case], targets: usize) -> Cut {
+        if let ([case], 2..) = (group, targets)
+            && case.pattern.shape.script.is_some()
+            && case.time.is_zero()
+            && let Some(count) = case.count
+        {
+            let each = count.div_ceil(u64::from(PASSES)).max(LEAST_IOS as u64);
+            return if each * LEAST_PASSES as u64 <= count { Cut::Counts(each) } else { Cut::Whole };
+        }
         let least = SHORTEST * 4;
         let time = time_of(group);
         // A case that ends at another time than the cases beside it has to run in one piece to its end.
@@ -156,13 +175,17 @@ impl Cut {
                 Cut::Slices(length.max(needed).min(LONGEST))
             }
             Cut::Slices(_) => Cut::Slices(LONGEST),
-            Cut::Whole => Cut::Whole,
+            Cut::Whole | Cut::Counts(_) => self,
         }
     }
 
     fn passes(self, group: &[Case]) -> u32 {
         match self {
             Cut::Whole => 1,
+            Cut::Counts(each) => {
+                let count = group.iter().filter_map(|case| case.count).max().unwrap_or(each);
+                u32::try_from(count.div_ceil(each)).unwrap_or(u32::MAX)
+            }
             Cut::Slices(length) => {
                 time_of(group).as_secs_f64().div_euclid(length.as_secs_f64()).max(1.0) as u32
             }
@@ -196,6 +219,13 @@ fn time_of(group: &[Case]) -> Duration {
     group.iter().map(|case| case.time).max().unwrap_or_default()
 }
 
+/// The time of recorded loads at their own pace, which end by count.
+fn paced_time(group: &[Case]) -> Duration {
+    let scripts =
+        group.iter().filter(|case| case.time.is_zero()).filter_map(|case| case.pattern.shape.script.as_ref());
+    scripts.filter(|script| script.is_paced).map(|script| script.time()).max().unwrap_or_default()
+}
+
 /// The ramp-up of cases that run at the same time: the longest of them.
 fn ramp_up_of(group: &[Case]) -> Duration {
     group.iter().map(|case| case.ramp_up).max().unwrap_or_default()
@@ -210,6 +240,8 @@ fn settling(slice: Duration) -> Duration {
 struct Turn<'t> {
     ramp_up: Duration,
     stops: &'t [Stop],
+    /// Whether it is one of several slices although it ends by count.
+    is_part: bool,
     workload: &'t Workload,
     /// The cases, which run at the same time.
     group: &'t [Case],
@@ -249,6 +281,7 @@ struct Course<'a> {
     /// The pauses between cases, in which volumes do their own work.
     rests: Rests,
     preconditioning: Option<report::Preconditioning>,
+    noise: Noise,
 }
 
 impl<'a> Course<'a> {
@@ -271,7 +304,7 @@ impl<'a> Course<'a> {
                     .map(|group| match Cut::of(group, comparison.targets.len()) {
                         // The factor covers starting and settling.
                         Cut::Slices(_) => time_of(group).mul_f64(1.4) + ramp_up_of(group),
-                        Cut::Whole => time_of(group) + ramp_up_of(group),
+                        Cut::Whole | Cut::Counts(_) => time_of(group) + ramp_up_of(group) + paced_time(group),
                     })
                     .sum();
                 cases * workload.repeats * targets
@@ -297,6 +330,7 @@ impl<'a> Course<'a> {
             failed: Vec::new(),
             rests: Rests::default(),
             preconditioning: None,
+            noise: Noise::of(comparison),
         }
     }
 
@@ -515,23 +549,52 @@ impl<'a> Course<'a> {
         let cut = if slowest.is_finite() { cut.for_rate(slowest) } else { cut };
         let stop = |case: &Case| match (cut, case.count) {
             (Cut::Slices(length), _) => Stop::Slice(length),
+            (Cut::Counts(each), _) => Stop::Count(each),
             (Cut::Whole, Some(count)) if case.time.is_zero() => Stop::Count(count),
             (Cut::Whole, Some(count)) => Stop::Within { count, time: case.time },
             (Cut::Whole, None) => Stop::After(case.time),
         };
-        let stops: Vec<Stop> = group.iter().map(stop).collect();
-        let ramp_up = if let Cut::Slices(length) = cut { settling(length) } else { ramp_up };
+        let mut stops: Vec<Stop> = group.iter().map(stop).collect();
+        let ramp_up = match cut {
+            Cut::Slices(length) => settling(length),
+            Cut::Counts(_) => Duration::ZERO,
+            Cut::Whole => ramp_up,
+        };
         let mut orders = Orders::new(members.len(), workload.seed ^ u64::from(round) << 32);
-        let passes = cut.passes(group);
+        let usual = cut.passes(group);
+        let passes = match (cut, self.noise.until) {
+            // If no time is chosen, there is an end all the same.
+            (Cut::Slices(_), Some(_)) if self.comparison.time.is_none() => usual.saturating_mul(PATIENCE),
+            _ => usual,
+        };
         for pass in 1..=passes {
             if self.observer.stop() && pass > 1 {
                 break;
+            }
+            if matches!(cut, Cut::Slices(_)) && pass > noise::FIRST && pass % noise::FIRST == 1 {
+                let rates = self.rates(members, workload, group);
+                let done = pass - 1;
+                let others = self.machine.other_load();
+                if let Some(sentence) = self.noise.sentence(&rates, done, usual, others) {
+                    self.observer.notice(&sentence);
+                }
+                if self.noise.is_reached(&rates) {
+                    break;
+                }
+            }
+            if let (Cut::Counts(each), [case]) = (cut, group)
+                && pass == passes
+            {
+                // What is left of the load.
+                let before = each * u64::from(passes - 1);
+                stops = vec![Stop::Count(case.count.unwrap_or(each).saturating_sub(before).max(1))];
             }
             let order: Vec<String> =
                 orders.next().into_iter().map(|place| members[place].name.clone()).collect();
             for name in order {
                 let Some(place) = members.iter().position(|member| member.name == name) else { continue };
-                let turn = Turn { ramp_up, stops: &stops, workload, group, label: &label };
+                let is_part = matches!(cut, Cut::Counts(_));
+                let turn = Turn { ramp_up, stops: &stops, is_part, workload, group, label: &label };
                 let outcome = self.slice(&mut members[place], &mut sessions[place], &turn);
                 match self.keep_or_drop(&name, &format!("measured under {label}"), outcome) {
                     Some(slices) => {
@@ -554,6 +617,21 @@ impl<'a> Course<'a> {
             }
         }
         self.rest_of(members, group, &label)
+    }
+
+    /// The rates that were measured so far: for each case of the group, for each target.
+    fn rates(&self, members: &[Member], workload: &Workload, group: &[Case]) -> Vec<Vec<Vec<f64>>> {
+        let of_case = |case: &Case| {
+            let case = report_case(workload, case, group);
+            let of = |member: &Member| {
+                let mut all = self.gathered.iter();
+                all.find(|gathered| gathered.target == member.name && gathered.case.is_same(&case))
+                    .map(Gathered::rates)
+                    .unwrap_or_default()
+            };
+            members.iter().map(of).collect()
+        };
+        group.iter().map(of_case).collect()
     }
 
     /// The pause between cases: makes writes durable, and gives volumes time for work of their own.
@@ -601,7 +679,7 @@ impl<'a> Course<'a> {
         session: &mut Session,
         turn: &Turn<'_>,
     ) -> Result<Vec<gather::Slice>> {
-        let &Turn { ramp_up, stops, workload, group, label } = turn;
+        let &Turn { ramp_up, stops, is_part, workload, group, label } = turn;
         if let Some(busy) = member.busy.take() {
             busy.end()?;
         }
@@ -633,8 +711,10 @@ impl<'a> Course<'a> {
         let mut issued = Issued::default();
         all.iter().for_each(|measured| issued.add(&measured.issued));
         let started = started + ramp_up;
-        let slice = |(measured, &stop)| {
+        let slice = |(measured, &stop): (Measured, &Stop)| {
             let traffic = traffic.clone();
+            // Its timeline is one interval, as that of every slice.
+            let stop = if is_part { Stop::Slice(measured.elapsed) } else { stop };
             gather::Slice { started, measured, issued, background, traffic, stop }
         };
         Ok(all.into_iter().zip(stops).map(slice).collect())
@@ -675,6 +755,7 @@ impl<'a> Course<'a> {
             span_bytes: self.span,
             preconditioning: self.preconditioning,
             programs: None,
+            until_percent: comparison.until.map(|share| share * 100.0),
             discarded: (self.stand.kind != NO_DEVICE).then_some(comparison.discard),
             workloads: comparison.workloads.iter().map(workload_settings).collect(),
         };

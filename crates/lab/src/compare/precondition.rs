@@ -6,36 +6,21 @@
 //! Here the workload is random writes of 4 KiB, and it goes over the targets' regions, which is all that is used.
 
 use crate::report::document::Preconditioning;
+use crate::report::steady::Last;
 use crate::{Durability, Job, Pattern, Result, Stop, Subject, Watch};
 use platter_device::{Buffer, Device};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The number of rounds that must be steady together.
-const WINDOW: usize = 5;
 /// The most rounds.
 const MOST: usize = 25;
-/// The greatest range of the rates in the window, as a share of their average.
-const RANGE: f64 = 0.20;
-/// The greatest rise or fall of the line through them.
-const SLOPE: f64 = 0.10;
 /// Bytes of one write of the fill.
 const PIECE: usize = 1 << 20;
 
 /// Whether the last rounds of `rates` are a steady state.
-pub(super) fn is_steady(rates: &[f64]) -> bool {
-    let Some(window) = rates.len().checked_sub(WINDOW).map(|from| &rates[from..]) else { return false };
-    let count = WINDOW as f64;
-    let average = window.iter().sum::<f64>() / count;
-    let most = window.iter().copied().fold(f64::MIN, f64::max);
-    let least = window.iter().copied().fold(f64::MAX, f64::min);
-    let middle = (count - 1.0) / 2.0;
-    let at = |index: usize| index as f64 - middle;
-    let across: f64 = window.iter().enumerate().map(|(index, rate)| at(index) * (rate - average)).sum();
-    let along: f64 = (0..WINDOW).map(|index| at(index).powi(2)).sum();
-    let rise = across / along * (count - 1.0);
-    average > 0.0 && most - least <= RANGE * average && rise.abs() <= SLOPE * average
+fn is_steady(rates: &[f64]) -> bool {
+    Last::of(rates).is_some_and(|last| last.is_steady())
 }
 
 /// Fills the range, and then overwrites it in rounds until it is steady or the watch ends it.
@@ -97,25 +82,13 @@ mod tests {
     use platter_device::{MemoryDevice, Recorder, Sectors};
 
     #[test]
-    fn five_rounds_are_steady_by_range_and_slope() {
-        assert!(!is_steady(&[100.0; 4]) && is_steady(&[100.0; 5]));
-        assert!(!is_steady(&[0.0; 5]));
-        // Only the last five count.
-        assert!(is_steady(&[900.0, 500.0, 100.0, 104.0, 98.0, 102.0, 100.0]));
-        // A range of more than a fifth, and a fall of more than a tenth.
-        assert!(!is_steady(&[100.0, 122.0, 100.0, 101.0, 100.0]));
-        assert!(!is_steady(&[107.0, 103.0, 100.0, 97.0, 93.0]));
-        assert!(is_steady(&[104.0, 102.0, 100.0, 98.0, 96.0]));
-    }
-
-    #[test]
     fn all_of_the_range_is_written_and_nothing_else() {
         let memory = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
         let recorder = Arc::new(Recorder::new(memory.clone()));
         let device: Arc<dyn Device> = recorder.clone();
         let range = 1 << 20..(6 << 20) + 4096;
         let done = precondition(&device, &range, Duration::from_millis(5), &()).unwrap();
-        assert!((WINDOW..=MOST).contains(&done.rounds_mb_per_s.len()));
+        assert!((5..=MOST).contains(&done.rounds_mb_per_s.len()));
         assert_eq!(done.filled_bytes, range.end - range.start);
         let image = memory.to_image();
         let (from, to) = (range.start as usize, range.end as usize);

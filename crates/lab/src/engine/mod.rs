@@ -11,6 +11,7 @@ mod measure;
 mod pace;
 mod pattern;
 mod places;
+mod script;
 mod walk;
 mod words;
 mod worker;
@@ -20,6 +21,7 @@ pub use cpu::{CpuTime, ProcessorTime};
 pub use measure::{Interval, Issued, Latencies, Measured, Tally, WorkerTally};
 pub use pattern::{Begin, NextFile, Pace, Pattern, Pause, Portion, Rate, Shape};
 pub use places::{PartLength, Spread, SpreadPart};
+pub use script::{Event, Script, What};
 
 use crate::{Error, Result, Subject};
 use std::ops::Range;
@@ -109,7 +111,7 @@ pub trait Watch: Sync {
     /// with the ramp-up; `whole` is `None` if the run ends by count.
     fn tick(&self, elapsed: Duration, whole: Option<Duration>);
 
-    /// Called several times a second: whether to end the run now. I/Os in flight still complete.
+    /// Called many times a second: whether to end the run now. I/Os in flight still complete.
     fn stop(&self) -> bool {
         false
     }
@@ -246,8 +248,11 @@ impl Session {
     }
 }
 
-/// How often the engine asks the observer whether the run is to end.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the engine looks after its workers and asks the observer whether the run is to end. It is as often as fio looks
+/// after its jobs, because it is no matter of indifference: where processors sleep between I/Os, a thread that is woken now and
+/// then moves the others, and whether the thread that does the device's work is on the processor of the worker or has to be woken on
+/// another decides on the time of small I/Os.
+const BEAT: Duration = Duration::from_millis(10);
 
 /// The number of the job, the number of its worker, and that worker's outcome.
 type Reports = std::sync::mpsc::Receiver<(usize, usize, Result<measure::Outcome>)>;
@@ -278,7 +283,7 @@ fn coordinate(
     let mut reported = 0;
     let mut tick = measuring + interval;
     while reported < workers {
-        let wait = tick.saturating_duration_since(Instant::now()).min(LOOK);
+        let wait = tick.saturating_duration_since(Instant::now()).min(BEAT);
         match reports.recv_timeout(wait) {
             Ok((number, index, outcome)) => {
                 reported += 1;

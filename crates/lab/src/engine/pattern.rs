@@ -2,6 +2,8 @@
 
 use super::cells::CELL;
 use super::places::Spread;
+use super::script::Script;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The shape of a load, in fio's and Iometer's terms.
@@ -57,6 +59,8 @@ pub struct Shape {
     pub same_seed: bool,
     /// Limits of the rate; the default issues I/Os as fast as possible.
     pub pace: Pace,
+    /// A recorded load, which says all I/Os: of the pattern only the queue depth counts then, and there is one worker.
+    pub script: Option<Arc<Script>>,
 }
 
 /// One kind of I/O in a mix.
@@ -130,6 +134,9 @@ impl Pattern {
     /// `sector` bytes; `None` if they can. A block can be verified if it consists of whole cells of [`CELL`] bytes, as
     /// each cell has a header and a checksum of its own.
     pub(crate) fn why_not_verified(&self, start: u64, sector: u32) -> Option<String> {
+        if self.shape.script.is_some() {
+            return Some("a recorded load reads what it did not write in the same blocks".into());
+        }
         let is_whole = |bytes: u64| bytes.is_multiple_of(CELL as u64);
         let portions = self.portions();
         if let Some(odd) = portions.iter().find(|portion| !is_whole(portion.least.into())) {
@@ -217,8 +224,10 @@ impl Pattern {
         let times = if pace.poisson { LONGEST_BY_CHANCE } else { 1.0 };
         let by_rate = by_rate.fold(0.0, f64::max) * times;
         let pause = pace.pause.map(|pause| pause.time);
+        let recorded = self.shape.script.as_ref().filter(|script| script.is_paced);
+        let gap = recorded.map(|script| script.longest_gap());
         let delays = self.portions().into_iter().map(|portion| portion.delay);
-        let paused = pause.into_iter().chain(delays).max().unwrap_or_default();
+        let paused = pause.into_iter().chain(gap).chain(delays).max().unwrap_or_default();
         paused.max(Duration::try_from_secs_f64(by_rate).unwrap_or(Duration::MAX))
     }
 }

@@ -3,9 +3,11 @@
 use super::Job;
 use super::pattern::{Begin, NextFile, Pattern, Portion};
 use super::places::{Permutation, Places};
+use super::script::{Event, Script, What};
 use crate::Result;
 use fastrand::Rng;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ pub(crate) struct Layout {
     kinds: Vec<Kind>,
     /// Whether there are reads and writes.
     pub is_mix: bool,
+    /// A recorded load, which says all I/Os, and the device's sector.
+    pub script: Option<(Arc<Script>, u64)>,
     /// The number of sequential I/Os that all workers took from the shared position ([`Begin::Shared`]).
     shared: AtomicU64,
 }
@@ -47,6 +51,13 @@ impl Layout {
         if let (true, Some(why)) = (job.verify, job.pattern.why_not_verified(job.range.start, sector)) {
             return Job::refuse(format!("{why}, as verification needs"));
         }
+        if shape.script.as_ref().is_some_and(|script| {
+            workers != 1
+                || script.largest() > job.pattern.block
+                || script.count(What::Sync) == script.events.len() as u64
+        }) {
+            return Job::refuse("a recorded load has I/Os, one worker, and a block that holds each of them");
+        }
         let portions = job.pattern.portions();
         for portion in &portions {
             check(portion, &job.pattern, sector)?;
@@ -68,6 +79,7 @@ impl Layout {
             align,
             kinds: Vec::new(),
             is_mix: job.pattern.is_mix(),
+            script: shape.script.clone().map(|script| (script, u64::from(sector.max(1)))),
             shared: AtomicU64::new(0),
         };
         let length = layout.file_length();
@@ -86,6 +98,17 @@ impl Layout {
             layout.kinds.push(Kind { portion, align, until, places, count });
         }
         Ok(layout)
+    }
+
+    /// The I/O of an event of a recorded load.
+    pub fn recorded(&self, event: &Event, sector: u64) -> Step {
+        let range = event.range(sector, self.range.end - self.range.start);
+        Step {
+            read: event.what == What::Read,
+            offset: self.range.start + range.start,
+            length: (range.end - range.start) as u32,
+            delay: Duration::ZERO,
+        }
     }
 
     /// The part of the range that a worker stays inside.

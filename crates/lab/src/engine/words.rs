@@ -13,6 +13,7 @@ impl Pattern {
     pub fn words(&self) -> Option<String> {
         let shape = &self.shape;
         let mut parts = Vec::new();
+        parts.extend(shape.script.as_ref().map(|script| script.words()));
         if shape.mix.len() > TOLD {
             parts.push(format!(
                 "{} kinds of I/O, {:.0} bytes in the mean",

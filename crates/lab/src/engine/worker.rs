@@ -3,6 +3,7 @@
 use super::cells::{self, CELL, Ledger};
 use super::measure::{Interval, Outcome};
 use super::pace::{Go, Pacer};
+use super::script::{Cue, Played};
 use super::walk::{Layout, Step, Walk};
 use super::{Durability, Job, Stop};
 use crate::{Error, Result, Subject};
@@ -105,6 +106,8 @@ pub(crate) struct Carried {
     /// The next read and the next write, if one was drawn that could not be issued yet. In a verified job its cells are
     /// claimed.
     held: [Option<Step>; 2],
+    /// How far the worker has come in a recorded load.
+    played: Played,
 }
 
 impl Carried {
@@ -114,6 +117,7 @@ impl Carried {
             walk: Walk::new(job, layout, index as usize),
             pacer: Pacer::new(job.pattern.shape.pace, job.seed ^ u64::from(index)),
             held: [None; 2],
+            played: Played::new(),
         }
     }
 
@@ -147,6 +151,7 @@ pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Option<Clock>) -> Resul
     let (queue, slots) = prepared?;
     carried.walk.begin_piece(piece);
     carried.pacer.begin(clock.start);
+    carried.played.begin(clock.start);
     let workers = u64::from(job.pattern.workers);
     let left = match job.stop {
         Stop::After(_) | Stop::Slice(_) => u64::MAX,
@@ -236,7 +241,9 @@ impl Worker<'_> {
         let outcome = self.drive();
         // No I/O is issued after the end, so that no time after it passes for the pace either.
         let now = Instant::now();
-        self.carried.pacer.end(self.clock.end.map_or(now, |end| end.min(now)));
+        let ended = self.clock.end.map_or(now, |end| end.min(now));
+        self.carried.pacer.end(ended);
+        self.carried.played.end(ended);
         // Also after an error, every plan must be finished, so that the file system can release its range.
         let drained = self.drain();
         outcome.and(drained)?;
@@ -320,7 +327,11 @@ impl Worker<'_> {
         if self.left == 0 {
             return Ok(false);
         }
-        let Some(step) = self.next_step(issued) else { return Ok(false) };
+        let step = match self.layout.script {
+            None => self.next_step(issued),
+            Some(_) => self.next_recorded(issued)?,
+        };
+        let Some(step) = step else { return Ok(false) };
         if !self.issue(slot, step, issued)? {
             return Ok(false);
         }
@@ -359,6 +370,32 @@ impl Worker<'_> {
         }
         self.carried.hold(step);
         None
+    }
+
+    /// Returns the next I/O of a recorded load if it may be issued now; syncs before it are done first.
+    fn next_recorded(&mut self, now: Instant) -> Result<Option<Step>> {
+        if let Some(step) = self.carried.held.iter_mut().find_map(Option::take) {
+            return Ok(Some(step));
+        }
+        let Some((script, sector)) = &self.layout.script else { return Ok(None) };
+        loop {
+            match self.carried.played.cue(script, now) {
+                Cue::Io(event) => {
+                    self.carried.played.done();
+                    return Ok(Some(self.layout.recorded(&event, *sector)));
+                }
+                Cue::At(due) => {
+                    self.due = Some(due);
+                    return Ok(None);
+                }
+                // What was written before it has to be on its way to be made durable.
+                Cue::Sync if self.queue.in_flight() > 0 => return Ok(None),
+                Cue::Sync => {
+                    self.carried.played.done();
+                    self.sync()?;
+                }
+            }
+        }
     }
 
     /// Draws the next I/O, in the direction that is wanted if one is. With verification, draws until the block has no

@@ -5,6 +5,7 @@
 mod outliers;
 mod rates;
 mod show;
+mod spread;
 
 pub use outliers::Outlier;
 pub use rates::Rates;

@@ -1,7 +1,7 @@
 //! Renders the summary of a fleet as tables and as a page.
 
 use super::outliers::LEAST;
-use super::{Outlier, Summary};
+use super::{Outlier, Summary, spread};
 use crate::estimate;
 use crate::report::html;
 use crate::report::table::{plain_markdown, printable};
@@ -58,10 +58,14 @@ impl Summary {
     /// For each workload a table: for each case and target the distribution in every group, and with two groups the
     /// second compared with the first.
     fn tables(&self) -> Vec<Table> {
+        self.workloads().into_iter().map(|workload| self.table(workload)).collect()
+    }
+
+    fn workloads(&self) -> Vec<&str> {
         let mut workloads: Vec<&str> = self.cells.iter().map(|cell| cell.workload.as_str()).collect();
         workloads.sort_unstable();
         workloads.dedup();
-        workloads.into_iter().map(|workload| self.table(workload)).collect()
+        workloads
     }
 
     fn table(&self, workload: &str) -> Table {
@@ -145,7 +149,8 @@ impl Summary {
     pub fn html(&self) -> String {
         let findings = self.findings(&self.outliers());
         let mut page = html::opening(&self.title(), &html::sentences(&findings));
-        for table in self.tables() {
+        for (workload, table) in self.workloads().into_iter().zip(self.tables()) {
+            page.push_str(&spread::chart(self, workload));
             let _ = write!(page, "<section>{}</section>", table.html());
         }
         let from = plural(self.reports, "saved report");

@@ -201,6 +201,7 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
         direct: stand.direct,
         preconditioning: None,
         programs: None,
+        until_percent: None,
         discarded: (stand.kind != NO_DEVICE).then_some(jetstress.discard),
         own_regions: true,
         span_bytes: span,

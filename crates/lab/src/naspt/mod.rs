@@ -222,6 +222,7 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         direct: stand.direct,
         preconditioning: None,
         programs: None,
+        until_percent: None,
         discarded: (stand.kind != NO_DEVICE).then_some(naspt.discard),
         own_regions: false,
         span_bytes: span,

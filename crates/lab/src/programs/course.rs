@@ -1,6 +1,7 @@
 //! The order of the runs, how many there are, and the results that are made of them.
 
 use crate::compare::gather as compare;
+use crate::compare::noise::Noise;
 use crate::compare::order::Orders;
 use crate::estimate::{self, LEAST_PASSES};
 use crate::report::document::{self as report, CaseResult, Round, Slice, Traffic};
@@ -14,7 +15,7 @@ pub(super) const MOST: u32 = 1000;
 
 /// A run of a program on a target.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Run {
+pub(super) struct Execution {
     /// When it began, counted from the start of the comparison.
     pub started: Duration,
     /// The time that counts.
@@ -32,9 +33,13 @@ pub(super) trait Field {
     /// The number of targets.
     fn targets(&self) -> usize;
     /// Runs a program on a target, with what goes before and after it. `None` for a target that is left out, from now on too.
-    fn turn(&mut self, program: usize, target: usize) -> Result<Option<Run>>;
+    fn turn(&mut self, program: usize, target: usize) -> Result<Option<Execution>>;
     /// Is told after each pass how many there will be.
     fn passed(&mut self, program: usize, pass: u32, passes: u32);
+    /// The processors that other programs use, as far as it is known.
+    fn other_load(&self) -> Option<f64>;
+    /// Tells the user something while it runs.
+    fn notice(&self, sentence: &str);
     /// Whether to end now.
     fn stop(&self) -> bool;
 }
@@ -84,7 +89,7 @@ impl Enough {
 }
 
 /// The results of one program: for each target its runs, in the order of the passes.
-pub(super) type Runs = Vec<Vec<Run>>;
+pub(super) type Executions = Vec<Vec<Execution>>;
 
 /// Runs one program in turns on all targets until it is enough.
 ///
@@ -94,11 +99,11 @@ pub(super) fn measure(
     field: &mut dyn Field,
     program: usize,
     enough: Enough,
-    level: f64,
+    noise: &mut Noise,
     seed: u64,
-) -> Result<Runs> {
+) -> Result<Executions> {
     let mut orders = Orders::new(field.targets(), seed ^ (program as u64) << 32);
-    let mut runs: Runs = vec![Vec::new(); field.targets()];
+    let mut runs: Executions = vec![Vec::new(); field.targets()];
     let mut pass = 0;
     loop {
         pass += 1;
@@ -120,7 +125,12 @@ pub(super) fn measure(
             .filter(|runs| runs.len() == pass as usize)
             .map(|runs| runs.iter().map(|run| run.took.as_secs_f64().max(1e-9)).collect())
             .collect();
-        let passes = enough.passes(&seconds, level);
+        let passes = enough.passes(&seconds, noise.level);
+        let rates: Vec<Vec<f64>> =
+            seconds.iter().map(|runs| runs.iter().map(|seconds| 1.0 / seconds).collect()).collect();
+        if let Some(sentence) = noise.sentence(&[rates], pass, passes, field.other_load()) {
+            field.notice(&sentence);
+        }
         field.passed(program, pass, passes.max(pass));
         if pass >= passes || seconds.is_empty() || field.stop() {
             return Ok(runs);
@@ -129,7 +139,7 @@ pub(super) fn measure(
 }
 
 /// Makes the result of a program on a target of its runs.
-pub(super) fn result(target: &str, case: report::Case, runs: &[Run]) -> CaseResult {
+pub(super) fn result(target: &str, case: report::Case, runs: &[Execution]) -> CaseResult {
     let mut latencies = Latencies::default();
     let mut round = Round { repeat: 1, ..Round::default() };
     let (mut user, mut system) = (Duration::ZERO, Duration::ZERO);

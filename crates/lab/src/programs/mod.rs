@@ -11,20 +11,20 @@ mod images;
 mod launch;
 
 use crate::compare::machine::Machine;
+use crate::compare::noise::Noise;
 use crate::environment::{device_info, environment};
-use crate::estimate::ERRORS;
 use crate::peer::Peer;
 use crate::report::document::{self as report, Document, ProgramSettings, Settings, WorkloadSettings};
 use crate::stand::{NO_DEVICE, OpenStand, Stand};
 use crate::target::Target;
 use crate::{Error, Observer, Preset, Result};
-use course::{Enough, Field, Run};
+use course::{Enough, Execution, Field};
 use folders::{Folder, Forgets};
 use images::Images;
 use platter_device::Caching;
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The name of the workload in reports.
@@ -105,9 +105,10 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     let names = crate::plan::distinct(programs.targets.iter().map(Target::name));
     crate::plan::check_base(programs.base.as_deref(), &names)?;
     let started = SystemTime::now();
-    let machine = Machine::watch_programs(peers.iter().flatten().any(Peer::is_served_by_program));
+    let watched = Machine::watch_programs(peers.iter().flatten().any(Peer::is_served_by_program));
     let ground = Ground::open(programs, &peers, observer)?;
     let mut course = Course {
+        machine: watched,
         programs,
         observer,
         forgets: programs.cold.then(|| Forgets::of(&programs.targets)),
@@ -123,14 +124,15 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     course.make(&ground, &names, peers);
     let labels = crate::plan::distinct(programs.commands.iter().map(|program| shown(&program.command)));
     let mut results = Vec::new();
-    let level = level(programs);
+    let ratios = programs.commands.len() * programs.targets.len().saturating_sub(1);
+    let mut noise = Noise::new(ratios, programs.until);
     let enough = Enough { passes: programs.passes, time: programs.time, until: programs.until };
     for (number, label) in labels.iter().enumerate() {
         if course.is_over() {
             break;
         }
         course.warm_up(number)?;
-        let runs = course::measure(&mut course, number, enough, level, SEED)?;
+        let runs = course::measure(&mut course, number, enough, &mut noise, SEED)?;
         for (name, runs) in names.iter().zip(&runs).filter(|(_, runs)| !runs.is_empty()) {
             let case = case(programs, number, label);
             let result = course::result(name, case, runs);
@@ -166,19 +168,13 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     document.partial = (!partial.is_empty()).then(|| partial.join("; "));
     document.warnings = std::mem::take(&mut course.warnings);
     document.results = results;
-    document.machine = machine.sentences(0, 0);
-    document.environment.other_load = machine.other_load();
-    document.environment.throttled_periods = machine.throttled().map(|(_, throttled)| throttled.periods);
+    document.machine = course.machine.sentences(0, 0);
+    document.environment.other_load = course.machine.other_load();
+    document.environment.throttled_periods =
+        course.machine.throttled().map(|(_, throttled)| throttled.periods);
     document.conclude();
     ground.keep();
     Ok(document)
-}
-
-/// The level of significance that a precision is judged by while it is measured: that of the report is no smaller, whatever
-/// the other cells are.
-fn level(programs: &Programs) -> f64 {
-    let cells = programs.commands.len() * programs.targets.len().saturating_sub(1);
-    ERRORS / cells.max(1) as f64
 }
 
 /// A command as tables show it: in one line, and not too long.
@@ -223,6 +219,7 @@ fn settings(programs: &Programs, course: &Course<'_>, targets: &[report::Target]
         own_regions: true,
         span_bytes: programs.room,
         discarded: programs.targets.iter().any(Target::is_on_device).then_some(programs.discard),
+        until_percent: programs.until.map(|share| share * 100.0),
         programs: Some(ProgramSettings {
             cold: programs.cold,
             caches,
@@ -230,7 +227,6 @@ fn settings(programs: &Programs, course: &Course<'_>, targets: &[report::Target]
             setup: programs.setup.clone(),
             prepare: programs.commands.iter().filter_map(|program| program.prepare.clone()).collect(),
             conclude: programs.commands.iter().filter_map(|program| program.conclude.clone()).collect(),
-            until_percent: programs.until.map(|share| share * 100.0),
         }),
         workloads: vec![WorkloadSettings {
             name: NAME.into(),
@@ -245,6 +241,29 @@ fn settings(programs: &Programs, course: &Course<'_>, targets: &[report::Target]
             seconds: 0.0,
         }],
         ..Settings::default()
+    }
+}
+
+/// Fails if an image that would be made for `count` targets does not fit into the file system that is to hold it.
+fn check_room(programs: &Programs, count: u64) -> Result<()> {
+    let directory = match &programs.stand {
+        Stand::TemporaryImage(directory) => directory.as_path(),
+        Stand::Path { path, .. } if !path.exists() => {
+            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+        }
+        _ => return Ok(()),
+    };
+    // Of the room of each target, its structures take a part, so regions are somewhat larger.
+    let needed = crate::stand::image_length(programs.room).checked_mul(count);
+    let free = crate::target::free_space(directory).unwrap_or(u64::MAX);
+    match needed {
+        Some(needed) if needed <= free => Ok(()),
+        _ => Err(Error::Job(format!(
+            "{count} targets with room for {} each (--span) do not fit into {}, which has {} free",
+            platter_device::show_size(programs.room),
+            directory.display(),
+            platter_device::show_size(free)
+        ))),
     }
 }
 
@@ -264,6 +283,7 @@ impl Ground {
         if count == 0 {
             return Ok(Ground::Nothing);
         }
+        check_room(programs, count as u64)?;
         let mut progress = |done: u64, total: u64| {
             let seconds = |bytes: u64| Duration::from_secs(bytes >> 30);
             observer.stage("writing the image once", seconds(done), seconds(total));
@@ -272,7 +292,12 @@ impl Ground {
         let is_ours = peers.iter().flatten().all(|peer| matches!(peer, Peer::Ours { .. }));
         let is_root = nix::unistd::geteuid().is_root();
         if let (Stand::TemporaryImage(directory), true, false) = (&programs.stand, is_ours, is_root) {
-            return Ok(Ground::Images(Images::make(directory, count, programs.room, &mut progress)?));
+            return Ok(Ground::Images(Images::make(
+                directory,
+                count,
+                crate::stand::image_length(programs.room),
+                &mut progress,
+            )?));
         }
         programs.stand.check_blocks()?;
         let mut stand = OpenStand::open(
@@ -323,6 +348,7 @@ impl Ground {
 
 /// A comparison that is being carried out.
 struct Course<'a> {
+    machine: Machine,
     programs: &'a Programs,
     observer: &'a dyn Observer,
     forgets: Option<Forgets>,
@@ -443,7 +469,7 @@ impl Course<'_> {
     }
 
     /// One run with what goes before and after it.
-    fn run(&mut self, program: usize, target: usize) -> Result<Run> {
+    fn run(&mut self, program: usize, target: usize) -> Result<Execution> {
         let Program { command, prepare, conclude } = &self.programs.commands[program];
         let forgets = self.forgets;
         let Some(folder) = &self.members[target] else { return Err(Error::Interrupted) };
@@ -473,7 +499,7 @@ impl Course<'_> {
             self.command(folder, conclude)?;
         }
         let durable = self.programs.durable;
-        Ok(Run {
+        Ok(Execution {
             started,
             took: if durable { took + synced } else { took },
             background: if durable { Duration::ZERO } else { synced },
@@ -489,7 +515,7 @@ impl Field for Course<'_> {
         self.members.len()
     }
 
-    fn turn(&mut self, program: usize, target: usize) -> Result<Option<Run>> {
+    fn turn(&mut self, program: usize, target: usize) -> Result<Option<Execution>> {
         let Some(folder) = &self.members[target] else { return Ok(None) };
         if self.unfit.contains(&(program, target)) {
             return Ok(None);
@@ -511,6 +537,14 @@ impl Field for Course<'_> {
         let programs = self.programs.commands.len() as f64;
         let done = program as f64 + f64::from(pass) / f64::from(passes.max(1));
         self.expected = self.began.elapsed().mul_f64((programs / done.max(1e-6)).clamp(1.0, 1e6));
+    }
+
+    fn other_load(&self) -> Option<f64> {
+        self.machine.other_load()
+    }
+
+    fn notice(&self, sentence: &str) {
+        self.observer.notice(sentence);
     }
 
     fn stop(&self) -> bool {

@@ -1,10 +1,11 @@
 //! The statistics of programs with times that are made up, and short runs of real ones.
 
-use super::course::{Enough, Field, MOST, Run, measure, result};
+use super::course::{Enough, Execution, Field, MOST, measure, result};
 use super::*;
 use crate::report::document::{RAW, Verdict};
 use crate::report::{csv, html, markdown, terminal};
 use fastrand::Rng;
+use std::cell::RefCell;
 
 /// Targets whose runs take times that follow from a seed: noise of each run, weather that all feel, and now and then a run
 /// that is disturbed.
@@ -16,6 +17,7 @@ struct Made {
     weather: f64,
     turns: Vec<usize>,
     passes: Vec<(u32, u32)>,
+    notices: RefCell<Vec<String>>,
 }
 
 impl Made {
@@ -27,6 +29,7 @@ impl Made {
             weather: 0.0,
             turns: Vec::new(),
             passes: Vec::new(),
+            notices: RefCell::default(),
         }
     }
 
@@ -40,7 +43,7 @@ impl Field for Made {
         self.truth.len()
     }
 
-    fn turn(&mut self, _program: usize, target: usize) -> Result<Option<Run>> {
+    fn turn(&mut self, _program: usize, target: usize) -> Result<Option<Execution>> {
         if self.turns.len().is_multiple_of(self.truth.len()) {
             self.weather = 0.3 * self.normal();
         }
@@ -48,11 +51,19 @@ impl Field for Made {
         let disturbed = if self.rng.u8(..40) == 0 { 1.5 } else { 0.0 };
         let logarithm = self.weather + self.scatter * self.normal() + disturbed;
         let seconds = self.truth[target] * logarithm.exp();
-        Ok(Some(Run { took: Duration::from_secs_f64(seconds), ..Run::default() }))
+        Ok(Some(Execution { took: Duration::from_secs_f64(seconds), ..Execution::default() }))
     }
 
     fn passed(&mut self, _program: usize, pass: u32, passes: u32) {
         self.passes.push((pass, passes));
+    }
+
+    fn other_load(&self) -> Option<f64> {
+        Some(1.9)
+    }
+
+    fn notice(&self, sentence: &str) {
+        self.notices.borrow_mut().push(sentence.to_owned());
     }
 
     fn stop(&self) -> bool {
@@ -81,7 +92,7 @@ fn document(seed: u64, truth: &[f64], scatter: f64, enough: Enough) -> Document 
         Document::new(SystemTime::UNIX_EPOCH, "", report::Environment::default(), settings, targets);
     for program in 0..2 {
         let mut field = Made::new(seed * 2 + program, truth, scatter);
-        let runs = measure(&mut field, program as usize, enough, 0.05, seed).unwrap();
+        let runs = measure(&mut field, program as usize, enough, &mut Noise::new(1, None), seed).unwrap();
         for (name, runs) in names.iter().zip(&runs) {
             let name_of_case = format!("program {program}");
             let case = report::Case {
@@ -133,7 +144,7 @@ fn a_target_that_is_slower_by_a_fifth_is_found() {
 #[test]
 fn each_target_has_a_run_in_each_pass_at_every_place() {
     let mut field = Made::new(1, &[0.1; 4], 0.1);
-    measure(&mut field, 0, Enough { passes: Some(8), ..TEN }, 0.05, 1).unwrap();
+    measure(&mut field, 0, Enough { passes: Some(8), ..TEN }, &mut Noise::new(1, None), 1).unwrap();
     let mut places = [[0; 4]; 4];
     for pass in field.turns.chunks(4) {
         for (place, target) in pass.iter().enumerate() {
@@ -147,7 +158,7 @@ fn each_target_has_a_run_in_each_pass_at_every_place() {
 fn there_are_as_many_passes_as_were_asked_for() {
     let passes = |enough: Enough, seconds: f64| {
         let mut field = Made::new(3, &[seconds; 2], 0.0);
-        let runs = measure(&mut field, 0, enough, 0.05, 3).unwrap();
+        let runs = measure(&mut field, 0, enough, &mut Noise::new(1, None), 3).unwrap();
         assert!(runs.iter().all(|of_target| of_target.len() == runs[0].len()));
         runs[0].len() as u32
     };
@@ -172,7 +183,7 @@ fn it_goes_on_until_the_asked_difference_would_be_told() {
     };
     let outcome = |enough: Enough| {
         let mut field = Made::new(5, &[0.1; 3], 0.05);
-        let runs = measure(&mut field, 0, enough, 0.05, 5).unwrap();
+        let runs = measure(&mut field, 0, enough, &mut Noise::new(1, enough.until), 5).unwrap();
         let rates: Vec<Vec<f64>> =
             runs.iter().map(|runs| runs.iter().map(|run| 1.0 / run.took.as_secs_f64()).collect()).collect();
         (runs[0].len(), crate::estimate::widest(&rates, 0.05).unwrap().exp_m1())
@@ -199,6 +210,21 @@ fn every_view_shows_times_and_never_requests() {
     assert_eq!(csv.lines().count(), 5, "{csv}");
     assert_eq!(Document::from_json(&document.to_json()).unwrap(), document);
     assert!(document.results.iter().all(|result| result.target != RAW));
+}
+
+#[test]
+fn noise_is_said_while_it_is_measured() {
+    let notices = |scatter: f64| {
+        let mut field = Made::new(9, &[0.1; 3], scatter);
+        measure(&mut field, 0, TEN, &mut Noise::new(2, None), 9).unwrap();
+        field.notices.into_inner()
+    };
+    assert_eq!(notices(0.01), [""; 0]);
+    let said = notices(0.5);
+    assert!(
+        said.len() == 1 && said[0].starts_with("another program uses 1.9 processors; at this noise"),
+        "{said:?}"
+    );
 }
 
 /// Directories of the host as targets.
@@ -297,7 +323,15 @@ fn what_has_no_files_and_what_has_no_device_is_refused() {
     programs.targets.push(Target::Raw);
     assert!(run(&programs, &()).unwrap_err().to_string().contains("raw: it has no files"));
     programs.targets[1] = Target::parse("fat32").unwrap();
+    programs.targets.remove(0);
     assert!(run(&programs, &()).unwrap_err().to_string().contains("memory of this program"));
+    // Nothing is written before it is known to fit.
+    programs.stand = Stand::TemporaryImage(outer.path().into());
+    for room in [1 << 50, u64::MAX] {
+        programs.room = room;
+        assert!(run(&programs, &()).unwrap_err().to_string().contains("do not fit into"));
+    }
+    assert_eq!(std::fs::read_dir(outer.path()).unwrap().count(), 0);
     programs.commands.clear();
     assert!(run(&programs, &()).is_err());
 }

@@ -98,7 +98,7 @@ fn fastest(document: &Document, standings: &[Vec<Standing>]) -> Option<String> {
             count => slower.push((count, called(document, name))),
         }
     }
-    if cases == 0 || (first.is_empty() && slower.is_empty()) {
+    if cases == 0 || (first.len() < 2 && slower.is_empty()) {
         return Some("Which file system is the fastest was not measured well enough to tell.".into());
     }
     slower.sort_by_key(|(count, _)| *count);
@@ -108,8 +108,7 @@ fn fastest(document: &Document, standings: &[Vec<Standing>]) -> Option<String> {
         .collect();
     let of_cases = if cases == 1 { "Slower".into() } else { format!("Of {cases} cases, slower") };
     Some(match (first.len(), slower.len(), cases) {
-        (_, 0, 1) => "No file system is told from the fastest in the one case.".into(),
-        (_, 0, _) => format!("No file system is told from the fastest in any of the {cases} cases."),
+        (_, 0, _) => alike(document, &first, cases),
         (0, ..) => format!(
             "No file system is the fastest everywhere. {of_cases} than the fastest: {}.",
             listed(&slower)
@@ -120,12 +119,20 @@ fn fastest(document: &Document, standings: &[Vec<Standing>]) -> Option<String> {
             first[0],
             listed(&slower)
         ),
-        _ => format!(
-            "Nothing tells {} from the fastest file system. {of_cases}: {}.",
-            listed(&first),
-            listed(&slower)
-        ),
+        _ => format!("No measurable difference between {}. {of_cases}: {}.", listed(&first), listed(&slower)),
     })
+}
+
+/// Says that these file systems do not differ by more than the noise, and how large that is.
+fn alike(document: &Document, names: &[String], cases: usize) -> String {
+    let limits = document.results.iter().flat_map(|result| &result.estimates);
+    let worst = limits.filter_map(|estimate| estimate.resolution_percent).fold(0.0, f64::max);
+    let place = if cases == 1 { "in the one case".into() } else { format!("in any of the {cases} cases") };
+    format!(
+        "No measurable difference between {} {place}; one below {}\u{a0}% may have stayed hidden.",
+        listed(names),
+        format::percent_up(worst)
+    )
 }
 
 /// The kinds of cases that the answer distinguishes.
@@ -234,6 +241,20 @@ fn in_words(estimates: &[&Estimate]) -> String {
     }
 }
 
+/// Says whether the asked difference would have been told.
+fn until(asked: f64, all: &[&Estimate]) -> String {
+    let is_told = |estimate: &&&Estimate| estimate.resolution_percent.is_some_and(|percent| percent <= asked);
+    let told = all.iter().filter(is_told).count();
+    let asked = format!("{}\u{a0}%", format::percent_up(asked));
+    match (told, all.len()) {
+        (told, count) if told == count => format!("Every ratio would have shown a difference of {asked}."),
+        (told, count) => format!(
+            "{told} of {count} ratios would have shown the asked difference of {asked}; for the others the time was over \
+             before: more --time tells, or a machine with less other load."
+        ),
+    }
+}
+
 /// Says how certain the answer is, and how to make it more certain.
 fn how_sure(document: &Document) -> String {
     let all: Vec<&Estimate> = document.results.iter().flat_map(|result| &result.estimates).collect();
@@ -249,15 +270,18 @@ fn how_sure(document: &Document) -> String {
         return "Too few slices ran to know what is chance: give it more --time or --repeat.".into();
     }
     let worst = limits.iter().copied().fold(0.0, f64::max);
+    if let Some(asked) = document.settings.until_percent {
+        return until(asked, &all);
+    }
     let told = match all.len() {
-        1 if told == 1 => "The ratio is told from chance".into(),
-        1 => "The ratio is not told from chance".into(),
-        count => format!("{told} of {count} ratios are told from chance"),
+        1 if told == 1 => "The difference is real, and not chance".into(),
+        1 => "The difference may be chance".into(),
+        count => format!("{told} of {count} comparisons show a real difference"),
     };
+    let usual = format::percent_up(median(&limits));
+    let worst = format::percent_up(worst);
+    let but = if worst == usual { String::new() } else { format!(", in the noisiest below {worst}\u{a0}%") };
     format!(
-        "{told}; a typical one would have shown a difference of {}\u{a0}%, the least \
-         sure one of {}\u{a0}%. Four times the --time tells differences half as large.",
-        format::percent_up(median(&limits)),
-        format::percent_up(worst)
+        "{told}. Differences below {usual}\u{a0}% would usually have stayed hidden{but}; four times the --time halves that."
     )
 }

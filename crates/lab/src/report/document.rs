@@ -183,6 +183,10 @@ pub struct Settings {
     /// How the device was preconditioned before anything was made on it; absent if it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preconditioning: Option<Preconditioning>,
+    /// The difference in percent that was to be told, if one was asked for: each case was measured until then, or until its
+    /// time was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_percent: Option<f64>,
     /// How programs were run; absent where the load is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<ProgramSettings>,
@@ -208,9 +212,6 @@ pub struct ProgramSettings {
     /// The commands that ran after each run, in the order of the programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conclude: Vec<String>,
-    /// The difference in percent that was to be told, if one was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until_percent: Option<f64>,
 }
 
 /// The writes that brought a device into a steady state.
@@ -576,6 +577,10 @@ pub struct Latency {
     /// 99th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
+    /// The interval of the 99th percentile from the scatter between parts of the run, which leaves out the true one in one of
+    /// twenty; absent where too few requests lie in each part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_interval: Option<[f64; 2]>,
     /// 99.9th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_9: Option<f64>,

@@ -96,12 +96,6 @@ pub fn change(ratio: f64) -> String {
     format!("{} %", percent((ratio - 1.0) * 100.0))
 }
 
-/// Formats a small probability: `0.0012`.
-pub fn chance(chance: f64) -> String {
-    let digits = if chance > 0.0 { (2.0 - chance.log10()).ceil().clamp(2.0, 12.0) as usize } else { 2 };
-    format!("{chance:.digits$}").trim_end_matches('0').to_owned()
-}
-
 /// Formats a duration in seconds: `45 s`, `12 min`, `12 h`.
 pub fn duration(seconds: f64) -> String {
     match seconds {

@@ -244,7 +244,7 @@ pub struct Metric {
 }
 
 /// The figures with a grid of their own, besides the shares.
-pub const METRICS: [Metric; 8] = [
+pub const METRICS: [Metric; 10] = [
     Metric {
         name: "Time",
         hint: "of a run, and of the shortest and the longest",
@@ -252,6 +252,20 @@ pub const METRICS: [Metric; 8] = [
             let (us, latency) = (time(result)?, result.latency_us);
             let (least, most) = (latency.min.unwrap_or(us), latency.max);
             Some(format!("{} ({}–{})", format::micros(us), format::micros(least), format::micros(most)))
+        },
+    },
+    Metric {
+        name: "MB/s",
+        hint: "more is better",
+        show: |result| {
+            (result.case.program.is_none() && result.mb_per_s > 0.0).then(|| format::figure(result.mb_per_s))
+        },
+    },
+    Metric {
+        name: "IOPS",
+        hint: "more is better",
+        show: |result| {
+            (result.case.program.is_none() && result.iops > 0.0).then(|| format::count(result.iops))
         },
     },
     Metric {
@@ -274,8 +288,16 @@ pub const METRICS: [Metric; 8] = [
     },
     Metric {
         name: "p99 latency",
-        hint: "less is better",
-        show: |result| result.latency_us.p99.map(format::micros),
+        hint: "with its 95 % interval, from the scatter between parts of the run; less is better",
+        show: |result| {
+            let latency = result.latency_us;
+            latency.p99.map(|us| match latency.p99_interval {
+                Some([low, high]) => {
+                    format!("{} ({}–{})", format::micros(us), format::micros(low), format::micros(high))
+                }
+                None => format!("{} (?)", format::micros(us)),
+            })
+        },
     },
     Metric {
         name: "Sync p99",

@@ -20,6 +20,7 @@ mod names;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod published;
+pub(crate) mod steady;
 pub(crate) mod table;
 mod tables;
 pub mod terminal;

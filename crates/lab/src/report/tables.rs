@@ -294,7 +294,6 @@ fn of_programs(programs: &ProgramSettings, room: u64) -> String {
     parts.extend(programs.setup.iter().map(|command| format!("once on each target: {command}")));
     parts.extend(programs.prepare.iter().map(|command| format!("before each run: {command}")));
     parts.extend(programs.conclude.iter().map(|command| format!("after each run: {command}")));
-    parts.extend(programs.until_percent.map(|percent| format!("until differences of {percent} % are told")));
     parts.join(", ")
 }
 
@@ -385,6 +384,9 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
             workload.durability
         )
     });
+    let until = settings
+        .until_percent
+        .map(|percent| format!("measured until differences of {percent} % would be told"));
     vec![
         ("Device", what.join(", ")),
         ("Processor", processors),
@@ -400,9 +402,9 @@ pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
             "Turns",
             format!("{}; preset {}; {places}", counted(settings.rounds.into(), "round"), settings.preset),
         ),
-        ("Loads", loads.collect::<Vec<_>>().join("; ")),
+        ("Loads", loads.chain(until).collect::<Vec<_>>().join("; ")),
         ("Caches", caches.into()),
-        ("Told", format!("differences at a level of {}", format::chance(document.level))),
+        ("Told", "differences of which at most one in twenty is expected to be chance".into()),
         ("Seed", settings.seed.to_string()),
         ("Command", document.command.clone()),
     ]

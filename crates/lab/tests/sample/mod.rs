@@ -160,6 +160,7 @@ fn document(command: &str, targets: &[(&str, &str, &str, &str, f64)], rounds: u3
         span_bytes: 32 * GIB,
         discarded: Some(false),
         programs: None,
+        until_percent: None,
         preconditioning: Some(Preconditioning {
             filled_bytes: 32 * GIB,
             round_seconds: 60.0,
@@ -323,6 +324,7 @@ fn latency(mean: f64, count: u64, dice: &mut Dice) -> Latency {
         p90: Some(of(1.35)),
         p95: Some(of(1.7)),
         p99: Some(of(2.9)),
+        p99_interval: Some([mean * 2.7, mean * 3.2]),
         p99_9: Some(of(6.2)),
         p99_99: (count >= 50_000).then(|| of(14.0)),
         max: of(38.0),
@@ -330,7 +332,7 @@ fn latency(mean: f64, count: u64, dice: &mut Dice) -> Latency {
 }
 
 fn scaled(latency: &Latency, factor: f64) -> Latency {
-    let Latency { count, mean, stddev, min, p50, p90, p95, p99, p99_9, p99_99, max } = *latency;
+    let Latency { count, mean, stddev, min, p50, p90, p95, p99, p99_interval, p99_9, p99_99, max } = *latency;
     let of = |figure: Option<f64>| figure.map(|figure| figure * factor);
     Latency {
         count,
@@ -341,6 +343,7 @@ fn scaled(latency: &Latency, factor: f64) -> Latency {
         p90: of(p90),
         p95: of(p95),
         p99: of(p99),
+        p99_interval: p99_interval.map(|ends| ends.map(|end| end * factor)),
         p99_9: of(p99_9),
         p99_99: of(p99_99),
         max: max * factor,

@@ -5,7 +5,11 @@ use crate::check::clusters::Clusters;
 use crate::layout::{Attribute, AttributeContent, Geometry, Run, attribute_flags, lacks_content, runs};
 use crate::lznt1;
 use crate::wof::{self, Packing};
-use platter_vfs::{Error, RecoveredData, Result};
+use platter_vfs::{Error, RecoveredData, Result, Stretch};
+
+/// How many bytes from the beginning of a run on are read as content, whatever holes are among them: many small runs are
+/// one read.
+const TOGETHER: u64 = 1 << 20;
 
 /// Where the content of a stream is.
 pub struct Stream {
@@ -201,5 +205,26 @@ impl RecoveredData for Data<'_, '_> {
         let valid = stream.valid.saturating_sub(offset).min(length as u64) as usize;
         buffer[valid..].fill(0);
         Ok(length)
+    }
+
+    fn stretch(&mut self, offset: u64) -> (Stretch, u64) {
+        let Some(stream) = self.stream.filter(|stream| stream.resident.is_none()) else {
+            return (Stretch::Content, u64::MAX);
+        };
+        if offset >= stream.valid {
+            return (Stretch::Zeroes, u64::MAX);
+        }
+        // A compression unit without clusters is a hole, and so is a cluster of other streams.
+        let unit = stream.unit.unwrap_or(1).max(1);
+        let bytes = unit.saturating_mul(self.source.geometry().cluster);
+        let first = offset / bytes * unit;
+        let from = stream.runs.partition_point(|run| run.end() <= first);
+        match stream.runs[from..].iter().find(|run| run.lcn.is_some()) {
+            Some(run) if run.vcn / unit * unit > first => {
+                (Stretch::Zeroes, (run.vcn / unit).saturating_mul(bytes))
+            }
+            Some(_) => (Stretch::Content, offset.saturating_add(TOGETHER)),
+            None => (Stretch::Zeroes, u64::MAX),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::noted::Repair;
 use crate::anchor::{self, Anchor};
 use crate::geometry::{Geometry, of_superblocks};
-use crate::layout::bytes::{put, u32_at};
+use crate::layout::bytes::{put, u16_at, u32_at};
 use crate::layout::{BootRecord, Checkpoint, PageHeader, PageReference, Superblock, page};
 use crate::restored;
 use platter_device::Device;
@@ -112,8 +112,19 @@ fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repai
         return Err(Error::NotThisFormat { format: "ReFS", reason });
     }
     let error = match sector_at(device, "boot-record", 0, report, repair) {
-        Ok((record, bytes)) => {
+        Ok((record, mut bytes)) => {
             let place = (record.sectors - 1) * u64::from(record.sector);
+            if let Some(mended) = BootRecord::mended(&bytes) {
+                let found = u16_at(&bytes, BootRecord::COVERED);
+                let message = format!(
+                    "bytes that the boot record's checksum covers, at offset {:#x}: expected {:#x}, found {found:#x}",
+                    BootRecord::COVERED,
+                    BootRecord::SIZE
+                );
+                find(report, "boot-record", message);
+                repair.write(0, mended.clone());
+                bytes = mended;
+            }
             let wrong = match sector_at(device, "boot-copy", place, report, repair) {
                 Ok((older, _)) if record.is_upgraded_from(&older) => {
                     let (old, new) = (older.version, record.version);

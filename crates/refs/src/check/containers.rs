@@ -79,6 +79,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
                 );
                 check.find("compressed", Severity::Notice, None, message);
             }
+            super::forms::container(check, &row);
             let kinds = ContainerRow::METADATA | ContainerRow::DATA;
             let for_pages = found.flags & kinds == ContainerRow::METADATA;
             Container { start: Some(found.start), free, for_pages, at: row.value_at }

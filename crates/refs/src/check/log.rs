@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::page::plain;
-use crate::layout::bytes::put;
+use crate::layout::bytes::{put, u32_at};
 use crate::live_log;
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use platter_vfs::Severity;
@@ -160,7 +160,8 @@ fn judge(block: &[u8], wanted: &LogControl, area: &LogArea) -> Result<(), Wrong>
         return Err(wrong(format!("next block: expected at most {most:#x}, found {:#x}", control.next)));
     }
     if checksum.is_right() {
-        return Ok(());
+        let Some((what, mended)) = control_form(block) else { return Ok(()) };
+        return Err(Wrong { what, mended: Some(mended) });
     }
     let mended = LogControl { blocks: wanted.blocks.clone(), ..control }.to_bytes();
     let (expected, found) = (checksum.expected, checksum.stored);
@@ -168,6 +169,28 @@ fn judge(block: &[u8], wanted: &LogControl, area: &LogArea) -> Result<(), Wrong>
         "checksum: expected {expected:#x}, found {found:#x}, which an earlier version of Platter wrote"
     );
     Err(Wrong { what, mended: Some(mended) })
+}
+
+/// Compares the fields of a control block that are the same in all of them. Returns what is wrong with the first that is
+/// not, and the block with all of them put right.
+fn control_form(block: &[u8]) -> Option<(String, Vec<u8>)> {
+    let content = system::control_content(block)?;
+    let fields = [(0x08, 1), (0x0C, LOG_BLOCK as u32), (0x38, 1), (0x3C, 1), (content + 0x3C, 1)];
+    let wrong = fields.into_iter().find(|&(at, expected)| u32_at(block, at) != expected);
+    let names = [content + 0x28, content + 0x50];
+    let alias = names.into_iter().find(|&at| block[at..at + 16] != block[0x10..0x20]);
+    let what = match (wrong, alias) {
+        (Some((at, expected)), _) => {
+            format!("field at {at:#x}: expected {expected:#x}, found {:#x}", u32_at(block, at))
+        }
+        (None, Some(at)) => format!("identifier at {at:#x}: expected that of the block's header"),
+        (None, None) => return None,
+    };
+    let mut mended = block.to_vec();
+    fields.into_iter().for_each(|(at, expected)| put(&mut mended, at, expected));
+    names.into_iter().for_each(|at| mended.copy_within(0x10..0x20, at));
+    system::seal(&mut mended);
+    Some((what, mended))
 }
 
 /// A control block with another sequence number.

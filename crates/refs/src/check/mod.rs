@@ -13,6 +13,7 @@ mod containers;
 mod copies;
 mod directory;
 mod file;
+mod forms;
 mod integrity_state;
 mod known;
 mod links;
@@ -253,6 +254,7 @@ struct Check<'d> {
     is_crossed: bool,
     /// A part of a directory or of the object table could not be read.
     is_directory_lost: bool,
+    unmarked: forms::Unmarked,
 }
 
 impl<'d> Check<'d> {
@@ -309,6 +311,7 @@ impl<'d> Check<'d> {
             is_compressed: false,
             is_crossed: false,
             is_directory_lost: false,
+            unmarked: forms::Unmarked::default(),
         })
     }
 
@@ -328,6 +331,7 @@ impl<'d> Check<'d> {
         salvage::find(self);
         log::find_place(self);
         space::compare(self);
+        forms::finish(self);
     }
 
     /// Counts the clusters of structures with a fixed place as used.

@@ -94,6 +94,8 @@ pub enum Task {
     Security { key: Vec<u8>, value: Vec<u8> },
     /// The rows of a directory that lead from numbers to files are made anew where they are wrong.
     Numbers { directory: u64 },
+    /// The row of an object in the object table is written anew.
+    Row { object: u64 },
     /// The number of names, in the record of a file with several, becomes the number of its links.
     Count { file: (u64, u64) },
 }

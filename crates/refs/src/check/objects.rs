@@ -91,6 +91,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
         check.find("page-clock", Severity::Inconsistent, None, message);
         check.repair.raise_clock(u64::from(found.clock));
     }
+    super::forms::object(check, number, &row);
     let object = Object { root: found.root, last_child: found.last_child, at: row.value_at };
     check.objects.insert(number, object);
 }
@@ -154,6 +155,7 @@ pub fn read_own(check: &mut Check<'_>) {
         match first {
             0x07 => upcase(check, system::read_upcase(borrowed)),
             0x09 => log::walk(check, system::LogArea::from_rows(borrowed)),
+            0x500 => information(check, &rows),
             _ => {}
         }
     }
@@ -208,5 +210,23 @@ fn upcase(check: &mut Check<'_>, table: Option<Box<[u16]>>) {
                 "upcase table: expected 65536 units, found fewer; names are compared as Windows does";
             check.find("upcase", Severity::Inconsistent, None, message.into());
         }
+    }
+}
+
+/// Compares the rows of the volume information with what is known of them: their lengths, the version of the volume and
+/// the number that is the same on every volume.
+fn information(check: &mut Check<'_>, rows: &[(Vec<u8>, Vec<u8>)]) {
+    let wrong = system::wrong_information(rows, check.geometry.version);
+    if let Some((message, rows)) = wrong {
+        let message = format!("volume information: {message}");
+        check.find("volume-information", Severity::Inconsistent, None, message);
+        let rows = rows.into_iter().map(|(key, value)| (key, 0, value)).collect();
+        check.repair.mend(Mend {
+            from: 0x500,
+            to: vec![0x500, 0x501],
+            rows,
+            without: Vec::new(),
+            is_whole: false,
+        });
     }
 }

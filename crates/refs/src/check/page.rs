@@ -43,6 +43,11 @@ impl Page {
         &self.bytes[self.start..]
     }
 
+    /// Returns all bytes of the page.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns the page's node.
     pub fn node(&self) -> TreeNode<'_> {
         TreeNode::new(self.area())
@@ -183,6 +188,7 @@ impl Check<'_> {
                 self.repair.rebuild(subject.table);
             }
         }
+        super::forms::page(self, subject, role, &page);
         Some(page)
     }
 
@@ -321,7 +327,8 @@ pub fn plain(error: &Error) -> String {
     }
 }
 
-type Wrong = (usize, String, String);
+/// An offset, the expected and the found value.
+pub type Wrong = (usize, String, String);
 
 /// Checks that a node's rows can be read and do not overlap, and that its level and flags are those of its role. The
 /// error has the offset in the node, the expected and the found value.

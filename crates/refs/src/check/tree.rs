@@ -106,6 +106,7 @@ impl RowCursor {
             let root = self.root;
             self.enter(check, root, role, self.from, None, None);
             if let Some(level) = self.levels.first() {
+                super::forms::header(check, &self.subject, &level.page);
                 self.header = level.page.header().to_vec();
                 self.header_at = level.page.at + crate::layout::page::HEADER as u64;
                 self.root_is_inner = level.page.node().is_inner();

@@ -156,12 +156,13 @@ impl Core {
         while let Some(object) = self.changed.first_object() {
             let entry = self.objects.get_mut(&object).expect("changed objects are open");
             entry.tree.seal(&mut self.pages, clock)?;
-            let row = ObjectRow {
-                clock: clock as u32,
-                epoch: 1,
-                root: entry.tree.root,
-                last_child: entry.last_child,
+            // As in the object tables of two new volumes of Windows: these objects are never changed there.
+            let (clock, epoch) = match object {
+                0x07..=0x0A => (0, 0),
+                0x0D => (clock as u32, 0),
+                _ => (clock as u32, 1),
             };
+            let row = ObjectRow { clock, epoch, root: entry.tree.root, last_child: entry.last_child };
             let value = row.to_bytes(self.pages.geometry.reference);
             for root in [Root::Objects, Root::ObjectsCopy] {
                 let (tree, pages) = self.root(root);

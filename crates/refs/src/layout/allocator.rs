@@ -278,6 +278,21 @@ impl ContainerRow {
         })
     }
 
+    /// Whether a value has the fields that all rows have; those at 0x0C, 0x10 and 0x4C are 1 in 88 rows of Windows (3.14).
+    ///
+    /// # Errors
+    /// The offset of the first field that has not, the expected and the found value.
+    pub fn form(value: &[u8], version: Version) -> std::result::Result<(), (usize, u64, u64)> {
+        let fields = [(0x0C, 1), (0x10, 1), (0x1C, 0), (0x2C, 0), (0x4C, 1)];
+        let is_known = |at: usize| at != 0x4C || version == Version::V3_14;
+        fields.into_iter().filter(|&(at, _)| is_known(at)).try_for_each(|(at, expected)| {
+            match u64::from(u32_at(value, at)) {
+                found if found == expected => Ok(()),
+                found => Err((at, expected, found)),
+            }
+        })
+    }
+
     /// The row's value, `size` bytes long.
     pub fn to_bytes(&self, size: usize) -> Vec<u8> {
         let mut value = vec![0; size];
@@ -300,7 +315,8 @@ impl ContainerRow {
 pub struct ObjectRow {
     /// The checkpoint's clock when the object was last changed.
     pub clock: u32,
-    /// Roughly the number of times the object was opened for change.
+    /// Said to be the number of times the object was opened for change: 0 for some of the volume's own objects, else 1 to
+    /// 6.
     pub epoch: u32,
     /// The root page of the object's tree.
     pub root: PageReference,
@@ -317,6 +333,33 @@ impl ObjectRow {
         let mut key = [0; ObjectRow::KEY];
         put(&mut key, 8, object);
         key
+    }
+
+    /// Whether a value that [`ObjectRow::from_bytes`] read has the lengths and offsets of one of the three forms: with a
+    /// compact reference of 0x30 or 0x48 bytes, or with an old one of 0x68.
+    ///
+    /// # Errors
+    /// The offset of the first field that has not, the expected and the found value.
+    pub fn form(value: &[u8]) -> std::result::Result<(), (usize, u64, u64)> {
+        let reference = u32_at(value, 0x0C);
+        let (reference, payload, tail) = match reference {
+            0x48 => (reference, 0x68, 0),
+            0x68 => (reference, 0xC8, 40),
+            _ => (0x30, 0x50, 0),
+        };
+        let extra = if u32_at(value, 0x14) == 0 { 0u32 } else { 8 };
+        let fields = [
+            (0x00, 2, u64_at(value, 0)),
+            (0x08, 0x18, u64::from(u32_at(value, 0x08))),
+            (0x0C, u64::from(reference), u64::from(u32_at(value, 0x0C))),
+            (0x10, payload, u64::from(u32_at(value, 0x10))),
+            (0x14, u64::from(extra), u64::from(u32_at(value, 0x14))),
+            (0x00, payload + tail + u64::from(extra), value.len() as u64),
+        ];
+        fields.into_iter().try_for_each(|(at, expected, found)| match expected == found {
+            true => Ok(()),
+            false => Err((at, expected, found)),
+        })
     }
 
     /// Reads a row's value.

@@ -206,6 +206,21 @@ impl BootRecord {
         bytes
     }
 
+    /// The offset of the number of bytes that the checksum covers: always [`BootRecord::SIZE`].
+    pub const COVERED: usize = 0x14;
+
+    /// The sector of a boot record with that number put right; `None` if it is right.
+    pub fn mended(sector: &[u8]) -> Option<Vec<u8>> {
+        if u16_at(sector, BootRecord::COVERED) == BootRecord::SIZE as u16 {
+            return None;
+        }
+        let mut mended = sector.to_vec();
+        put(&mut mended, BootRecord::COVERED, BootRecord::SIZE as u16);
+        let sum = checksum(mended.first_chunk()?);
+        put(&mut mended, 0x16, sum);
+        Some(mended)
+    }
+
     /// Whether `older` is this record as it was before the volume was upgraded. Windows writes its version into the first
     /// sector of an older volume that it mounts, and not into the copy (forefst `docs/structures/vbr.md`: two volumes).
     pub fn is_upgraded_from(&self, older: &BootRecord) -> bool {

@@ -7,7 +7,11 @@ use crate::layout::attribute::DATA;
 use crate::layout::{Record, crc32c};
 use crate::stream::{self, FoundStreams, StreamContent, StreamState};
 use platter_device::Buffer;
-use platter_vfs::{Error, Name, RecoveredData, Result};
+use platter_vfs::{Error, Name, RecoveredData, Result, Stretch};
+
+/// How many bytes from the beginning of a run on are read as content, whatever holes are among them: many small runs are
+/// one read.
+const TOGETHER: u64 = 1 << 20;
 
 /// The most runs of a stream that are kept in memory.
 const RUNS: usize = 1 << 16;
@@ -257,5 +261,25 @@ impl RecoveredData for Data<'_> {
             self.read_clusters(offset, there)?;
         }
         Ok(length)
+    }
+
+    fn stretch(&mut self, offset: u64) -> (Stretch, u64) {
+        let cluster = u64::from(self.scan.pages.geometry.cluster);
+        if matches!(self.state.content, StreamContent::Inline(_)) {
+            return (Stretch::Content, u64::MAX);
+        }
+        if offset >= self.state.valid() {
+            return (Stretch::Zeroes, u64::MAX);
+        }
+        let after = |end: u32| u64::from(end).saturating_mul(cluster).max(offset + 1);
+        let Ok(at) = u32::try_from(offset / cluster) else { return (Stretch::Zeroes, u64::MAX) };
+        match self.find(at) {
+            Ok(Some(run)) if run.at > at => (Stretch::Zeroes, after(run.at)),
+            // A run lies in one container. Of a damaged one that does not, what is behind the container is nowhere.
+            Ok(Some(run)) if self.real(run.cluster).is_err() => (Stretch::Lost, after(run.end())),
+            Ok(Some(_)) => (Stretch::Content, offset.saturating_add(TOGETHER)),
+            Ok(None) => (Stretch::Zeroes, u64::MAX),
+            Err(end) => (Stretch::Lost, after(end)),
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::layout::bytes::u64_at;
 use crate::layout::{PageReference, Record, TreeNode, crc32c};
 use crate::pages::ANY_TABLE;
 use platter_vfs::{Damaged, Error, Finding, Progress, ScrubReport, Severity, Silent};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -170,12 +171,14 @@ impl Scrub<'_> {
         let Ok((tree, _)) = self.core.tree(from.directory) else { return None };
         let (root, table, order) = (tree.root, tree.table, tree.order());
         let is_before = |key: &[u8]| !from.row.is_empty() && order.compare(key, &from.row).is_lt();
-        // A damaged tree may refer to one page many times. No tree has more pages than the volume.
-        let mut left = self.core.geometry().clusters;
+        // A damaged tree may refer to one page many times.
+        let mut met = HashSet::new();
         // Leaves are read one by one: a leaf is small, but verifying its files may take hours.
         let mut pending = vec![(root, 0)];
-        while let Some((reference, depth)) = pending.pop().filter(|_| left > 0) {
-            left -= 1;
+        while let Some((reference, depth)) = pending.pop() {
+            if !met.insert(reference.clusters[0]) {
+                continue;
+            }
             // Pages that cannot be read have been reported with the metadata.
             let Ok(page) = self.core.pages.get(&reference, table, false) else { continue };
             let node = page.node();
@@ -229,6 +232,7 @@ impl Scrub<'_> {
             let size = if owner.stream.is_none() { record.size } else { u64::MAX };
             let mut index = None;
             let mut pending: Vec<(PageReference, usize)> = Vec::new();
+            let mut met = HashSet::new();
             let mut rows: Vec<Extent> = Vec::new();
             let node = TreeNode::new(area);
             // The key of a row that leads to a page is the last cluster of which the page tells.
@@ -283,6 +287,9 @@ impl Scrub<'_> {
                 }
                 let Some((reference, depth)) = pending.pop() else { break };
                 brought = brought.saturating_sub(1);
+                if !met.insert(reference.clusters[0]) {
+                    continue;
+                }
                 let Ok(page) = self.core.pages.get(&reference, ANY_TABLE, false) else { continue };
                 match page.node().is_inner() {
                     true if depth < MOST_LEVELS => {

@@ -26,7 +26,9 @@ pub use security::{
     security_row_with, security_rows, system_descriptor,
 };
 pub use upcase::{read_upcase, upcase_rows};
-pub use volume_information::{check_label, label_row, read_label, volume_information_rows};
+pub use volume_information::{
+    check_label, label_row, read_label, volume_information_rows, wrong_information,
+};
 
 /// A row: its key and its value.
 pub type SystemRow = (Vec<u8>, Vec<u8>);

@@ -15,6 +15,9 @@ const METADATA: u16 = 0x520;
 /// The key of a row whose purpose is not understood.
 const COUNTS: u16 = 0x540;
 
+/// The number at the beginning of that row: the same on volumes of every version, whatever their schema table holds.
+const SCHEMAS: u32 = 35;
+
 /// The rows of a volume with this label, made and last mounted at these times, in units of 100 ns since 1601.
 pub fn volume_information_rows(
     label: &[u16],
@@ -32,10 +35,46 @@ pub fn volume_information_rows(
     put(&mut metadata, 0x90, created);
     put(&mut metadata, 0xA0, mounted);
     let mut counts = vec![0; 0x10];
-    // The value is 35 on volumes of every version, whatever their schema table holds.
-    put(&mut counts, 0x00, 35u32);
+    put(&mut counts, 0x00, SCHEMAS);
     put(&mut counts, 0x08, 1u32);
     vec![label_row(label), (key(METADATA), metadata), (key(COUNTS), counts)]
+}
+
+/// Compares rows of a volume of this version with what is known of them on every volume. Returns what is wrong with the
+/// first that is not so, and the row as it must be.
+pub fn wrong_information(rows: &[SystemRow], version: Version) -> Option<(String, Vec<SystemRow>)> {
+    let row = |kind: u16| rows.iter().find(|(found, _)| *found == key(kind)).map(|(_, value)| value);
+    let model = |kind: u16| {
+        let mut rows = volume_information_rows(&[], version, 0, 0);
+        rows.retain(|(found, _)| *found == key(kind));
+        rows
+    };
+    for (kind, length) in [(METADATA, 0x1C0), (COUNTS, 0x10)] {
+        match row(kind) {
+            Some(value) if value.len() == length => {}
+            found => {
+                let found = found.map_or_else(|| "none".into(), |value| format!("{} bytes", value.len()));
+                return Some((format!("row {kind:#x}: expected {length} bytes, found {found}"), model(kind)));
+            }
+        }
+    }
+    let mended = |kind: u16, change: &dyn Fn(&mut [u8])| {
+        let mut value = row(kind).cloned().unwrap_or_default();
+        change(&mut value);
+        vec![(key(kind), value)]
+    };
+    let metadata = row(METADATA)?;
+    let found = Version { major: metadata[0x80], minor: metadata[0x81] };
+    if found != version {
+        let rows = mended(METADATA, &|value| (value[0x80], value[0x81]) = (version.major, version.minor));
+        return Some((format!("version: expected {version}, found {found}"), rows));
+    }
+    let found = u16_at(row(COUNTS)?, 0);
+    if found != SCHEMAS as u16 {
+        let rows = mended(COUNTS, &|value| put(value, 0, SCHEMAS));
+        return Some((format!("row {COUNTS:#x}: expected {SCHEMAS}, found {found}"), rows));
+    }
+    None
 }
 
 /// Checks that these units can be a label. The error is the rule that they break, also in words.
@@ -50,7 +89,8 @@ pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static
 
 /// The row of a label.
 pub fn label_row(label: &[u16]) -> SystemRow {
-    // No zero is stored at the end: some readers show it as part of the label, and none needs it.
+    // No zero is stored at the end. forefst says that Windows stores one; refsprogs, which was written against volumes
+    // of Windows, takes the whole value for the label, and would show it.
     (key(LABEL), label.iter().flat_map(|unit| unit.to_le_bytes()).collect())
 }
 

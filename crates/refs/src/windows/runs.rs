@@ -9,12 +9,12 @@ const CLUSTER: usize = 4096;
 
 /// A row of runs, as it stands on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct RawRun {
-    cluster: u64,
-    flags: u16,
-    at: u32,
-    count: u32,
-    sums: Vec<u32>,
+pub struct RawRun {
+    pub cluster: u64,
+    pub flags: u16,
+    pub at: u32,
+    pub count: u32,
+    pub sums: Vec<u32>,
 }
 
 /// The rows of the runs in a record whose runs stand in it, in the order of their places in the file.
@@ -65,7 +65,7 @@ fn put_rows(attribute: &mut Attribute, rows: &[RawRun]) {
 }
 
 /// Changes the rows of a file's runs on disk.
-fn change_rows(device: &Arc<MemoryDevice>, called: &str, with: impl FnOnce(&mut Vec<RawRun>)) {
+pub fn change_rows(device: &Arc<MemoryDevice>, called: &str, with: impl FnOnce(&mut Vec<RawRun>)) {
     change(device, called, |_, record| {
         let row = record.rows.iter_mut().find(|row| row.flags & 1 != 0).unwrap();
         let mut rows = rows_in(&row.value);
@@ -86,12 +86,12 @@ fn rows_of(device: &Arc<MemoryDevice>, called: &str) -> Vec<RawRun> {
     rows_in(&record.rows.iter().find(|row| row.flags & 1 != 0).unwrap().value)
 }
 
-fn bytes(seed: u64, clusters: usize) -> Vec<u8> {
+pub fn bytes(seed: u64, clusters: usize) -> Vec<u8> {
     Random::new(seed).bytes(clusters * CLUSTER)
 }
 
 /// Makes a file of 40 clusters with holes from 10 to 20 and from 30 to 40, for which it has rows as Windows does.
-fn with_holes(flags: [u16; 2]) -> (Arc<MemoryDevice>, Vec<u8>) {
+pub fn with_holes(flags: [u16; 2]) -> (Arc<MemoryDevice>, Vec<u8>) {
     let device = made();
     let mut wanted = bytes(1, 40);
     let volume = open(&device);

@@ -30,6 +30,7 @@ fn keep_version(device: &Arc<MemoryDevice>, called: &str, snapshot: &str) {
             for at in [0x20, 0x30, 0x38, 0x40, 0x48] {
                 put(&mut value, at, 0u64);
             }
+            put(&mut value, 0x50, 2u32);
             TreeNodeMut::empty(&mut value[0x88..], 0, 6);
             value
         });

@@ -88,7 +88,8 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
     Box::new(Tested::new(&Refs::ANY, device, clock, reference, |device| {
         check_clean(&**device)?;
-        crate::bytes::right(&**device)
+        crate::bytes::right(&**device)?;
+        crate::forms::right(&**device)
     }))
 }
 

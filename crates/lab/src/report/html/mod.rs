@@ -6,6 +6,7 @@
 
 pub(crate) mod detail;
 pub(crate) mod plot;
+mod steady;
 
 use super::document::{Case, Document, RAW};
 use super::published;
@@ -41,6 +42,9 @@ pub fn render(document: &Document, published: bool) -> String {
     }
     if published {
         page.push_str(&published_section());
+    }
+    if let Some(done) = &document.settings.preconditioning {
+        page.push_str(&steady::chart(done));
     }
     page.push_str(&environment(document));
     page + &closing(&format!(
@@ -205,7 +209,7 @@ fn environment(document: &Document) -> String {
     let how = "<ul class=how><li>A case runs in short slices on one target after the other, in an order that favours none; \
          slices that lie a second or two apart are compared with each other.</li>\
          <li>Figures are percent of the base. Beside each is its interval, which leaves out what chance does, for all figures of the \
-         page together: ± where both sides are alike, otherwise from where to where; coloured ones are told from the base, and the darker the larger the difference.</li>\
+         page together: ± where both sides are alike, otherwise from where to where; coloured ones differ from the base by more than chance, and the darker the larger the difference.</li>\
          <li>1 MB is 1,000,000 bytes. Response times run from submission to completion; the bins are Iometer's.</li></ul>";
     section.push_str(&folded("How to read this page", how));
     section + "</section>"

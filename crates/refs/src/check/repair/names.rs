@@ -46,6 +46,11 @@ pub fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
                 };
                 amend(core, plan, file.0, &row, change)?;
             }
+            Task::Row { object } => {
+                if is_sound(core, plan, object) {
+                    core.tree_mut(object)?;
+                }
+            }
             Task::Security { key, value } => security(core, plan, &key, &value)?,
             Task::Count { file } => {
                 let row = key::body(file.1, file.0);

@@ -1,6 +1,7 @@
 //! Repairs of whole tables: copies are made alike, trees written anew.
 
 use super::plan::{RepairPlan, tier};
+use crate::check::forms;
 use crate::check::known::{METADATA_DIRECTORY, SECURITY, TRASH};
 use crate::check::noted::{Mend, NotedRow, Remade, Task};
 use crate::container::Tier;
@@ -141,9 +142,27 @@ fn order(core: &Core, table: u64) -> Order {
 fn rebuild(core: &mut Core, table: u64) -> Result<()> {
     let Some(old) = tree(core, table) else { return Ok(()) };
     let Some(all) = rows(&mut core.pages, &old)? else { return Ok(()) };
-    let Some(new) = filled(&mut core.pages, &old, table, &all)? else { return Ok(()) };
+    let Some(mut new) = filled(&mut core.pages, &old, table, &all)? else { return Ok(()) };
+    let header = new.header(&mut core.pages)?;
+    let mended = forms::mended(&header, table, core.geometry().algorithm.code());
+    if core.geometry().version == Version::V3_14
+        && core.checkpoint.echo
+        && !alike_but_counts(&header, &mended)
+    {
+        // A header of another size moves everything in the page, so the tree is built again with this one.
+        new.destroy(&mut core.pages)?;
+        new = old.emptied(&mut core.pages, &mended)?;
+        for (key, flags, value) in &all {
+            new.put(&mut core.pages, key, *flags, value)?;
+        }
+    }
     set_tree(core, table, new)?;
     old.destroy(&mut core.pages)
+}
+
+/// Whether two tree headers differ at most in the counts of leaf pages and rows.
+fn alike_but_counts(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one[..0x18] == other[..0x18] && one[0x28..] == other[0x28..]
 }
 
 /// Makes the trees of directories anew, from the rows that can be read and those that were found elsewhere for the lost

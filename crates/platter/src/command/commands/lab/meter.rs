@@ -51,6 +51,10 @@ impl Observer for Meter {
         }
     }
 
+    fn notice(&self, sentence: &str) {
+        self.bar.suspend(|| tell(format_args!("platter: {}", harmless(sentence))));
+    }
+
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64) {
         let (target, case) = (harmless(target), harmless(&format!("{workload} {case}")));
         self.bar.println(format!("{target:<20} {case:<40} {mb_per_s:>9.1} MB/s {iops:>10.0} IOPS"));
@@ -83,6 +87,10 @@ impl Observer for Keeping<'_> {
 
     fn result(&self, target: &str, workload: &str, case: &str, iops: f64, mb_per_s: f64) {
         self.meter.result(target, workload, case, iops, mb_per_s);
+    }
+
+    fn notice(&self, sentence: &str) {
+        self.meter.notice(sentence);
     }
 
     fn measured(&self, _target: &str, workload: &Workload, case: &Case, measured: &Measured) {

@@ -73,6 +73,11 @@ pub struct Choices {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     time: Option<Duration>,
 
+    /// Measure each case until differences of this size would be told: 5%. Not for longer than --time on each target, or
+    /// ten times the case's own time
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
+    until: Option<f64>,
+
     /// Make each volume without a named cluster size a target with each of these sizes: cluster=4k,64k
     #[arg(long, value_name = "cluster=SIZE,...", value_parser = parse_sweep)]
     sweep: Option<Sweep>,
@@ -142,6 +147,14 @@ impl Marks {
         }
         let _ = document;
         Ok(None)
+    }
+}
+
+/// Parses a share in percent, with or without the sign.
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>() {
+        Ok(percent) if (0.1..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("expected a difference of 0.1% to 100%".into()),
     }
 }
 
@@ -290,7 +303,7 @@ impl Choices {
         policies: Policies,
         directory: &Path,
     ) -> Result<Naspt, Failure> {
-        self.refuse_what_files_have(&[("--time", self.time.is_some())])?;
+        self.refuse_what_files_have(&[("--time", self.time.is_some()), ("--until", self.until.is_some())])?;
         Ok(Naspt {
             stand: self.stand(directory)?,
             targets: self.targets(targets)?,
@@ -312,7 +325,7 @@ impl Choices {
         targets: &[OsString],
         directory: &Path,
     ) -> Result<Jetstress, Failure> {
-        self.refuse_what_files_have(&[])?;
+        self.refuse_what_files_have(&[("--until", self.until.is_some())])?;
         let volumes = match volumes.is_empty() {
             false => volumes,
             true => {
@@ -368,6 +381,7 @@ impl Choices {
             durability: self.durability,
             span: self.span,
             time: self.time,
+            until: self.until,
             buffered: self.buffered,
             verify: self.verify,
             touch: self.touch,
@@ -465,7 +479,8 @@ pub fn workloads_help(before: &str) -> String {
     let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).chain([JETSTRESS]).collect();
     format!(
         "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
-         a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, or \"diskspd OPTIONS FILE\"",
+         a .fio job file, an .icf file of Iometer or an .xml profile of DiskSpd, \"diskspd OPTIONS FILE\", or replay:LOG (fio's iolog or a \
+         blktrace at its own pace; replay-fast:LOG as fast as it goes, replay-fast@8:LOG with 8 I/Os in flight)",
         names.join(", ")
     )
 }
@@ -581,6 +596,14 @@ mod tests {
         assert!(parse_time("1e300").unwrap_err().contains("at most 1000000000 seconds"));
         for wrong in ["", "h", "-1s", "0s", "nan", "inf", "5 weeks", "1.2.3"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_in_percent() {
+        assert_eq!((parse_share("5%"), parse_share("2.5")), (Ok(0.05), Ok(0.025)));
+        for wrong in ["", "%", "0", "101%", "-5%", "nan", "five"] {
+            assert!(parse_share(wrong).is_err(), "{wrong}");
         }
     }
 

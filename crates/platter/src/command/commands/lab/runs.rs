@@ -100,7 +100,7 @@ impl Choices {
             room: self.span.unwrap_or(ROOM),
             passes: self.repeat,
             time: self.time,
-            until: None,
+            until: self.until,
             warmups: runs.warmup.unwrap_or(1),
             cold: runs.cold,
             durable: runs.durable,
