@@ -114,9 +114,9 @@ pub fn make_on(file: &dyn Growing, options: &crate::MakeOptions) -> Result<()> {
 /// Treats the bytes as a file with a container: opens it, reads from places all over its disk, and writes to some.
 ///
 /// The inputs are short: the first byte is the kind, and then come pieces, each with its offset in units of 512 bytes (4
-/// bytes) and its length (2 bytes), little-endian, which are put on a file of 8 MiB.
+/// bytes) and its length (2 bytes), little-endian, which are put on a file of 12 MiB.
 pub fn container(bytes: &[u8]) {
-    const LENGTH: u64 = 8 << 20;
+    const LENGTH: u64 = 12 << 20;
     let Some((kind, mut rest)) = bytes.split_first() else { return };
     let memory = Arc::new(MemoryDevice::new(4 * LENGTH, Sectors::SMALL));
     while let [a, b, c, d, e, f, behind @ ..] = rest {

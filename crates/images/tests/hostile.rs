@@ -156,6 +156,33 @@ fn any_change_of_a_structure_is_an_error_or_is_read() {
     }
 }
 
+/// Every kept input of the fuzzer, and many that differ from it in a few bytes.
+#[test]
+fn kept_containers_are_opened_without_a_panic() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/container");
+    let inputs: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!inputs.is_empty());
+    let mut random = Random(77);
+    for input in inputs {
+        let bytes = std::fs::read(input).unwrap();
+        platter_images::fuzzing::container(&bytes);
+        for _ in 0..rounds() {
+            let mut changed = bytes.clone();
+            for _ in 0..1 + random.below(4) {
+                let at = random.below(changed.len() as u64) as usize;
+                changed[at] = [random.next() as u8, 0, 0xFF, 1 << random.below(8)][random.below(4) as usize];
+            }
+            changed[0] = bytes[0];
+            platter_images::fuzzing::container(&changed);
+        }
+    }
+}
+
+/// How often each input is changed; a campaign says more.
+fn rounds() -> u64 {
+    std::env::var("PLATTER_ROUNDS").map_or(40, |rounds| rounds.parse().unwrap())
+}
+
 #[test]
 fn parts_of_a_split_image_are_one_disk() {
     let folder = Folder::new("split");
