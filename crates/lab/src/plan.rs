@@ -3,6 +3,8 @@
 
 mod room;
 
+pub(crate) use room::check_regions;
+
 use crate::groups::{memory_bytes, memory_is_there, memory_of_group};
 use crate::stand::Stand;
 use crate::target::Target;

@@ -63,7 +63,7 @@ impl Noise {
 }
 
 fn sentence(others: Option<f64>, hidden: f64, until: Option<f64>) -> String {
-    let percent = crate::report::format::percent_up((hidden * 100.0).min(1e6));
+    let hidden = crate::report::format::hidden(hidden * 100.0);
     let who = match others.filter(|others| *others >= super::machine::NEGLIGIBLE) {
         Some(others) => format!("another program uses {others:.1} processors; at this noise"),
         None => "at the noise of this machine".into(),
@@ -72,7 +72,7 @@ fn sentence(others: Option<f64>, hidden: f64, until: Option<f64>) -> String {
         None => "; more --time, or --until 5%, measures on",
         Some(_) => "; it measures on until they do not, or the time is over",
     };
-    format!("{who} differences below {percent} % stay hidden{what}")
+    format!("{who} differences below {hidden} stay hidden{what}")
 }
 
 #[cfg(test)]
@@ -97,7 +97,7 @@ mod tests {
             said.starts_with("another program uses 1.9 processors; at this noise differences below "),
             "{said}"
         );
-        assert!(said.contains(" % stay hidden"), "{said}");
+        assert!(said.contains(" stay hidden; more --time"), "{said}");
         assert_eq!(noise.sentence(&rates(1, 8, 2.0), 8, 20, Some(1.9)), None, "once");
         let said = Noise::new(8, None).sentence(&rates(1, 8, 2.0), 8, 20, Some(0.0)).unwrap();
         assert!(said.starts_with("at the noise of this machine differences"), "{said}");

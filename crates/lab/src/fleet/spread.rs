@@ -21,8 +21,17 @@ struct Whisker {
 /// The chart of a workload: for each case and target, from the slowest twentieth of the machines to the fastest; empty where
 /// nothing was measured.
 pub(super) fn chart(summary: &Summary, workload: &str) -> String {
-    let cells: Vec<(u32, &super::Cell)> =
+    let mut cells: Vec<(u32, &super::Cell)> =
         (0..).zip(&summary.cells).filter(|(_, cell)| cell.workload == workload).collect();
+    let mut cases: Vec<&str> = Vec::new();
+    for (_, cell) in &cells {
+        if !cases.contains(&cell.case.as_str()) {
+            cases.push(&cell.case);
+        }
+    }
+    // The targets of a case stand side by side.
+    let number = |cell: &super::Cell| cases.iter().position(|case| *case == cell.case).unwrap_or(0);
+    cells.sort_by_key(|(_, cell)| number(cell));
     let mut whiskers = Vec::new();
     for (place, (number, cell)) in cells.iter().enumerate() {
         let of = |group: &super::Group| -> Vec<f64> {
@@ -53,19 +62,16 @@ pub(super) fn chart(summary: &Summary, workload: &str) -> String {
         format!("{percent} %")
     });
     let (places, groups) = (cells.len() as f64, summary.groups.len().max(1) as f64);
-    // A label for each case stands in the middle of its targets.
-    let mut ticks: Vec<(f64, f64, &str)> = Vec::new();
-    for (place, (_, cell)) in cells.iter().enumerate() {
-        match ticks.last_mut() {
-            Some((_, to, case)) if *case == cell.case => *to = place as f64 + 1.0,
-            _ => ticks.push((place as f64, place as f64 + 1.0, &cell.case)),
+    // The number of each case stands in the middle of its targets; names would lie over each other.
+    let mut ticks: Vec<Tick> = Vec::new();
+    for case in 0..cases.len() {
+        let of: Vec<usize> = (0..cells.len()).filter(|place| number(cells[*place].1) == case).collect();
+        if let (Some(first), Some(last)) = (of.first(), of.last()) {
+            let at = (*first as f64 + *last as f64 + 1.0) / 2.0 / places;
+            ticks.push(Tick { at, label: (case + 1).to_string() });
         }
     }
-    let tick =
-        |(from, to, case): (f64, f64, &str)| Tick { at: (from + to) / 2.0 / places, label: case.into() };
-    // More labels than these would lie over each other.
-    let x = if ticks.len() <= 8 { ticks.into_iter().map(tick).collect() } else { Vec::new() };
-    let mut plot = Plot::new(format!("Spread of the machines, {workload}"), x, y);
+    let mut plot = Plot::new(format!("Spread of the machines, {workload}"), ticks, y);
     let class = |group: usize| format!("c{}", 1 + group % COLOURS);
     let series = |whisker: &Whisker| {
         let x = (whisker.place as f64 + (whisker.group as f64 + 0.5) / groups) / places;
@@ -87,10 +93,14 @@ pub(super) fn chart(summary: &Summary, workload: &str) -> String {
     plot.lines(&whiskers.iter().map(series).collect::<Vec<_>>(), true);
     let key =
         strokes(summary.groups.iter().enumerate().map(|(group, one)| (class(group), one.name.as_str())));
-    let note = "For each case and target, from the rate that one machine in twenty is below to the one that one in twenty is above, \
-                with the median between them; in percent of the median of all machines. The figures are in the table below.";
+    let names: Vec<String> = (1..).zip(&cases).map(|(number, case)| format!("{number} {case}")).collect();
+    let note = format!(
+        "For each case and target, from the rate that one machine in twenty is below to the one that one in twenty is above, \
+         with the median between them; in percent of the median of all machines. Cases: {}. The figures are in the table below.",
+        names.join(", ")
+    );
     format!(
         "<section><div class=figures>{}</div></section>",
-        figure(&format!("{workload}: spread of the machines"), note, &key, &plot.html(), None, true)
+        figure(&format!("{workload}: spread of the machines"), &note, &key, &plot.html(), None, true)
     )
 }

@@ -94,6 +94,27 @@ pub fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Resu
     Ok(Rooms { ground, targets, on_device, region })
 }
 
+/// Checks that the device has a region for each of the targets that are on it, and the host space for what is made, without
+/// examining the targets: for loads that use files of their own.
+pub fn check_regions(stand: &Stand, targets: &[Target], span: u64) -> Result<()> {
+    let on_device = targets.iter().filter(|target| target.is_on_device()).count() as u64;
+    if on_device == 0 {
+        return Ok(());
+    }
+    let ground = Ground::look(stand, Caching::DirectIfPossible)?;
+    let region = ground.length.map(|length| region_length(length, span, on_device));
+    if let (Some(None), Some(length)) = (region, ground.length) {
+        return refuse(format!(
+            "{} has {}, which is no room for {on_device} targets with files of {} each; choose another with --span",
+            ground.name,
+            show_size(length),
+            show_size(span)
+        ));
+    }
+    let on_host = Comparison::new(stand.clone(), Vec::new(), Vec::new());
+    Rooms { ground, targets: Vec::new(), on_device, region: region.flatten() }.check_space(&on_host, span)
+}
+
 impl Ground {
     fn look(stand: &Stand, caching: Caching) -> Result<Ground> {
         let one = |path: &Path| Ground::look_at_path(path, caching);

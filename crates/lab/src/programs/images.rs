@@ -44,7 +44,10 @@ impl Images {
         let failed = |path: &Path, source| Error::Io { what: path.display().to_string(), source };
         let outer = std::fs::canonicalize(outer).map_err(|source| failed(outer, source))?;
         let directory = outer.join(format!(".platter-images-{}", std::process::id()));
-        std::fs::create_dir_all(directory.join(MOUNTS)).map_err(|source| failed(&directory, source))?;
+        // New ones: what somebody else has put under this name, such as a link, is not followed.
+        for new in [directory.clone(), directory.join(MOUNTS)] {
+            std::fs::create_dir(&new).map_err(|source| failed(&new, source))?;
+        }
         let mut guardian = Command::new("sh");
         guardian.args(["-c", GUARDIAN, "sh"]).arg(&directory).process_group(0);
         guardian.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -110,5 +113,13 @@ mod tests {
         }
         drop(images);
         assert_eq!(std::fs::read_dir(outer.path()).unwrap().count(), 0);
+        // A link of the directory's name is not followed, and what it leads to stays.
+        let victim = outer.path().join("victim");
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("0.img"), "kept").unwrap();
+        let name = outer.path().join(format!(".platter-images-{}", std::process::id()));
+        std::os::unix::fs::symlink(&victim, &name).unwrap();
+        assert!(Images::make(outer.path(), 1, 1 << 20, &mut |_, _| Ok(())).is_err());
+        assert_eq!(std::fs::read_to_string(victim.join("0.img")).unwrap(), "kept");
     }
 }

@@ -10,6 +10,7 @@ mod folders;
 mod images;
 mod launch;
 
+use crate::beneath::Beneath;
 use crate::compare::machine::Machine;
 use crate::compare::noise::Noise;
 use crate::environment::{device_info, environment};
@@ -24,7 +25,7 @@ use images::Images;
 use platter_device::Caching;
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The name of the workload in reports.
@@ -104,6 +105,11 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     peers.iter().flatten().try_for_each(Peer::check)?;
     let names = crate::plan::distinct(programs.targets.iter().map(Target::name));
     crate::plan::check_base(programs.base.as_deref(), &names)?;
+    // Before anything is written.
+    if peers.iter().any(Option::is_some) {
+        programs.stand.check_blocks()?;
+    }
+    crate::plan::check_regions(&programs.stand, &programs.targets, programs.room)?;
     let started = SystemTime::now();
     let watched = Machine::watch_programs(peers.iter().flatten().any(Peer::is_served_by_program));
     let ground = Ground::open(programs, &peers, observer)?;
@@ -244,29 +250,6 @@ fn settings(programs: &Programs, course: &Course<'_>, targets: &[report::Target]
     }
 }
 
-/// Fails if an image that would be made for `count` targets does not fit into the file system that is to hold it.
-fn check_room(programs: &Programs, count: u64) -> Result<()> {
-    let directory = match &programs.stand {
-        Stand::TemporaryImage(directory) => directory.as_path(),
-        Stand::Path { path, .. } if !path.exists() => {
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-        }
-        _ => return Ok(()),
-    };
-    // Of the room of each target, its structures take a part, so regions are somewhat larger.
-    let needed = crate::stand::image_length(programs.room).checked_mul(count);
-    let free = crate::target::free_space(directory).unwrap_or(u64::MAX);
-    match needed {
-        Some(needed) if needed <= free => Ok(()),
-        _ => Err(Error::Job(format!(
-            "{count} targets with room for {} each (--span) do not fit into {}, which has {} free",
-            platter_device::show_size(programs.room),
-            directory.display(),
-            platter_device::show_size(free)
-        ))),
-    }
-}
-
 /// What the targets that are made for the run lie on.
 enum Ground {
     /// Regions of a device, each a block device of the kernel.
@@ -283,7 +266,6 @@ impl Ground {
         if count == 0 {
             return Ok(Ground::Nothing);
         }
-        check_room(programs, count as u64)?;
         let mut progress = |done: u64, total: u64| {
             let seconds = |bytes: u64| Duration::from_secs(bytes >> 30);
             observer.stage("writing the image once", seconds(done), seconds(total));
@@ -299,7 +281,6 @@ impl Ground {
                 &mut progress,
             )?));
         }
-        programs.stand.check_blocks()?;
         let mut stand = OpenStand::open(
             &programs.stand,
             programs.room,
@@ -329,6 +310,8 @@ impl Ground {
                 name: "temporary images".into(),
                 kind: "image".into(),
                 host_file_system: platter_device::host_file_system(&images.mounts()),
+                host_ways: Beneath::this().ways_of_host(&images.mounts()),
+                in_memory: Beneath::this().memory(&images.mounts()),
                 ..report::DeviceInfo::default()
             },
             Ground::Nothing => report::DeviceInfo {

@@ -329,7 +329,7 @@ fn what_has_no_files_and_what_has_no_device_is_refused() {
     programs.stand = Stand::TemporaryImage(outer.path().into());
     for room in [1 << 50, u64::MAX] {
         programs.room = room;
-        assert!(run(&programs, &()).unwrap_err().to_string().contains("do not fit into"));
+        assert!(run(&programs, &()).unwrap_err().to_string().contains("are needed for the image"));
     }
     assert_eq!(std::fs::read_dir(outer.path()).unwrap().count(), 0);
     programs.commands.clear();

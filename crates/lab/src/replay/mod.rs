@@ -167,6 +167,7 @@ fn workload(name: &str, script: Script, depth: u32, discards: u64) -> Workload {
         (0, _) => Direction::Write,
         _ => Direction::Mix,
     };
+    let is_paced = script.is_paced;
     let mut notes = Vec::new();
     if discards > 0 {
         notes.push(format!(
@@ -206,7 +207,10 @@ fn workload(name: &str, script: Script, depth: u32, discards: u64) -> Workload {
     };
     Workload {
         name: name.into(),
-        title: format!("Replay of {name}"),
+        title: format!(
+            "Replay of {name}, {}",
+            if is_paced { "at its own pace" } else { "as fast as it goes" }
+        ),
         description: "A recorded load".into(),
         seed: SEED,
         durability: Durability::Direct,

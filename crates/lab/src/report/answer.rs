@@ -129,9 +129,9 @@ fn alike(document: &Document, names: &[String], cases: usize) -> String {
     let worst = limits.filter_map(|estimate| estimate.resolution_percent).fold(0.0, f64::max);
     let place = if cases == 1 { "in the one case".into() } else { format!("in any of the {cases} cases") };
     format!(
-        "No measurable difference between {} {place}; one below {}\u{a0}% may have stayed hidden.",
+        "No measurable difference between {} {place}; one below {} may have stayed hidden.",
         listed(names),
-        format::percent_up(worst)
+        format::hidden(worst)
     )
 }
 
@@ -247,9 +247,11 @@ fn until(asked: f64, all: &[&Estimate]) -> String {
     let told = all.iter().filter(is_told).count();
     let asked = format!("{}\u{a0}%", format::percent_up(asked));
     match (told, all.len()) {
-        (told, count) if told == count => format!("Every ratio would have shown a difference of {asked}."),
+        (told, count) if told == count => {
+            format!("Every comparison would have shown a difference of {asked}.")
+        }
         (told, count) => format!(
-            "{told} of {count} ratios would have shown the asked difference of {asked}; for the others the time was over \
+            "{told} of {count} comparisons would have shown the asked difference of {asked}; for the others the time was over \
              before: more --time tells, or a machine with less other load."
         ),
     }
@@ -278,10 +280,10 @@ fn how_sure(document: &Document) -> String {
         1 => "The difference may be chance".into(),
         count => format!("{told} of {count} comparisons show a real difference"),
     };
-    let usual = format::percent_up(median(&limits));
-    let worst = format::percent_up(worst);
-    let but = if worst == usual { String::new() } else { format!(", in the noisiest below {worst}\u{a0}%") };
+    let usual = format::hidden(median(&limits));
+    let worst = format::hidden(worst);
+    let but = if worst == usual { String::new() } else { format!(", in the noisiest below {worst}") };
     format!(
-        "{told}. Differences below {usual}\u{a0}% would usually have stayed hidden{but}; four times the --time halves that."
+        "{told}. Differences below {usual} would usually have stayed hidden{but}; four times the --time halves that."
     )
 }

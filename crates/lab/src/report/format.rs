@@ -91,6 +91,16 @@ pub fn percent_up(percent: f64) -> String {
     }
 }
 
+/// The size of a difference that may stay hidden, never rounded down: `6 %`, or `a factor of 12` where it is more than the
+/// whole.
+pub fn hidden(percent: f64) -> String {
+    match percent {
+        percent if percent <= 100.0 => format!("{}\u{a0}%", percent_up(percent)),
+        percent if percent < 1e6 => format!("a factor of {}", grouped((1.0 + percent / 100.0).ceil(), 0)),
+        _ => "any factor".into(),
+    }
+}
+
 /// A ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
 pub fn change(ratio: f64) -> String {
     format!("{} %", percent((ratio - 1.0) * 100.0))
@@ -130,6 +140,7 @@ mod tests {
         assert_eq!(change(1.0422), "+4.2 %");
         assert_eq!(change(0.9999), "0 %");
         assert_eq!((percent_up(5.01), percent_up(0.61)), ("6".into(), "0.7".into()));
+        assert_eq!((hidden(5.01), hidden(1011.0)), ("6\u{a0}%".into(), "a factor of 12".into()));
         assert_eq!(duration(43_200.0), "12 h");
     }
 }
