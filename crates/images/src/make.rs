@@ -94,7 +94,12 @@ fn link(path: &Path, parent: &Path, options: &MakeOptions) -> Result<ParentLink>
     match identity {
         Some(identity) if size == options.size && sectors == options.sector => {
             let file = parent.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            Ok(ParentLink { paths: vec![format!(".\\{file}")], identities: vec![identity] })
+            // Beside each other is where they are found on every host. libvhdi looks at the absolute path alone.
+            let path = format!(".\\{file}");
+            let modified = std::fs::metadata(parent).ok().and_then(|data| data.modified().ok());
+            let modified = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+            let modified = modified.map_or(0, |since| since.as_secs());
+            Ok(ParentLink { paths: vec![path.clone(), path], identities: vec![identity], modified })
         }
         _ => {
             let reason = format!(

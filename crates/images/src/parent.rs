@@ -12,6 +12,8 @@ pub(crate) struct ParentLink {
     pub paths: Vec<String>,
     /// What the parent is known by; it may be any of these.
     pub identities: Vec<Guid>,
+    /// When it was last written to, in seconds since 1970; 0 if that is not known.
+    pub modified: u64,
 }
 
 /// An opened image: the device of its disk, and what it is known by to children.

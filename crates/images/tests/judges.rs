@@ -1,7 +1,7 @@
 //! qemu-img and libvhdi against this crate, in both directions.
 
 use crate::common::{Folder, Random, change, content, open, random_options, same};
-use platter_images::{Container, make};
+use platter_images::{Container, MakeOptions, make};
 
 fn name_of(container: Container) -> &'static str {
     match container {
@@ -90,6 +90,38 @@ fn campaign_of_images_both_ways() {
         println!("PLATTER_SEED={seed}");
         ours(seed);
         theirs(seed);
+    }
+}
+
+/// The content of an image as libvhdi has it, which knows differencing images, and sectors of 4096 bytes.
+fn by_libvhdi(folder: &Folder, image: &str) -> Vec<u8> {
+    std::fs::create_dir_all(folder.path("m")).unwrap();
+    folder.tool("vhdimount", &[image, "m"]);
+    // The newest state is the last of the files, one for each image of the chain.
+    let mut states: Vec<_> =
+        std::fs::read_dir(folder.path("m")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    states.sort();
+    let content = std::fs::read(states.last().unwrap());
+    folder.tool("fusermount", &["-u", "m"]);
+    content.unwrap()
+}
+
+#[test]
+fn libvhdi_reads_chains_and_large_sectors() {
+    let mut random = Random(40);
+    for (container, sector) in [(Container::Vhdx, 512), (Container::Vhdx, 4096), (Container::Vhd, 512)] {
+        let folder = Folder::new("libvhdi");
+        let mut options = MakeOptions::new(container, (7 << 20) + 3 * 4096);
+        (options.block, options.sector) = (Some(1 << 20), sector);
+        let mut model = vec![0; options.size as usize];
+        for name in ["oldest.vhd", "middle.vhd", "newest.vhd"] {
+            make(&folder.path(name), &options).unwrap();
+            let device = open(&folder.path(name), false);
+            (0..5).for_each(|_| change(&mut random, &*device, &mut model));
+            drop(device);
+            same(&by_libvhdi(&folder, name), &model, &format!("{container:?}, {sector}, {name}"));
+            options.parent = Some(folder.path(name));
+        }
     }
 }
 

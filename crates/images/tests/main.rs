@@ -5,3 +5,4 @@ mod hostile;
 mod judges;
 mod model;
 mod power;
+mod speed;

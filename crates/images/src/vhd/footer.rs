@@ -33,6 +33,12 @@ pub(crate) fn checksum(bytes: &[u8], at: usize) -> u32 {
     !others.fold(0_u32, |sum, &byte| sum.wrapping_add(byte.into()))
 }
 
+/// A time stamp: the seconds since 2000-01-01 00:00 UTC, of those since 1970.
+pub(crate) fn stamp(seconds: u64) -> u32 {
+    const EPOCH: u64 = 946_684_800;
+    seconds.saturating_sub(EPOCH) as u32
+}
+
 impl Footer {
     /// Reads the footer at the end of a file, or if there is none, its copy at the beginning. Returns also whether it is at
     /// the end: after a power cut while the file became longer it is not.
@@ -76,8 +82,6 @@ impl Footer {
 
     /// The footer of a new disk. `seconds` are those since 1970.
     pub fn new(disk: Disk, size: u64, seconds: u64) -> Footer {
-        /// 2000-01-01 00:00 UTC, from which the time stamp counts.
-        const EPOCH: u64 = 946_684_800;
         let mut bytes = [0; LENGTH as usize];
         bytes[..8].copy_from_slice(VHD);
         // A bit that is reserved and always set.
@@ -85,7 +89,7 @@ impl Footer {
         bytes[12..16].copy_from_slice(&0x0001_0000_u32.to_be_bytes());
         let header = if disk == Disk::Fixed { u64::MAX } else { LENGTH };
         bytes[16..24].copy_from_slice(&header.to_be_bytes());
-        bytes[24..28].copy_from_slice(&(seconds.saturating_sub(EPOCH) as u32).to_be_bytes());
+        bytes[24..28].copy_from_slice(&stamp(seconds).to_be_bytes());
         // Some programs take the size of the disk from its geometry, which cannot say every size, unless the creator is
         // one that they know to write the right size in bytes. Windows is.
         bytes[28..32].copy_from_slice(b"win ");
@@ -112,11 +116,6 @@ impl Footer {
 
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    /// The seconds since 2000 at which the disk was made, as its children note them.
-    pub fn stamp(&self) -> u32 {
-        be32(&self.bytes, 24)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The header of a dynamic disk ("Dynamic Disk Header Format").
 
-use super::footer::{Disk, Footer, checksum};
+use super::footer::{Disk, Footer, checksum, stamp};
 use crate::bytes::{be32, be64, damaged, field, is_inside, read, utf16};
 use crate::form::Shape;
 use crate::guid::Guid;
@@ -18,6 +18,14 @@ pub(crate) struct DynamicHeader {
     entries: u32,
     block: u32,
     bytes: Vec<u8>,
+}
+
+/// The kind of a locator that is a path relative to the image, in little-endian UTF-16.
+const RELATIVE: &[u8] = b"W2ru";
+
+/// The bytes of the path of a parent, which fit a sector.
+pub(crate) fn locator_text(parent: &ParentLink) -> Vec<u8> {
+    parent.paths[0].encode_utf16().take(256).flat_map(u16::to_le_bytes).collect()
 }
 
 /// The most entries of a table: a disk of the greatest size in blocks of 512 KiB.
@@ -60,7 +68,7 @@ impl DynamicHeader {
     }
 
     /// A header for a new disk.
-    pub fn new(size: u64, block: u32, parent: Option<(&ParentLink, u32)>) -> DynamicHeader {
+    pub fn new(size: u64, block: u32, parent: Option<&ParentLink>) -> DynamicHeader {
         let (place, table) = (512, 512 + LENGTH as u64);
         let entries = size.div_ceil(block.into()) as u32;
         let mut bytes = vec![0; LENGTH];
@@ -70,12 +78,19 @@ impl DynamicHeader {
         bytes[24..28].copy_from_slice(&0x0001_0000_u32.to_be_bytes());
         bytes[28..32].copy_from_slice(&entries.to_be_bytes());
         bytes[32..36].copy_from_slice(&block.to_be_bytes());
-        if let Some((parent, stamp)) = parent {
+        if let Some(parent) = parent {
             bytes[40..56].copy_from_slice(&parent.identities[0].0);
-            bytes[56..60].copy_from_slice(&stamp.to_be_bytes());
+            bytes[56..60].copy_from_slice(&stamp(parent.modified).to_be_bytes());
             let name = parent.paths[0].rsplit(['/', '\\']).next().unwrap_or_default();
             let units = name.encode_utf16().take(255).flat_map(u16::to_be_bytes);
             bytes[64..].iter_mut().zip(units).for_each(|(byte, value)| *byte = value);
+            // The path relative to the image, in the sector behind the table.
+            let locator = &mut bytes[576..600];
+            locator[..4].copy_from_slice(RELATIVE);
+            locator[4..8].copy_from_slice(&512_u32.to_be_bytes());
+            locator[8..12].copy_from_slice(&(locator_text(parent).len() as u32).to_be_bytes());
+            let place = table + (u64::from(entries) * 4).next_multiple_of(512);
+            locator[16..24].copy_from_slice(&place.to_be_bytes());
         }
         let sum = checksum(&bytes, 36);
         bytes[36..40].copy_from_slice(&sum.to_be_bytes());
@@ -99,7 +114,6 @@ impl DynamicHeader {
 
     /// What a differencing disk says of its parent.
     pub fn parent(&self, file: &dyn Device) -> Result<ParentLink> {
-        const RELATIVE: &[u8] = b"W2ru";
         const ABSOLUTE: &[u8] = b"W2ku";
         /// The most bytes of a path that are read.
         const MOST: u32 = 64 << 10;
@@ -118,7 +132,7 @@ impl DynamicHeader {
             }
         }
         paths.push(utf16(bytes[64..576].chunks_exact(2).map(|unit| u16::from_be_bytes([unit[0], unit[1]]))));
-        Ok(ParentLink { paths, identities: vec![Guid(field(bytes, 40))] })
+        Ok(ParentLink { paths, identities: vec![Guid(field(bytes, 40))], modified: 0 })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Making a VHD.
 
 use super::footer::{Disk, Footer, LENGTH, refuse_size};
-use super::header::DynamicHeader;
+use super::header::{DynamicHeader, locator_text};
 use crate::parent::ParentLink;
 use platter_device::{Growing, Result, write_any};
 
@@ -36,12 +36,17 @@ pub(crate) fn make(file: &dyn Growing, parameters: &Parameters) -> Result<()> {
         file.grow(size + LENGTH)?;
     } else {
         let parent = match kind {
-            Kind::Differencing(parent) => Some((parent, footer.stamp())),
+            Kind::Differencing(parent) => Some(parent),
             _ => None,
         };
         let header = DynamicHeader::new(*size, *block, parent);
         let end = header.table + header.table_length();
-        file.grow(end + LENGTH)?;
+        let text = parent.map(locator_text);
+        let behind = if text.is_some() { LENGTH } else { 0 };
+        file.grow(end + behind + LENGTH)?;
+        if let Some(text) = text {
+            write_any(file, end, &text)?;
+        }
         const PART: u64 = 1 << 20;
         let unused = vec![0xFF; PART.min(header.table_length()) as usize];
         for at in (header.table..end).step_by(unused.len()) {

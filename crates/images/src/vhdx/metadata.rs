@@ -172,7 +172,7 @@ fn locator(name: &str, bytes: &[u8]) -> Result<ParentLink> {
     }
     let paths =
         ["relative_path", "volume_path", "absolute_win32_path"].iter().filter_map(|key| pairs.remove(*key));
-    Ok(ParentLink { paths: paths.collect(), identities })
+    Ok(ParentLink { paths: paths.collect(), identities, modified: 0 })
 }
 
 /// The bytes of a locator.
