@@ -5,7 +5,7 @@
 
 use crate::bytes::{Raw, word};
 use crate::check::{check, populated};
-use crate::common::{VOLUMES, Volume, open};
+use crate::common::{VOLUMES, Volume, content, open};
 use crate::damaged::{Did, Of, Surgeon, attribute, is_name, start, units};
 use platter_device::{Device, OverlayDevice};
 use platter_refs::layout::attribute::DATA;
@@ -232,6 +232,49 @@ fn a_wrong_field_is_found_and_mended() {
         }
     }
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Of the two sizes of a file, in its record and in its stream, the one counts that its clusters confirm.
+#[test]
+fn of_two_sizes_the_one_that_the_clusters_confirm_is_kept() {
+    for volume in VOLUMES {
+        let unit = volume.cluster;
+        for (size, wrong, is_in_record) in [
+            (5 * unit - 7, 1 << 43, false),
+            (5 * unit, unit, false),
+            (5 * unit - 7, 1 << 43, true),
+            (5 * unit, 1, true),
+        ] {
+            let device = volume.make();
+            let system = open(device.clone());
+            let file = system.create(Node::ROOT, &Name::from("a file"), Kind::File).unwrap();
+            let wanted = content(1, size as usize);
+            system.write(file, 0, &wanted).unwrap();
+            system.unmount().unwrap();
+            Surgeon::new(&*device).edit_record(
+                ROOT,
+                |row| is_name(&units("a file"), row),
+                |record| match is_in_record {
+                    true => record.size = wrong,
+                    false => {
+                        let row =
+                            record.rows.iter_mut().find(|row| row.kind() == DATA && row.value.len() > 0xB0);
+                        put(&mut row.expect("runs in the record").value, 0x38, wrong);
+                    }
+                },
+            );
+            assert_eq!(check(&*device, false).exit_code(), 4);
+            let repaired = check(&*device, true);
+            assert_eq!(repaired.exit_code(), 1, "{volume:?}, {wrong}: {}", told(&repaired));
+            assert_eq!(check(&*device, false).found, 0);
+            let system = open(device);
+            let file = system.lookup(Node::ROOT, &Name::from("a file")).unwrap();
+            assert_eq!(system.attributes(file).unwrap().size, size, "{volume:?}, {wrong}");
+            let mut found = vec![0; size as usize];
+            assert_eq!(system.read(file, 0, &mut found).unwrap() as u64, size);
+            assert!(found == wanted, "{volume:?}, {wrong}");
+        }
+    }
 }
 
 /// Windows has both: a size of 129 bytes with 129 allocated, and one of 1,100 with 1,104.

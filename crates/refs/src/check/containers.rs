@@ -79,7 +79,13 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
                 );
                 check.find("compressed", Severity::Notice, None, message);
             }
-            super::forms::container(check, &row);
+            if let Err((at, expected, found)) = ContainerRow::form(&row.value, check.geometry.version) {
+                let at = row.value_at + at as u64;
+                let message =
+                    format!("container table: row at offset {at}: expected {expected:#x}, found {found:#x}");
+                check.find("container-row", Severity::Inconsistent, None, message);
+                check.repair.space();
+            }
             let kinds = ContainerRow::METADATA | ContainerRow::DATA;
             let for_pages = found.flags & kinds == ContainerRow::METADATA;
             Container { start: Some(found.start), free, for_pages, at: row.value_at }

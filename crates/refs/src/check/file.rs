@@ -36,7 +36,7 @@ struct FoundSizes {
 impl<'o> Owner<'o> {
     /// The file itself as owner; `spot` is its record.
     fn of(spot: &Spot<'o>) -> Owner<'o> {
-        Owner { spot: *spot, stream: &[], attribute: &[], integrity: false, is_snapshot: false }
+        Owner { spot: *spot, stream: &[], attribute: &[], integrity: false, said: None, is_snapshot: false }
     }
 
     /// A stream of the file as owner, which the attribute `row` holds.
@@ -284,7 +284,8 @@ impl Check<'_> {
         row: &Attribute,
         is_snapshot: bool,
     ) -> Option<FoundSizes> {
-        let owner = Owner { is_snapshot, ..Owner::new(spot, name, row, record) };
+        let said = (name.is_empty() && !is_snapshot).then_some(record.size);
+        let owner = Owner { is_snapshot, said, ..Owner::new(spot, name, row, record) };
         let damaged = FoundSizes { is_damaged: true, ..FoundSizes::default() };
         let cluster = u64::from(self.geometry.cluster);
         if (row.kind(), u32_at(&row.key, 8)) == (DATA, MULTIPLE) && !is_snapshot {

@@ -5,13 +5,14 @@
 //! 2026), and the pages of Windows in `tests/data`.
 
 use super::Check;
-use super::known::{METADATA_DIRECTORY, SECURITY, TRASH, is_directory};
-use super::page::{Page, Role, Subject, Wrong, named};
-use super::tree::TreeRow;
+use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
-use crate::layout::{CHECKSUM_KIND, ContainerRow, ObjectRow, Root, TreeNode, Version, tree_header};
+use crate::layout::{CHECKSUM_KIND, Root, TreeNode, Version, tree_header};
 use crate::system;
 use platter_vfs::Severity;
+
+/// A field: its name, its offset, the expected and the found value.
+pub type Field = (&'static str, u64, u64, u64);
 
 /// The bytes of a tree header that all trees have.
 const FIXED: usize = 0x28;
@@ -23,48 +24,28 @@ pub struct Unmarked {
     first: u64,
 }
 
-/// Checks the page header, and the marks in the index of the page's node.
-pub fn page(check: &mut Check<'_>, subject: &Subject, role: Role, page: &Page) {
-    let bytes = page.bytes();
+impl Unmarked {
+    /// Notes an inner node without the mark, which stands at offset `at` on the device.
+    pub fn add(&mut self, at: u64) {
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.count += 1;
+    }
+}
+
+/// Returns the fields of the header of a page that are not as in every page.
+pub fn page(bytes: &[u8]) -> impl Iterator<Item = Field> {
     let fields = [
         ("form of a page header", 0x04, 2, u64::from(u32_at(bytes, 0x04))),
         ("upper half of a page's table", 0x40, 0, u64_at(bytes, 0x40)),
     ];
-    for (what, at, expected, found) in fields {
-        if expected != found {
-            let at = page.at + at;
-            let message = format!("{what} at offset {at}: expected {expected:#x}, found {found:#x}");
-            check.find("page-header", Severity::Inconsistent, subject.path.clone(), named(subject, message));
-            if !role.embedded {
-                check.repair.rebuild(subject.table);
-            }
-        }
-    }
-    let is_marked = check.geometry.version >= Version::V3_10 && !role.embedded;
-    match marks(page.area(), is_marked) {
-        Ok(true) => {}
-        // Windows keeps this form in pages that it has not written since an upgrade.
-        Ok(false) if !check.anchors.checkpoint.echo || check.is_again => {}
-        Ok(false) => {
-            if check.unmarked.count == 0 {
-                check.unmarked.first = page.place(0);
-            }
-            check.unmarked.count += 1;
-        }
-        Err((offset, expected, found)) => {
-            let at = page.place(offset);
-            let message = format!("index of a node at offset {at}: expected {expected}, found {found}");
-            check.find("node-mark", Severity::Inconsistent, subject.path.clone(), named(subject, message));
-            if !role.embedded {
-                check.repair.rebuild(subject.table);
-            }
-        }
-    }
+    fields.into_iter().filter(|(_, _, expected, found)| expected != found)
 }
 
 /// Checks the upper halves of the entries in a node's index: 0xFFFF, and 0 for the last child of an inner node, which has
 /// an empty key, where `is_marked`. Returns whether the last child has its mark, or there is none that must have one.
-pub fn marks(area: &[u8], is_marked: bool) -> Result<bool, Wrong> {
+pub fn marks(area: &[u8], is_marked: bool) -> Result<bool, (usize, String, String)> {
     let node = TreeNode::new(area);
     if node.is_stream() {
         return Ok(true);
@@ -102,12 +83,11 @@ fn kind(table: u64) -> Option<(u32, u32)> {
     let schema = match (root, table) {
         (Some(root), _) => root.schema(),
         (_, 0x07..=0x0A) => 0xE090,
-        (_, TRASH) => 0xE0D0,
+        (_, 0x0D) => 0xE0D0,
         (_, 0x500 | 0x501) => 0x150,
-        (_, SECURITY) => 0x140,
+        (_, 0x530) => 0x140,
         (_, 0x540 | 0x541) => 0x160,
-        (_, METADATA_DIRECTORY) => 0x130,
-        (_, directory) if is_directory(directory) => 0x130,
+        (_, 0x520 | ROOT_DIRECTORY | FIRST_OBJECT..) => 0x130,
         _ => return None,
     };
     let extra = system::schema(Version::V3_14.minor, schema)?.root_extra;
@@ -115,32 +95,21 @@ fn kind(table: u64) -> Option<(u32, u32)> {
     Some((if root == Some(Root::References) { 0 } else { schema }, extra))
 }
 
-/// Checks the tree header of a table's root page, on volumes that were made as 3.14: in others pages may be of an earlier
-/// version.
-pub fn header(check: &mut Check<'_>, subject: &Subject, page: &Page) {
-    let is_native = check.anchors.checkpoint.echo && check.geometry.version == Version::V3_14;
-    let Some((schema, extra)) = kind(subject.table).filter(|_| is_native) else { return };
-    let header = page.header();
-    let at = page.at + crate::layout::page::HEADER as u64;
-    let checksum = u32::from(check.geometry.algorithm.code());
-    let fields = [
-        ("size", 0x00, FIXED as u32 + extra, header.len() as u32),
-        ("size of the fixed part", 0x04, FIXED as u32, u32::from(u16_at(header, 0x04))),
-        ("word", 0x08, 1, u32_at(header, 0x08)),
-        ("schema", 0x0C, schema, u32_at(header, 0x0C)),
-        ("schema", 0x10, schema, u32_at(header, 0x10)),
-        ("kind of checksum", CHECKSUM_KIND as u64, checksum, u32_at(header, CHECKSUM_KIND)),
-    ];
-    for (what, field, expected, found) in fields {
-        if expected != found {
-            let message = format!(
-                "{what} in the tree header at offset {}: expected {expected:#x}, found {found:#x}",
-                at + field
-            );
-            check.find("tree-header", Severity::Inconsistent, subject.path.clone(), named(subject, message));
-            check.repair.rebuild(subject.table);
-        }
-    }
+/// Returns the fields of the tree header of a table that are not as on volumes of 3.14. `checksum` is the code of the
+/// volume's checksum.
+pub fn header(header: &[u8], table: u64, checksum: u8) -> impl Iterator<Item = Field> {
+    let fields = kind(table).map(|(schema, extra)| {
+        [
+            ("size", 0x00, FIXED as u32 + extra, header.len() as u32),
+            ("size of the fixed part", 0x04, FIXED as u32, u32::from(u16_at(header, 0x04))),
+            ("word", 0x08, 1, u32_at(header, 0x08)),
+            ("schema", 0x0C, schema, u32_at(header, 0x0C)),
+            ("schema", 0x10, schema, u32_at(header, 0x10)),
+            ("kind of checksum", CHECKSUM_KIND as u64, u32::from(checksum), u32_at(header, CHECKSUM_KIND)),
+        ]
+    });
+    let wrong = fields.into_iter().flatten().filter(|(_, _, expected, found)| expected != found);
+    wrong.map(|(what, at, expected, found)| (what, at, u64::from(expected), u64::from(found)))
 }
 
 /// The tree header of a table, with the fields put right that [`header`] checks.
@@ -151,27 +120,4 @@ pub fn mended(header: &[u8], table: u64, checksum: u8) -> Vec<u8> {
     let mut mended = tree_header(schema, u16_at(header, 0x06), &region);
     put(&mut mended, CHECKSUM_KIND, u32::from(checksum));
     mended
-}
-
-/// Checks the fields of a row of the object table that are the same in all rows of its form.
-pub fn object(check: &mut Check<'_>, number: u64, row: &TreeRow) {
-    if let Err((at, expected, found)) = ObjectRow::form(&row.value) {
-        let at = row.value_at + at as u64;
-        let message = format!(
-            "object table: row of object {number:#x} at offset {at}: expected {expected:#x}, found {found:#x}"
-        );
-        check.find("object-row", Severity::Inconsistent, None, message);
-        check.repair.add(super::Task::Row { object: number });
-    }
-}
-
-/// Checks the fields of a row of the container table that are the same in all rows.
-pub fn container(check: &mut Check<'_>, row: &TreeRow) {
-    if let Err((at, expected, found)) = ContainerRow::form(&row.value, check.geometry.version) {
-        let at = row.value_at + at as u64;
-        let message =
-            format!("container table: row at offset {at}: expected {expected:#x}, found {found:#x}");
-        check.find("container-row", Severity::Inconsistent, None, message);
-        check.repair.space();
-    }
 }

@@ -91,7 +91,14 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
         check.find("page-clock", Severity::Inconsistent, None, message);
         check.repair.raise_clock(u64::from(found.clock));
     }
-    super::forms::object(check, number, &row);
+    if let Err((at, expected, found)) = ObjectRow::form(&row.value) {
+        let at = row.value_at + at as u64;
+        let message = format!(
+            "object table: row of object {number:#x} at offset {at}: expected {expected:#x}, found {found:#x}"
+        );
+        check.find("object-row", Severity::Inconsistent, None, message);
+        check.repair.add(super::Task::Row { object: number });
+    }
     let object = Object { root: found.root, last_child: found.last_child, at: row.value_at };
     check.objects.insert(number, object);
 }

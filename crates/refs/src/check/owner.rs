@@ -25,6 +25,8 @@ pub struct Owner<'o> {
     pub attribute: &'o [u8],
     /// Whether the file has integrity, so that each of its runs must have a checksum.
     pub integrity: bool,
+    /// The size in bytes that something else than the stream gives for it: the file's record.
+    pub said: Option<u64>,
     /// Whether the stream is a snapshot, whose clusters may belong to other streams too.
     pub is_snapshot: bool,
 }

@@ -1,13 +1,14 @@
 //! Reading a metadata page, with everything verified that it says about itself.
 
 use super::Check;
+use super::forms;
 use super::order::Order;
 use crate::anchor::in_copies;
 use crate::container::Tier;
 use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::page::{HEADER, NODE};
-use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode};
+use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode, Version};
 use platter_vfs::{Error, Result, Severity};
 
 /// The tree whose pages are walked.
@@ -41,11 +42,6 @@ impl Page {
     /// Returns the bytes from the node's header to the end of the page.
     pub fn area(&self) -> &[u8] {
         &self.bytes[self.start..]
-    }
-
-    /// Returns all bytes of the page.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// Returns the page's node.
@@ -188,8 +184,36 @@ impl Check<'_> {
                 self.repair.rebuild(subject.table);
             }
         }
-        super::forms::page(self, subject, role, &page);
+        self.form(subject, role, &page);
         Some(page)
+    }
+
+    /// Checks the fields that are the same in every page, and the marks in the index of the page's node.
+    fn form(&mut self, subject: &Subject, role: Role, page: &Page) {
+        let mut wrong: Vec<(&str, String)> = forms::page(&page.bytes)
+            .map(|(what, at, expected, found)| {
+                let at = page.at + at;
+                ("page-header", format!("{what} at offset {at}: expected {expected:#x}, found {found:#x}"))
+            })
+            .collect();
+        let is_marked = self.geometry.version >= Version::V3_10 && !role.embedded;
+        match forms::marks(page.area(), is_marked) {
+            Ok(true) => {}
+            // Windows keeps this form in pages that it has not written since an upgrade.
+            Ok(false) if !self.anchors.checkpoint.echo || self.is_again => {}
+            Ok(false) => self.unmarked.add(page.place(0)),
+            Err((offset, expected, found)) => {
+                let at = page.place(offset);
+                let message = format!("index of a node at offset {at}: expected {expected}, found {found}");
+                wrong.push(("node-mark", message));
+            }
+        }
+        for (code, message) in wrong {
+            self.find(code, Severity::Inconsistent, subject.path.clone(), named(subject, message));
+            if !role.embedded {
+                self.repair.rebuild(subject.table);
+            }
+        }
     }
 
     fn verify(
@@ -327,8 +351,7 @@ pub fn plain(error: &Error) -> String {
     }
 }
 
-/// An offset, the expected and the found value.
-pub type Wrong = (usize, String, String);
+type Wrong = (usize, String, String);
 
 /// Checks that a node's rows can be read and do not overlap, and that its level and flags are those of its role. The
 /// error has the offset in the node, the expected and the found value.

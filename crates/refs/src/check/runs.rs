@@ -371,7 +371,18 @@ impl Walk<'_> {
     /// Compares the stream's header with its runs.
     fn compare(self, check: &mut Check<'_>, value: &[u8], at: u64) -> Stream {
         let cluster = u64::from(check.geometry.cluster);
-        let size = u64_at(value, 0x38);
+        let stored = u64_at(value, 0x38);
+        let is_sparse = u32_at(value, 0x50) >> 31 == 1;
+        // Of the two sizes of a file without holes, the one that its clusters confirm counts.
+        let is_as_long = |size: u64| size.div_ceil(cluster) == self.clusters + self.holes;
+        let other = self.owner.said.filter(|&said| !is_sparse && !is_as_long(stored) && is_as_long(said));
+        let size = other.filter(|_| !self.is_damaged).unwrap_or(stored);
+        if size != stored {
+            let place = at + 0x38;
+            let message = format!("size of a stream at offset {place}: expected {size}, found {stored}");
+            check.find_in(self.owner, "stream-size", Severity::Inconsistent, message);
+            check.amend_attribute(self.owner, 0x38, size.to_le_bytes().into());
+        }
         let needed = size.div_ceil(cluster);
         // A hole with a row is not one that the flag must tell of.
         let has_holes = self.clusters + self.holes < needed;

@@ -1,9 +1,9 @@
 //! Walking a tree row by row, with every page and the order of all keys verified on the way.
 
-use super::Check;
 use super::page::{MOST_LEVELS, Page, Role, Subject, named, plain};
-use crate::layout::PageReference;
+use super::{Check, forms};
 use crate::layout::bytes::u64_at;
+use crate::layout::{PageReference, Version};
 use platter_vfs::Severity;
 use std::collections::HashSet;
 
@@ -106,7 +106,7 @@ impl RowCursor {
             let root = self.root;
             self.enter(check, root, role, self.from, None, None);
             if let Some(level) = self.levels.first() {
-                super::forms::header(check, &self.subject, &level.page);
+                self.form(check, &level.page);
                 self.header = level.page.header().to_vec();
                 self.header_at = level.page.at + crate::layout::page::HEADER as u64;
                 self.root_is_inner = level.page.node().is_inner();
@@ -202,6 +202,22 @@ impl RowCursor {
         let message = format!("row at offset {}: expected {expected}, found {found:02x?}", row.at);
         check.find(code, Severity::Inconsistent, self.subject.path.clone(), named(&self.subject, message));
         check.repair.rebuild(self.subject.table);
+    }
+
+    /// Checks the tree header in a root page, on volumes that were made as 3.14: in others pages may be of an earlier version.
+    fn form(&self, check: &mut Check<'_>, root: &Page) {
+        if !check.anchors.checkpoint.echo || check.geometry.version != Version::V3_14 {
+            return;
+        }
+        let subject = &self.subject;
+        let checksum = check.geometry.algorithm.code();
+        for (what, field, expected, found) in forms::header(root.header(), subject.table, checksum) {
+            let at = root.at + crate::layout::page::HEADER as u64 + field;
+            let message =
+                format!("{what} in the tree header at offset {at}: expected {expected:#x}, found {found:#x}");
+            check.find("tree-header", Severity::Inconsistent, subject.path.clone(), named(subject, message));
+            check.repair.rebuild(subject.table);
+        }
     }
 
     /// Compares the counts of the tree header with what was found.
