@@ -89,7 +89,4 @@ pub(crate) trait Form: Send + Sync {
 
     /// Makes changes durable. Everything that they depend on is durable already, and so are the changes before.
     fn commit(&self, file: &dyn Growing, changes: &Changes) -> Result<()>;
-
-    /// Called when all is durable and nobody uses the container any more.
-    fn end(&self, file: &dyn Growing) -> Result<()>;
 }

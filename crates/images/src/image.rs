@@ -305,12 +305,12 @@ fn push(pieces: &mut Pieces, piece: Piece) {
     pieces.push(piece);
 }
 
-/// Closes the container, so that whoever opens it next has nothing to replay. What fails here is lost without a word, as
-/// with a file that is closed without a flush.
+/// Makes durable what was written since the last flush: without the table, what the file has of it would be lost, which a
+/// plain file keeps. What fails here is lost without a word.
 impl Drop for BlockImage {
     fn drop(&mut self) {
-        if self.is_begun.load(Ordering::Acquire) && self.settle().is_ok() {
-            let _ = self.form.end(&*self.file);
+        if self.is_unsettled() {
+            let _ = self.settle();
         }
     }
 }

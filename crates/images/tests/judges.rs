@@ -106,6 +106,31 @@ fn by_libvhdi(folder: &Folder, image: &str) -> Vec<u8> {
     content.unwrap()
 }
 
+/// After a flush there is no log to replay, and closing changes nothing: so a killed program leaves an image that all
+/// others read.
+#[test]
+fn a_flushed_image_is_read_by_others_while_it_is_open() {
+    let folder = Folder::new("open");
+    let options = MakeOptions { block: Some(1 << 20), ..MakeOptions::new(Container::Vhdx, 700 << 20) };
+    make(&folder.path("disk"), &options).unwrap();
+    let device = open(&folder.path("disk"), false);
+    for block in (0..700).step_by(9) {
+        device.write_at(block << 20, &[block as u8 | 1; 4096]).unwrap();
+    }
+    device.flush().unwrap();
+    let before = std::fs::read(folder.path("disk")).unwrap();
+    std::fs::write(folder.path("copy"), &before).unwrap();
+    folder.tool("qemu-img", &["check", "-q", "-f", "vhdx", "copy"]);
+    let copy = open(&folder.path("copy"), true);
+    for block in (0..700).step_by(9) {
+        let mut found = [0; 4096];
+        copy.read_at(block << 20, &mut found).unwrap();
+        assert_eq!(found, [block as u8 | 1; 4096]);
+    }
+    drop(device);
+    assert!(std::fs::read(folder.path("disk")).unwrap() == before);
+}
+
 #[test]
 fn libvhdi_reads_chains_and_large_sectors() {
     let mut random = Random(40);

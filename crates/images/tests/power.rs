@@ -94,6 +94,7 @@ fn run(seed: u64, options: &MakeOptions, step: usize) {
             flushes.push(Flushed { writes: faults.log().writes(), model: model.clone() });
         }
     }
+    device.flush().unwrap();
     drop(device);
     let last = growing.len();
     flushes.push(Flushed { writes: faults.log().writes(), model });

@@ -123,8 +123,4 @@ impl Form for VhdForm {
         file.write_batch(&writes)?;
         file.flush()
     }
-
-    fn end(&self, _file: &dyn Growing) -> Result<()> {
-        Ok(())
-    }
 }

@@ -33,12 +33,7 @@ pub(crate) struct VhdxForm {
     has_parent: bool,
     /// How many blocks of content stand in the table before an entry for a block of marks.
     chunk: u64,
-    file: Mutex<Log>,
-}
-
-struct Log {
-    header: Header,
-    writer: LogWriter,
+    header: Mutex<Header>,
 }
 
 /// The number of sectors that a block of marks is for.
@@ -60,13 +55,13 @@ impl VhdxForm {
             shape: *shape,
             has_parent: parent.is_some(),
             chunk,
-            file: Mutex::new(Log { writer: LogWriter::new(&header), header }),
+            header: Mutex::new(header),
         }
     }
 
     /// What children know the disk by.
     pub fn identity(&self) -> Guid {
-        self.file.lock().header.data_write
+        self.header.lock().data_write
     }
 
     /// The bytes of the table that are used.
@@ -167,15 +162,10 @@ impl Form for VhdxForm {
         Ok(at)
     }
 
-    /// The first entry of the log has no changes: the header then names a log that has an entry.
     fn begin(&self, file: &dyn Growing) -> Result<()> {
-        let mut log = self.file.lock();
-        let Log { header, writer } = &mut *log;
-        let length = file.len();
-        writer.write(file, &[], length, length)?;
+        let mut header = self.header.lock();
         header.file_write = Guid::random();
         header.data_write = Guid::random();
-        header.log = writer.id;
         header.write(file)
     }
 
@@ -183,25 +173,26 @@ impl Form for VhdxForm {
         Ok(())
     }
 
+    /// The header names the log only while the table is being changed: whoever finds the file after a flush, as it is when a
+    /// program was killed, has nothing to replay, and closing it changes nothing.
     fn commit(&self, file: &dyn Growing, changes: &Changes) -> Result<()> {
-        let mut log = self.file.lock();
-        let most = log.writer.most();
-        for (number, pages) in changes.pages.chunks(most).enumerate() {
+        let mut header = self.header.lock();
+        // The identifier of its entries is new, so what the log had before does not count.
+        let mut writer = LogWriter::new(&header);
+        for (number, pages) in changes.pages.chunks(writer.most()).enumerate() {
             if number > 0 {
                 // The entry before counts no more once the next one is written.
                 file.flush()?;
             }
             let length = file.len();
-            log.writer.write(file, pages, length, length)?;
+            writer.write(file, pages, length, length)?;
+            if number == 0 {
+                header.name_log(file, writer.id)?;
+            }
             let writes: Vec<(u64, &[u8])> = pages.iter().map(|(at, page)| (*at, &page[..])).collect();
             file.write_batch(&writes)?;
         }
-        Ok(())
-    }
-
-    fn end(&self, file: &dyn Growing) -> Result<()> {
-        let mut log = self.file.lock();
         file.flush()?;
-        log.header.forget_log(file)
+        header.name_log(file, Guid::ZERO)
     }
 }

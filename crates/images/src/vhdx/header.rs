@@ -133,6 +133,13 @@ impl Header {
         self.replace(file)
     }
 
+    /// Notes which entries of the log count, durably and in one copy: what the other says of the log is older, and comes
+    /// to the same, since an entry that is in its place already may be replayed again.
+    pub fn name_log(&mut self, file: &dyn Device, log: Guid) -> Result<()> {
+        self.log = log;
+        self.replace(file)
+    }
+
     /// Notes that no entry of the log counts any more.
     pub fn forget_log(&mut self, file: &dyn Device) -> Result<()> {
         self.log = Guid::ZERO;
