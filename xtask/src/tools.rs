@@ -48,6 +48,11 @@ pub const FOR_TESTS: &[Tool] = &[
     // It has modules of smbd alone, in a directory whose name depends on the machine.
     ("/usr/share/doc/samba-vfs-modules/copyright", "samba-vfs-modules"),
     ("setpriv", "util-linux"),
+    // They judge the manual pages and the completions.
+    ("mandoc", "mandoc"),
+    ("man", "man-db"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
     ("pg_ctlcluster", "postgresql"),
     ("unshare", "util-linux"),
     ("setfattr", "attr"),

@@ -19,7 +19,7 @@ use crate::layout::{
     table_checksum,
 };
 use platter_clusters::{clear, overwrite, serial_from};
-use platter_device::Device;
+use platter_device::{Device, show_size};
 use platter_vfs::{Error, FormatOptions, Progress, Result};
 
 /// The exponents of the cluster sizes that are allowed: 512 bytes to 32 MiB.
@@ -91,7 +91,7 @@ fn plan(device: &dyn Device, cluster: Option<u64>, align: Option<u64>, upcase: u
     }
     let length = device.len();
     if length < BootSector::LEAST_BYTES {
-        return Err(cannot(format!("a volume has at least 1,048,576 bytes, the device {length}")));
+        return Err(cannot(format!("a volume has at least 1 MiB, the device {}", show_size(length))));
     }
     let shift = match cluster {
         None => usual_cluster(length).max(sector.ilog2()),
@@ -100,7 +100,8 @@ fn plan(device: &dyn Device, cluster: Option<u64>, align: Option<u64>, upcase: u
             .find(|bits| 1u64 << bits == wanted)
             .ok_or_else(|| {
             cannot(format!(
-                "a cluster here is a power of two from {sector} to 33,554,432 bytes, not {wanted}"
+                "a cluster here is a power of two from {} to 32 MiB, not {wanted} bytes",
+                show_size(sector.into())
             ))
         })?,
     };
@@ -109,15 +110,18 @@ fn plan(device: &dyn Device, cluster: Option<u64>, align: Option<u64>, upcase: u
         Some(wanted) if wanted.is_power_of_two() && (u64::from(sector)..=1 << 30).contains(&wanted) => wanted,
         Some(wanted) => {
             return Err(cannot(format!(
-                "an alignment is a power of two from {sector} bytes to 1 GiB, not {wanted}"
+                "an alignment is a power of two from {} to 1 GiB, not {wanted} bytes",
+                show_size(sector.into())
             )));
         }
     };
     measure(sector.ilog2(), shift, (device.start(), length), align, upcase).ok_or_else(|| {
         cannot(format!(
-            "a device of {length} bytes has no room for clusters of {} bytes aligned to {align}, of which the volume \
-             takes at least 4 and at most {}",
-            1u64 << shift,
+            "a device of {} has no room for clusters of {} aligned to {}, of which the volume takes at least 4 and at \
+             most {}",
+            show_size(length),
+            show_size(1 << shift),
+            show_size(align),
             BootSector::MOST_CLUSTERS
         ))
     })

@@ -74,9 +74,9 @@ fn what_does_not_fit_is_refused_with_what_would() {
         Err(Error::CannotMake { reason, .. }) => reason,
         other => panic!("{:?}", other.map(|_| ())),
     };
-    assert!(refused(MIB / 2, FormatOptions::default()).contains("1,048,576"));
+    assert!(refused(MIB / 2, FormatOptions::default()).contains("1 MiB"));
     assert!(
-        refused(64 * MIB, FormatOptions { cluster: Some(5000), ..Default::default() }).contains("33,554,432")
+        refused(64 * MIB, FormatOptions { cluster: Some(5000), ..Default::default() }).contains("32 MiB")
     );
     assert!(
         refused(64 * MIB, FormatOptions { cluster: Some(32 * MIB), ..Default::default() })

@@ -27,7 +27,7 @@ use crate::layout::{
     ShortEntry, ShortName, VolumeState, set,
 };
 use platter_clusters::{clear, overwrite, serial_from};
-use platter_device::Device;
+use platter_device::{Device, show_size};
 use platter_vfs::{Error, FormatOptions, Progress, Result};
 use std::time::Duration;
 
@@ -154,7 +154,11 @@ fn plan(device: &dyn Device, kind: Option<FatKind>, cluster: Option<u64>) -> Res
     let length = device.len();
     let total = u32::try_from(length / u64::from(sector)).map_err(|_| {
         let most = u64::from(u32::MAX) * u64::from(sector);
-        cannot(format!("with {sector}-byte sectors it has at most {most} bytes, the device has {length}"))
+        cannot(format!(
+            "with {sector}-byte sectors it has at most {}, the device has {}",
+            show_size(most),
+            show_size(length)
+        ))
     })?;
     let first = device.start() / u64::from(sector);
     let sizes: Vec<u32> = (CLUSTER_BITS).map(|bits| 1 << bits).filter(|&size| size >= sector).collect();
@@ -163,8 +167,9 @@ fn plan(device: &dyn Device, kind: Option<FatKind>, cluster: Option<u64>) -> Res
         Some(wanted) => match sizes.iter().find(|&&size| u64::from(size) == wanted) {
             Some(&size) => vec![size],
             None => {
+                let least = show_size(sector.into());
                 let why =
-                    format!("a cluster here is a power of two from {sector} to 65,536 bytes, not {wanted}");
+                    format!("a cluster here is a power of two from {least} to 64 KiB, not {wanted} bytes");
                 return Err(cannot(why));
             }
         },
@@ -308,12 +313,16 @@ fn misfit(length: u64, kinds: &[FatKind], sizes: &[u32]) -> Error {
         })
         .collect();
     let sizes = match sizes {
-        [size] => format!("{size} bytes"),
-        _ => format!("{} to {} bytes", sizes.first().unwrap_or(&0), sizes.last().unwrap_or(&0)),
+        [size] => show_size(u64::from(*size)),
+        _ => {
+            let size = |size: Option<&u32>| show_size(size.copied().unwrap_or(0).into());
+            format!("{} to {}", size(sizes.first()), size(sizes.last()))
+        }
     };
     cannot(format!(
-        "{}; a device of {length} bytes has no such number of clusters of {sizes}",
-        names.join(", ")
+        "{}; a device of {} has no such number of clusters of {sizes}",
+        names.join(", "),
+        show_size(length)
     ))
 }
 

@@ -200,7 +200,7 @@ fn what_does_not_fit_is_said_with_the_limits() {
         format.make(&device, &options, &Silent).unwrap_err().to_string()
     };
     let small = message(Fat::FAT32, None);
-    assert!(small.contains("FAT32 has 65541 to") && small.contains("16777216 bytes"), "{small}");
+    assert!(small.contains("FAT32 has 65541 to") && small.contains("16 MiB"), "{small}");
     let odd = message(Fat::ANY, Some(3000));
     assert!(odd.contains("power of two") && odd.contains("3000"), "{odd}");
     let variant = FormatOptions { variant: Some("fat12".into()), ..FormatOptions::default() };

@@ -111,7 +111,7 @@ pub fn by_remains(device: &dyn Device) -> Vec<&'static dyn Format> {
 /// Opens the volume on a device, whatever its format.
 ///
 /// # Errors
-/// [`Error::NotThisFormat`], which says what the device holds instead as far as that is known, and the errors of
+/// [`Error::Unrecognised`], which says what the device holds instead as far as that is known, and the errors of
 /// opening.
 pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Arc<dyn FileSystem>> {
     match recognise(&*device)? {
@@ -145,9 +145,9 @@ pub fn fault(device: &dyn Device, known: &str) -> Option<Error> {
 pub fn unknown(device: &dyn Device) -> Result<Error> {
     let (known, none) = match contents(device) {
         Err(error @ platter_device::Error::Io { .. }) => {
-            (None, format!("no file system can be recognised on the device ({error})"))
+            (None, format!("no file system can be recognised on it ({error})"))
         }
-        known => (known?, "no file system is recognised on the device".to_string()),
+        known => (known?, beginning(device)?),
     };
     let reason = match known {
         Some(known) => {
@@ -155,18 +155,53 @@ pub fn unknown(device: &dyn Device) -> Result<Error> {
             // fault too.
             let fault = fault(device, &known)
                 .map_or_else(String::new, |error| format!(", which is damaged: {error}"));
-            format!("the device holds {known}{fault}")
+            let instead = match &*known {
+                // Platter knows these formats, and says what is wrong instead.
+                _ if !fault.is_empty() => "",
+                known if known.contains("BitLocker") => {
+                    "; cryptsetup open --type bitlk makes a device of it that can be read and written"
+                }
+                known if known.contains("LUKS") => "; cryptsetup open makes a device of its content",
+                known if known.contains("partition table") => "",
+                _ => ", and no FAT, exFAT, NTFS or ReFS",
+            };
+            format!("holds {known}{fault}{instead}")
         }
         None => match registry().iter().find(|format| format.has_copy(device)) {
             None => none,
             Some(format) => format!(
-                "{none}, but there is a copy of the boot sector of one: `platter check --as {name}` tells more and with \
+                "{none}; but there is a copy of the boot sector of a file system: `platter check --as {name}` tells more and with \
                  --repair puts it back, and `platter recover --as {name}` copies out what is left",
                 name = format.name()
             ),
         },
     };
-    Ok(Error::NotThisFormat { format: "Platter", reason })
+    Ok(Error::Unrecognised(reason))
+}
+
+/// Returns what the first bytes of a device say to a person, where no content is recognised.
+fn beginning(device: &dyn Device) -> Result<String> {
+    const NONE: &str = "no file system is recognised on it";
+    // The bytes of a file of less than a sector are not read.
+    if device.is_empty() {
+        return Ok(format!("{NONE}: it is empty, or shorter than a sector"));
+    }
+    let mut head = vec![0; device.len().min(64 << 10) as usize];
+    device.read_at(0, &mut head)?;
+    if head.iter().all(|byte| *byte == 0) {
+        return Ok(format!("{NONE}: it begins with zeroes, as before one is made"));
+    }
+    let is_text = |text: &str| text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'));
+    let text = match std::str::from_utf8(&head) {
+        Ok(text) => Some(text),
+        // A letter may be cut in two.
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(&head[..error.valid_up_to()]).ok(),
+        Err(_) => None,
+    };
+    Ok(match text.is_some_and(is_text) {
+        true => format!("{NONE}: it holds text"),
+        false => NONE.to_string(),
+    })
 }
 
 #[cfg(test)]
@@ -217,12 +252,12 @@ mod tests {
             device.write_at(0, &sector).unwrap();
             assert!(recognise(&device).unwrap().is_none());
             let told = unknown(&device).unwrap().to_string();
-            assert!(told.contains("the device holds a BitLocker To Go volume"), "{told}");
+            assert!(told.contains("holds a BitLocker To Go volume; cryptsetup"), "{told}");
             sector[3..11].copy_from_slice(b"-FVE-FS-");
             device.write_at(0, &sector).unwrap();
             assert!(recognise(&device).unwrap().is_none());
             let told = unknown(&device).unwrap().to_string();
-            assert!(told.contains("the device holds a BitLocker volume"), "{told}");
+            assert!(told.contains("holds a BitLocker volume; cryptsetup"), "{told}");
         }
     }
 
@@ -237,6 +272,13 @@ mod tests {
         sector[..4].copy_from_slice(b"XFSB");
         device.write_at(0, &sector).unwrap();
         assert!(text(device).contains("holds an XFS file system"));
+        let device = MemoryDevice::new(1 << 20, Sectors::SMALL);
+        device.write_at(0, "für Menschen\r\n".repeat(80).as_bytes()[..1024].as_ref()).unwrap();
+        assert!(!text(device).contains("text"), "zeroes are none");
+        let device = MemoryDevice::new(1024, Sectors::SMALL);
+        device.write_at(0, "für Menschen\r\n".repeat(80).as_bytes()[..1024].as_ref()).unwrap();
+        assert!(text(device).contains("it holds text"));
+        assert!(text(MemoryDevice::new(1 << 20, Sectors::SMALL)).contains("it begins with zeroes"));
         assert!(text(MemoryDevice::new(0, Sectors::SMALL)).contains("no file system is recognised"));
     }
 }

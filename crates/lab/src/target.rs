@@ -92,6 +92,11 @@ impl Target {
         )
     }
 
+    /// The names of the file systems of other projects that can be targets.
+    pub fn peers() -> impl Iterator<Item = &'static str> {
+        Peer::names()
+    }
+
     /// The target's name, as on the command line.
     pub fn name(&self) -> String {
         match self {

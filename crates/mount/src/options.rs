@@ -117,6 +117,38 @@ const NOTHING: &[&str] = &[
 ];
 
 impl Options {
+    /// The options for a person to choose from: the name of each, values that it may have (an empty one where any value of
+    /// its kind will do), and a few words about it.
+    pub const KNOWN: &[(&str, &[&str], &str)] = &[
+        ("ro", &[], "for reading"),
+        ("rw", &[], "for writing, the default"),
+        ("uid", &[""], "the owner of files without one"),
+        ("gid", &[""], "the group of files without one"),
+        ("umask", &["022", "077"], "permissions that are taken away"),
+        ("fmask", &["133", "177"], "permissions that are taken from files"),
+        ("dmask", &["022", "077"], "permissions that are taken from directories"),
+        ("allow_other", &[], "other users may use the mount"),
+        ("noexec", &[], "no programs are run"),
+        ("nodev", &[], "no devices"),
+        ("nosuid", &[], "no set-user-id bits"),
+        ("sync", &[], "every write is durable at once"),
+        ("sync", &["commit"], "every sync is a commit that others can read (ReFS)"),
+        ("noatime", &[], "reads change no access times"),
+        ("relatime", &[], "reads change old access times, the default"),
+        ("strictatime", &[], "every read changes the access time"),
+        ("ignore_case", &[], "names are found in any case (NTFS)"),
+        ("windows_names", &[], "no names that Windows gives to devices"),
+        ("windows_links", &[], "absolute links of Windows lead into the volume"),
+        ("streams_interface", &["none", "xattr", "windows"], "how named streams are shown"),
+        ("lose_shadow_copies", &[], "write although Windows keeps shadow copies"),
+        ("shadow", &["1"], "this shadow copy, for reading (NTFS)"),
+        ("tz", &["UTC"], "local times on the volume are UTC"),
+        ("time_offset", &["0", "60"], "minutes that local times are ahead of UTC"),
+        ("threads", &["8"], "threads that answer requests"),
+        ("nofail", &[], "for /etc/fstab"),
+        ("noauto", &[], "for /etc/fstab"),
+    ];
+
     /// Returns the default options for the user `uid` in the group `gid`, whose new files lack the permissions in
     /// `umask`.
     pub fn of(uid: u32, gid: u32, umask: u32) -> Options {
@@ -234,7 +266,7 @@ impl Options {
                 || name == "loop"
                 || name == "comment"
                 || name == "subtype" => {}
-            _ => return Err(format!("option {option} is not known")),
+            _ => return Err(format!("option {option} is not known; `platter help mount` has the list")),
         }
         Ok(())
     }
@@ -250,6 +282,16 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_be_chosen_is_taken() {
+        for (name, values, _) in Options::KNOWN {
+            let of = |value: &&str| format!("{name}={}", if value.is_empty() { "1" } else { value });
+            let all =
+                if values.is_empty() { vec![name.to_string()] } else { values.iter().map(of).collect() };
+            all.iter().for_each(|option| Options::of(0, 0, 0o022).take(option).unwrap());
+        }
+    }
 
     #[test]
     fn options_are_taken_in_the_words_of_other_drivers() {

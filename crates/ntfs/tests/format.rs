@@ -102,13 +102,13 @@ fn what_does_not_fit_is_refused_with_what_would() {
         Err(Error::CannotMake { reason, .. }) => reason,
         other => panic!("{:?}", other.map(|_| ())),
     };
-    assert!(refused(MIB / 2, FormatOptions::default()).contains("1048576"));
+    assert!(refused(MIB / 2, FormatOptions::default()).contains("1 MiB"));
     let cluster = |cluster| FormatOptions { cluster: Some(cluster), ..FormatOptions::default() };
-    assert!(refused(64 * MIB, cluster(4 << 20)).contains("2097152"));
+    assert!(refused(64 * MIB, cluster(4 << 20)).contains("2 MiB"));
     assert!(refused(64 * MIB, cluster(3000)).contains("power of two"));
     assert!(refused(8 * MIB, cluster(2 << 20)).contains("no room"));
     let record = FormatOptions { record: Some(2048), ..FormatOptions::default() };
-    assert!(refused(64 * MIB, record).contains("4,096"));
+    assert!(refused(64 * MIB, record).contains("4 KiB"));
     let label = FormatOptions { label: Some("x".repeat(33)), ..FormatOptions::default() };
     assert!(matches!(make(64 * MIB, 512, &label), Err(Error::InvalidName { .. })));
 }

@@ -4,11 +4,13 @@
 
 mod cli;
 mod commands;
+mod complete;
 mod copy;
 mod failure;
 mod helper;
 mod image;
 mod interrupt;
+mod manual;
 mod mistakes;
 mod mounting;
 mod output;
@@ -16,8 +18,6 @@ mod progress;
 mod volume;
 mod windows_kit;
 
-use clap::Parser;
-use cli::Cli;
 use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let arguments = helper::arguments(&arguments).unwrap_or(arguments);
-    let cli = match Cli::try_parse_from(&arguments) {
+    let cli = match cli::parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let error = mistakes::explained(error, &arguments);

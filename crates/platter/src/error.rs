@@ -193,7 +193,7 @@ fn kind(error: &SystemError) -> ErrorKind {
         SystemError::NotPermitted(_) => ErrorKind::NotPermitted,
         SystemError::Unsupported { .. } => ErrorKind::Unsupported,
         SystemError::Unreadable(_) => ErrorKind::Unreadable,
-        SystemError::NotThisFormat { .. } => ErrorKind::NotAVolume,
+        SystemError::NotThisFormat { .. } | SystemError::Unrecognised(_) => ErrorKind::NotAVolume,
         SystemError::CannotMake { .. } => ErrorKind::CannotMake,
         SystemError::Damaged(_) => ErrorKind::Damaged,
         SystemError::Device(Device::Protected { .. }) => ErrorKind::Protected,

@@ -118,7 +118,10 @@ fn recover_source(
     for format in formats {
         match format.recover(device.clone(), progress, visit) {
             Err(
-                SystemError::Unsupported { .. } | SystemError::NotThisFormat { .. } | SystemError::Damaged(_),
+                SystemError::Unsupported { .. }
+                | SystemError::NotThisFormat { .. }
+                | SystemError::Unrecognised(_)
+                | SystemError::Damaged(_),
             ) if !is_one => {}
             found => return Ok((name, found.about(source)?)),
         }

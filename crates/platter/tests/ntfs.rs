@@ -13,8 +13,8 @@ fn mkfs_takes_what_the_format_has() {
     let volume = &info["holds"]["volume"];
     assert_eq!((&volume["label"], &volume["cluster"]), (&"Büro".into(), &2048.into()));
     assert_eq!(volume["details"]["file record"], "4096 bytes");
-    assert!(place.fails("mkfs ntfs b.img --size 64M --mft-record 2k").contains("4,096"));
-    assert!(place.fails("mkfs ntfs b.img --size 64M --cluster 4M --force").contains("2097152"));
+    assert!(place.fails("mkfs ntfs b.img --size 64M --mft-record 2k").contains("4 KiB"));
+    assert!(place.fails("mkfs ntfs b.img --size 64M --cluster 4M --force").contains("2 MiB"));
     assert!(
         place.fails("mkfs ntfs b.img --size 64M --checksum crc64 --force").contains("NTFS has no metadata")
     );

@@ -47,7 +47,7 @@ fn mkfs_takes_what_the_format_has() {
             .contains("it has none")
     );
     place.works("mkfs refs e.img --size 512M --checksum none");
-    assert!(place.fails("mkfs refs c.img --size 512M --cluster 8k").contains("4096 and 65536"));
+    assert!(place.fails("mkfs refs c.img --size 512M --cluster 8k").contains("4 KiB and 64 KiB"));
     for (option, what) in
         [("--integrity off", "integrity streams"), ("--checksum crc64", "metadata checksums")]
     {

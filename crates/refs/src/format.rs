@@ -15,7 +15,7 @@ use crate::pages::Pages;
 use crate::space::Space;
 use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use crate::tree::{Order, Tree};
-use platter_device::{Buffer, Device};
+use platter_device::{Buffer, Device, show_size};
 use platter_vfs::{Error, FormatOptions, Progress, Result, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,7 +118,9 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
     let cluster = match options.cluster {
         None => 4096,
         Some(cluster @ (4096 | 65536)) => cluster as u32,
-        Some(other) => return Err(cannot(format!("clusters of {other} bytes; 4096 and 65536 are possible"))),
+        Some(other) => {
+            return Err(cannot(format!("clusters of {other} bytes; 4 KiB and 64 KiB are possible")));
+        }
     };
     let sector = device.sectors().logical.max(512);
     let per_container = (CONTAINER / u64::from(cluster)) as u32;
@@ -142,8 +144,8 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         signature: page::volume_signature(&guid),
     };
     if geometry.containers() < FEWEST {
-        let least = FEWEST * CONTAINER;
-        return Err(cannot(format!("the device has {} bytes; a volume needs {least}", device.len())));
+        let (has, least) = (show_size(device.len()), show_size(FEWEST * CONTAINER));
+        return Err(cannot(format!("the device has {has}; a volume needs {least}")));
     }
     let mut instance = [0; 16];
     if checksum != 0 {
@@ -151,8 +153,8 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         put(&mut instance, 8, mix(serial ^ 2));
     }
     if geometry.containers() > MOST {
-        let most = MOST * CONTAINER;
-        let reason = format!("the device has {} bytes; volumes of up to {most} are made", device.len());
+        let (has, most) = (show_size(device.len()), show_size(MOST * CONTAINER));
+        let reason = format!("the device has {has}; volumes of up to {most} are made");
         return Err(cannot(reason));
     }
     // A volume of 3.14 without checksums is what Windows makes of an older one.

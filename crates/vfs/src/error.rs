@@ -1,5 +1,6 @@
 //! The errors of a file system.
 
+use platter_device::show_size;
 use std::fmt;
 
 /// The result of a file system operation.
@@ -93,7 +94,7 @@ pub enum Error {
     #[error("no space left on the volume")]
     NoSpace,
     /// A directory has as many entries as it can hold, however empty the volume is.
-    #[error("the directory is full: its entries can take {limit} bytes at most")]
+    #[error("the directory is full: its entries can take {} at most", show_size(*limit))]
     DirectoryFull {
         /// The most bytes of entries.
         limit: u64,
@@ -115,7 +116,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A file would be larger than the format can hold.
-    #[error("a file on {format} can be at most {limit} bytes long; {wanted} were asked for")]
+    #[error("a file on {format} can be at most {} long; {} were asked for", show_size(*limit), show_size(*wanted))]
     FileTooLarge {
         /// The format's name.
         format: &'static str,
@@ -181,6 +182,9 @@ pub enum Error {
         /// Why the volume cannot be used.
         reason: String,
     },
+    /// The device does not hold a volume of any format that Platter knows, and this is what it holds.
+    #[error("{0}")]
+    Unrecognised(String),
     /// No volume of this format can be made on this device with these options.
     #[error("no {format} volume can be made: {reason}")]
     CannotMake {
@@ -238,6 +242,7 @@ impl Error {
             | Error::Misaligned { .. }
             | Error::IntoItself
             | Error::NotThisFormat { .. }
+            | Error::Unrecognised(_)
             | Error::CannotMake { .. } => libc::EINVAL,
             Error::Busy => libc::EAGAIN,
             Error::ReadOnly(_) => libc::EROFS,

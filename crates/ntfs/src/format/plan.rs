@@ -3,7 +3,7 @@
 use super::measures::{Measures, Piece};
 use crate::layout::log::{LEAST_PAGES, PAGE};
 use crate::layout::record_number;
-use platter_device::Device;
+use platter_device::{Device, show_size};
 use platter_vfs::{Error, FormatOptions, Result};
 
 /// Cluster sizes that can be chosen: 512 bytes to 2 MiB.
@@ -33,7 +33,11 @@ pub fn plan(device: &dyn Device, options: &FormatOptions) -> Result<Measures> {
     }
     let length = device.len();
     if length < LEAST {
-        return cannot(format!("a volume has at least {LEAST} bytes, the device {length}"));
+        return cannot(format!(
+            "a volume has at least {}, the device {}",
+            show_size(LEAST),
+            show_size(length)
+        ));
     }
     let sectors = length / u64::from(sector) - 1;
     let cluster = match options.cluster {
@@ -45,8 +49,9 @@ pub fn plan(device: &dyn Device, options: &FormatOptions) -> Result<Measures> {
         }
         Some(cluster) => {
             return cannot(format!(
-                "a cluster here is a power of two from {sector} to {} bytes, not {cluster}",
-                CLUSTERS.end()
+                "a cluster here is a power of two from {} to {}, not {cluster} bytes",
+                show_size(sector.into()),
+                show_size(*CLUSTERS.end())
             ));
         }
     };
@@ -56,17 +61,23 @@ pub fn plan(device: &dyn Device, options: &FormatOptions) -> Result<Measures> {
         Some(record @ (1024 | 4096)) if record >= u64::from(sector) => record as u32,
         Some(record) => {
             let least = 1024.max(sector);
-            return cannot(format!("a record here has 4,096 bytes or {least}, not {record}"));
+            let least = show_size(least.into());
+            return cannot(format!("a record here has 4 KiB or {least}, not {record} bytes"));
         }
     };
     let clusters = sectors * u64::from(sector) / cluster;
     if clusters > MOST_CLUSTERS {
-        return cannot(format!("{clusters} clusters of {cluster} bytes are more than {MOST_CLUSTERS}"));
+        return cannot(format!(
+            "{clusters} clusters of {} are more than {MOST_CLUSTERS}",
+            show_size(cluster)
+        ));
     }
     lay(sector, sectors, cluster, record).map_or_else(
         || {
             cannot(format!(
-                "a device of {length} bytes has no room for the system's files in clusters of {cluster}"
+                "a device of {} has no room for the system's files in clusters of {}",
+                show_size(length),
+                show_size(cluster)
             ))
         },
         Ok,

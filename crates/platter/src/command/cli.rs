@@ -1,12 +1,14 @@
 //! The list of commands.
 
 use crate::command::commands::{
-    attr, cat, check, clone, compare, completions, cp, df, diff, du, endurance, info, integrity, journal,
-    label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub, snapshot, stat, status,
-    touch, umount, undo, windows_kit, windows_verdict,
+    attr, cat, check, clone, compare, complete, completions, cp, df, diff, du, endurance, info, integrity,
+    journal, label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub, snapshot, stat,
+    status, touch, umount, undo, windows_kit, windows_verdict,
 };
 use crate::command::failure::Outcome;
-use clap::{CommandFactory, Parser, Subcommand};
+use crate::command::manual;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 
 /// File systems of the Windows world on images and disks, and a lab that compares their speed.
 ///
@@ -68,7 +70,20 @@ pub(crate) enum Command {
     WindowsKit(windows_kit::Arguments),
     WindowsVerdict(windows_verdict::Arguments),
     Completions(completions::Arguments),
+    Complete(complete::Arguments),
     Man(man::Arguments),
+}
+
+/// The definition of all arguments, with an example in the help of each command.
+pub fn program() -> clap::Command {
+    manual::with_examples(Cli::command())
+}
+
+/// Parses the arguments, of which the first is the program's name.
+pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut program = program();
+    let matches = program.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
 impl Command {
@@ -107,8 +122,9 @@ impl Command {
             Command::Attr(arguments) => arguments.run(),
             Command::WindowsKit(arguments) => arguments.run(),
             Command::WindowsVerdict(arguments) => arguments.run(),
-            Command::Completions(arguments) => arguments.run(Cli::command()),
-            Command::Man(arguments) => arguments.run(Cli::command()),
+            Command::Completions(arguments) => arguments.run(),
+            Command::Complete(arguments) => arguments.run(program()),
+            Command::Man(arguments) => arguments.run(program()),
         }
     }
 }

@@ -5,6 +5,7 @@ pub mod cat;
 pub mod check;
 pub mod clone;
 pub mod compare;
+pub mod complete;
 pub mod completions;
 pub mod cp;
 pub mod df;

@@ -29,12 +29,12 @@ pub struct Failure {
 impl Failure {
     /// A failure with the message `what: why` and exit code 1.
     pub fn new(what: impl fmt::Display, why: impl fmt::Display) -> Failure {
-        Failure { message: format!("{what}: {why}"), code: FAILED }
+        Failure { message: without_numbers(format!("{what}: {why}")), code: FAILED }
     }
 
-    /// A failure with the message `what: why`, without the error number that the standard library appends.
+    /// A failure with the message `what: why`.
     pub fn from_io(what: impl fmt::Display, why: &std::io::Error) -> Failure {
-        Failure::new(what, plain(why))
+        Failure::new(what, why)
     }
 
     /// A failure without a message: the reader of standard output is gone.
@@ -123,7 +123,7 @@ impl From<platter_device::Error> for Failure {
             platter_device::Error::Protected { .. } => FORCE,
             _ => "",
         };
-        Failure { message: format!("{error}{hint}"), code: FAILED }
+        Failure { message: without_numbers(format!("{error}{hint}")), code: FAILED }
     }
 }
 
@@ -142,7 +142,7 @@ impl From<platter::Error> for Failure {
             }
             _ => "",
         };
-        Failure { message: format!("{error}{hint}"), code: FAILED }
+        Failure { message: without_numbers(format!("{error}{hint}")), code: FAILED }
     }
 }
 
@@ -158,7 +158,7 @@ impl From<platter_lab::Error> for Failure {
         };
         match error {
             Error::Device(error) => error.into(),
-            error => Failure { message: error.to_string(), code },
+            error => Failure { message: without_numbers(error.to_string()), code },
         }
     }
 }
@@ -181,13 +181,18 @@ impl<T> About<T> for std::io::Result<T> {
     }
 }
 
-/// Returns the system's text of an error, without the number that the standard library appends.
-fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.rfind(" (os error ") {
-        Some(end) => text[..end].to_string(),
-        None => text,
+/// Removes the numbers that the standard library appends to the system's texts of errors: the words say it all.
+fn without_numbers(mut text: String) -> String {
+    const NUMBER: &str = " (os error ";
+    while let Some(start) = text.find(NUMBER) {
+        let digits = text[start + NUMBER.len()..].bytes().take_while(u8::is_ascii_digit).count();
+        let end = start + NUMBER.len() + digits;
+        if !text[end..].starts_with(')') {
+            break;
+        }
+        text.replace_range(start..=end, "");
     }
+    text
 }
 
 /// A path, for use in a message.

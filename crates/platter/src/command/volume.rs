@@ -4,12 +4,13 @@ use crate::command::failure::{About, Failure, shown, tell};
 use crate::command::image::listener;
 use clap::Args;
 use platter::{Access, DeviceOptions, Held, Source, names};
-use platter_device::{Caching, Device};
+use platter_device::{Caching, Device, FileDevice, FileOptions};
 use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Kind, LocalTime, Name, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -321,9 +322,7 @@ impl VolumePath {
     pub fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
         match Location::parse(argument)? {
             Location::Volume(path) => Ok(path),
-            Location::Host(path) => {
-                Err(Failure::new(shown(&path), "a path on a volume is written IMAGE:/PATH"))
-            }
+            Location::Host(path) => Err(no_path_on_a_volume(&path)),
         }
     }
 
@@ -331,6 +330,7 @@ impl VolumePath {
     pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
         match Location::parse(argument)? {
             Location::Volume(path) => Ok(path),
+            Location::Host(image) if inside(&image).is_some() => Err(no_path_on_a_volume(&image)),
             Location::Host(image) => Ok(VolumePath { image, names: Vec::new(), is_directory: true }),
         }
     }
@@ -362,6 +362,37 @@ impl VolumePath {
         }
         Ok(held)
     }
+}
+
+/// What somebody means who writes `disk.img/photos`: the image, which is a file, and the path in it.
+fn inside(path: &Path) -> Option<(&Path, &Path)> {
+    let is_image = |path: &&Path| {
+        fs::metadata(path).is_ok_and(|data| data.is_file() || data.file_type().is_block_device())
+    };
+    let image = path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty()).find(is_image)?;
+    Some((image, path.strip_prefix(image).ok()?))
+}
+
+/// Whether a file of the host holds a volume. A device is not looked at.
+pub fn is_image(path: &Path) -> bool {
+    let options = FileOptions { read_only: true, ..FileOptions::default() };
+    path.is_file()
+        && FileDevice::open(path, options)
+            .is_ok_and(|device| matches!(platter_formats::recognise(&device), Ok(Some(_))))
+}
+
+/// Returns the failure for an argument that should name a file or directory on a volume, with what may be meant.
+pub fn no_path_on_a_volume(path: &Path) -> Failure {
+    const WRITTEN: &str = "a path on a volume is written IMAGE:/PATH";
+    let why = match inside(path) {
+        Some((image, rest)) => format!("{WRITTEN}, as {}:/{}", image.display(), rest.display()),
+        None if is_image(path) => format!("{WRITTEN}, as {}:/PATH", path.display()),
+        None if path.exists() => {
+            format!("{WRITTEN}; this is a path of the host, from which `platter cp` copies")
+        }
+        None => WRITTEN.to_string(),
+    };
+    Failure::new(shown(path), why)
 }
 
 /// Whether a path can mean a directory only: it ends with a slash, or with `.` after one.

@@ -1,23 +1,24 @@
 //! `platter completions`
 
+use crate::command::complete::scripts::Script;
 use crate::command::failure::Outcome;
 use crate::command::output::Output;
-use clap::{Args, Command};
+use clap::Args;
 
 /// Print a shell's completion script
+///
+/// It completes commands, options and their values, targets and workloads, the partitions behind `disk.img@`, and paths
+/// inside of images, as in `disk.img:/pho`.
 #[derive(Args)]
 pub struct Arguments {
     /// The shell
-    shell: clap_complete::Shell,
+    shell: Script,
 }
 
 impl Arguments {
-    pub fn run(self, mut program: Command) -> Outcome {
-        // Generated in memory first, because clap's generator panics where it cannot write.
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut program, "platter", &mut script);
+    pub fn run(self) -> Outcome {
         let mut output = Output::new();
-        output.bytes(&script)?;
+        output.bytes(self.shell.text().as_bytes())?;
         output.finish()?;
         Ok(0)
     }

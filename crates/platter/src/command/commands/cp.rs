@@ -3,7 +3,7 @@
 use crate::command::copy::{Copy, Options, Source, Target, What, host_name, leads_into, source};
 use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, USAGE, shown, tell};
 use crate::command::interrupt;
-use crate::command::volume::{Location, Volumes, WriteOptions, means_directory};
+use crate::command::volume::{Location, Volumes, WriteOptions, means_directory, no_path_on_a_volume};
 use clap::Args;
 use platter::Access;
 use platter_vfs::{Error, Kind, Name};
@@ -92,10 +92,11 @@ impl Arguments {
             return Err(Failure::new("-", "standard input can be copied once").with_code(USAGE));
         }
         if places.iter().chain([&target]).all(|place| matches!(place, Location::Host(_))) {
-            return Err(Failure::new(
-                "cp",
-                "no argument is a path on a volume, which is written IMAGE:/PATH",
-            ));
+            let why = match &target {
+                Location::Host(path) => no_path_on_a_volume(path),
+                Location::Volume(path) => Failure::new(path, ""),
+            };
+            return Err(Failure::new("cp", format!("no argument is a path on a volume: {why}")));
         }
         interrupt::listen();
         let mut volumes = Volumes::to_write(&self.volume).in_shadow(self.shadow);

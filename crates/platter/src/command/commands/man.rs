@@ -1,6 +1,7 @@
 //! `platter man`
 
 use crate::command::failure::{About, Outcome, shown};
+use crate::command::manual;
 use clap::{Args, Command};
 use std::path::PathBuf;
 
@@ -14,7 +15,10 @@ pub struct Arguments {
 impl Arguments {
     pub fn run(self, program: Command) -> Outcome {
         std::fs::create_dir_all(&self.directory).about(shown(&self.directory))?;
-        clap_mangen::generate_to(program, &self.directory).about(shown(&self.directory))?;
+        for (name, page) in manual::pages(program) {
+            let path = self.directory.join(name);
+            std::fs::write(&path, page).about(shown(&path))?;
+        }
         Ok(0)
     }
 }

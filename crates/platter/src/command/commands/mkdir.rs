@@ -44,7 +44,10 @@ impl Arguments {
 
 fn make(path: &VolumePath, system: &Arc<dyn FileSystem>) -> Result<(), Failure> {
     let Some((directory, name)) = path.split() else { return Err(Error::Exists).about(path) };
-    let parent = directory.find(system)?;
+    let parent = directory.lookup(system).map_err(|error| match error {
+        Error::NotFound => Failure::new(&directory, "no such file or directory; -p makes it too"),
+        error => Failure::new(&directory, error),
+    })?;
     let node = system.create(parent.node, &name, Kind::Directory).about(path)?;
     drop(Held::new(system, node));
     Ok(())

@@ -35,7 +35,12 @@ impl Arguments {
         // The root of a mount whose serving process has ended cannot be accessed, so that `canonicalize` fails.
         let at =
             fs::canonicalize(&self.at).or_else(|_| std::path::absolute(&self.at)).about(shown(&self.at))?;
-        let mount = mounted_at(&at)?;
+        let mount = mounted_at(&at).map_err(|failure| match fs::symlink_metadata(&at) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Failure::from_io(shown(&self.at), &error)
+            }
+            _ => failure,
+        })?;
         let mut others = of_source(&mount.source)?;
         others.retain(|other| other.device != mount.device);
         // Syncing the root makes all of the volume durable. A failure does not stop the unmount, but is reported.

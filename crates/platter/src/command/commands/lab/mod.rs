@@ -255,6 +255,7 @@ impl Choices {
         workloads: &[OsString],
         directory: &Path,
     ) -> Result<Comparison, Failure> {
+        workloads.iter().try_for_each(|name| refuse_unknown(name))?;
         let loaded = workloads.iter().map(|name| load_workloads(name, self.preset()));
         let workloads = loaded.collect::<Result<Vec<_>, _>>()?.concat();
         self.refuse_what_is_named_elsewhere(&workloads, is_chosen)?;
@@ -483,6 +484,19 @@ pub fn workloads_help(before: &str) -> String {
          blktrace at its own pace; replay-fast:LOG as fast as it goes, replay-fast@8:LOG with 8 I/Os in flight)",
         names.join(", ")
     )
+}
+
+/// Refuses a word that is neither a workload nor a file, with the list of all workloads.
+fn refuse_unknown(name: &OsStr) -> Result<(), Failure> {
+    let path = Path::new(name);
+    let text = name.to_string_lossy();
+    let is_known =
+        built_in().any(|known| text.split(':').next() == Some(known)) || text.starts_with("diskspd ");
+    // What is written like a path is a file that is missing.
+    if is_known || path.exists() || text.contains(['/', '.']) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("workload {text:?}"), workloads_help("expected one of")).with_code(USAGE))
 }
 
 /// Returns the command line as the user typed it, with "platter" as the program's name.
