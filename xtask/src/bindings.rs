@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The packages that the Python tests need, with the versions that they were written for.
-const FOR_PYTHON: [&str; 4] = ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026.9.0", "pandas==3.1.1"];
+const FOR_PYTHON: [&str; 5] =
+    ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026.9.0", "pandas==3.1.1", "mypy==2.4.1"];
 
 /// Tests the bindings: the header and the static library with a program in C, and the package with programs in
 /// Python.

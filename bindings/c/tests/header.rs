@@ -113,17 +113,31 @@ fn a_program_in_c_uses_all_of_it() {
     let library = test.ancestors().nth(2).expect("a directory").join("libplatter_c.a");
     let place = std::env::temp_dir().join(format!("platter-c-{}", std::process::id()));
     std::fs::create_dir_all(&place).expect("a directory");
-    let program = place.join("program");
+    // The cookbook's program too.
+    let page = read("../../docs/for-programs.md");
+    let block = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block in C");
+    let cookbook = place.join("cookbook.c");
+    std::fs::write(&cookbook, block).expect("to write it");
+    for source in [here("tests/program.c"), cookbook] {
+        let program = source_to_program(&run, &source, &place, &library);
+        let image = program.with_extension("img");
+        let said = run(Command::new(&program).arg(image));
+        assert!(said.ends_with("done\n"), "{said}");
+    }
+    std::fs::remove_dir_all(&place).expect("to remove it");
+}
+
+/// Compiles a program in C, with every warning as an error, and returns its path.
+fn source_to_program(run: &dyn Fn(&mut Command) -> String, source: &Path, place: &Path, library: &Path) -> PathBuf {
+    let program = place.join(source.file_stem().expect("a name"));
     let strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"];
     run(Command::new("cc")
         .args(strict)
-        .arg(here("tests/program.c"))
+        .arg(source)
         .arg("-I")
         .arg(here(""))
-        .arg(&library)
+        .arg(library)
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program));
-    let said = run(Command::new(&program).arg(place.join("disk.img")));
-    assert!(said.ends_with("done\n"), "{said}");
-    std::fs::remove_dir_all(&place).expect("to remove it");
+    program
 }

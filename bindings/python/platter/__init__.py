@@ -1,5 +1,7 @@
 """ReFS, NTFS, exFAT and FAT volumes: open an image, walk, read, write, check, recover."""
 
+from importlib import metadata as _metadata
+
 from ._errors import (
     DamageError,
     Error,
@@ -11,6 +13,13 @@ from ._errors import (
 )
 from ._platter import CheckReport, Entry, Finding, Info, Recovered, Stat, Stream, check, mkfs, recover
 from ._volume import File, Volume, open
+
+#: The version of the package, such as "0.1.0".
+try:
+    __version__ = _metadata.version("platter")
+except _metadata.PackageNotFoundError:
+    # The package is used from its sources, where nothing is installed.
+    __version__ = "0"
 
 __all__ = [
     "CheckReport",
@@ -29,6 +38,7 @@ __all__ = [
     "Stat",
     "Stream",
     "Volume",
+    "__version__",
     "check",
     "mkfs",
     "open",

@@ -1,11 +1,18 @@
 import io
 import os
-from typing import Any, BinaryIO, Iterator, Literal, Optional, Union, overload
+from typing import IO, Any, BinaryIO, Iterator, Literal, Optional, Union, overload
 from types import TracebackType
 
 Path = Union[str, "os.PathLike[str]"]
 Source = Union[Path, BinaryIO]
 Kind = Literal["file", "directory", "symlink"]
+ReadMode = Literal["rb", "br"]
+WriteMode = Literal["wb", "bw", "xb", "bx", "ab", "ba"]
+UpdateMode = Literal["r+b", "rb+", "w+b", "wb+", "x+b", "xb+", "a+b", "ab+"]
+UnbufferedMode = Literal["rb", "br", "wb", "bw", "xb", "bx", "ab", "ba", "r+b", "rb+", "w+b", "wb+", "x+b", "xb+", "a+b", "ab+"]
+TextMode = Literal["r", "rt", "w", "wt", "x", "xt", "a", "at", "r+", "w+", "x+", "a+"]
+
+__version__: str
 
 class Error(OSError):
     kind: str
@@ -132,7 +139,46 @@ class Volume:
     def utime(self, path: Path, *, modified_ns: Optional[int] = None, accessed_ns: Optional[int] = None, created_ns: Optional[int] = None) -> None: ...
     def read(self, path: Path) -> bytes: ...
     def write(self, path: Path, data: bytes) -> None: ...
-    def open(self, path: Path, mode: str = "rb", buffering: int = -1, *, stream: Optional[str] = None, encoding: Optional[str] = None, errors: Optional[str] = None, newline: Optional[str] = None) -> Any: ...
+    @overload
+    def open(
+        self, path: Path, mode: UnbufferedMode, buffering: Literal[0], *, stream: Optional[str] = None
+    ) -> File: ...
+    @overload
+    def open(
+        self, path: Path, mode: ReadMode = "rb", buffering: int = -1, *, stream: Optional[str] = None
+    ) -> io.BufferedReader: ...
+    @overload
+    def open(
+        self, path: Path, mode: WriteMode, buffering: int = -1, *, stream: Optional[str] = None
+    ) -> io.BufferedWriter: ...
+    @overload
+    def open(
+        self, path: Path, mode: UpdateMode, buffering: int = -1, *, stream: Optional[str] = None
+    ) -> io.BufferedRandom: ...
+    @overload
+    def open(
+        self,
+        path: Path,
+        mode: TextMode,
+        buffering: int = -1,
+        *,
+        stream: Optional[str] = None,
+        encoding: Optional[str] = None,
+        errors: Optional[str] = None,
+        newline: Optional[str] = None,
+    ) -> io.TextIOWrapper: ...
+    @overload
+    def open(
+        self,
+        path: Path,
+        mode: str,
+        buffering: int = -1,
+        *,
+        stream: Optional[str] = None,
+        encoding: Optional[str] = None,
+        errors: Optional[str] = None,
+        newline: Optional[str] = None,
+    ) -> IO[Any]: ...
     def mkdir(self, path: Path) -> None: ...
     def makedirs(self, path: Path) -> None: ...
     def remove(self, path: Path) -> None: ...

@@ -2,7 +2,7 @@
 
 
 class Error(OSError):
-    """A refusal or a failure. `errno` is what a POSIX caller gets, `kind` says more."""
+    """A refusal or a failure. `errno` is what a POSIX caller gets, `filename` what it is about, `kind` says more."""
 
     #: The kind of failure, for example "NoSpace" or "Protected".
     kind = "Io"
@@ -56,7 +56,9 @@ _KINDS = {
 
 def make(kind, errno, text, about, damage):
     """The exception for an error of the library."""
-    error = _KINDS.get(kind, Error)(errno, text)
+    # Python itself puts the name behind the message, in quotation marks.
+    why = text[len(about) + 2 :] if about and text.startswith(f"{about}: ") else text
+    error = _KINDS.get(kind, Error)(errno, why, about) if about else _KINDS.get(kind, Error)(errno, why)
     error.kind = kind
     error.about = about
     if damage is not None:

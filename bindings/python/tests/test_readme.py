@@ -24,3 +24,14 @@ def test_every_example_of_the_first_page_runs(tmp_path, monkeypatch):
         exec(block, names)  # noqa: S102
     assert names["text"] == b"one\n"
     assert platter.check("new.img").clean
+
+
+def test_the_cookbook_runs(tmp_path, monkeypatch):
+    root = pathlib.Path(__file__).parent.parent.parent.parent
+    page = (root / "docs" / "for-programs.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(block, names)  # noqa: S102
+    assert names["rest"] == b"two\n" and names["clean"]
+    assert names["missing"].filename.endswith("log")
