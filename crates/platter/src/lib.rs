@@ -56,6 +56,43 @@
 //!
 //! No function prints or ends the process. Events that are no failures go to a [`Listener`].
 //!
+//! The directory `examples` has a program for each of these.
+//!
+//! # Damage
+//!
+//! A check names each damaged structure. On ReFS with integrity, a scrub verifies all data, and on a mirror repairs one
+//! copy from the other; a recovery copies out what can still be read.
+//!
+//! ```
+//! use platter::{CheckOptions, FormatOptions, MakeOptions, RecoverOptions, ScrubOptions, Silent, Source};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[cfg(feature = "refs")] {
+//! # let directory = std::env::temp_dir().join(format!("platter-damage-{}", std::process::id()));
+//! # std::fs::create_dir_all(&directory)?;
+//! # let mirror = format!("mirror:{0}/a.img,{0}/b.img", directory.display());
+//! let format = FormatOptions { integrity: Some(true), ..FormatOptions::default() };
+//! let options = MakeOptions { size: Some(400 << 20), format, ..MakeOptions::default() };
+//! platter::mkfs(&mirror, "refs", &options, &Silent)?; // mirror is "mirror:a.img,b.img"
+//! let volume = platter::open_rw(&mirror)?;
+//! volume.write("file", &[7; 100_000])?;
+//! volume.close()?;
+//!
+//! let checked = platter::check(&mirror, &CheckOptions::default(), &Silent)?;
+//! assert!(checked.report.is_clean());
+//!
+//! let scrubbed = platter::scrub(&mirror, &ScrubOptions::default(), &Silent)?;
+//! assert_eq!((scrubbed.report.copies, scrubbed.report.found), (2, 0));
+//!
+//! let rescued = directory.join("rescued");
+//! platter::recover_to(&Source::parse(&mirror)?, &rescued, &RecoverOptions::default(), &Silent)?;
+//! assert_eq!(std::fs::read(rescued.join("file"))?, [7; 100_000]);
+//! # std::fs::remove_dir_all(&directory)?;
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Devices that the caller implements
 //!
 //! A volume can be on anything that stores sectors. [`MemoryDevice`](device::MemoryDevice) is the shortest
@@ -96,6 +133,11 @@
 //! contract that every format keeps, with plans for callers that keep many requests in flight; [`Volume::system`]
 //! returns that interface of an open volume. [`formats`] finds formats by name and recognises them on devices.
 #![forbid(unsafe_code)]
+
+/// The cookbook's program is compiled and run with the other examples.
+#[cfg(all(doctest, feature = "ntfs"))]
+#[doc = include_str!("../../../docs/for-programs.md")]
+struct Cookbook;
 
 mod check;
 mod copies;

@@ -137,6 +137,27 @@ impl OpenOptions {
 /// Symbolic links are not followed, since most of them lead to places on the machine they come from:
 /// [`Volume::read_link`] returns their targets.
 ///
+/// ```
+/// # fn main() -> platter::Result<()> {
+/// # #[cfg(feature = "exfat")] {
+/// # use platter::device::{MemoryDevice, Sectors};
+/// # let device = std::sync::Arc::new(MemoryDevice::new(32 << 20, Sectors::SMALL));
+/// # let exfat = platter::formats::by_name("exfat").expect("a format of this build");
+/// # exfat.make(&*device, &Default::default(), &platter::Silent).expect("a volume");
+/// # let options = platter::OpenOptions::new().access(platter::Access::Write { force: false });
+/// # let volume = options.open_on(device, "in memory")?; /*
+/// let volume = platter::open_rw("disk.img")?;
+/// # */
+/// volume.create_dir_all("photos/2026")?;
+/// volume.write("photos/2026/list.txt", b"one")?;
+/// assert_eq!(volume.metadata("photos/2026/list.txt")?.size, 3);
+/// volume.rename("photos/2026", "photos/old")?;
+/// volume.close()?;
+/// # }
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Changes survive a power cut when [`Volume::sync`] or [`Volume::close`] has returned. A volume that is dropped
 /// without [`Volume::close`] is closed too, but errors are ignored.
 #[derive(Clone)]
