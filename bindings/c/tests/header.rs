@@ -128,7 +128,12 @@ fn a_program_in_c_uses_all_of_it() {
 }
 
 /// Compiles a program in C, with every warning as an error, and returns its path.
-fn source_to_program(run: &dyn Fn(&mut Command) -> String, source: &Path, place: &Path, library: &Path) -> PathBuf {
+fn source_to_program(
+    run: &dyn Fn(&mut Command) -> String,
+    source: &Path,
+    place: &Path,
+    library: &Path,
+) -> PathBuf {
     let program = place.join(source.file_stem().expect("a name"));
     let strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1"];
     run(Command::new("cc")
