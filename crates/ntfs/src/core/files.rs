@@ -1,8 +1,29 @@
 //! Files: their attributes, put together from their records.
 
-use super::*;
+use super::{Core, DETACHED, Undo};
+use crate::bits::Bits;
+use crate::file::{Ahead, Attr, Body, File};
+use crate::layout::runs::unpack;
+use crate::layout::{Attribute, AttributeContent, Kind, ListEntry, Record, Reference, record_number};
+use platter_vfs::{Error, Result};
+use std::sync::Arc;
+
+pub(super) fn is_mft(file: &File) -> bool {
+    file.reference.number() == record_number::MFT
+}
 
 impl Core {
+    pub(super) fn room(&self) -> usize {
+        Record::room(self.geometry.record as usize)
+    }
+
+    /// Cuts the attributes of a file that needs several records into pieces.
+    pub(super) fn pieces_of(&self, file: &File) -> Vec<Attribute> {
+        let room = self.room();
+        // The first piece of `$MFT`'s own runs must lie in its base record, which leads to all others.
+        file.pieces(if is_mft(file) { room / 3 } else { room }, room, self.geometry.cluster)
+    }
+
     fn parsed(&mut self, number: u64) -> Result<(Record, u64)> {
         let bytes = self.record(number)?;
         let at = self.record_place(number)?;
@@ -148,5 +169,29 @@ impl Core {
     pub fn forget_file(&mut self, number: u64) {
         let old = self.files.remove(&number);
         self.undo.push(Undo::File(number, old));
+    }
+
+    /// Reads the bitmap of records.
+    pub fn load_record_bits(&mut self) -> Result<()> {
+        let mft = self.file(record_number::MFT)?;
+        let size = u64::from(self.geometry.record);
+        let at = self.record_place(0)?;
+        let count =
+            mft.find(Kind::DATA, &[]).and_then(Attr::outside).map_or(0, |data| data.valid.min(data.size))
+                / size;
+        let bitmap = mft.find(Kind::BITMAP, &[]);
+        let bytes = match bitmap.map(|bitmap| &bitmap.body) {
+            Some(Body::Resident { value, .. }) => value.clone(),
+            Some(Body::Outside(outside)) => {
+                self.read_runs(&outside.runs, 0, outside.valid.min(count.div_ceil(8)))?
+            }
+            None => return Err(Error::damaged("file record", at, "$BITMAP of $MFT", "none")),
+        };
+        if count < 16 || (bytes.len() as u64) < count.div_ceil(8) {
+            return Err(Error::damaged("$BITMAP", at, format!("bits for {count} records"), bytes.len() * 8));
+        }
+        self.records = Bits::from_bytes(&bytes, count);
+        self.keep_for_mft();
+        Ok(())
     }
 }

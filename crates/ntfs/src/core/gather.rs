@@ -1,6 +1,14 @@
 //! Gathering the images that a commit writes.
 
-use super::*;
+use super::runs::data_runs;
+use super::{Core, Key, PAGE, Pending, Segments};
+use crate::file::{Attr, Body};
+use crate::layout::bytes::{put, u16_at};
+use crate::layout::{Kind, record_number};
+use crate::runlist::RunList;
+use platter_vfs::Result;
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The images that one commit writes.
 pub struct Batch {

@@ -1,7 +1,13 @@
 //! Images: the current bytes of metadata, by record, index block or page.
 
-use super::*;
+use super::{Core, DETACHED, FREED, Image, Key, MOST_FILES, MOST_IMAGES, NAMING, OVERHEAD, PAGE, Undo};
+use crate::file::Outside;
+use crate::layout::log::used_of_record;
+use crate::layout::{Index, fixup, index, record_number};
+use crate::runlist::RunList;
+use platter_vfs::{Error, Result};
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 impl Core {
     /// About how many bytes of the log a commit would take now.

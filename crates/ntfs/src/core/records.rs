@@ -1,6 +1,11 @@
-//! File records: read, taken, given up, and `$MFT` made longer.
+//! File records: read, given up, and the bitmap that says which are taken.
 
-use super::*;
+use super::{Core, Key, OVERHEAD, PAGE, READ_AHEAD, Undo};
+use crate::file::File;
+use crate::layout::bytes::{put, u16_at, u64_at};
+use crate::layout::{Record, Reference, Run, fixup, record_flags, record_number};
+use platter_vfs::{Error, Result};
+use std::sync::Arc;
 
 /// Records from this number up to the last of the system's are for pieces of `$MFT`'s own attributes.
 const MFT_RECORDS: u64 = 16;
@@ -80,22 +85,13 @@ impl Core {
         wanted.ok_or(Error::NotFound)
     }
 
-    /// Takes a free record. The reference has the sequence number with which the record will be stored.
-    pub fn take_record(&mut self) -> Result<Reference> {
-        let next = self.next_record.max(record_number::FIRST_FREE);
-        let number = match self.next_free(next).or_else(|| self.next_free(record_number::FIRST_FREE)) {
-            Some(number) => number,
-            None => {
-                self.grow_mft()?;
-                return self.take_record();
-            }
-        };
-        self.next_record = number + 1;
-        self.take_free(number)
+    /// Whether a record was stored since it was taken; a record that was taken ahead may not be.
+    pub(super) fn is_stored(&mut self, number: u64) -> bool {
+        self.record(number).is_ok_and(|bytes| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0)
     }
 
     /// The first free record from a number on, except those that are kept for `$MFT`.
-    fn next_free(&self, from: u64) -> Option<u64> {
+    pub(super) fn next_free(&self, from: u64) -> Option<u64> {
         let mut at = from;
         loop {
             at = self.records.next(false, at, self.records.len());
@@ -107,6 +103,16 @@ impl Core {
             }
             at += 1;
         }
+    }
+
+    pub(super) fn take_free(&mut self, number: u64) -> Result<Reference> {
+        let sequence = match self.record(number) {
+            Ok(bytes) => u16_at(&bytes, 0x10).max(1),
+            Err(Error::Damaged(_)) => 1,
+            Err(error) => return Err(error),
+        };
+        self.set_record_bit(number, true);
+        Ok(Reference::new(number, sequence))
     }
 
     /// Takes a free record below `end` for a piece of `$MFT`'s own attributes.
@@ -145,16 +151,6 @@ impl Core {
             self.kept_for_mft.insert(number);
             at = number + 1;
         }
-    }
-
-    fn take_free(&mut self, number: u64) -> Result<Reference> {
-        let sequence = match self.record(number) {
-            Ok(bytes) => u16_at(&bytes, 0x10).max(1),
-            Err(Error::Damaged(_)) => 1,
-            Err(error) => return Err(error),
-        };
-        self.set_record_bit(number, true);
-        Ok(Reference::new(number, sequence))
     }
 
     /// Gives up a record that a file no longer needs, and empties it.
@@ -196,11 +192,6 @@ impl Core {
         }
     }
 
-    /// Whether a record was stored since it was taken; a record that was taken ahead may not be.
-    pub(super) fn is_stored(&mut self, number: u64) -> bool {
-        self.record(number).is_ok_and(|bytes| u16_at(&bytes, 0x16) & record_flags::IN_USE != 0)
-    }
-
     /// An empty record that goes on with the log sequence number and the update sequence of the present one.
     fn successor_of(&mut self, number: u64) -> Record {
         let mut record = Record::new(number);
@@ -240,89 +231,5 @@ impl Core {
     pub(super) fn put_record_bit(&mut self, number: u64, value: bool) {
         self.records.put(number..number + 1, value);
         self.records_changed.insert(number / (PAGE * 8));
-    }
-
-    /// Reads the bitmap of records.
-    pub fn load_record_bits(&mut self) -> Result<()> {
-        let mft = self.file(record_number::MFT)?;
-        let size = u64::from(self.geometry.record);
-        let at = self.record_place(0)?;
-        let count =
-            mft.find(Kind::DATA, &[]).and_then(Attr::outside).map_or(0, |data| data.valid.min(data.size))
-                / size;
-        let bitmap = mft.find(Kind::BITMAP, &[]);
-        let bytes = match bitmap.map(|bitmap| &bitmap.body) {
-            Some(Body::Resident { value, .. }) => value.clone(),
-            Some(Body::Outside(outside)) => {
-                self.read_runs(&outside.runs, 0, outside.valid.min(count.div_ceil(8)))?
-            }
-            None => return Err(Error::damaged("file record", at, "$BITMAP of $MFT", "none")),
-        };
-        if count < 16 || (bytes.len() as u64) < count.div_ceil(8) {
-            return Err(Error::damaged("$BITMAP", at, format!("bits for {count} records"), bytes.len() * 8));
-        }
-        self.records = Bits::from_bytes(&bytes, count);
-        self.keep_for_mft();
-        Ok(())
-    }
-
-    /// Makes `$MFT` longer by new unused records.
-    pub(super) fn grow_mft(&mut self) -> Result<()> {
-        let (size, cluster) = (u64::from(self.geometry.record), self.geometry.cluster);
-        let mut mft = (*self.file(record_number::MFT)?).clone();
-        let count = self.records.len();
-        let broken = || Error::damaged("file record", 0, "$DATA of $MFT in clusters", "none");
-        let mut data = mft.find(Kind::DATA, &[]).and_then(Attr::outside).cloned().ok_or_else(broken)?;
-        let allocated = data.clusters() * cluster / size;
-        if allocated == count {
-            let wanted =
-                (size * 64).max(count * size / 32).min(4 << 20).div_ceil(cluster).max(size.div_ceil(cluster));
-            let near = data.runs.last().and_then(|run| run.lcn.map(|lcn| lcn + run.length));
-            let wanted = wanted.min(self.space.at_hand()).max(size.div_ceil(cluster));
-            self.extend_near(&mut data, wanted, near, true, true)?;
-        }
-        let new = (data.clusters() * cluster / size).min(count + (64 << 10) / size.min(1024));
-        if new == count {
-            return Err(Error::NoSpace);
-        }
-        let mut blank = Vec::with_capacity(((new - count) * size) as usize);
-        let mut images = Vec::new();
-        for number in count..new {
-            let start = blank.len();
-            let image = Record::new(number).to_bytes(size as usize).unwrap_or_default();
-            blank.extend_from_slice(&image);
-            fixup::apply(&mut blank[start..]);
-            images.push((Key::Record(number), image));
-        }
-        // Nothing on disk leads to these records before the commit.
-        self.write_runs(&data.runs, count * size, &blank)?;
-        images.into_iter().for_each(|(key, image)| self.keep(key, Arc::new(image)));
-        (data.size, data.valid) = (new * size, new * size);
-        self.undo.push(Undo::Records(count));
-        self.records.grow(new);
-        self.records_changed.extend(count / (PAGE * 8)..=(new - 1) / (PAGE * 8));
-        if let Some(known) = mft.find_mut(Kind::DATA, &[]).and_then(Attr::outside_mut) {
-            *known = data;
-        }
-        let bytes = new.div_ceil(64) * 8;
-        let mut bitmap = mft.find(Kind::BITMAP, &[]).cloned().ok_or_else(broken)?;
-        match &mut bitmap.body {
-            Body::Resident { value, .. } => value.resize((bytes as usize).max(value.len()), 0),
-            Body::Outside(outside) => {
-                if outside.clusters() * cluster < bytes {
-                    let from = outside.clusters() * cluster;
-                    let wanted = (bytes - from).max(PAGE).div_ceil(cluster).min(self.space.at_hand());
-                    self.extend(outside, wanted.max((bytes - from).div_ceil(cluster)), true, true)?;
-                    let zeroes = vec![0; (outside.clusters() * cluster - from) as usize];
-                    self.write_runs(&outside.runs, from, &zeroes)?;
-                }
-                outside.size = outside.size.max(bytes);
-                outside.valid = outside.size;
-            }
-        }
-        mft.put(bitmap);
-        self.store(mft)?;
-        self.keep_for_mft();
-        Ok(())
     }
 }

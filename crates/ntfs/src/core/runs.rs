@@ -1,6 +1,12 @@
 //! Runs of clusters: read, written, taken and given up.
 
-use super::*;
+use super::{Core, Segments, Undo};
+use crate::file::{Attr, File, Outside};
+use crate::layout::{Kind, Run};
+use crate::runlist::Runs;
+use crate::space::{Clusters, Held};
+use platter_device::{Device, read_any, write_any};
+use platter_vfs::{Error, Health, Result};
 
 impl Core {
     /// Reads bytes of an attribute from the device.
@@ -97,7 +103,7 @@ impl Core {
 }
 
 /// Where a range of bytes of these runs is on the device; a hole is at `u64::MAX`.
-fn places(cluster: u64, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
+pub(super) fn places(cluster: u64, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
     let mut places = Segments::new();
     let (mut position, end) = (at, at + length);
     let mut ahead = runs.from(at / cluster);

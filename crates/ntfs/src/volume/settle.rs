@@ -9,7 +9,6 @@
 
 use super::*;
 use crate::file::Outside;
-use crate::space::Held;
 use crate::stream::StreamPlace;
 
 impl NtfsVolume {
@@ -118,18 +117,7 @@ impl NtfsVolume {
         let mut state = stream.write();
         if stream.is_quiet() {
             state.exchanged.clear();
-            core.give_back(&std::mem::take(&mut state.left));
+            core.give_back_unlisted(&std::mem::take(&mut state.left));
         }
-    }
-}
-
-impl Core {
-    /// Gives back clusters that are marked as used in memory only: on disk they are free.
-    fn give_back(&mut self, runs: &[Run]) {
-        let given: Result<()> = self.transact(|core| {
-            core.give_runs(runs, Held::Data, false);
-            Ok(())
-        });
-        debug_assert!(given.is_ok(), "nothing in it can fail");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::file::Body;
-use crate::layout::{ExtendedAttribute, Record, StandardExtended};
+use crate::layout::{ExtendedAttribute, StandardExtended};
 use crate::space::Held;
 use platter_vfs::security::is_descriptor;
 
@@ -321,41 +321,4 @@ pub(super) fn put_extended(
 
 fn too_many() -> Error {
     Error::RecordFull { format: NTFS, what: "extended attributes together have at most 65,535 bytes" }
-}
-
-impl Core {
-    /// Gives a file a value that is always written whole: in its record if it fits there, else in new clusters. The
-    /// caller stores the file.
-    pub(super) fn place_value(
-        &mut self,
-        file: &mut File,
-        kind: Type,
-        value: Vec<u8>,
-        on_disk: bool,
-    ) -> Result<()> {
-        self.remove_value(file, kind, on_disk);
-        let room = Record::room(self.geometry.record as usize);
-        let cluster = self.geometry.cluster;
-        // The record keeps room for a name and a little content.
-        if file.length() + value.len() + 0x20 + 0x80 <= room {
-            file.put(Attr::resident(kind, value));
-            return Ok(());
-        }
-        let size = value.len() as u64;
-        let mut outside = crate::file::Outside { size, valid: size, ..Default::default() };
-        self.extend(&mut outside, size.div_ceil(cluster), on_disk, false)?;
-        let mut whole = value;
-        whole.resize((outside.clusters() * cluster) as usize, 0);
-        // New clusters: nothing on disk leads to them before the commit.
-        self.write_runs(&outside.runs, 0, &whole)?;
-        file.put(Attr { kind, name: Box::default(), flags: 0, body: Body::Outside(outside) });
-        Ok(())
-    }
-
-    /// Removes a value that `place_value` gave to a file, and gives its clusters up.
-    pub(super) fn remove_value(&mut self, file: &mut File, kind: Type, on_disk: bool) {
-        if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(kind, &[]) {
-            self.give_runs(&outside.runs.to_vec(), Held::Data, on_disk);
-        }
-    }
 }
