@@ -322,7 +322,7 @@ pub fn label(core: &mut Core) -> Result<String> {
 }
 
 /// Why a volume on which Windows is hibernated is not written to.
-pub(crate) const ASLEEP: &str = "Windows is hibernated or was shut down for a fast start (hiberfil.sys)";
+pub(crate) const HIBERNATED: &str = "Windows is hibernated or was shut down for a fast start (hiberfil.sys)";
 
 /// Why the volume must not be written to, if Windows is hibernated on it or may be: `hiberfil.sys` begins with "hibr"
 /// then.
@@ -340,8 +340,8 @@ fn hibernated(core: &mut Core) -> Option<String> {
         Ok(start) => start,
         Err(error) => return unknown(error),
     };
-    let is_asleep = start.eq_ignore_ascii_case(b"hibr") && data.valid >= 4;
-    is_asleep.then(|| ASLEEP.into())
+    let is_hibernated = start.eq_ignore_ascii_case(b"hibr") && data.valid >= 4;
+    is_hibernated.then(|| HIBERNATED.into())
 }
 
 /// Finds the indexes in `$Extend`, if they are there, and the change journal.

@@ -20,7 +20,7 @@ pub struct Stream {
     state: RwLock<StreamState, FILE>,
     /// Plans under way, and claims that keep plans from a range.
     ranges: RangeLock,
-    /// The number of exchanges of clusters so far (see `volume/settle.rs`). A plan compares it when it finishes, and reads
+    /// The number of exchanges of clusters so far (see `volume/valid_length.rs`). A plan compares it when it finishes, and reads
     /// or writes again what was exchanged since it was planned.
     pub exchanges: AtomicU64,
     /// Whether the file's read-only attribute is set.

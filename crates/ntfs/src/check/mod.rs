@@ -13,7 +13,6 @@
 //!
 //! Memory: some hundred bytes for each file, a bit for each cluster in use, and what a round changes. Nothing recurses.
 
-mod asleep;
 mod bitmaps;
 pub(crate) mod boot;
 mod build;
@@ -25,6 +24,7 @@ mod ends;
 mod examine;
 mod extended;
 mod file;
+mod hibernated;
 mod journal;
 mod log;
 mod long_list;
@@ -99,7 +99,7 @@ fn rounds(
         return Err(Error::ReadOnly(why));
     }
     if options.repair {
-        asleep::refuse(device, progress)?;
+        hibernated::refuse(device, progress)?;
     }
     options.settle(device)?;
     let mut report = CheckReport::default();

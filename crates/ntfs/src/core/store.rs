@@ -190,7 +190,7 @@ impl Core {
     }
 
     /// Makes `$MFT` longer by new unused records.
-    pub(super) fn grow_mft(&mut self) -> Result<()> {
+    fn grow_mft(&mut self) -> Result<()> {
         let (size, cluster) = (u64::from(self.geometry.record), self.geometry.cluster);
         let mut mft = (*self.file(record_number::MFT)?).clone();
         let count = self.records.len();

@@ -1,10 +1,12 @@
 //! The blocks of an index: taken, and given back.
 
-use super::*;
-use crate::core::PAGE;
-use crate::file::Body;
-use crate::layout::Record;
+use super::Tree;
+use crate::core::{Core, Key, PAGE};
+use crate::file::{Attr, Body, File, Outside};
+use crate::layout::index::IndexNode;
+use crate::layout::{Index, Kind, Record};
 use crate::space::Held;
+use platter_vfs::{Error, Result};
 
 /// Bytes of unused blocks at the end of an index that are not worth giving back.
 const KEPT: u64 = 64 << 10;

@@ -3,10 +3,15 @@
 //! A change that fits into its block is made in place. For any other change a node is taken apart and stored anew.
 
 use super::join::{is_bare, is_sparse};
-use super::*;
-use crate::layout::Record;
+use super::order::Sought;
+use super::{DEEPEST, Step, Tree, entry_in, last_length};
+use crate::core::{Core, Key};
+use crate::file::Attr;
 use crate::layout::bytes::{u16_at, u64_at};
-use crate::layout::index::IndexBlock;
+use crate::layout::index::{IndexBlock, IndexEntry, IndexNode, IndexRoot, entry_bytes, last_entry};
+use crate::layout::{Index, Kind, Record};
+use platter_vfs::{Error, Result};
+use smallvec::SmallVec;
 
 impl Core {
     /// Adds an entry.

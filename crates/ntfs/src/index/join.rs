@@ -6,9 +6,13 @@
 //! leads to one block only takes over the entries of that block, as soon as the record has room for them; if the block
 //! was a leaf, the index has no blocks any more.
 
-use super::*;
-use crate::layout::Record;
-use crate::layout::index::IndexBlock;
+use super::order::Sought;
+use super::{DEEPEST, Step, Tree, Way, entry_in, last_length};
+use crate::core::Core;
+use crate::file::Attr;
+use crate::layout::index::{IndexBlock, IndexEntry, IndexNode, IndexRoot, entry_bytes, last_entry};
+use crate::layout::{Index, Kind, Record};
+use platter_vfs::{Error, Result};
 
 /// The entry that ends a node.
 fn end_of(node: &IndexNode) -> IndexEntry<'_> {
@@ -173,12 +177,15 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Key;
+    use crate::index::name_key;
     use crate::layout::index::name_entry;
-    use crate::layout::{Reference, record_number::ROOT};
+    use crate::layout::{FileName, Reference, record_number::ROOT};
     use platter_device::{MemoryDevice, Sectors};
     use platter_testing::model::Random;
     use platter_vfs::{Format, FormatOptions, OpenOptions, Silent};
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     /// The shape and the names of an index.
     #[derive(Debug, Default, PartialEq)]

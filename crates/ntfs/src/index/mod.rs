@@ -9,11 +9,10 @@ mod change;
 mod join;
 mod order;
 
-use crate::core::{Core, Key};
+use crate::core::Core;
 use crate::file::{Attr, File, Outside};
 use crate::layout::index::{
-    IndexEntry, IndexNode, IndexRoot, block_node, collation, entries_of, entry_bytes, last_entry, root_node,
-    vcn_unit,
+    IndexEntry, IndexNode, IndexRoot, block_node, collation, entries_of, entry_bytes, root_node, vcn_unit,
 };
 use crate::layout::{FileName, Index, Kind, StandardInformation};
 use order::Sought;

@@ -1,7 +1,9 @@
 //! The first change of a session marks what `$Quota` counts as out of date; see [`quota`].
 
-use super::*;
+use super::NtfsVolume;
+use crate::core::Core;
 use crate::layout::{Index, quota};
+use platter_vfs::Result;
 
 impl NtfsVolume {
     /// Marks the counts as out of date, if there are any.

@@ -1,10 +1,37 @@
 //! Reparse points, and the volume's index of them.
 
-use super::*;
-use crate::layout::Index;
-use crate::layout::{Reference, reparse_entry, reparse_key};
+use super::NtfsVolume;
+use super::attributes::{reparse_of, standard, tag_of};
+use crate::core::{Core, DETACHED};
+use crate::file::Attr;
+use crate::layout::{
+    FileTime, Index, Kind as Type, Reference, file_flags, record_flags, reparse_entry, reparse_key,
+};
+use crate::wof::Packing;
+use platter_vfs::{Error, Node, Reparse, Result};
+use std::sync::atomic::Ordering;
 
 impl NtfsVolume {
+    /// The reparse point of a node, if it has one.
+    pub(super) fn reparse_point_of(&self, node: Node) -> Result<Option<Reparse>> {
+        let mut core = self.core();
+        let entity = core.nodes.get(node.0)?;
+        if entity.part.is_some() {
+            return Ok(None);
+        }
+        let number = entity.file;
+        let file = core.file(number)?;
+        reparse_of(&core, &file)
+    }
+
+    /// Where a symbolic link leads.
+    pub(super) fn target_of(&self, node: Node) -> Result<String> {
+        match self.reparse_point_of(node)? {
+            Some(point) => platter_vfs::reparse::target(&point),
+            None => Err(Error::InvalidArgument("not a symbolic link")),
+        }
+    }
+
     pub(super) fn enter_reparse(&self, core: &mut Core, tag: u32, file: Reference) -> Result<()> {
         match core.reparse_index {
             Some(index) => core.index_insert(index, Index::Reparse, &reparse_entry(tag, file)),

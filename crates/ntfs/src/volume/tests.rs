@@ -1,10 +1,16 @@
 //! Tests that look at a volume from inside.
 
-use super::*;
-use crate::layout::Reference;
-use crate::layout::bytes::{put, u64_at};
-use platter_device::{MemoryDevice, Recorder, Sectors};
-use platter_vfs::{CheckOptions, Format, FormatOptions, Silent};
+use super::NtfsVolume;
+use super::attributes::standard;
+use crate::file::Attr;
+use crate::layout::bytes::{put, u32_at, u64_at};
+use crate::layout::{Kind as Type, Reference, record_number};
+use platter_device::{Device, MemoryDevice, Recorder, Sectors};
+use platter_vfs::{
+    Change, ChangeJournal, CheckOptions, Error, FileSystem, Format, FormatOptions, Kind, Name, Node,
+    OpenOptions, RenameFlags, Silent,
+};
+use std::sync::Arc;
 
 const FILES: u64 = 3000;
 

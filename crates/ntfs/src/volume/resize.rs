@@ -1,12 +1,15 @@
 //! Sizes and allocation: extending, truncating, preallocating, punching holes.
 
-use super::slow::HOLE;
-use super::*;
+use super::NtfsVolume;
+use super::clusters::HOLE;
+use crate::core::Core;
 use crate::file::Outside;
 use crate::layout::attribute_flags;
 use crate::runlist::Runs;
 use crate::space::Held;
-use crate::stream::StreamPlace;
+use crate::stream::{Stream, StreamPlace, StreamState};
+use platter_vfs::{Access, Error, Node, Result};
+use std::ops::Range;
 
 impl NtfsVolume {
     /// Makes a stream shorter or longer.
@@ -38,7 +41,7 @@ impl NtfsVolume {
     ) -> Result<T> {
         let _claim = stream.claim(|_| 0..u64::MAX, Access::Read);
         let mut core = self.change()?;
-        self.settle(&mut core, stream.node)?;
+        self.make_valid(&mut core, stream.node)?;
         let mut state = stream.write();
         change(&mut core, &mut state)
     }
@@ -102,27 +105,6 @@ impl NtfsVolume {
             self.clear_to(core, node, state, size)?;
         }
         Ok(())
-    }
-
-    /// Gives clusters back that were taken ahead of the content, unless plans are under way.
-    pub(super) fn trim(&self, core: &mut Core, node: u64) -> Result<()> {
-        let Some(stream) = core.nodes.get(node)?.stream.clone() else { return Ok(()) };
-        let mut state = stream.write();
-        if !state.is_ahead || !stream.is_quiet() || !state.done.is_empty() {
-            return Ok(());
-        }
-        let on_disk = self.is_on_disk(core, node)?;
-        let wanted = state.size.div_ceil(self.cluster);
-        self.remake(core, node, &mut state, |core, state| {
-            if let StreamPlace::Runs(runs) = &mut state.place {
-                let old = runs.cut(wanted);
-                core.give_runs(&old, Held::Data, on_disk);
-            }
-            state.is_ahead = false;
-            state.valid = state.valid.min(state.size);
-            state.planned = state.valid;
-            Ok(())
-        })
     }
 
     /// Allocates clusters for a range without changing what the range reads as.
@@ -227,30 +209,5 @@ impl NtfsVolume {
             self.write_zeroes(state, edge)?;
         }
         Ok(())
-    }
-
-    /// Turns a byte range of whole clusters into a hole.
-    pub(super) fn give_back_clusters(
-        &self,
-        core: &mut Core,
-        node: u64,
-        state: &mut StreamState,
-        range: Range<u64>,
-    ) -> Result<()> {
-        let cluster = self.cluster;
-        let on_disk = self.is_on_disk(core, node)?;
-        self.remake(core, node, state, |core, state| {
-            let is_compressed = state.is_compressed();
-            let StreamPlace::Runs(runs) = &mut state.place else { return Ok(()) };
-            let (from, to) = (range.start / cluster, (range.end / cluster).min(runs.end()));
-            if from < to {
-                let old = runs.splice(from, to, &[Run { vcn: from, lcn: None, length: to - from }]);
-                core.give_runs(&old, Held::Data, on_disk);
-            }
-            if !is_compressed {
-                state.flags |= attribute_flags::SPARSE;
-            }
-            Ok(())
-        })
     }
 }

@@ -1,9 +1,11 @@
 //! Hard links and renames.
 
-use super::names::NamedEntry;
-use super::removal::deletable;
-use super::*;
-use crate::layout::Index;
+use super::attributes::{deletable, names_of, stamp_change};
+use super::lookup::NamedEntry;
+use super::{NTFS, NtfsVolume};
+use crate::core::{Core, DETACHED};
+use crate::layout::{FileName, FileTime, Index, namespace, record_flags, record_number};
+use platter_vfs::{Error, Name, Node, RenameFlags, Result};
 
 impl NtfsVolume {
     /// Gives a file a further name.
@@ -43,24 +45,6 @@ impl NtfsVolume {
         self.touch(directory.0);
         self.touch(node.0);
         Ok(())
-    }
-
-    /// Whether a directory is `above` or lies somewhere below it.
-    fn is_inside(&self, core: &mut Core, directory: u64, above: u64) -> Result<bool> {
-        let mut at = directory;
-        // A way to the root through more directories than there are records is a circle.
-        for _ in 0..=core.record_count() {
-            if at == above {
-                return Ok(true);
-            }
-            if at == record_number::ROOT || at >= DETACHED {
-                return Ok(false);
-            }
-            let file = core.file(at)?;
-            let Some(name) = names_of(&file).next() else { return Ok(false) };
-            at = name.parent.number();
-        }
-        Err(Error::damaged("directory", core.record_place(directory)?, "a way to the root", "a circle"))
     }
 
     /// Renames an entry, within its directory or into another.
@@ -178,6 +162,24 @@ impl NtfsVolume {
                 Ok(())
             }
         }
+    }
+
+    /// Whether a directory is `above` or lies somewhere below it.
+    fn is_inside(&self, core: &mut Core, directory: u64, above: u64) -> Result<bool> {
+        let mut at = directory;
+        // A way to the root through more directories than there are records is a circle.
+        for _ in 0..=core.record_count() {
+            if at == above {
+                return Ok(true);
+            }
+            if at == record_number::ROOT || at >= DETACHED {
+                return Ok(false);
+            }
+            let file = core.file(at)?;
+            let Some(name) = names_of(&file).next() else { return Ok(false) };
+            at = name.parent.number();
+        }
+        Err(Error::damaged("directory", core.record_place(directory)?, "a way to the root", "a circle"))
     }
 
     fn touch_all(&self, core: &mut Core, nodes: &[u64], files: &[u64]) {

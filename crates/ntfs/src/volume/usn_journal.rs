@@ -1,8 +1,11 @@
 //! The change journal: it is listed, and the first change of a session marks it as not complete; see [`journal`].
 
-use super::*;
+use super::NtfsVolume;
+use crate::core::Core;
+use crate::file::{Attr, Body};
 use crate::layout::bytes::u64_at;
-use crate::layout::journal;
+use crate::layout::{Kind as Type, journal, record_number};
+use platter_vfs::{ChangeJournal, ChangeRecord, Result};
 
 /// Bytes of the journal that are read at once.
 const READ: u64 = 1 << 20;

@@ -1,66 +1,28 @@
-//! Compressed content: read and written in compression units; and content that Windows Overlay Filter packed, which is
-//! only read.
+//! Compressed content, read and written in compression units.
 
-use super::*;
+use super::NtfsVolume;
+use crate::core::Core;
 use crate::file::Outside;
+use crate::layout::Run;
 use crate::lznt1;
 use crate::runlist::Runs;
 use crate::space::Held;
-use crate::stream::StreamPlace;
-use crate::wof::{self, Packing};
+use crate::stream::{StreamPlace, StreamState};
 use platter_device::read_any;
+use platter_vfs::{Error, Result};
 
 /// The base-2 logarithm of the number of clusters in a compression unit.
 pub(super) const UNIT: u8 = 4;
 /// The largest cluster in bytes with which NTFS compresses files.
 pub(super) const LARGEST_COMPRESSED: u64 = 4096;
 
-/// Bytes that the packed content of a file takes; 0 if it has none.
-pub(super) fn allocated_of_packed(file: &File, cluster: u64) -> u64 {
-    match file.find(Type::REPARSE_POINT, &[]) {
-        Some(_) => file.find(Type::DATA, &wof::stream()).map_or(0, |packed| packed.allocated(cluster)),
-        None => 0,
-    }
-}
-
 impl NtfsVolume {
-    /// The content of a file that Windows Overlay Filter packed; its `size` is that of the unnamed stream. The caller
-    /// holds no lock: the packed stream is read like any other.
-    pub(super) fn read_packed(
-        &self,
-        node: Node,
-        packing: Packing,
-        size: u64,
-        (offset, length): (u64, usize),
-    ) -> Result<Vec<u8>> {
-        let missing = || Error::damaged(wof::STREAM, 0, "a stream of the file", "none");
-        let stream = match self.open_stream(node, &Name::from(wof::STREAM), false) {
-            Err(Error::NotFound) => return Err(missing()),
-            stream => stream?,
-        };
-        let read = || {
-            let packed = self.attributes_of(&mut self.core(), stream.0)?.size;
-            wof::read(packing, (size, packed), (offset, length), &mut |at, buffer| match self
-                .read(stream, at, buffer)?
-            {
-                read if read == buffer.len() => Ok(()),
-                read => {
-                    let expected = format!("{} bytes", buffer.len());
-                    Err(Error::damaged(wof::STREAM, at, expected, read))
-                }
-            })
-        };
-        let content = read();
-        self.let_go(stream, 1);
-        content
-    }
-
     pub(super) fn unit_clusters(&self, state: &StreamState) -> u64 {
         1 << state.unit.clamp(1, 16)
     }
 
     /// The content of one compression unit, with zeroes past the valid length.
-    pub(super) fn read_unit(&self, state: &StreamState, unit: u64) -> Result<Vec<u8>> {
+    fn read_unit(&self, state: &StreamState, unit: u64) -> Result<Vec<u8>> {
         let bytes = self.unit_clusters(state) * self.cluster;
         let start = unit * bytes;
         if start >= state.valid {

@@ -7,36 +7,24 @@
 //! there are such plans, and read or write the exchanged part once more, in the new clusters, when they finish. They do
 //! not write their other parts again: other callers may have read those and written over them meanwhile.
 
-use super::*;
+use super::NtfsVolume;
+use crate::core::Core;
 use crate::file::Outside;
-use crate::stream::StreamPlace;
+use crate::stream::{StreamPlace, StreamState};
+use platter_vfs::Result;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 impl NtfsVolume {
-    /// Makes all changes of one node up to now survive a power cut.
-    pub(super) fn sync_node(&self, node: u64) -> Result<()> {
-        {
-            let mut core = self.core();
-            core.nodes.get(node)?;
-            self.settle(&mut core, node)?;
-        }
-        self.commit_with(node)
-    }
-
-    /// Makes all changes of all nodes up to now survive a power cut.
-    pub(super) fn sync_nodes(&self) -> Result<()> {
-        self.settle_all()?;
-        self.commit()?.none()
-    }
-
     /// Makes the finished writes to the content of all nodes valid.
-    pub(super) fn settle_all(&self) -> Result<()> {
+    pub(super) fn make_all_valid(&self) -> Result<()> {
         let mut core = self.core();
         let nodes = core.nodes.all();
-        nodes.into_iter().try_for_each(|node| self.settle(&mut core, node))
+        nodes.into_iter().try_for_each(|node| self.make_valid(&mut core, node))
     }
 
     /// Makes the finished writes to the content of a node valid.
-    pub(super) fn settle(&self, core: &mut Core, node: u64) -> Result<()> {
+    pub(super) fn make_valid(&self, core: &mut Core, node: u64) -> Result<()> {
         let Some(stream) = core.nodes.get(node)?.stream.clone() else { return Ok(()) };
         self.release(core, node);
         if stream.read().done.is_empty() {

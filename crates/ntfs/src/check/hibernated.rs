@@ -6,7 +6,7 @@
 use super::file::Assembled;
 use super::{Check, Kind, READ, RecordState};
 use crate::layout::{FileName, Reference, fixup, record_number};
-use crate::open::ASLEEP;
+use crate::open::HIBERNATED;
 use platter_device::Device;
 use platter_vfs::{Error, Progress, Result};
 
@@ -20,15 +20,15 @@ pub fn refuse(device: &dyn Device, progress: &dyn Progress) -> Result<()> {
     let look = || {
         let mut check = Check::new(device, progress, false)?;
         check.look()?;
-        is_asleep(&check)
+        is_hibernated(&check)
     };
     match look() {
-        Ok(true) => Err(Error::ReadOnly(ASLEEP.into())),
+        Ok(true) => Err(Error::ReadOnly(HIBERNATED.into())),
         Ok(false) | Err(_) => Ok(()),
     }
 }
 
-fn is_asleep(check: &Check<'_>) -> Result<bool> {
+fn is_hibernated(check: &Check<'_>) -> Result<bool> {
     let size = u64::from(check.geometry.record);
     let per_read = (READ / size).max(1);
     for first in (0..check.table.count).step_by(per_read as usize) {
