@@ -10,12 +10,11 @@ pub use changes::Change;
 pub use family::{ContentRuns, Directory, DirectoryEntry, Family, capabilities};
 
 use crate::file::{File, Files};
-use crate::{FreeSpace, Heap, Runs};
+use crate::{FreeSpace, Heap};
 use platter_device::Device;
-use platter_vfs::{DosFlags, Error, Health, Kind, LocalTime, Result, Timestamp};
+use platter_vfs::{DosFlags, Error, Health, Kind, LocalTime, Result};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The node number of the root directory.
 pub const ROOT: u64 = 1;

@@ -1,8 +1,11 @@
 //! The changes that wait for the next commit, and how a commit gathers them.
 
-use super::*;
+use super::family::{Directory, DirectoryEntry, Family};
+use super::{Core, Entity, ROOT};
 use crate::Images;
+use platter_vfs::{DosFlags, Result, Timestamp};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 /// The changes since the last commit, besides the changed pages of the table and the changed directories.
 #[derive(Default)]

@@ -1,7 +1,9 @@
 //! Allocating and freeing clusters of files and directories, and growing directories.
 
-use super::*;
-use crate::{Run, Storage};
+use super::Core;
+use super::family::{Directory, Family};
+use crate::{Run, Runs, Storage};
+use platter_vfs::{Error, Health, Result};
 
 impl<F: Family> Core<F> {
     /// The number of clusters that are free, or will be after the next commit.

@@ -1,6 +1,14 @@
 //! Commits: making changes durable, phase by phase. The parent module describes what a power cut leaves.
 
-use super::*;
+use super::Volume;
+use crate::core::Batch;
+use crate::file::File;
+use crate::{Family, Images};
+use platter_vfs::{Error, Need, Result};
+use std::sync::atomic::Ordering;
+
+/// When this many bytes of changes wait, the next operation commits them.
+const BACKLOG: usize = 48 << 20;
 
 impl<F: Family> Volume<F> {
     /// Makes durable every change made before the call, or only what the device had accepted before it, as `need` says.
@@ -41,7 +49,7 @@ impl<F: Family> Volume<F> {
         self.health.flush(&*self.device)
     }
 
-    pub(super) fn carry_out(&self, batch: &Batch) -> Result<()> {
+    fn carry_out(&self, batch: &Batch) -> Result<()> {
         if !batch.mark.is_empty() {
             self.put(&batch.mark)?;
             self.health.flush(&*self.device)?;
@@ -62,11 +70,42 @@ impl<F: Family> Volume<F> {
         Ok(())
     }
 
-    pub(super) fn put(&self, images: &Images) -> Result<()> {
+    fn put(&self, images: &Images) -> Result<()> {
         if images.is_empty() {
             return Ok(());
         }
         let writes: Vec<(u64, &[u8])> = images.iter().map(|(offset, data)| (*offset, &data[..])).collect();
         Ok(self.device.write_batch(&writes)?)
+    }
+
+    /// Runs an operation that may need space. If it fails for want of space although a commit will free some, commits
+    /// and runs it again. Afterwards commits if too many changes wait.
+    pub(super) fn with_space<T>(&self, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut result = run();
+        if matches!(result, Err(Error::NoSpace | Error::DirectoryFull { .. })) {
+            let hope = {
+                let core = self.core();
+                core.waiting > 0 || core.change.erases
+            };
+            if hope {
+                self.make_durable(Need::Commit)?;
+                result = run();
+            }
+        }
+        if result.is_ok() {
+            let backlog = self.core().backlog();
+            if backlog > BACKLOG {
+                self.make_durable(Need::Commit)?;
+            }
+        }
+        result
+    }
+
+    /// Commits before a truncated file that kept some clusters grows, if its truncation is not yet durable. Otherwise
+    /// the table would link the kept clusters to new ones before the entry has the smaller size, and after a power cut
+    /// old content of the new clusters would be read as this file's.
+    pub(super) fn commit_cut(&self, file: &File) -> Result<()> {
+        let cut = file.read().cut_in;
+        if cut > self.committed.load(Ordering::SeqCst) { self.make_durable(Need::Commit) } else { Ok(()) }
     }
 }
