@@ -1,22 +1,31 @@
 //! Checks that parts of a crate import only parts before them in the order of ARCHITECTURE.md, and that no two modules
-//! inside the same module import each other, directly or indirectly; and that every file of the tests is compiled.
+//! inside the same module import each other, directly or indirectly; that the files of the largest modules call only
+//! files before them; and that every file of the tests is compiled.
 
+#[path = "imports/calls.rs"]
+mod calls;
 #[path = "imports/source.rs"]
 mod source;
 
+use calls::Room;
 use source::Crate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The crates whose modules still import all of the module above them.
+const GLOBS_LEFT: &[&str] = &["refs"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The order in ARCHITECTURE.md: for each crate its parts, and under `crates` the crates, from the bottom up.
-fn order() -> BTreeMap<String, Vec<String>> {
+/// A list of orders in ARCHITECTURE.md, from the bottom up. In `order`: for each crate its parts, and under `crates` the
+/// crates. In `files`: for each of the largest modules its files.
+fn order(list: &str) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
-    let block = text.split("<!-- order -->").nth(1).and_then(|rest| rest.split("```").nth(1));
+    let marker = format!("<!-- {list} -->");
+    let block = text.split(&*marker).nth(1).and_then(|rest| rest.split("```").nth(1));
     let mut order: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut last = String::new();
     for line in
@@ -54,7 +63,7 @@ fn refuse(wrong: BTreeSet<String>) {
 
 #[test]
 fn crates_use_those_below_them() {
-    let order = &order()["crates"];
+    let order = &order("order")["crates"];
     let mut wrong = Vec::new();
     for name in crates() {
         let manifest =
@@ -74,7 +83,7 @@ fn crates_use_those_below_them() {
 
 #[test]
 fn parts_use_those_before_them() {
-    let order = order();
+    let order = order("order");
     let mut wrong = BTreeSet::new();
     for name in crates() {
         let one = read(&name);
@@ -130,6 +139,41 @@ fn no_modules_of_one_place_use_each_other() {
         }
     }
     refuse(wrong);
+}
+
+/// A method of a type may be defined in any file of the module that has the type, without an import. So the calls are
+/// followed: a reader who begins at the last file of the list only ever goes on to files before it.
+#[test]
+fn files_of_a_room_call_those_before_them() {
+    let mut wrong = BTreeSet::new();
+    let mut rooms = order("files");
+    rooms.retain(|room, _| room.contains('/'));
+    assert!(rooms.len() >= 4, "only {} modules with an order of files", rooms.len());
+    for (room, order) in rooms {
+        let path: Vec<String> = room.split('/').map(String::from).collect();
+        let files = Room::new(read(&path[0]).files(&path[1..]));
+        let there: BTreeSet<&String> = order.iter().collect();
+        assert_eq!(
+            there,
+            files.names(),
+            "the files of {room} that ARCHITECTURE.md names, and those that are there"
+        );
+        let place = |file: &String| order.iter().position(|one| one == file);
+        for need in files.needs().into_iter().filter(|need| place(&need.from) < place(&need.to)) {
+            wrong.insert(format!("{room}: {} uses {} of {}", need.from, need.what, need.to));
+        }
+    }
+    refuse(wrong);
+}
+
+/// Who imports all of the module above hides what is used of it.
+#[test]
+fn what_is_used_of_the_module_above_is_named() {
+    let mut wrong = BTreeSet::new();
+    for name in crates().into_iter().filter(|name| !GLOBS_LEFT.contains(&&**name)) {
+        wrong.extend(read(&name).globs().into_iter().map(|module| format!("{name}/{}", module.join("/"))));
+    }
+    assert!(wrong.is_empty(), "these import all of the module above them: {wrong:?}");
 }
 
 fn reaches(beside: &BTreeMap<&String, BTreeSet<&String>>, from: &String, to: &String) -> bool {

@@ -7,14 +7,14 @@
 mod content;
 mod directory;
 mod mend;
+mod oddities;
 mod set;
 
 use super::clusters::Clusters;
 use super::listing::Listing;
-use super::names::Names;
 use super::system::System;
 use crate::layout::{EntrySet, FileInfo, LARGEST_DIRECTORY, Upcase};
-use platter_clusters::{Claims, Disk, Findings, MOST_CHANGES, Stop, claim_chain, is_inside, path_of};
+use platter_clusters::{Disk, Findings, MOST_CHANGES, Stop, claim_chain, is_inside, path_of};
 use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

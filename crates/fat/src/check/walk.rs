@@ -10,8 +10,6 @@ mod content;
 mod directory;
 mod entry;
 
-use super::listing::Listing;
-use super::names::Names;
 use super::table::Table;
 use crate::layout::{Geometry, Link};
 use bits::Late;

@@ -61,6 +61,27 @@ impl Crate {
         inside.filter_map(|one| one.last().cloned()).collect()
     }
 
+    /// The files of a module: its own under the name `mod`, and those of the modules directly inside it, with their
+    /// text.
+    pub fn files(&self, module: &[String]) -> BTreeMap<String, String> {
+        let own = self.modules.get(module).map(|text| ("mod".into(), text.clone()));
+        let inside = self.inside(module).into_iter().map(|name| {
+            let path: Module = module.iter().chain([&name]).cloned().collect();
+            let text = self.modules[&path].clone();
+            (name, text)
+        });
+        own.into_iter().chain(inside).collect()
+    }
+
+    /// The modules that import all of the module above them.
+    pub fn globs(&self) -> Vec<&Module> {
+        self.modules
+            .iter()
+            .filter(|(_, text)| text.contains("use super::*"))
+            .map(|(module, _)| module)
+            .collect()
+    }
+
     /// All modules that contain others.
     pub fn houses(&self) -> BTreeSet<Module> {
         self.modules.keys().filter(|one| !one.is_empty()).map(|one| one[..one.len() - 1].to_vec()).collect()
@@ -111,7 +132,7 @@ fn read_below(directory: &Path, above: &Module, modules: &mut BTreeMap<Module, S
 }
 
 /// The identifiers and keywords of a text.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }
 
@@ -150,7 +171,7 @@ fn inline(text: &str, place: usize) -> Vec<String> {
 }
 
 /// The position of the brace that closes the one at `brace`.
-fn closing(text: &str, brace: usize) -> usize {
+pub fn closing(text: &str, brace: usize) -> usize {
     let mut depth = 0;
     for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < brace) {
         match letter {

@@ -1,8 +1,9 @@
 //! The clusters of a file or directory: claimed as far as they are its own, and compared with its entry.
 
-use super::*;
-use crate::layout::{Attributes, FileInfo, LARGEST_DIRECTORY};
-use platter_clusters::Link;
+use super::{FREE, Shared, Walk};
+use crate::layout::{Attributes, EntrySet, FileInfo, LARGEST_DIRECTORY};
+use platter_clusters::{Claims as _, Link, Stop, claim_chain};
+use platter_vfs::{Name, Result, Severity};
 
 impl Walk<'_, '_> {
     /// Checks the clusters of an entry, of which its checksum says whether it `is_sure`. Returns the values that the entry should have; `None` if the entry is to be

@@ -1,10 +1,14 @@
 //! A directory: its slots one by one, the slots after its end mark, and whether clusters look like a directory at
 //! all.
 
-use super::*;
+use super::{Walk, mend};
 use crate::check::kinds::{is_file, is_nearly};
-use crate::layout::{Fault, FileInfo, LabelEntry, Primary, SLOT, is_benign, is_whole, kind, set_checksum};
-use platter_vfs::Finding;
+use crate::check::listing::Listing;
+use crate::check::names::Names;
+use crate::layout::{
+    EntrySet, Fault, FileInfo, LabelEntry, Primary, SLOT, is_benign, is_whole, kind, set_checksum,
+};
+use platter_vfs::{Finding, Result, Severity};
 
 impl Walk<'_, '_> {
     pub(super) fn directory(&mut self, index: u32) -> Result<()> {

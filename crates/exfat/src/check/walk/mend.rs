@@ -6,11 +6,12 @@
 //! what else the volume says: the bitmap, the FAT, the clusters of other files, the fields that are always zero, and
 //! the content of the clusters. It judges such a set only after all others, whose clusters are known by then.
 
-use super::*;
+use super::Walk;
+use super::oddities::oddities;
 use crate::check::names::is_allowed;
-use crate::layout::{Attributes, SLOT, UNITS_IN_NAME, kind};
-use platter_clusters::Link;
-use platter_vfs::{DosFlags, Timestamp};
+use crate::layout::{Attributes, EntrySet, FileInfo, SLOT, UNITS_IN_NAME, Upcase, kind};
+use platter_clusters::{Claims as _, Link};
+use platter_vfs::{DosFlags, Result, Timestamp};
 
 /// The most bytes that one check sums up to find readings: a bound on its time, some seconds. Damage of single bits takes
 /// a small part of it.
@@ -141,7 +142,7 @@ impl Walk<'_, '_> {
     /// Sums up what speaks against a set.
     fn unlikeliness(&mut self, set: &EntrySet) -> Result<u32> {
         let info = set.info();
-        let mut cost = 4 * super::set::oddities(self.clusters, set, &self.upcase);
+        let mut cost = 4 * oddities(self.clusters, set, &self.upcase);
         cost += fields(set, self.disk.device().now().into());
         cost += self.place(&info)?;
         Ok(cost + self.kind(&info)?)

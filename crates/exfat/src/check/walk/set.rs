@@ -1,9 +1,12 @@
 //! The entry set of a file or directory: whether it is credible, and its name.
 
-use super::*;
-use crate::check::names::is_allowed;
-use crate::layout::{Attributes, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash};
-use platter_vfs::Finding;
+use super::oddities::oddities;
+use super::{Walk, mend};
+use crate::check::listing::Listing;
+use crate::check::names::{Names, is_allowed};
+use crate::layout::{EntrySet, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash};
+use platter_clusters::Claims as _;
+use platter_vfs::{Finding, Name, Result, Severity};
 use std::ops::Range;
 
 impl Walk<'_, '_> {
@@ -204,26 +207,4 @@ impl Walk<'_, '_> {
             set.set_name(&other, &self.upcase);
         }
     }
-}
-
-/// Counts the fields of a set that have values no system writes. One may be a flipped bit; several mean that the
-/// slots are no set.
-pub(super) fn oddities(clusters: &Clusters, set: &EntrySet, upcase: &Upcase) -> u32 {
-    let info = set.info();
-    let mut rehashed = set.clone();
-    rehashed.rehash(upcase);
-    let date = |date: u16| date & 0x1F == 0 || !(1..=12).contains(&(date >> 5 & 0xF));
-    [
-        rehashed.hash() != set.hash(),
-        !is_allowed(&set.name()),
-        info.attributes.0 & !Attributes::KNOWN != 0,
-        info.created.local.hundredths > 199 || info.modified.local.hundredths > 199,
-        date(info.created.local.date) || date(info.modified.local.date),
-        info.cluster != 0 && !clusters.heap.has(info.cluster),
-        info.valid > info.length,
-        clusters.heap.clusters_for(info.length) > u64::from(clusters.heap.count),
-    ]
-    .into_iter()
-    .map(u32::from)
-    .sum()
 }

@@ -5,8 +5,10 @@
 //! entry that names its own cluster, and a second that names the directory above. If an entry does not fit to the FAT, and does with one bit changed in exactly one way,
 //! that bit is wrong. Entries of which this may be so are checked after all others, when it is known which chains are theirs.
 
-use super::*;
-use crate::layout::{Attributes, FatKind, SLOT, ShortEntry, ShortName, Slot};
+use super::Walk;
+use crate::check::listing::Listing;
+use crate::layout::{Attributes, FatKind, Link, SLOT, ShortEntry, ShortName, Slot};
+use platter_vfs::{Name, Result, Severity};
 
 /// An entry whose check is put off.
 pub(super) struct Late {

@@ -1,9 +1,11 @@
 //! The clusters of an entry: a directory is noted for the walk, a file's chain is claimed as far as it is the file's
 //! own.
 
-use super::*;
-use crate::layout::{LARGEST_FILE, ShortEntry};
+use super::{Dir, FREE, Lead, Shared, Walk};
+use crate::check::listing::Listing;
+use crate::layout::{LARGEST_FILE, Link, ShortEntry};
 use platter_clusters::{Stop, claim_chain};
+use platter_vfs::{Name, Result, Severity};
 
 impl Walk<'_, '_> {
     pub(super) fn subdirectory(

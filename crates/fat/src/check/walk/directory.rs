@@ -1,12 +1,14 @@
 //! A directory: its chain, the entries "." and "..", its other entries, and the slots after its end mark.
 
-use super::*;
-use crate::check::listing::Item;
+use super::{Dir, FREE, Walk};
+use crate::check::listing::{Item, Listing};
 use crate::check::mend::mended;
+use crate::check::names::Names;
 use crate::layout::{
     Attributes, LARGEST_FILE, LongEntry, MOST_SLOTS, NtCase, SLOT, ShortEntry, ShortName, Slot, is_sound,
 };
 use platter_clusters::{Stop, claim_chain};
+use platter_vfs::{Name, Result, Severity};
 use std::ops::Range;
 
 /// The number of slots in the smallest sector.

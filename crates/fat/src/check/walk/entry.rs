@@ -1,8 +1,10 @@
 //! An entry of a directory: whether it is credible, and its names.
 
-use super::*;
+use super::Walk;
+use crate::check::listing::Listing;
+use crate::check::names::Names;
 use crate::layout::{Attributes, Label, NtCase, ShortEntry, ShortName, is_garbage};
-use platter_vfs::CaseRule;
+use platter_vfs::{CaseRule, Name, Result, Severity};
 use std::ops::Range;
 
 impl Walk<'_, '_> {
