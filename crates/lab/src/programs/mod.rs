@@ -113,6 +113,16 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     let started = SystemTime::now();
     let watched = Machine::watch_programs(peers.iter().flatten().any(Peer::is_served_by_program));
     let ground = Ground::open(programs, &peers, observer)?;
+    let mut warnings = Vec::new();
+    let unused = match &programs.stand {
+        Stand::TemporaryImage(_) => None,
+        Stand::Path { path, .. } => Some(path.display().to_string()),
+        Stand::Mirror { .. } => Some("the mirror".into()),
+        Stand::Memory(bytes) => Some(format!("mem:{}", crate::stand::typed(*bytes))),
+    };
+    if let (Ground::Nothing, Some(name)) = (&ground, unused) {
+        warnings.push(format!("{name} was left alone: every target is a directory of the host"));
+    }
     let mut course = Course {
         machine: watched,
         programs,
@@ -123,7 +133,7 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
         expected: Duration::ZERO,
         members: Vec::new(),
         failed: Vec::new(),
-        warnings: Vec::new(),
+        warnings,
         unfit: HashSet::new(),
         unable: Vec::new(),
     };
@@ -509,7 +519,8 @@ impl Field for Course<'_> {
             // Another program may work where this one does not.
             Err(error @ Error::Program { .. }) => {
                 self.unfit.insert((program, target));
-                self.unable.push(left_out(&name, "measured under it", &error));
+                let label = shown(&self.programs.commands[program].command);
+                self.unable.push(format!("{name} has no result of {label}: {error}"));
                 Ok(None)
             }
             outcome => Ok(self.keep(target, "measured", outcome)),

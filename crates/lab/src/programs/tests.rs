@@ -267,6 +267,7 @@ fn programs_run_in_a_folder_of_their_own_with_what_goes_before_and_after() {
     }];
     let document = run(&programs, &()).unwrap();
     assert_eq!(document.partial, None);
+    assert!(document.warnings.iter().any(|warning| warning.starts_with("mem:1M was left alone")));
     assert_eq!(document.results.len(), 2);
     assert!(document.results.iter().all(|result| result.slices().count() == 4 && result.iops > 0.0));
     let log = std::fs::read_to_string(log).unwrap();
@@ -295,7 +296,10 @@ fn a_command_that_fails_is_said_with_its_last_lines() {
     let mut both = programs(&[&one, &other], &[failing, "true"]);
     let document = run(&both, &()).unwrap();
     let why = document.partial.unwrap();
-    assert!(why.contains("other was left out") && why.contains("exit code 7"), "{why}");
+    assert!(
+        why.contains("other has no result of case $PLATTER_TARGET") && why.contains("exit code 7"),
+        "{why}"
+    );
     let measured: Vec<usize> = document.results.iter().map(|result| result.slices().count()).collect();
     assert_eq!(measured, [4; 3], "one program on one target, the other on both");
     // To be ignored: the runs count, and are said.

@@ -254,7 +254,7 @@ const REFUSED: &[(&[&str], &str)] = &[
             "merge_blktrace_scalars",
             "merge_blktrace_iters",
         ],
-        "recorded I/Os are neither kept nor replayed",
+        "a recorded load is a workload of its own (replay:LOG, or replay-fast:LOG for replay_no_stall), and no log is written",
     ),
     (&["exec_prerun", "exec_postrun", "ioscheduler"], "a job file changes nothing else on this machine"),
     (&["exitall", "exit_what"], "each section ends by its own rule, and none ends another"),
