@@ -53,6 +53,7 @@ pub mod layout;
 mod open;
 mod recover;
 mod search;
+mod taken;
 mod volume;
 
 pub use exfat::Exfat;

@@ -7,6 +7,7 @@ use crate::layout::{
     Attributes, BitmapEntry, BootRegion, BootSector, FileInfo, Geometry, Primary, SLOT, Upcase, UpcaseEntry,
     VolumeFlags, is_benign, kind, table_checksum,
 };
+use crate::taken::find_free;
 
 use platter_clusters::{
     Core, Disk, FreeSpace, Heap, Link, Runs, Slots, Storage, TABLE_CACHE, Table, first_sector, in_sectors_of,
@@ -214,7 +215,7 @@ fn overlap(heap: Heap, bitmap: &Bitmap, tables: [&Runs; 3]) -> Option<Error> {
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] and [`Error::Damaged`] if there is no valid boot region, and the errors of the device.
-pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
+pub fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<ExfatFamily>> {
     let mut doubts: Vec<Error> = Vec::new();
     let (boot, geometry, mut region) = boot_region(&*device, &mut doubts)?;
     let device = in_sectors_of(device, geometry.sector);
@@ -237,6 +238,10 @@ pub fn open(device: Arc<dyn Device>) -> Result<Core<ExfatFamily>> {
     let (upcase, upcase_runs) = or_without(upcase, &mut doubts, || (Upcase::recommended(), Runs::default()))?;
     let upcase = Arc::new(upcase);
     doubts.extend(overlap(heap, &bitmap, [&chain, bitmap.runs(), &upcase_runs]));
+    // Of a volume that is only read, no cluster is given away.
+    if !read_only && doubts.is_empty() {
+        doubts.extend(find_free(&*device, &geometry, &mut table, &bitmap, &chain));
+    }
 
     let mut space = FreeSpace::new(heap.last(), heap.cluster_size());
     bitmap.free_runs(|start, count| space.give(start, count));

@@ -27,8 +27,8 @@ impl Family for ExfatFamily {
 
     const UNWRITTEN: bool = true;
 
-    fn open(device: Arc<dyn Device>, _read_only: bool) -> Result<Core<ExfatFamily>> {
-        crate::open::open(device)
+    fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<ExfatFamily>> {
+        crate::open::open(device, read_only)
     }
 
     fn name(&self) -> &'static str {

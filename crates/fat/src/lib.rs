@@ -53,6 +53,7 @@ pub mod layout;
 mod recover;
 mod search;
 mod starts;
+mod taken;
 mod volume;
 
 pub use fat::Fat;

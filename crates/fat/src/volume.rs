@@ -8,8 +8,9 @@ use crate::layout::{
     ShortEntry, ShortName, VolumeState, is_sound,
 };
 use crate::starts::Boot;
+use crate::taken::find_free;
 use platter_clusters::{
-    ContentRuns, Core, DirectoryEntry, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
+    Bits, ContentRuns, Core, DirectoryEntry, Entries, Family, FileState, FreeSpace, Images, Link, ROOT, Runs,
     Slots, Storage, TABLE_CACHE, Table, Volume, capabilities, in_sectors_of,
 };
 use platter_device::Device;
@@ -51,7 +52,20 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
     let mut run = (0, 0);
     let others = geometry.written_fats().filter(|&copy| copy != geometry.primary_fat() && !read_only);
     let others: Vec<u64> = others.map(|copy| geometry.fat_offset(copy)).collect();
+    // What an entry leads to is in use. A cluster of which the own entry says that it is free would be given away.
+    let (mut free, mut led) = (Bits::new(0), Bits::new(0));
+    if !read_only {
+        let bits = || Bits::new(geometry.last_cluster() + 1);
+        (free, led) = (bits(), bits());
+    }
     let differs = table.scan(&others, |cluster, value| {
+        if !read_only {
+            match geometry.link(value) {
+                Link::Free => free.set(cluster),
+                Link::Next(next) => led.set(next),
+                _ => {}
+            }
+        }
         if value != 0 {
             return;
         }
@@ -81,6 +95,7 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
         None => false,
     };
     let was_dirty = boot.state.dirty() || table_dirty;
+    let taken = if read_only { None } else { find_free(&*device, &geometry, &mut table) };
     let root = ShortEntry {
         attributes: Attributes(Attributes::DIRECTORY),
         cluster: geometry.root_cluster,
@@ -90,7 +105,12 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
     let family = FatFamily { geometry, table, boot: first, state_offset, info };
     let core = Core::new(device, heap, family, space, root, was_dirty);
     let copies = differs.map(|at| Error::damaged("FAT", at, "the same entries in all copies", "others"));
-    if let Some(error) = doubt.or(copies) {
+    // A power cut may leave that too, of clusters that no file's size covers.
+    let given = free.first_in_both(&led).filter(|_| !was_dirty).map(|cluster| {
+        let found = format!("cluster {cluster}, to which an entry leads, free");
+        Error::damaged("FAT", heap.offset(cluster), "clusters of chains taken", found)
+    });
+    if let Some(error) = doubt.or(copies).or(given).or(taken) {
         core.health.close(format!("{error}; see check"));
     }
     Ok(core)

@@ -69,6 +69,7 @@ mod secure;
 mod shadow;
 mod space;
 mod stream;
+mod taken;
 mod volume;
 mod wof;
 mod xpress;

@@ -10,6 +10,7 @@ use crate::layout::{
 use crate::log::{Log, LogPlace, LogState};
 use crate::shadow::ShadowCopies;
 use crate::space::Space;
+use crate::taken;
 use platter_device::{Device, OverlayDevice, read_any, write_any};
 use platter_vfs::{Error, Health, OpenOptions, Result, windows_upper};
 use std::collections::BTreeMap;
@@ -253,6 +254,10 @@ pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
         reason = reason.or(Some(copies.why_kept()));
     }
     load_extend(&mut core);
+    // Of a volume that is only read, nothing is given away.
+    if reason.is_none() && !is_read_only {
+        reason = taken::find_free(&mut core)?.map(|error| format!("{error}; see check"));
+    }
     let opened_so = || options.read_only.then(|| Health::OPENED_SO.into());
     let reason = reason.or_else(opened_so).or(of_device);
     if let Some(reason) = reason {

@@ -126,6 +126,12 @@ impl Space {
         Ok(Space { used: disk.clone(), disk, away, read, kept, free, ..Space::default() })
     }
 
+    /// The first cluster of a range that is free, as far as the pages in memory tell.
+    pub fn first_free(&self, range: Range<u64>) -> Option<u64> {
+        let first = self.used.next(false, range.start, range.end);
+        (first < range.end).then_some(first)
+    }
+
     /// Brings a page back into memory if it is away.
     fn bring(&mut self, page: u64) -> Result<()> {
         let Some((words, changes)) = self.away.bring(page, &self.read)? else { return Ok(()) };

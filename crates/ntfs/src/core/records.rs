@@ -23,6 +23,11 @@ impl Core {
         self.records.ones(0..self.records.len())
     }
 
+    /// Whether the bitmap of `$MFT` says that a record is taken.
+    pub fn is_record_taken(&self, number: u64) -> bool {
+        self.records.get(number)
+    }
+
     /// Where a record is on the device.
     pub fn record_place(&self, number: u64) -> Result<u64> {
         let size = u64::from(self.geometry.record);
