@@ -119,7 +119,8 @@ pub use lock::{is_claimed, writer_of};
 pub use marks::is_encrypted;
 pub use memory::MemoryDevice;
 pub use mirror::{
-    FileRecord, Mirror, MirrorCopy, MirrorEvent, MirrorJudge, MirrorRecord, MirrorSet, Soundness, Standing,
+    FileRecord, MetadataSum, Mirror, MirrorCopy, MirrorEvent, MirrorJudge, MirrorRecord, MirrorSet,
+    Soundness, Standing,
 };
 pub use overlay::OverlayDevice;
 pub use partition::Partition;

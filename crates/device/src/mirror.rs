@@ -8,6 +8,7 @@ mod rebuild;
 mod record;
 mod session;
 mod set;
+mod stamp;
 
 use crate::power::{mix, pieces};
 use crate::{Device, Error, Operation, Queue, Result, Sectors, check_copy, check_transfer};
@@ -17,6 +18,7 @@ pub use record::{FileRecord, MirrorRecord};
 use session::Session;
 pub use set::{MirrorCopy, MirrorJudge, MirrorSet, Soundness, Standing};
 use smallvec::SmallVec;
+pub use stamp::MetadataSum;
 use std::fmt;
 use std::io;
 use std::ops::Range;

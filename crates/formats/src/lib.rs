@@ -31,8 +31,9 @@
 #![forbid(unsafe_code)]
 
 mod mirrors;
+mod overheard;
 
-pub use mirrors::Judge;
+pub use mirrors::{Judge, metadata_sum};
 
 use platter_device::{Device, Partition, contents, is_encrypted};
 #[cfg(feature = "exfat")]

@@ -1,8 +1,13 @@
 //! Judging the copies of a mirror by the volumes on them.
 
+use crate::overheard::Overheard;
 use crate::recognise;
 use platter_device::{Device, MirrorJudge, PartitionTable, Soundness, contents, select_partition};
-use platter_vfs::{CheckpointId, Error, OpenOptions, ScrubOptions, Severity, Silent, VolumeInfo};
+use platter_vfs::{
+    CheckpointId, Cursor, Error, FileSystem, Kind, Node, OpenOptions, ScrubOptions, Severity, Silent,
+    VolumeInfo,
+};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A judge of copies that goes by the clocks and checksums of the volumes on them.
@@ -62,6 +67,62 @@ fn parts(device: Arc<dyn Device>) -> Vec<Arc<dyn Device>> {
     let Ok(Some(table)) = PartitionTable::read(&*device) else { return vec![device] };
     let open = |number| Some(Arc::new(table.open(device.clone(), number).ok()?) as Arc<dyn Device>);
     table.partitions.iter().filter_map(|entry| open(entry.number)).collect()
+}
+
+/// The most directories of which [`metadata_sum`] reads what they hold.
+const MOST_DIRECTORIES: usize = 16_384;
+
+/// Returns a checksum of what every program that changes a file has to write, of all volumes on a device: what is read
+/// to open them, and, where no log or clock shows every change, their directories, which hold the sizes and times of the
+/// files. This covers the boot region and its flags, FAT and bitmap, the root directory, the restart area of a log,
+/// superblocks and checkpoints.
+///
+/// Of a volume with more than 16,384 directories the first that are found count.
+pub fn metadata_sum(device: &Arc<dyn Device>) -> u64 {
+    let of_part = |part: Arc<dyn Device>| {
+        let overheard = Arc::new(Overheard::new(part));
+        read_metadata(overheard.clone());
+        overheard.sum()
+    };
+    // The order of the parts counts too.
+    parts(device.clone()).into_iter().fold(0, |sum: u64, part| sum.rotate_left(1) ^ of_part(part))
+}
+
+/// Reads everything of a volume that shows whether it was changed. What cannot be read shows nothing.
+fn read_metadata(part: Arc<dyn Device>) {
+    let Ok(Some((format, _))) = recognise(&*part) else { return };
+    let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+    let Ok(system) = format.open(part, options) else { return };
+    let (_, _) = (system.info(), system.space());
+    // The clock of a checkpoint goes on with every change, also with one of a file's content.
+    if !crate::has_checksums(format) {
+        read_directories(&*system);
+    }
+}
+
+fn read_directories(system: &dyn FileSystem) {
+    const AT_A_TIME: usize = 1024;
+    let mut waiting = VecDeque::from([Node::ROOT]);
+    let mut seen = 1;
+    while let Some(directory) = waiting.pop_front() {
+        let (mut cursor, mut entries) = (Cursor::START, Vec::new());
+        while system.read_directory(directory, cursor, AT_A_TIME, &mut entries).is_ok() {
+            let Some(last) = entries.last() else { break };
+            cursor = last.next;
+            for entry in entries.drain(..) {
+                if entry.attributes.kind == Kind::Directory
+                    && seen < MOST_DIRECTORIES
+                    && let Ok(node) = system.lookup_exact(directory, &entry.name)
+                {
+                    seen += 1;
+                    waiting.push_back(node);
+                }
+            }
+        }
+        if directory != Node::ROOT {
+            system.forget(directory, 1);
+        }
+    }
 }
 
 /// The format whose volumes have a clock, and checksums.

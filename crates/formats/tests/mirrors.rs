@@ -1,7 +1,8 @@
-//! Mirrors in random histories: sessions on the set and on single copies, copies that are away, blank, short or
-//! damaged, records that are lost, rebuilding, scrubs, and a power cut or a killed process at any write.
+//! Mirrors in random histories: sessions on the set and on single copies, by programs that know of the mirror and by
+//! others, here or on another machine, also of a copy that is away; copies that are away, blank, short or damaged; devices
+//! that change their names; records that are lost, rebuilding, scrubs, and a power cut or a killed process at any write.
 //!
-//! The test remembers which synced files are on each copy. What must hold: a set that opens has every synced file of
+//! The test remembers which synced writes are on each copy: new files, and files that were overwritten in place. What must hold: a set that opens has every synced file of
 //! the copies that take no part, and all copies that take part have the same files; a set that does not open has a
 //! reason, and its error says how to go on; and a copy that takes no part is not written to.
 
@@ -9,10 +10,11 @@ use platter_device::{
     Device, Immediate, MemoryDevice, MirrorCopy, MirrorJudge, MirrorRecord, MirrorSet, OverlayDevice,
     Partition, Queue, Result, Sectors, Standing,
 };
-use platter_formats::{Judge, by_name};
+use platter_formats::{Judge, by_name, metadata_sum};
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
-    CheckOptions, FileSystem, FormatOptions, Kind, Name, Node, OpenOptions, ScrubOptions, Silent, SyncScope,
+    Change, CheckOptions, FileSystem, FormatOptions, Kind, Name, Node, OpenOptions, ScrubOptions, Silent,
+    SyncScope, Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +58,8 @@ struct Disk {
     life: Arc<Life>,
     /// The number of writes that were ever carried out.
     written: AtomicU64,
+    /// How often the disk was put into a machine: what this counts of its writes begins anew each time.
+    start: AtomicU64,
     /// For each write since the last flush, its offset and the content that it replaced.
     cached: Mutex<Vec<(u64, Vec<u8>)>>,
 }
@@ -63,7 +67,13 @@ struct Disk {
 impl Disk {
     fn new(length: u64, life: &Arc<Life>) -> Arc<Disk> {
         let memory = MemoryDevice::new(length, Sectors::SMALL);
-        Arc::new(Disk { memory, life: life.clone(), written: AtomicU64::new(0), cached: Mutex::default() })
+        Arc::new(Disk {
+            memory,
+            life: life.clone(),
+            written: AtomicU64::new(0),
+            start: AtomicU64::new(0),
+            cached: Mutex::default(),
+        })
     }
 
     /// Cuts the power: each sector written since the last flush gets back one of the contents that it had since then.
@@ -131,6 +141,8 @@ impl Device for Disk {
 struct Record {
     bytes: Mutex<Option<Vec<u8>>>,
     disk: Mutex<Arc<Disk>>,
+    /// Whether it stands under what belongs to the disk, and not under the name of the disk.
+    is_identified: bool,
 }
 
 impl MirrorRecord for Record {
@@ -144,8 +156,14 @@ impl MirrorRecord for Record {
         Ok(())
     }
     fn stamp(&self) -> std::io::Result<String> {
-        let disk = self.disk.lock().unwrap();
-        Ok(format!("{} {}", disk.len(), disk.written.load(Ordering::Relaxed)))
+        let disk = self.disk.lock().unwrap().clone();
+        let (start, written) = (disk.start.load(Ordering::Relaxed), disk.written.load(Ordering::Relaxed));
+        let length = disk.len();
+        let sum = metadata_sum(&(disk as Arc<dyn Device>));
+        Ok(format!("device {length} 0 0 {sum:016x} start.{start} {written}"))
+    }
+    fn is_identified(&self) -> bool {
+        self.is_identified
     }
 }
 
@@ -162,7 +180,7 @@ struct Copy {
     disk: Arc<Disk>,
     record: Arc<Record>,
     there: There,
-    /// The synced files that were written to the copy, and are on it unless something happened to it.
+    /// The numbers of the synced writes to the copy, which are on it unless something happened to it.
     knows: BTreeSet<u64>,
     /// The copy holds no volume, or half of one.
     is_void: bool,
@@ -178,7 +196,8 @@ struct History {
     length: u64,
     life: Arc<Life>,
     copies: Vec<Copy>,
-    files: u64,
+    /// For each write its number, beginning with 1, and the file that it wrote, which has the number of its first write.
+    writes: Vec<u64>,
     random: Random,
     told: Vec<String>,
 }
@@ -188,14 +207,16 @@ fn is_given_up(standing: &Standing) -> bool {
     matches!(standing, Standing::LeftOut(why) if why.contains("being rebuilt"))
 }
 
-fn content(file: u64) -> Vec<u8> {
-    Random::new(file * 7 + 1).bytes(1 + (file * 7919 % 20_000) as usize)
+/// What a write of this number wrote to a file.
+fn content(write: u64, file: u64) -> Vec<u8> {
+    Random::new(write * 7 + 1).bytes(1 + (file * 7919 % 20_000) as usize)
 }
 
 impl History {
     fn new(seed: u64, format: &'static str, length: u64) -> History {
         let mut random = Random::new(seed);
         let life = Arc::new(Life(AtomicU64::new(FOREVER)));
+        let is_identified = random.chance(70);
         let copies = (0..2 + random.below(2)).map(|_| {
             let disk = Disk::new(length, &life);
             by_name(format)
@@ -203,7 +224,7 @@ impl History {
                 .make(&*disk, &FormatOptions { serial: Some(1), ..FormatOptions::default() }, &Silent)
                 .unwrap();
             disk.cached.lock().unwrap().clear();
-            let record = Record { bytes: Mutex::default(), disk: Mutex::new(disk.clone()) };
+            let record = Record { bytes: Mutex::default(), disk: Mutex::new(disk.clone()), is_identified };
             Copy {
                 disk,
                 record: Arc::new(record),
@@ -232,7 +253,7 @@ impl History {
         let records: Vec<Arc<dyn MirrorRecord>> =
             copies.iter().map(|copy| copy.record.clone() as _).collect();
         MirrorSet::found(&records, length).unwrap();
-        History { format, length, life, copies, files: 0, random, told: Vec::new() }
+        History { format, length, life, copies, writes: Vec::new(), random, told: Vec::new() }
     }
 
     fn tell(&mut self, what: String) {
@@ -262,7 +283,7 @@ impl History {
         (0..self.copies.len()).filter(|&copy| self.is_usable(copy)).collect()
     }
 
-    fn writes(&self) -> Vec<u64> {
+    fn written(&self) -> Vec<u64> {
         self.copies.iter().map(|copy| copy.disk.written.load(Ordering::Relaxed)).collect()
     }
 
@@ -320,13 +341,19 @@ impl History {
     }
 
     fn judge_files(&self, system: &dyn FileSystem, knows: &BTreeSet<u64>) {
-        for &file in knows {
-            let expected = content(file);
+        // Of several writes to a file the last one counts.
+        let last: BTreeMap<u64, u64> =
+            knows.iter().map(|&write| (self.writes[write as usize - 1], write)).collect();
+        for (file, write) in last {
+            let expected = content(write, file);
             let mut found = vec![0; expected.len() + 1];
             let node = system.lookup(Node::ROOT, &Name::from(format!("file{file}").as_str()));
             let node = node.unwrap_or_else(|error| panic!("file{file} is lost: {error}"));
             let read = system.read(node, 0, &mut found).unwrap_or_else(|error| panic!("file{file}: {error}"));
-            assert!(found[..read] == expected[..], "file{file} has other content, {read} bytes");
+            assert!(
+                found[..read] == expected[..],
+                "file{file} has not what write {write} wrote, {read} bytes"
+            );
             system.forget(node, 1);
         }
     }
@@ -345,12 +372,20 @@ impl History {
         format.open(device, OpenOptions::default())
     }
 
-    /// Writes a few files and syncs each. Returns the files whose syncs succeeded.
-    fn write(&mut self, system: &dyn FileSystem) -> BTreeSet<u64> {
+    /// Writes a few files, or over one that is known, and syncs each. Returns the numbers of the writes whose syncs
+    /// succeeded.
+    fn write(&mut self, system: &dyn FileSystem, knows: &BTreeSet<u64>, is_cut: bool) -> BTreeSet<u64> {
         let mut synced = BTreeSet::new();
-        for _ in 0..1 + self.random.below(3) {
-            self.files += 1;
-            let file = self.files;
+        let is_small = self.random.chance(40);
+        for _ in 0..if is_small { 1 } else { 1 + self.random.below(3) } {
+            let number = self.writes.len() as u64 + 1;
+            // A cut leaves parts of what was being overwritten in place.
+            let known: Vec<u64> = knows.iter().map(|&write| self.writes[write as usize - 1]).collect();
+            let is_over = is_small && !is_cut && !known.is_empty();
+            let file = if is_over { *self.random.pick(&known) } else { number };
+            self.writes.push(file);
+            // Times of FAT are in steps of 2 seconds, and between two programs that write more time passes.
+            let modified = Some(Timestamp { seconds: 1_700_000_000 + 10 * number as i64, nanoseconds: 0 });
             let write = |name: &str, bytes: &[u8], sync: bool| -> platter_vfs::Result<()> {
                 let name = Name::from(name);
                 let node = match system.lookup(Node::ROOT, &name) {
@@ -359,15 +394,19 @@ impl History {
                 };
                 system.write(node, 0, bytes)?;
                 if sync {
+                    system.set_attributes(node, &Change { modified, ..Change::default() })?;
                     system.sync(node, SyncScope::All)?;
                 }
                 system.forget(node, 1);
                 Ok(())
             };
             // This file is overwritten in place and not synced: it is where copies differ after a cut.
-            let _ = write("scratch", &content(file + 1_000_000), false);
-            if write(&format!("file{file}"), &content(file), true).is_ok() && !self.life.has_ended() {
-                synced.insert(file);
+            if !is_over {
+                let _ = write("scratch", &content(number + 1_000_000, number), false);
+            }
+            let is_synced = write(&format!("file{file}"), &content(number, file), true).is_ok();
+            if is_synced && !self.life.has_ended() {
+                synced.insert(number);
             }
         }
         synced
@@ -393,7 +432,7 @@ impl History {
     /// Opens the set for writing, judges and writes files, and unmounts it.
     fn session(&mut self) {
         let is_cut = self.begin(50);
-        let before = self.writes();
+        let before = self.written();
         let set = self.look();
         let standings = set.standings().to_vec();
         self.tell(format!("session, cut: {is_cut}, unclosed: {}, {standings:?}", set.is_unclosed()));
@@ -402,7 +441,7 @@ impl History {
             Err(error) => {
                 self.after_a_cut();
                 self.judge_refusal(&error.to_string());
-                assert_eq!(self.writes(), before, "a refused set is written to");
+                assert_eq!(self.written(), before, "a refused set is written to");
                 return self.settle();
             }
         };
@@ -415,14 +454,14 @@ impl History {
                 if must_be_right && !self.life.has_ended() {
                     self.judge_files(&*system, &knows);
                 }
-                synced = self.write(&*system);
+                synced = self.write(&*system, &knows, is_cut);
                 let _ = system.unmount();
             }
             Err(error) => assert!(!must_be_right || self.life.has_ended(), "it does not open: {error}"),
         }
         let was_cut = self.life.has_ended();
         self.after_a_cut();
-        let after = self.writes();
+        let after = self.written();
         for (number, copy) in self.copies.iter_mut().enumerate() {
             if parts.contains(&number) {
                 // What only a copy had whose volume did not open for damage is given up when the copy takes part.
@@ -444,7 +483,7 @@ impl History {
 
     /// Opens the set for reading, and judges the files.
     fn read(&mut self) {
-        let before = self.writes();
+        let before = self.written();
         let set = self.look();
         let standings = set.standings().to_vec();
         self.tell(format!("read, unclosed: {}, {standings:?}", set.is_unclosed()));
@@ -462,14 +501,17 @@ impl History {
             Err(error) => self.judge_refusal(&error.to_string()),
         }
         if !self.copies.iter().any(|copy| copy.is_rotten) {
-            assert_eq!(self.writes(), before, "reading writes");
+            assert_eq!(self.written(), before, "reading writes");
         }
     }
 
-    /// Uses one copy alone, with Platter, which notes that in the copy's record, or with another program.
+    /// Uses one copy alone, with Platter, which notes that in the copy's record, or with another program, here or on
+    /// another machine, where also a copy is used that is away.
     fn alone(&mut self, is_noted: bool) {
-        let usable: Vec<usize> =
-            self.usable().into_iter().filter(|&copy| !self.copies[copy].is_rotten).collect();
+        let is_elsewhere = !is_noted && self.random.chance(60);
+        let is_there = |copy: &Copy| copy.there == There::Yes || is_elsewhere && copy.there == There::Away;
+        let is_good = |copy: &Copy| is_there(copy) && !copy.is_void && !copy.is_rotten;
+        let usable: Vec<usize> = (0..self.copies.len()).filter(|&copy| is_good(&self.copies[copy])).collect();
         if usable.is_empty() {
             return;
         }
@@ -481,11 +523,16 @@ impl History {
             return;
         }
         let is_cut = self.begin(20);
-        self.tell(format!("copy {number} alone, noted: {is_noted}, cut: {is_cut}"));
+        self.tell(format!(
+            "copy {number} alone, noted: {is_noted}, elsewhere: {is_elsewhere}, cut: {is_cut}"
+        ));
         if is_noted {
             MirrorSet::note_alone(&*self.copies[number].record).unwrap();
         }
         let disk = self.copies[number].disk.clone();
+        if is_elsewhere {
+            disk.start.fetch_add(1, Ordering::Relaxed);
+        }
         let before = disk.written.load(Ordering::Relaxed);
         let system = self.open(disk.clone());
         let mut synced = BTreeSet::new();
@@ -495,7 +542,7 @@ impl History {
                 if !self.life.has_ended() {
                     self.judge_files(&*system, &knows);
                 }
-                synced = self.write(&*system);
+                synced = self.write(&*system, &knows, is_cut);
                 let _ = system.unmount();
             }
             Err(error) => assert!(self.life.has_ended(), "copy {number} alone does not open: {error}"),
@@ -509,6 +556,23 @@ impl History {
             self.judge_files(&*system, &knows);
         }
         self.copies[number].is_suspect |= is_noted || disk.written.load(Ordering::Relaxed) != before;
+    }
+
+    /// Two disks change their names, as after a start in which the system finds them in another order. Records under what
+    /// belongs to a disk go with it; the others stay with the names, and are a reason to refuse the set.
+    fn swap(&mut self) {
+        let count = self.copies.len() as u64;
+        let (one, other) = (self.random.below(count) as usize, self.random.below(count) as usize);
+        self.tell(format!("disks {one} and {other} change their names"));
+        self.copies.swap(one, other);
+        for number in [one, other] {
+            self.copies[number].disk.start.fetch_add(1, Ordering::Relaxed);
+        }
+        if one != other && !self.copies[one].record.is_identified {
+            let (one, other) = (&self.copies[one].record, &self.copies[other].record);
+            std::mem::swap(&mut *one.bytes.lock().unwrap(), &mut *other.bytes.lock().unwrap());
+            self.copies.iter_mut().for_each(|copy| copy.is_suspect = true);
+        }
     }
 
     /// An accident happens to a copy: it goes away or comes back, becomes short, is replaced, loses its record, or is
@@ -611,7 +675,7 @@ impl History {
             }
         }
         let is_cut = self.begin(30);
-        let before = self.writes();
+        let before = self.written();
         let set = self.look();
         let standings = set.standings().to_vec();
         self.tell(format!("rebuild from {from:?}, cut: {is_cut}, {standings:?}"));
@@ -621,7 +685,7 @@ impl History {
         if let Err(error) = rebuilt {
             self.judge_refusal_of_rebuild(&error.to_string());
             if from.is_none() {
-                assert_eq!(self.writes(), before, "what was refused is written to");
+                assert_eq!(self.written(), before, "what was refused is written to");
             }
             return;
         }
@@ -682,7 +746,7 @@ impl History {
         let set = self.look();
         let standings = set.standings().to_vec();
         self.tell(format!("scrub, {standings:?}"));
-        let before = self.writes();
+        let before = self.written();
         let Ok(mirror) = set.open(true) else { return };
         let (parts, knows) = self.judge_parts(&standings);
         let must_be_right = self.must_be_right(&parts);
@@ -690,7 +754,7 @@ impl History {
         if must_be_right {
             let report = report.unwrap_or_else(|error| panic!("scrub: {error}"));
             assert_eq!(report.lost, 0, "{:?}", report.damaged);
-            let after = self.writes();
+            let after = self.written();
             for part in parts {
                 let copy = &mut self.copies[part];
                 // Where nothing was repaired, no record says that there was a scrub.
@@ -701,13 +765,14 @@ impl History {
     }
 
     fn step(&mut self) {
-        match self.random.below(12) {
+        match self.random.below(13) {
             0..=3 => self.session(),
             4 | 5 => self.read(),
             6 => self.alone(true),
             7 => self.alone(false),
             8 | 9 => self.accident(),
             10 => self.rebuild(None),
+            11 => self.swap(),
             _ => self.scrub(),
         }
     }
@@ -725,7 +790,8 @@ impl Drop for Teller<'_> {
     }
 }
 
-fn live(seed: u64, format: &'static str, length: u64) {
+/// Lives a history, and returns the number of its steps.
+fn live(seed: u64, format: &'static str, length: u64) -> u64 {
     let mut history = History::new(seed, format, length);
     let steps = 6 + history.random.below(12);
     let told = Mutex::new(Vec::new());
@@ -737,12 +803,13 @@ fn live(seed: u64, format: &'static str, length: u64) {
             std::panic::resume_unwind(panic);
         }
     }
+    steps
 }
 
 #[test]
 fn no_history_of_a_mirror_loses_what_was_synced() {
     for (format, length) in FORMATS {
-        (0..12).for_each(|number| live(number, format, length));
+        (0..12).for_each(|number| assert!(live(number, format, length) > 0));
     }
 }
 
@@ -797,6 +864,51 @@ fn of_copies_that_open_the_newer_is_the_sounder() {
     assert!(older.0 == newer.0 && older < newer, "{older:?}, {newer:?}");
 }
 
+/// A program that knows nothing of mirrors writes one small file, or over a part of one in a directory, and unmounts.
+#[test]
+fn a_small_change_by_another_program_shows_in_the_metadata() {
+    for (format, length) in FORMATS {
+        let disk = Disk::new(length, &Arc::new(Life(AtomicU64::new(FOREVER))));
+        let known = by_name(format).unwrap();
+        known.make(&*disk, &FormatOptions::default(), &Silent).unwrap();
+        let change = |change: &dyn Fn(&dyn FileSystem)| {
+            let system = known.open(disk.clone(), OpenOptions::default()).unwrap();
+            change(&*system);
+            system.unmount().unwrap();
+            metadata_sum(&(disk.clone() as Arc<dyn Device>))
+        };
+        let directory = Name::from("directory");
+        let file = Name::from("file");
+        let first = change(&|system| {
+            let directory = system.create(Node::ROOT, &directory, Kind::Directory).unwrap();
+            let inner = system.create(directory, &directory_name(), Kind::Directory).unwrap();
+            let file = system.create(inner, &file, Kind::File).unwrap();
+            system.write(file, 0, &[1; 300_000]).unwrap();
+        });
+        let again = metadata_sum(&(disk.clone() as Arc<dyn Device>));
+        assert_eq!(first, again, "{format}: reading changes the sum");
+        let over = change(&|system| {
+            let directory = system.lookup(Node::ROOT, &directory).unwrap();
+            let inner = system.lookup(directory, &directory_name()).unwrap();
+            let file = system.lookup(inner, &file).unwrap();
+            system.write(file, 150_000, &[2; 10]).unwrap();
+            let modified = Some(Timestamp { seconds: 1_900_000_000, nanoseconds: 0 });
+            system.set_attributes(file, &Change { modified, ..Change::default() }).unwrap();
+        });
+        assert_ne!(first, over, "{format}: what was overwritten in place is not seen");
+        let small = change(&|system| {
+            let directory = system.lookup(Node::ROOT, &directory).unwrap();
+            let file = system.create(directory, &Name::from("small"), Kind::File).unwrap();
+            system.write(file, 0, &[3; 10]).unwrap();
+        });
+        assert_ne!(over, small, "{format}: a small new file is not seen");
+    }
+}
+
+fn directory_name() -> Name {
+    Name::from("a directory in it")
+}
+
 /// `PLATTER_FORMAT` runs one format alone, and `PLATTER_HISTORY` replays one history of those that a failure names.
 #[test]
 #[ignore = "a campaign: 2,000 histories of each format"]
@@ -817,4 +929,33 @@ fn two_thousand_histories_of_each_format_lose_nothing() {
         is_good &= bad.is_empty();
     }
     assert!(is_good);
+}
+
+/// `PLATTER_STEPS` is another number of steps, and `PLATTER_FORMAT` one format alone. A history that ends badly is replayed
+/// by `PLATTER_HISTORY` in the campaign above.
+#[test]
+#[ignore = "a campaign: ten million steps"]
+fn ten_million_steps_lose_nothing() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let only = std::env::var("PLATTER_FORMAT").ok();
+    let wanted = number("PLATTER_STEPS").unwrap_or(10_000_000);
+    let is_wanted = |(format, _): &&(&str, u64)| only.as_deref().is_none_or(|only| only == *format);
+    let formats: Vec<&(&str, u64)> = FORMATS.iter().filter(is_wanted).collect();
+    let (mut steps, mut bad, mut history) = (0, Vec::new(), seed() * 100_000_000);
+    println!("histories from {history} on");
+    while steps < wanted {
+        for (format, length) in &formats {
+            match std::panic::catch_unwind(|| live(history, format, *length)) {
+                Ok(lived) => steps += lived,
+                Err(_) => bad.push((*format, history)),
+            }
+            assert!(bad.len() < 50, "these end badly: {bad:?}");
+        }
+        history += 1;
+        if history.is_multiple_of(100) {
+            println!("{steps} steps, before history {history}; bad: {bad:?}");
+        }
+    }
+    println!("{steps} steps, of which these histories end badly: {bad:?}");
+    assert!(bad.is_empty());
 }

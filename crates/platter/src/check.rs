@@ -81,7 +81,12 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
         (false, false) => Access::ReadAlone,
         (false, true) => Access::Read,
     };
-    let opening = DeviceOptions { access, caching: Caching::default(), listener: options.listener.clone() };
+    let opening = DeviceOptions {
+        access,
+        caching: Caching::default(),
+        listener: options.listener.clone(),
+        unfinished: options.force,
+    };
     let reading = DeviceOptions { access: Access::Read, ..opening.clone() };
     // Before the mirror is opened: the records of an open mirror look as if it had not been closed.
     let (standings, comparable) = match source.is_mirror {
@@ -218,7 +223,8 @@ pub fn scrub_source(
 ) -> Result<Scrubbed> {
     let writes = options.salvage || source.is_mirror;
     let access = if writes { Access::Write { force } } else { Access::Read };
-    let opening = DeviceOptions { access, caching: Caching::DirectIfPossible, listener: listener.clone() };
+    let caching = Caching::DirectIfPossible;
+    let opening = DeviceOptions { access, caching, listener: listener.clone(), unfinished: force };
     let (device, format, name) = meant(source, open_device(source, &opening)?, None)?;
     let about = device.name().to_string();
     let report = format.scrub(device, options, progress).about(&about)?;

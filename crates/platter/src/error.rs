@@ -57,6 +57,8 @@ pub enum ErrorKind {
     Locked,
     /// The bytes that a repair would overwrite could not be saved, so nothing was overwritten.
     CannotSave,
+    /// The device is a copy of a mirror whose rebuild was not completed: it holds parts of two contents.
+    Unfinished,
 }
 
 /// A refusal or a failure: its kind, its cause, and the file, volume or device concerned.
@@ -123,7 +125,9 @@ impl Error {
                 ErrorKind::NotADirectory => libc::ENOTDIR,
                 ErrorKind::IsADirectory => libc::EISDIR,
                 ErrorKind::NotEmpty => libc::ENOTEMPTY,
-                ErrorKind::Protected | ErrorKind::InUse | ErrorKind::Locked => libc::EBUSY,
+                ErrorKind::Protected | ErrorKind::Unfinished | ErrorKind::InUse | ErrorKind::Locked => {
+                    libc::EBUSY
+                }
                 ErrorKind::Busy => libc::EAGAIN,
                 ErrorKind::InvalidArgument
                 | ErrorKind::InvalidName

@@ -25,6 +25,8 @@ pub enum Event<'e> {
     },
     /// A copy of a mirror is about to be written to by itself.
     WrittenAlone(&'e Path),
+    /// A copy of a mirror whose rebuild was not completed is opened by itself.
+    Unfinished(&'e Path),
     /// The copies of a mirror begin with different content; one of them is read.
     Unlike(&'e platter_device::Error),
     /// The device ends before the volume on it does, and is only read; the text is the reason.
@@ -48,6 +50,11 @@ impl fmt::Display for Event<'_> {
             Event::WrittenAlone(path) => write!(
                 f,
                 "{} is a copy of a mirror; written to by itself, it will differ from the others",
+                path.display()
+            ),
+            Event::Unfinished(path) => write!(
+                f,
+                "{} is a copy of a mirror whose rebuild was not completed; it holds parts of two contents",
                 path.display()
             ),
             Event::Unlike(error) => error.fmt(f),

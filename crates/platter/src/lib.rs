@@ -161,8 +161,8 @@ pub use file::File;
 pub use make::{MakeOptions, make, mkfs};
 pub use node::{DEEPEST, Held, names};
 pub use opening::{
-    Access, DeviceOptions, IN_DOUBT, look_at_copies, look_at_mirror, open_device, open_file, open_whole,
-    part_of, refuse_beside_writer, refuse_in_doubt, stamp,
+    Access, DeviceOptions, IN_DOUBT, is_unfinished, look_at_copies, look_at_mirror, mirror_record,
+    open_device, open_file, open_whole, part_of, refuse_beside_writer, refuse_in_doubt, stamp,
 };
 pub use recover::{RecoverOptions, RecoveredTo, Trouble, recover, recover_to};
 pub use source::Source;

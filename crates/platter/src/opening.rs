@@ -67,6 +67,9 @@ pub struct DeviceOptions {
     pub caching: Caching,
     /// The listener that is told of events of a mirror's copies.
     pub listener: Listener,
+    /// Whether a copy of a mirror is opened by itself whose rebuild was cut off: it holds parts of two contents. The
+    /// listener is told.
+    pub unfinished: bool,
 }
 
 impl DeviceOptions {
@@ -112,11 +115,38 @@ pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn De
         return open_mirror(source, options);
     }
     let path = &source.paths[0];
+    look_at_rebuild(path, options)?;
     let device = open_file(path, options.access, options.caching)?;
     if options.access.writes() {
         note_alone(path, &options.listener)?;
     }
     Ok(device)
+}
+
+/// Refuses a copy of a mirror that is rebuilt only in part: it begins like a volume, and behind that may hold anything.
+fn look_at_rebuild(path: &Path, options: &DeviceOptions) -> Result<()> {
+    if !is_unfinished(path) {
+        return Ok(());
+    }
+    if !options.unfinished && options.access != (Access::Write { force: true }) {
+        let why = "is a copy of a mirror whose rebuild was not completed, so it holds parts of two contents; `platter \
+                   mirror rebuild` completes it, --force reads it as it is";
+        return Err(Error::refused(ErrorKind::Unfinished, shown(path), why));
+    }
+    options.listener.tell(&Event::Unfinished(path));
+    Ok(())
+}
+
+/// Whether an image file or block device is a copy of a mirror whose rebuild was not completed, by the record that stands
+/// beside it or, for a loop device, beside the file behind it. A record that cannot be read says nothing.
+pub fn is_unfinished(path: &Path) -> bool {
+    let says = |path: &Path| MirrorSet::is_unfinished(&mirror_record(path)).unwrap_or(false);
+    says(path) || platter_device::file_behind(path).is_some_and(|file| says(&file))
+}
+
+/// The record of a copy of a mirror, whose stamp covers what every writer of a volume has to change.
+pub fn mirror_record(path: &Path) -> FileRecord {
+    FileRecord::of(path).with_sum(platter_formats::metadata_sum)
 }
 
 /// Opens one image file or block device, or the disk in a container, without regard to a mirror that it may be a copy of.
@@ -208,7 +238,7 @@ pub fn look_at_mirror(source: &Source, options: &DeviceOptions) -> Result<Mirror
 }
 
 fn copy(path: &Path, options: &DeviceOptions) -> Result<MirrorCopy> {
-    let record = Arc::new(FileRecord::of(path));
+    let record = Arc::new(mirror_record(path));
     let is_there = path.exists();
     let device = match open_file(path, options.access, options.caching) {
         Ok(device) => Ok(device),
@@ -262,7 +292,7 @@ pub(crate) fn joined(
 
 /// Notes in the record of a copy that it is about to be written to by itself.
 fn note_alone(path: &Path, listener: &Listener) -> Result<()> {
-    match MirrorSet::note_alone(&FileRecord::of(path)) {
+    match MirrorSet::note_alone(&mirror_record(path)) {
         Ok(false) => Ok(()),
         Ok(true) => {
             listener.tell(&Event::WrittenAlone(path));
@@ -275,7 +305,7 @@ fn note_alone(path: &Path, listener: &Listener) -> Result<()> {
 /// Records a new mirror of copies that were just made alike; for a single device, removes the record of a mirror that
 /// it belonged to.
 pub(crate) fn found_mirror(source: &Source, length: u64) -> Result<()> {
-    let records = || source.paths.iter().map(|path| FileRecord::of(path));
+    let records = || source.paths.iter().map(|path| mirror_record(path));
     if !source.is_mirror {
         return records().try_for_each(|record| {
             record.remove().map_err(|error| Error::host(shown(record.place()), error))
@@ -288,9 +318,12 @@ pub(crate) fn found_mirror(source: &Source, length: u64) -> Result<()> {
 
 /// Returns a text that changes whenever a source, or a copy of a mirror, is written to.
 pub fn stamp(source: &Source) -> String {
+    // What the kernel has counted holds only until the system starts anew.
+    const WORDS: usize = 4;
+    let lasting = |stamp: String| stamp.split(' ').take(WORDS).collect::<Vec<_>>().join(" ");
     let of = |path: &PathBuf| match platter_images::stamp(path) {
         Some(stamp) => stamp,
-        None => FileRecord::of(path).stamp().unwrap_or_default(),
+        None => lasting(FileRecord::of(path).stamp().unwrap_or_default()),
     };
     let stamps = source.paths.iter().map(of);
     stamps.collect::<Vec<_>>().join("; ")

@@ -100,7 +100,12 @@ fn recover_source(
     progress: &dyn Progress,
     visit: Visit<'_>,
 ) -> Result<(String, RecoverReport)> {
-    let opening = DeviceOptions { listener: options.listener.clone(), ..DeviceOptions::default() };
+    let opening = DeviceOptions {
+        listener: options.listener.clone(),
+        // Whoever rescues takes what is there.
+        unfinished: true,
+        ..DeviceOptions::default()
+    };
     let device = open_device(source, &opening)?;
     let name = device.name().to_string();
     let recognised = platter_formats::recognise(&*device).ok().flatten();

@@ -94,6 +94,13 @@ impl OpenOptions {
         self
     }
 
+    /// Sets whether a copy of a mirror is opened by itself although its rebuild was not completed, so that it holds parts of
+    /// two contents.
+    pub fn unfinished(mut self, unfinished: bool) -> OpenOptions {
+        self.device.unfinished = unfinished;
+        self
+    }
+
     /// Sets whether a volume is read that another process has open for writing. Its newest state is in that process, so
     /// what is read is older, or a mixture.
     pub fn beside_writer(mut self, beside: bool) -> OpenOptions {

@@ -1,6 +1,7 @@
 //! Mirrors in use: copies that are older, missing, blank, short, or written to by themselves.
 
 use crate::common::{Place, content};
+use platter_device::{FileRecord, MirrorSet};
 use std::fs;
 use std::os::unix::fs::FileExt;
 
@@ -321,5 +322,51 @@ fn a_rebuild_copies_from_the_soundest_copy() {
         place.works(&format!("mirror rebuild {mirror}"));
         holds(&place, "c.img");
         holds(&place, "b.img");
+    }
+}
+
+/// A copy that is rebuilt only in part looks like a volume, and holds parts of two contents.
+#[test]
+fn a_copy_that_is_half_rebuilt_says_so_when_it_is_used_alone() {
+    for format in FORMATS {
+        let place = mirror("half", format);
+        let whole = fs::read(place.path("b.img")).unwrap();
+        MirrorSet::note_unfinished(&FileRecord::of(&place.path("b.img"))).unwrap();
+        fs::create_dir(place.path("m")).unwrap();
+        let commands = [
+            "cat b.img:/one",
+            "ls b.img",
+            "cp b.img:/one got",
+            "cp two b.img:/",
+            "info b.img",
+            "mount b.img m",
+        ];
+        for command in commands {
+            let said = place.fails(command);
+            assert!(said.contains("b.img: is a copy of a mirror whose rebuild was not"), "{command}: {said}");
+            assert!(said.contains("--force"), "{command}: {said}");
+        }
+        let (_, said) = place.ends(8, "check b.img");
+        assert!(said.contains("whose rebuild was not completed"), "{said}");
+        let error = platter::open(place.path("b.img")).err().unwrap();
+        assert_eq!(error.kind(), platter::ErrorKind::Unfinished, "{error}");
+        assert!(platter::open_rw(place.path("b.img")).is_err());
+        for command in
+            ["cat --force b.img:/one", "ls --force b.img", "cp --force b.img:/one got", "info --force b.img"]
+        {
+            let (_, said) = place.ends(0, command);
+            assert!(said.contains("holds parts of two contents"), "{command}: {said}");
+        }
+        let (_, said) = place.ends(0, "check --force b.img");
+        assert!(said.contains("holds parts of two contents"), "{said}");
+        let options = platter::OpenOptions::new().unfinished(true);
+        assert_eq!(options.open(place.path("b.img")).unwrap().read("/one").unwrap(), content(1, 20_000));
+        // Whoever rescues takes what is there.
+        let (_, said) = place.ends(0, "recover b.img saved");
+        assert!(said.contains("holds parts of two contents"), "{said}");
+        assert!(fs::read(place.path("saved/one")).unwrap() == content(1, 20_000));
+        assert!(fs::read(place.path("b.img")).unwrap() == whole, "{format}: it was written to");
+        place.works("mirror rebuild mirror:a.img,b.img");
+        assert!(place.platter("cat b.img:/one").stdout == content(1, 20_000));
     }
 }

@@ -5,6 +5,7 @@
 //! copies that each have an event which the other lacks have diverged. A mere counter could not tell these two cases
 //! apart.
 
+use super::stamp::is_same;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
@@ -134,8 +135,13 @@ impl History {
         match self.state {
             CopyState::Alone => true,
             CopyState::Open => false,
-            CopyState::Closed => closed.is_some_and(|closed| closed != stamp),
+            CopyState::Closed => closed.is_some_and(|closed| !is_same(closed, stamp)),
         }
+    }
+
+    /// Whether the copy is being rebuilt, or its rebuild was cut off: it holds parts of two contents.
+    pub fn is_unfinished(&self) -> bool {
+        self.events.is_empty() && self.state != CopyState::Alone
     }
 
     pub fn newest(&self) -> Option<u64> {

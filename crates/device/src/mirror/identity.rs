@@ -31,7 +31,7 @@ fn link_to(directory: &str, number: u64) -> Option<OsString> {
 }
 
 /// The directory in which the kernel describes the device with this number.
-fn sys(number: u64) -> Option<PathBuf> {
+pub fn sys(number: u64) -> Option<PathBuf> {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
 }
@@ -58,7 +58,7 @@ fn of_kernel(device: &Path) -> Option<OsString> {
 }
 
 /// The text of a file of one line; `None` if it is missing or empty, or longer than a file name may be.
-fn line(path: &Path) -> Option<String> {
+pub fn line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let text = text.trim();
     (!text.is_empty() && text.len() <= 200).then(|| text.to_string())

@@ -2,12 +2,14 @@
 
 use super::history::History;
 use super::identity::identity;
+use super::stamp::{self, MetadataSum};
 use crate::marks::read_bytes;
-use crate::{FileDevice, FileOptions};
+use crate::{Device, FileDevice, FileOptions};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The record of one copy of a mirror.
 pub trait MirrorRecord: Send + Sync {
@@ -32,6 +34,7 @@ pub struct FileRecord {
     copy: PathBuf,
     place: PathBuf,
     is_identified: bool,
+    sum: Option<MetadataSum>,
 }
 
 impl FileRecord {
@@ -52,7 +55,13 @@ impl FileRecord {
             None => (copy.clone(), true),
         };
         place.as_mut_os_string().push(".mirror");
-        FileRecord { copy, place, is_identified }
+        FileRecord { copy, place, is_identified, sum: None }
+    }
+
+    /// The same record, whose stamp of a block device covers what every writer of the volumes on it has to change. Without
+    /// this it covers the ends of the device, and what the kernel counts.
+    pub fn with_sum(self, sum: MetadataSum) -> FileRecord {
+        FileRecord { sum: Some(sum), ..self }
     }
 
     /// The file that contains the record.
@@ -101,8 +110,8 @@ impl MirrorRecord for FileRecord {
         File::open(directory)?.sync_all()
     }
 
-    /// For an image file its length and modification time; for a block device, which has no modification time, the
-    /// checksums of its first and last MiB.
+    /// For an image file its length and modification time; for a block device, which has no modification time, its length,
+    /// checksums of what a writer changes, and what the kernel has counted.
     fn stamp(&self) -> io::Result<String> {
         const ENDS: u64 = 1 << 20;
         let data = fs::metadata(&self.copy)?;
@@ -110,12 +119,18 @@ impl MirrorRecord for FileRecord {
             // `mtime`, not `ctime`, which renaming the file changes.
             return Ok(format!("file {} {}.{:09}", data.len(), data.mtime(), data.mtime_nsec()));
         }
+        // Before the content is read, so that a write meanwhile counts as one after it.
+        let written = stamp::written(data.rdev());
         let options = FileOptions { read_only: true, ..FileOptions::default() };
         let device = FileDevice::open(&self.copy, options).map_err(io::Error::other)?;
-        let length = crate::Device::len(&device);
+        let device: Arc<dyn Device> = Arc::new(device);
+        let length = device.len();
         let ends = ENDS.min(length);
-        let crc =
-            |at| read_bytes(&device, at, ends).map(|bytes| crc32fast::hash(&bytes)).map_err(io::Error::other);
-        Ok(format!("device {length} {:08x} {:08x}", crc(0)?, crc(length - ends)?))
+        let crc = |at| {
+            let bytes = read_bytes(&*device, at, ends).map_err(io::Error::other)?;
+            Ok::<u32, io::Error>(crc32fast::hash(&bytes))
+        };
+        let sum = self.sum.map_or_else(|| "-".to_string(), |sum| format!("{:016x}", sum(&device)));
+        Ok(format!("device {length} {:08x} {:08x} {sum} {written}", crc(0)?, crc(length - ends)?))
     }
 }

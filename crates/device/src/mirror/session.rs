@@ -93,15 +93,20 @@ impl Session {
 
     /// Records durably that all remaining copies hold the same.
     pub fn close(&self) {
-        let mut notes = self.notes.lock();
-        if notes.is_spoilt || !std::mem::take(&mut notes.has_begun) {
-            return;
-        }
-        for (copy, history) in notes.histories.iter_mut().enumerate() {
+        let mut histories = {
+            let mut notes = self.notes.lock();
+            if notes.is_spoilt || !std::mem::take(&mut notes.has_begun) {
+                return;
+            }
+            notes.histories.clone()
+        };
+        // Without the lock: a stamp may read the volumes on the copies.
+        for (copy, history) in histories.iter_mut().enumerate() {
             if let Some(history) = history {
                 close(history, &*self.records[copy]);
             }
         }
+        self.notes.lock().histories = histories;
     }
 
     /// Saves the records of all copies. If one cannot be saved and `puts_back` says so, those before it become what

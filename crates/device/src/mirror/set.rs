@@ -87,6 +87,10 @@ pub struct MirrorSet {
     pub(super) unclosed: bool,
 }
 
+/// Why a copy has diverged whose record was found by a name, and does not describe it.
+const UNLIKE_ITS_RECORD: &str = "it is not as its record says, which stands under the name of the device: another device \
+                                 may have had the name, or the copy was changed by no mirror";
+
 /// The number of bytes that are compared or copied at a time.
 const PIECE: u64 = 1 << 20;
 
@@ -177,9 +181,7 @@ impl MirrorSet {
                         Some(format!("it has {} bytes, expected {needed}", device.len()))
                     } else if is_blank && (recorded || !all_blank) {
                         Some("it is blank".to_string())
-                    } else if history
-                        .is_some_and(|one| one.events.is_empty() && one.state != CopyState::Alone)
-                    {
+                    } else if history.is_some_and(History::is_unfinished) {
                         Some("it was being rebuilt".to_string())
                     } else {
                         None
@@ -200,7 +202,7 @@ impl MirrorSet {
         let recorded: Vec<usize> =
             self.current().into_iter().filter(|&copy| self.histories[copy].is_some()).collect();
         let history = |copy: usize| self.histories[copy].as_ref().expect("only recorded ones");
-        // Of a block device this reads the first and the last MiB.
+        // Of a block device this reads its ends, and what every writer of a volume changes.
         let written: Vec<bool> = (0..self.copies.len()).map(|copy| self.is_written_since(copy)).collect();
         let is_changed = |copy: usize| written[copy] || self.was_damaged(copy);
         let mut standings = self.standings.clone();
@@ -261,7 +263,18 @@ impl MirrorSet {
                 standings[good] = diverged("it was changed since the mirror was closed, by no mirror");
             }
         }
-        // Without a good copy to compare with, a copy counts as current if no other contradicts it.
+        // What stands under a name that the system gives to devices in turn may be the record of another device. It takes a
+        // copy that is as its record says to show that it is not.
+        if newest.iter().all(|&copy| written[copy]) {
+            let is_named =
+                |copy: &usize| history(*copy).state == CopyState::Closed && !self.is_identified(*copy);
+            newest
+                .iter()
+                .copied()
+                .filter(is_named)
+                .for_each(|copy| standings[copy] = diverged(UNLIKE_ITS_RECORD));
+        }
+        // Without a good copy to compare with, another copy counts as current if none contradicts it.
         self.standings = standings;
     }
 
@@ -445,6 +458,16 @@ impl MirrorSet {
             record.save(&history.to_bytes())?;
         }
         Ok(())
+    }
+
+    /// Whether a device is a copy of a mirror whose rebuild was cut off, or is under way: its content is that of two
+    /// states of the mirror, and looks like a volume all the same.
+    ///
+    /// # Errors
+    /// Those of reading the record.
+    pub fn is_unfinished(record: &dyn MirrorRecord) -> std::io::Result<bool> {
+        let history = record.load()?.and_then(|bytes| History::parse(&bytes));
+        Ok(history.is_some_and(|history| history.is_unfinished()))
     }
 
     /// Records that a device is about to be written to outside the mirror, if it is a copy of one. Returns whether it

@@ -20,6 +20,9 @@ pub struct ReadOptions {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
+    /// Read also a copy of a mirror whose rebuild was not completed: it holds parts of two contents
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Options of commands that write: which partition to use, and whether to write where there is a reason not to.
@@ -46,17 +49,23 @@ pub fn source_of(image: &Path, partition: Option<u32>) -> Result<Source, Failure
 
 /// Returns the options to open a device with; its events are printed.
 pub fn device_options(access: Access, caching: Caching) -> DeviceOptions {
-    DeviceOptions { access, caching, listener: listener() }
+    DeviceOptions { access, caching, listener: listener(), unfinished: false }
 }
 
 /// Opens an image file or block device, or several as a mirror. For writing, refuses one that this program has
 /// mounted.
 pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
+    open_unfinished(image, access, false)
+}
+
+/// Like [`open_device`]; with `force` also a copy of a mirror whose rebuild was not completed.
+pub fn open_unfinished(image: &Path, access: Access, force: bool) -> Result<Arc<dyn Device>, Failure> {
     let source = Source::whole(image)?;
     if access.writes() {
         refuse_any_mounted(&source)?;
     }
-    Ok(platter::open_whole(&source, &device_options(access, Caching::default()))?)
+    let options = DeviceOptions { unfinished: force, ..device_options(access, Caching::default()) };
+    Ok(platter::open_whole(&source, &options)?)
 }
 
 /// Refuses a source of which any path is mounted.
@@ -104,9 +113,14 @@ fn mounted_at(path: &Path) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Opens an image file or block device, and returns the partition with the volume, or the whole device if it has
-/// none.
-pub fn open_part(image: &Path, partition: Option<u32>, access: Access) -> Result<Arc<dyn Device>, Failure> {
-    part_of(open_device(image, access)?, partition, access)
+/// none; with `force` also on a copy of a mirror whose rebuild was not completed.
+pub fn open_part(
+    image: &Path,
+    partition: Option<u32>,
+    access: Access,
+    force: bool,
+) -> Result<Arc<dyn Device>, Failure> {
+    part_of(open_unfinished(image, access, force)?, partition, access)
 }
 
 /// Returns the partition of an open device that holds the volume, or the whole device if it has none.
@@ -136,6 +150,8 @@ pub fn open_options(read_only: bool) -> OpenOptions {
 /// The volumes that a command works on. Each is opened once, however many arguments name it.
 pub struct Volumes {
     partition: Option<u32>,
+    /// Whether copies of mirrors are read whose rebuild was not completed.
+    unfinished: bool,
     lose_shadow_copies: bool,
     /// The shadow copy to read in place of each volume that is opened for reading.
     shadow: Option<u32>,
@@ -155,14 +171,16 @@ struct Open {
 }
 
 impl Volumes {
-    /// Opens no volume yet. `partition` applies to arguments that name none.
-    pub fn new(partition: Option<u32>) -> Volumes {
-        Volumes { partition, lose_shadow_copies: false, shadow: None, open: Vec::new() }
+    /// Opens no volume yet. The partition applies to arguments that name none.
+    pub fn new(options: &ReadOptions) -> Volumes {
+        let ReadOptions { partition, force: unfinished } = *options;
+        Volumes { partition, unfinished, lose_shadow_copies: false, shadow: None, open: Vec::new() }
     }
 
     /// The same, with the options of a command that writes.
     pub fn to_write(options: &WriteOptions) -> Volumes {
-        Volumes { lose_shadow_copies: options.lose_shadow_copies, ..Volumes::new(options.partition) }
+        let reading = ReadOptions { partition: options.partition, force: options.force };
+        Volumes { lose_shadow_copies: options.lose_shadow_copies, ..Volumes::new(&reading) }
     }
 
     /// The same, with a shadow copy in place of each volume that is opened for reading, if one is given.
@@ -197,7 +215,7 @@ impl Volumes {
                 if !writable {
                     refuse_beside_mount(&Source::whole(whole)?)?;
                 }
-                open_device(whole, access)?
+                open_unfinished(whole, access, self.unfinished)?
             }
         };
         let (whole, device) = (device.clone(), part_of(device, partition, access)?);

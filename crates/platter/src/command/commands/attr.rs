@@ -238,7 +238,7 @@ impl List {
             output.finish()?;
             return Ok(0);
         }
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(&self.volume);
         let path = VolumePath::parse_or_root(&self.path)?;
         let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
         let (rows, faults) = rows(&held);
@@ -332,7 +332,7 @@ impl Get {
             output.finish()?;
             return Ok(0);
         }
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(&self.volume);
         let path = VolumePath::parse_or_root(&self.path)?;
         let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
         let (system, node) = (&held.system, held.node);

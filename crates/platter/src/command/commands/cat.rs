@@ -28,7 +28,7 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition).in_shadow(self.shadow);
+        let mut volumes = Volumes::new(&self.volume).in_shadow(self.shadow);
         let mut output = Output::new();
         let mut buffer = Buffer::new(1 << 20);
         let mut failed = false;

@@ -59,7 +59,8 @@ pub struct Arguments {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     partition: Option<u32>,
-    /// Check a device that is mounted or otherwise in use, where changes in progress look like damage. With --repair, go on
+    /// Check a device that is mounted or otherwise in use, where changes in progress look like damage, or a copy of a mirror
+    /// whose rebuild was not completed. With --repair, go on
     /// although the copies of a mirror differ; what is in use is never repaired
     #[arg(long)]
     force: bool,

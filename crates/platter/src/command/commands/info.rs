@@ -2,7 +2,7 @@
 
 use crate::command::failure::{About, Failure, Outcome};
 use crate::command::output::{Output, grouped};
-use crate::command::volume::{ReadOptions, device_options, open_device, open_options, source_of};
+use crate::command::volume::{ReadOptions, device_options, open_options, open_unfinished, source_of};
 use clap::Args;
 use platter::{Access, Source, look_at_copies};
 use platter_device::show_size;
@@ -88,7 +88,7 @@ impl Arguments {
         let Source { partition, .. } = source_of(&self.image, self.volume.partition)?;
         self.volume.partition = partition;
         let (whole, _) = Source::split_partition(&self.image);
-        let device = open_device(whole, Access::Read)?;
+        let device = open_unfinished(whole, Access::Read, self.volume.force)?;
         look_at_copies(&*device, &device_options(Access::Read, Caching::default()))?;
         let mut document = self.look(device)?;
         document.container = kind_of(whole);

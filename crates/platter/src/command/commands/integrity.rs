@@ -88,7 +88,7 @@ impl Arguments {
 
 impl Get {
     fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(&self.volume);
         let mut output = Output::new();
         let mut rows = Vec::new();
         let mut failed = false;

@@ -56,7 +56,7 @@ struct Limits {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let system = Volumes::new(self.volume.partition).volume(&self.image, Access::Read)?;
+        let system = Volumes::new(&self.volume).volume(&self.image, Access::Read)?;
         let mut output = Output::new();
         let (mut listed, mut damaged) = (0u64, 0u64);
         if self.json {

@@ -96,7 +96,7 @@ impl Listed {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition).in_shadow(self.shadow);
+        let mut volumes = Volumes::new(&self.volume).in_shadow(self.shadow);
         let mut listing =
             Listing { options: &self, output: Output::new(), listed: Vec::new(), first: true, failed: false };
         for argument in &self.paths {

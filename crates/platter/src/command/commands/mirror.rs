@@ -5,7 +5,7 @@ use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{device_options, refuse_any_mounted};
 use clap::{Args, Subcommand};
-use platter::{Access, Source, look_at_mirror, open_file};
+use platter::{Access, Source, look_at_mirror, mirror_record, open_file};
 use platter_device::{
     Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
     refuse_contents,
@@ -236,7 +236,7 @@ fn add(image: &Source, new: &Path, force: bool) -> Outcome {
     if let (Ok(device), false) = (&device, force) {
         refuse_contents(&**device)?;
     }
-    let record = Arc::new(FileRecord::of(new));
+    let record = Arc::new(mirror_record(new));
     set.add(MirrorCopy { name: shown(new).to_string(), device, record });
     finish(&joined.paths, set, None, force)
 }

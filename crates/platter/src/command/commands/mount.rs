@@ -4,7 +4,7 @@ use crate::command::failure::{About, Failure, Outcome, shown, tell};
 use crate::command::mounting::{daemon, log::Logger, remount};
 use crate::command::volume::{open_options, open_part, shadow_copy};
 use clap::Args;
-use platter::{Access, IN_DOUBT, Source};
+use platter::{Access, IN_DOUBT, Source, is_unfinished};
 use platter_device::Device;
 use platter_mount::{Mounted, Options, Served, refusal};
 use platter_vfs::{FileSystem, OpenOptions, is_in_doubt};
@@ -59,7 +59,8 @@ pub struct Arguments {
     /// Log to this file instead of the system's log
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Write to a volume that was not closed: files that a check would save may be lost
+    /// Write to a volume that was not closed: files that a check would save may be lost. A copy of a mirror whose rebuild
+    /// was not completed is mounted for reading
     #[arg(long)]
     force: bool,
     /// Mount nothing, and only look at the arguments: mount(8) passes this on
@@ -223,15 +224,19 @@ impl Arguments {
     /// Opens the device for this process alone, for reading too: a repair by another process would change data while
     /// it is read.
     fn device(&self, options: &mut Options) -> Result<Arc<dyn Device>, Failure> {
-        let access = if options.read_only { Access::ReadAlone } else { Access::Write { force: false } };
         let (image, named) = Source::split_partition(&self.image);
+        if self.force && !options.read_only && is_unfinished(image) {
+            self.tell_reason("it is a copy of a mirror whose rebuild was not completed");
+            options.read_only = true;
+        }
+        let access = if options.read_only { Access::ReadAlone } else { Access::Write { force: false } };
         let partition = self.partition.or(named);
-        match open_part(image, partition, access) {
+        match open_part(image, partition, access, self.force) {
             // An image on a file system that is mounted for reading, or a disk whose switch is set.
             Err(failure) if access.writes() && cannot_be_written(image) => {
                 self.tell_reason(&format!("{failure}"));
                 options.read_only = true;
-                open_part(image, partition, Access::ReadAlone)
+                open_part(image, partition, Access::ReadAlone, self.force)
             }
             opened => opened,
         }
