@@ -29,7 +29,7 @@ const BYTES: u64 = 384 << 20;
 
 /// The volume to which patches are applied.
 struct Base {
-    device: Arc<MemoryDevice>,
+    device: Arc<dyn Device>,
     geometry: Geometry,
     /// Byte offsets of the volume's structures: boot record, superblock, both checkpoints, and every page in use.
     places: Vec<u64>,
@@ -44,6 +44,32 @@ fn base() -> &'static Base {
         let volume = RefsVolume::open(device.clone(), OpenOptions::default()).expect("it was just made");
         populate(&volume).expect("there is room");
         volume.unmount().expect("memory does not fail");
+        Base::of(device)
+    })
+}
+
+/// A volume of which the page references say that pages have no checksum, so that whatever a page holds is read.
+pub struct Unsealed(Base);
+
+impl Unsealed {
+    /// Takes the checksums from the references of the volume on a device, which was just made or filled.
+    pub fn of(device: Arc<dyn Device>) -> Unsealed {
+        Unsealed(Base::of(device))
+    }
+
+    /// The offsets and lengths of the structures in bytes: boot record, superblock, both checkpoints, every page in use.
+    pub fn places(&self) -> Vec<(u64, usize)> {
+        (0..self.0.places.len()).map(|place| (self.0.places[place], self.0.size(place))).collect()
+    }
+
+    /// Corrects the checksum that the structure of this number has of itself, so that it is accepted.
+    pub fn seal(&self, place: usize, bytes: &mut [u8]) {
+        self.0.seal(place, bytes);
+    }
+}
+
+impl Base {
+    fn of(device: Arc<dyn Device>) -> Base {
         let anchors = open::anchors(&*device, &mut Notes::default()).expect("it was just written");
         let geometry = anchors.geometry.clone();
         let checkpoints = anchors.superblock.checkpoints.map(|place| geometry.offset(place));
@@ -70,10 +96,17 @@ fn base() -> &'static Base {
             base.device.write_at(at, &boot.to_bytes()).expect("inside");
         }
         base
-    })
-}
+    }
 
-impl Base {
+    /// The bytes of a structure.
+    fn size(&self, place: usize) -> usize {
+        match place {
+            0 => BootRecord::SIZE,
+            1..4 => self.geometry.cluster as usize,
+            _ => self.geometry.page(),
+        }
+    }
+
     /// Removes the checksum from a reference, and from all references below it.
     fn unseal(&mut self, reference: &mut PageReference, real: bool, root: Root) {
         reference.checksum = Checksum::NONE;
@@ -120,11 +153,7 @@ impl Base {
             let [place, place_high, at, at_high, length, bytes @ ..] = patch;
             let place = usize::from(u16::from_le_bytes([*place, *place_high])) % self.places.len();
             let length = usize::from(*length % 8) + 1;
-            let size = match place {
-                0 => BootRecord::SIZE,
-                1..4 => self.geometry.cluster as usize,
-                _ => self.geometry.page(),
-            };
+            let size = self.size(place);
             let at = usize::from(u16::from_le_bytes([*at, *at_high])) % (size - length);
             let mut structure = vec![0; size];
             device.read_at(self.places[place], &mut structure)?;

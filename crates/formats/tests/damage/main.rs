@@ -1,10 +1,13 @@
 //! Damage to volumes of every format: whether a check finds it, what a reader gets, and what a repair does to it.
 
+mod allocators;
+mod budget;
 mod flips;
 mod memory;
 mod places;
 mod repair;
 mod tree;
+mod values;
 mod volumes;
 
 use platter_testing::model::seed;
@@ -252,6 +255,30 @@ fn twenty_flips_at_once_are_found_or_harmless() {
 #[ignore = "a campaign: 20 flips at once in 20,000 volumes of each format"]
 fn twenty_thousand_times_twenty_flips_at_once() {
     campaign(20_000, flips::twenty);
+}
+
+#[test]
+fn what_is_free_by_mistake_is_given_to_no_file() {
+    slice(12, allocators::one);
+}
+
+/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture two_thousand_free`
+#[test]
+#[ignore = "a campaign: something free by mistake in 2,000 volumes of each format"]
+fn two_thousand_free_by_mistake_are_given_to_no_file() {
+    campaign(2_000, allocators::one);
+}
+
+#[test]
+fn no_value_of_a_field_makes_work_without_bound() {
+    slice(10, values::one);
+}
+
+/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture twenty_thousand_values`
+#[test]
+#[ignore = "a campaign: fields with extreme values in 20,000 volumes of each format"]
+fn twenty_thousand_values_make_no_work_without_bound() {
+    campaign(20_000, values::one);
 }
 
 /// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture every_bit`: `PLATTER_SEED` is the number

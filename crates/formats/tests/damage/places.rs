@@ -76,7 +76,8 @@ impl Places {
         Places { metadata: metadata.into_values().collect(), data, bytes }
     }
 
-    fn metadata(&self, random: &mut Random) -> u64 {
+    /// Returns the offset of a sector of metadata.
+    pub fn metadata(&self, random: &mut Random) -> u64 {
         let kind = random.below(self.metadata.len() as u64) as usize;
         *random.pick(&self.metadata[kind])
     }
