@@ -24,11 +24,9 @@ impl Bits {
         self.0[at as usize / 64] &= !(1 << (at % 64));
     }
 
-    /// Returns the first bit that is set in both bitmaps.
-    pub fn first_in_both(&self, other: &Bits) -> Option<u32> {
-        let both = self.0.iter().zip(&other.0).map(|(one, two)| one & two);
-        let (at, word) = both.enumerate().find(|(_, word)| *word != 0)?;
-        Some(at as u32 * 64 + word.trailing_zeros())
+    /// The bits, 64 in a word, the first in the lowest place.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.0
     }
 
     /// The number of bits that are set.

@@ -5,7 +5,7 @@
 //! file has a soft *claim* on the clusters after its end: other files get those only when no others are left, so that
 //! files written at the same time do not alternate cluster by cluster. Claimed clusters still count as free.
 
-use crate::Run;
+use crate::{Bits, Run};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -62,6 +62,13 @@ impl FreeSpace {
 
     fn is_taken(&self, cluster: u32) -> bool {
         self.taken[cluster as usize / 64] >> (cluster % 64) & 1 == 1
+    }
+
+    /// Returns the first free cluster of those whose bits are set.
+    pub fn first_of(&self, clusters: &Bits) -> Option<u32> {
+        let both = self.taken.iter().zip(clusters.words()).map(|(taken, wanted)| !taken & wanted);
+        let (at, word) = both.enumerate().find(|(_, word)| *word != 0)?;
+        Some(at as u32 * 64 + word.trailing_zeros())
     }
 
     /// Frees clusters. Those that are free already, or not of the volume, stay as they are.
@@ -236,6 +243,17 @@ impl FreeSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_free_cluster_among_others_is_found() {
+        let mut space = FreeSpace::new(1000, 4096);
+        space.give(300, 10);
+        let mut bits = Bits::new(1001);
+        [2, 299, 310, 1000].into_iter().for_each(|cluster| bits.set(cluster));
+        assert_eq!(space.first_of(&bits), None);
+        bits.set(305);
+        assert_eq!(space.first_of(&bits), Some(305));
+    }
 
     fn empty(last: u32) -> FreeSpace {
         let mut space = FreeSpace::new(last, 4096);

@@ -7,10 +7,10 @@
 
 use crate::bitmap::Bitmap;
 use crate::layout::{EntrySet, FileInfo, Geometry, SLOT, kind, set_checksum};
-use platter_clusters::{Bits, Disk, Heap, Link, Runs, Table};
+use platter_clusters::{Disk, Heap, Link, Runs, Table};
 use platter_device::Device;
 use platter_vfs::Error;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// The most directories that are read.
 const MOST: usize = 512;
@@ -30,13 +30,13 @@ pub fn find_free(
 ) -> Option<Error> {
     let heap = geometry.heap;
     let mut search = Search { heap, table, bitmap, steps: 2 * u64::from(heap.count) };
-    let mut met = Bits::new(heap.count.saturating_add(2));
+    let mut met = HashSet::new();
     let mut waiting = VecDeque::from([root.clone()]);
     let (mut seen, mut bytes) = (1, MOST_BYTES);
     while let Some(runs) = waiting.pop_front() {
         for info in entries(&read(device, heap, &runs, &mut bytes)) {
             let is_directory = info.attributes.directory();
-            let is_new = heap.has(info.cluster) && !(is_directory && met.get(info.cluster));
+            let is_new = heap.has(info.cluster) && !(is_directory && met.contains(&info.cluster));
             if !is_new {
                 continue;
             }
@@ -54,7 +54,7 @@ pub fn find_free(
                 }
             };
             if is_directory && seen < MOST {
-                met.set(info.cluster);
+                met.insert(info.cluster);
                 seen += 1;
                 waiting.push_back(runs);
             }

@@ -6,10 +6,10 @@
 //! time. Damage behind that is for a check to find.
 
 use crate::layout::{Geometry, SLOT, ShortEntry, Slot};
-use platter_clusters::{Bits, Disk, Link, Table};
+use platter_clusters::{Disk, Link, Table};
 use platter_device::Device;
 use platter_vfs::Error;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// The most directories that are read.
 const MOST: usize = 512;
@@ -22,7 +22,7 @@ const PIECE: u64 = 4 << 10;
 /// over: whoever opens it is told.
 pub fn find_free(device: &dyn Device, geometry: &Geometry, table: &mut Table<Geometry>) -> Option<Error> {
     let heap = geometry.heap();
-    let mut met = Bits::new(heap.last().saturating_add(1));
+    let mut met = HashSet::new();
     let mut bytes = MOST_BYTES;
     let mut seen = 1;
     let root_length = u64::from(geometry.root_entries) * SLOT as u64;
@@ -42,8 +42,8 @@ pub fn find_free(device: &dyn Device, geometry: &Geometry, table: &mut Table<Geo
                 let found = format!("cluster {first}, the first of a file, free");
                 return Some(Error::damaged("FAT", heap.offset(first), "clusters of files taken", found));
             }
-            if entry.attributes.directory() && !met.get(first) && seen < MOST {
-                met.set(first);
+            if entry.attributes.directory() && !met.contains(&first) && seen < MOST {
+                met.insert(first);
                 seen += 1;
                 waiting.push_back(first);
             }

@@ -53,18 +53,12 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
     let others = geometry.written_fats().filter(|&copy| copy != geometry.primary_fat() && !read_only);
     let others: Vec<u64> = others.map(|copy| geometry.fat_offset(copy)).collect();
     // What an entry leads to is in use. A cluster of which the own entry says that it is free would be given away.
-    let (mut free, mut led) = (Bits::new(0), Bits::new(0));
-    if !read_only {
-        let bits = || Bits::new(geometry.last_cluster() + 1);
-        (free, led) = (bits(), bits());
-    }
+    let mut led = Bits::new(if read_only { 0 } else { geometry.last_cluster() + 1 });
     let differs = table.scan(&others, |cluster, value| {
-        if !read_only {
-            match geometry.link(value) {
-                Link::Free => free.set(cluster),
-                Link::Next(next) => led.set(next),
-                _ => {}
-            }
+        if let Link::Next(next) = geometry.link(value)
+            && !read_only
+        {
+            led.set(next);
         }
         if value != 0 {
             return;
@@ -95,6 +89,12 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
         None => false,
     };
     let was_dirty = boot.state.dirty() || table_dirty;
+    // A power cut may leave that too, of clusters that no file's size covers.
+    let given = space.first_of(&led).filter(|_| !was_dirty).map(|cluster| {
+        let found = format!("cluster {cluster}, to which an entry leads, free");
+        Error::damaged("FAT", heap.offset(cluster), "clusters of chains taken", found)
+    });
+    drop(led);
     let taken = if read_only { None } else { find_free(&*device, &geometry, &mut table) };
     let root = ShortEntry {
         attributes: Attributes(Attributes::DIRECTORY),
@@ -105,11 +105,6 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
     let family = FatFamily { geometry, table, boot: first, state_offset, info };
     let core = Core::new(device, heap, family, space, root, was_dirty);
     let copies = differs.map(|at| Error::damaged("FAT", at, "the same entries in all copies", "others"));
-    // A power cut may leave that too, of clusters that no file's size covers.
-    let given = free.first_in_both(&led).filter(|_| !was_dirty).map(|cluster| {
-        let found = format!("cluster {cluster}, to which an entry leads, free");
-        Error::damaged("FAT", heap.offset(cluster), "clusters of chains taken", found)
-    });
     if let Some(error) = doubt.or(copies).or(given).or(taken) {
         core.health.close(format!("{error}; see check"));
     }
