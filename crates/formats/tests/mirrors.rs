@@ -555,7 +555,10 @@ impl History {
             let knows = self.copies[number].knows.clone();
             self.judge_files(&*system, &knows);
         }
-        self.copies[number].is_suspect |= is_noted || disk.written.load(Ordering::Relaxed) != before;
+        // Of a disk that was elsewhere and has no record of its own, less is known.
+        let is_in_doubt = is_elsewhere && !self.copies[number].record.is_identified;
+        self.copies[number].is_suspect |=
+            is_noted || is_in_doubt || disk.written.load(Ordering::Relaxed) != before;
     }
 
     /// Two disks change their names, as after a start in which the system finds them in another order. Records under what

@@ -5,7 +5,7 @@
 //! copies that each have an event which the other lacks have diverged. A mere counter could not tell these two cases
 //! apart.
 
-use super::stamp::is_same;
+use super::stamp::{is_counted, is_same};
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
@@ -137,6 +137,12 @@ impl History {
             CopyState::Open => false,
             CopyState::Closed => closed.is_some_and(|closed| !is_same(closed, stamp)),
         }
+    }
+
+    /// Whether nothing was written to the copy since it was closed, and this is the same device for certain, now that it has
+    /// this stamp.
+    pub fn is_proven(&self, stamp: &str) -> bool {
+        self.state == CopyState::Closed && is_counted(&self.stamp, stamp)
     }
 
     /// Whether the copy is being rebuilt, or its rebuild was cut off: it holds parts of two contents.

@@ -91,6 +91,10 @@ pub struct MirrorSet {
 const UNLIKE_ITS_RECORD: &str = "it is not as its record says, which stands under the name of the device: another device \
                                  may have had the name, or the copy was changed by no mirror";
 
+/// Why a copy has diverged that may be another one, whose rebuild was cut off.
+const MAYBE_HALF: &str = "a rebuild was cut off, and no record tells for certain which device it was on: they stand under \
+                          the names of the devices, which may have changed since";
+
 /// The number of bytes that are compared or copied at a time.
 const PIECE: u64 = 1 << 20;
 
@@ -273,6 +277,16 @@ impl MirrorSet {
                 .copied()
                 .filter(is_named)
                 .for_each(|copy| standings[copy] = diverged(UNLIKE_ITS_RECORD));
+        }
+        // If devices with records under names have changed these, one that is half rebuilt may have the record of a good one.
+        let stands_by_name = |copy: usize| self.histories[copy].is_some() && !self.is_identified(copy);
+        let is_half = |copy: usize| self.histories[copy].as_ref().is_some_and(History::is_unfinished);
+        if (0..self.copies.len()).any(|copy| stands_by_name(copy) && is_half(copy)) {
+            let now = |copy: usize| self.copies[copy].record.stamp().unwrap_or_default();
+            let in_doubt = newest.iter().filter(|&&copy| stands_by_name(copy));
+            let in_doubt: Vec<usize> =
+                in_doubt.copied().filter(|&copy| !history(copy).is_proven(&now(copy))).collect();
+            in_doubt.into_iter().for_each(|copy| standings[copy] = diverged(MAYBE_HALF));
         }
         // Without a good copy to compare with, another copy counts as current if none contradicts it.
         self.standings = standings;

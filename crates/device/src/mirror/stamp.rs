@@ -52,15 +52,32 @@ pub fn is_same(closed: &str, now: &str) -> bool {
     if !closed.starts_with("device ") {
         return closed == now;
     }
-    let words = |text: &'_ str| text.split(' ').map(String::from).collect::<Vec<_>>();
-    let (closed, now) = (words(closed), words(now));
-    let word = |of: &[String], at: usize| of.get(at).filter(|word| *word != UNKNOWN).cloned();
-    let agrees = |at: usize| match (word(&closed, at), word(&now, at)) {
+    let agrees = |at: usize| match (word(closed, at), word(now, at)) {
         (Some(one), Some(two)) => one == two,
         _ => true,
     };
-    let is_same_start = word(&closed, 5).is_some() && word(&closed, 5) == word(&now, 5);
-    now.first() == closed.first() && (1..5).all(agrees) && (!is_same_start || agrees(6))
+    now.starts_with("device ") && (1..=CONTENT).all(agrees) && (!is_same_start(closed, now) || agrees(COUNT))
+}
+
+/// Whether the kernel shows that nothing was written to a copy since it had the stamp `closed`, so that it is the same
+/// device, whatever name it has. Of an image file the time of its last change is trusted for that.
+pub fn is_counted(closed: &str, now: &str) -> bool {
+    let is_counted = is_same_start(closed, now) && word(closed, COUNT).is_some();
+    is_same(closed, now) && (is_counted || !closed.starts_with("device "))
+}
+
+/// The last word about the content, that of the start of the system and the device, and that of how much was written.
+const CONTENT: usize = 4;
+const START: usize = 5;
+const COUNT: usize = 6;
+
+/// A word of a stamp, if it is known.
+fn word(stamp: &str, at: usize) -> Option<&str> {
+    stamp.split(' ').nth(at).filter(|word| *word != UNKNOWN)
+}
+
+fn is_same_start(closed: &str, now: &str) -> bool {
+    word(closed, START).is_some() && word(closed, START) == word(now, START)
 }
 
 #[cfg(test)]
@@ -88,6 +105,8 @@ mod tests {
         assert!(is_same(closed, "device 4096 aa bb cc start.8 16+0"));
         assert!(!is_same(closed, "device 4096 aa bb cd start.8 16+0"));
         assert!(is_same(closed, "device 4096 aa bb cc - -"));
+        assert!(is_counted(closed, closed) && !is_counted(closed, "device 4096 aa bb cc start.8 16+0"));
+        assert!(!is_counted("device 4096 aa bb cc - -", "device 4096 aa bb cc - -"));
         // Earlier versions noted less.
         assert!(is_same("device 4096 aa bb", closed) && !is_same("device 4096 aa bc", closed));
         assert!(is_same("file 1 2", "file 1 2") && !is_same("file 1 2", "file 1 3"));
