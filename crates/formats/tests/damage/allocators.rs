@@ -36,10 +36,10 @@ pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
         Ok(_) => {}
         Err(error) => failures.push(format!("it cannot be checked: {error}")),
     }
-    let is_seen = volume.format.open(device.clone(), OpenOptions::default()).is_ok_and(|system| {
-        let details = system.info().map(|info| info.details).unwrap_or_default();
-        details.iter().any(|(name, _)| *name == "read-only")
-    });
+    let is_seen = volume
+        .format
+        .open(device.clone(), OpenOptions::default())
+        .is_ok_and(|system| system.info().is_ok_and(|info| info.read_only.is_some()));
     tally.note(if is_seen { "opening sees it" } else { "opening does not see it" }, seed);
     let before = volume.read(&device);
     failures.extend(write(volume, &device, &before, seed, tally, FILES));

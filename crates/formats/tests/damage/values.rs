@@ -7,7 +7,7 @@ use crate::{Failures, Tally, memory};
 use platter_device::{Device, OverlayDevice, UndoDevice, UndoFile};
 use platter_refs::fuzzing::Unsealed;
 use platter_testing::model::Random;
-use platter_vfs::{CheckOptions, Kind, Name, Node, OpenOptions, ScrubOptions, Silent};
+use platter_vfs::{CheckOptions, Kind, Name, Node, OpenOptions, ScrubOptions, Silent, Stretch};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -207,11 +207,17 @@ fn recover(volume: &Volume, device: Arc<dyn Device>) -> platter_vfs::Result<()> 
     let mut buffer = vec![0; 65_536];
     let report = volume.format.recover(device, &Silent, &mut |found, data| {
         // As a copy reads it: from one part that may hold something to the next.
-        let (mut at, mut steps) = (data.next_data(0), 0);
+        let (mut at, mut steps) = (0, 0);
         while at < found.size && steps < STEPS {
-            let length = (found.size - at).min(buffer.len() as u64) as usize;
-            let _ = data.read(at, &mut buffer[..length]);
-            at = data.next_data(at + length as u64);
+            let (stretch, end) = data.stretch(at);
+            let end = end.min(found.size).max(at + 1);
+            if stretch == Stretch::Content {
+                let length = (end - at).min(buffer.len() as u64) as usize;
+                let _ = data.read(at, &mut buffer[..length]);
+                at += length as u64;
+            } else {
+                at = end;
+            }
             steps += 1;
         }
         assert!(steps < STEPS, "{:?} of {} bytes has no end of data", found.path, found.size);

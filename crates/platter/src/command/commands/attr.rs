@@ -180,7 +180,7 @@ pub fn list_snapshots(path: OsString, volume: ReadOptions) -> Outcome {
     let rows = match on_mount(&path)? {
         Some(path) => mounted::rows(path)?,
         None => {
-            let mut volumes = Volumes::new(volume.partition);
+            let mut volumes = Volumes::new(&volume);
             let path = VolumePath::parse_or_root(&path)?;
             let held = path.find(&volumes.volume(&path.image, Access::Read)?)?;
             let mut rows = Vec::new();

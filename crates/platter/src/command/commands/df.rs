@@ -48,7 +48,7 @@ struct VolumeSpace {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(&self.volume);
         let mut rows = Vec::new();
         let mut failed = false;
         for argument in &self.images {

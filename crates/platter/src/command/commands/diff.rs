@@ -49,7 +49,7 @@ struct Differences {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let trouble = |failure: Failure| failure.with_code(TROUBLE);
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(&self.volume);
         let one = open(&self.one, &mut volumes).map_err(trouble)?;
         let other = open(&self.other, &mut volumes).map_err(trouble)?;
         let mut differences =

@@ -55,7 +55,7 @@ struct Counting<'a> {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition);
+        let mut volumes = Volumes::new(&self.volume);
         let (counted, held) = (HashSet::new(), Vec::new());
         let mut counting = Counting { options: &self, output: Output::new(), counted, held, failed: false };
         for argument in &self.paths {

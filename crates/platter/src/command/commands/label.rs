@@ -24,7 +24,7 @@ impl Arguments {
         let path = VolumePath::parse_or_root(&self.image)?;
         let image = path.image.display();
         let Some(label) = &self.label else {
-            let system = Volumes::new(self.volume.partition).volume(&path.image, Access::Read)?;
+            let system = Volumes::to_write(&self.volume).volume(&path.image, Access::Read)?;
             let mut output = Output::new();
             output.line(system.info().about(image)?.label)?;
             output.finish()?;

@@ -163,7 +163,7 @@ impl Told {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
-        let mut volumes = Volumes::new(self.volume.partition).in_shadow(self.shadow);
+        let mut volumes = Volumes::new(&self.volume).in_shadow(self.shadow);
         let mut output = Output::new();
         let mut all = Vec::new();
         let mut failed = false;
