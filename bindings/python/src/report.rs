@@ -1,8 +1,7 @@
 //! Making, checking and recovering volumes.
 
-use crate::errors::interruptibly;
-use platter::{CheckOptions, FormatOptions, MakeOptions, Pattern, RecoverOptions, Severity, Source};
-use pyo3::exceptions::PyValueError;
+use crate::errors::freely;
+use platter::{CheckOptions, FormatOptions, MakeOptions, RecoverOptions, Severity, Silent, Source};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -87,7 +86,7 @@ pub fn check(
     format: Option<String>,
 ) -> PyResult<CheckReport> {
     let options = CheckOptions { repair, data, format, ..CheckOptions::default() };
-    let checked = interruptibly(python, |progress| platter::check(source, &options, progress))?;
+    let checked = freely(python, || platter::check(source, &options, &Silent))?;
     let report = checked.report;
     Ok(CheckReport {
         format: checked.format,
@@ -117,7 +116,7 @@ pub fn mkfs(
 ) -> PyResult<()> {
     let how = FormatOptions { label, cluster, integrity, ..FormatOptions::default() };
     let options = MakeOptions { size, force, format: how, ..MakeOptions::default() };
-    interruptibly(python, |progress| platter::mkfs(source, format, &options, progress).map(drop))
+    freely(python, || platter::mkfs(source, format, &options, &Silent).map(drop))
 }
 
 /// The outcome of copying files out of a damaged volume.
@@ -131,11 +130,7 @@ pub struct Recovered {
     deleted: u64,
     /// The number of files and directories whose metadata is damaged.
     damaged: u64,
-    /// The number of files that are in the directory now, whole or with zeroes for what cannot be read.
-    saved: u64,
-    /// The number of files that could not be written.
-    failed: u64,
-    /// The number of bytes of these files.
+    /// The number of bytes copied.
     bytes: u64,
     /// Each file or directory that was not copied, or not completely: its path, and the reason.
     lost: Vec<(String, String)>,
@@ -144,7 +139,7 @@ pub struct Recovered {
 #[pymethods]
 impl Recovered {
     fn __repr__(&self) -> String {
-        format!("Recovered(saved={}, failed={}, lost={})", self.saved, self.failed, self.lost.len())
+        format!("Recovered(files={}, lost={})", self.files, self.lost.len())
     }
 }
 
@@ -157,31 +152,23 @@ fn lost(trouble: platter::Trouble) -> (String, String) {
     }
 }
 
-/// Copies the files that can still be read from a volume to a directory that is empty, does not exist, or holds what an
-/// earlier call copied that did not come to its end; only those that one of the patterns matches, if any are given. Nothing
-/// is written to the source.
+/// Copies the files that can still be read from a volume to a directory that is empty or does not exist. Nothing is
+/// written to the source.
 #[pyfunction]
-#[pyo3(signature = (source, directory, *, format = None, patterns = Vec::new()))]
+#[pyo3(signature = (source, directory, *, format = None))]
 pub fn recover(
     python: Python<'_>,
     source: PathBuf,
     directory: PathBuf,
     format: Option<String>,
-    patterns: Vec<String>,
 ) -> PyResult<Recovered> {
-    let patterns: Result<Vec<Pattern>, String> = patterns.iter().map(|text| Pattern::parse(text)).collect();
-    let patterns = patterns.map_err(PyValueError::new_err)?;
-    let options = RecoverOptions { format, patterns, ..RecoverOptions::default() };
-    let to = interruptibly(python, |progress| {
-        platter::recover_to(&Source::parse(source)?, &directory, &options, progress)
-    })?;
+    let options = RecoverOptions { format, ..RecoverOptions::default() };
+    let to = freely(python, || platter::recover_to(&Source::parse(source)?, &directory, &options, &Silent))?;
     Ok(Recovered {
         files: to.report.files,
         directories: to.report.directories,
         deleted: to.report.deleted,
         damaged: to.damaged,
-        saved: to.saved,
-        failed: to.failed,
         bytes: to.bytes,
         lost: to.report.lost.into_iter().chain(to.troubles.into_iter().map(lost)).collect(),
     })

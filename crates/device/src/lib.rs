@@ -96,7 +96,6 @@ mod protect;
 mod queue;
 mod recorder;
 mod size;
-mod stoppable;
 mod stripes;
 pub mod sync;
 mod table;
@@ -132,7 +131,6 @@ pub use protect::{
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};
-pub use stoppable::Stoppable;
 pub use stripes::Stripes;
 pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};
 pub use undo::{Restored, UndoDevice, UndoFile};

@@ -55,8 +55,6 @@ pub enum ErrorKind {
     InUse,
     /// Another process has locked the device.
     Locked,
-    /// The caller asked for the end before the operation was complete: see [`Progress::is_stopped`](crate::Progress).
-    Stopped,
     /// The bytes that a repair would overwrite could not be saved, so nothing was overwritten.
     CannotSave,
     /// The device is a copy of a mirror whose rebuild was not completed: it holds parts of two contents.
@@ -137,7 +135,6 @@ impl Error {
                 | ErrorKind::CannotMake => libc::EINVAL,
                 ErrorKind::NoSpace => libc::ENOSPC,
                 ErrorKind::FileTooLarge => libc::EFBIG,
-                ErrorKind::Stopped => libc::EINTR,
                 ErrorKind::ReadOnly => libc::EROFS,
                 ErrorKind::NotPermitted => libc::EPERM,
                 ErrorKind::Unsupported | ErrorKind::Unreadable => libc::EOPNOTSUPP,
@@ -202,7 +199,6 @@ fn kind(error: &SystemError) -> ErrorKind {
         SystemError::Unreadable(_) => ErrorKind::Unreadable,
         SystemError::NotThisFormat { .. } | SystemError::Unrecognised(_) => ErrorKind::NotAVolume,
         SystemError::CannotMake { .. } => ErrorKind::CannotMake,
-        SystemError::Stopped | SystemError::Device(Device::Stopped { .. }) => ErrorKind::Stopped,
         SystemError::Damaged(_) => ErrorKind::Damaged,
         SystemError::Device(Device::Protected { .. }) => ErrorKind::Protected,
         SystemError::Device(Device::InUse { .. }) => ErrorKind::InUse,

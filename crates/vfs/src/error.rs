@@ -196,9 +196,6 @@ pub enum Error {
     /// A structure on the device is damaged. None of its contents was used.
     #[error("damaged {0}")]
     Damaged(Damage),
-    /// The caller asked the operation to end before it was complete: see [`Progress::is_stopped`](crate::Progress).
-    #[error("stopped before it was complete")]
-    Stopped,
     /// The device failed the transfer or flush.
     #[error(transparent)]
     Device(#[from] platter_device::Error),
@@ -248,7 +245,6 @@ impl Error {
             | Error::Unrecognised(_)
             | Error::CannotMake { .. } => libc::EINVAL,
             Error::Busy => libc::EAGAIN,
-            Error::Stopped => libc::EINTR,
             Error::ReadOnly(_) => libc::EROFS,
             Error::NotPermitted(_) => libc::EPERM,
             Error::Unsupported { .. } | Error::Unreadable(_) => libc::EOPNOTSUPP,

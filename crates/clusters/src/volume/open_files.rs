@@ -5,7 +5,7 @@ use crate::Family;
 use crate::core::Core;
 use crate::file::{File, FileState};
 use platter_device::sync::{FILE, METADATA, MutexGuard, RwLockWriteGuard};
-use platter_vfs::{Error, Kind, Node, Plan, Result};
+use platter_vfs::{Error, Kind, Node, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -77,7 +77,15 @@ impl<F: Family> Volume<F> {
     }
 
     pub(super) fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
-        Plan::check_range(self.sector, offset, length)
+        let sector = self.sector;
+        let mask = u64::from(sector) - 1;
+        if (offset | length as u64) & mask != 0 {
+            return Err(Error::Misaligned { offset, length: length as u64, sector });
+        }
+        if u32::try_from(length).is_err() {
+            return Err(Error::InvalidArgument("a plan covers less than 4 GiB"));
+        }
+        Ok(())
     }
 
     /// Notes the present time as that of the file's last change.

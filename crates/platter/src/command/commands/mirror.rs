@@ -1,7 +1,6 @@
 //! `platter mirror`
 
 use crate::command::failure::{About, Failure, Outcome, shown};
-use crate::command::interrupt;
 use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{device_options, refuse_any_mounted};
@@ -9,14 +8,13 @@ use clap::{Args, Subcommand};
 use platter::{Access, Source, look_at_mirror, mirror_record, open_file};
 use platter_device::{
     Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
-    refuse_contents, show_size,
+    refuse_contents,
 };
 use platter_vfs::Progress;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Show and repair the copies of a mirror
 ///
@@ -212,17 +210,9 @@ fn made(path: &Path, length: u64, mode: u32) -> platter_device::Result<Arc<dyn D
 fn copy_over(set: MirrorSet, from: Option<usize>) -> Outcome {
     let bar = Bar::new(Unit::Bytes);
     let total = set.length().unwrap_or(0);
-    let done = Arc::new(AtomicU64::new(0));
-    let seen = done.clone();
-    // The record of a copy that is not rebuilt to its end says so, whatever ends the rebuild.
-    interrupt::end_at_once(move || {
-        format!(
-            "{} were copied; the copies that are not current stay left out until `platter mirror rebuild` is run again",
-            show_size(seen.load(Ordering::Relaxed))
-        )
-    });
+    let mut done = 0;
     let rebuilt = set.rebuild(from, &mut |bytes| {
-        let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        done += bytes;
         bar.progress("rebuilding", done, total.max(done));
     })?;
     drop(bar);

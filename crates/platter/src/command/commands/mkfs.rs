@@ -28,7 +28,6 @@ use std::sync::Arc;
 /// Called as mkfs.platter, as mkfs(8) does it, it takes the same arguments, options first: mkfs -t platter --label
 /// DATA ntfs /dev/sdX1.
 #[derive(Args)]
-#[command(disable_version_flag = true)]
 pub struct Arguments {
     /// The file system
     #[arg(value_parser = format_parser(), ignore_case = true)]
@@ -39,7 +38,7 @@ pub struct Arguments {
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
     /// Version or kind of the format: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
-    #[arg(long, alias = "version", value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION")]
     format_version: Option<String>,
     /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat, 512
     /// to 2M for ntfs
@@ -140,13 +139,8 @@ impl Arguments {
         let options =
             MakeOptions { size: self.size, force: self.force, format: options, listener: listener() };
         let kind = self.kind_of_partition(&source)?;
-        let bar = Bar::interruptible(Unit::Steps);
-        let is_new = !self.image.exists() && source.partition.is_none();
+        let bar = Bar::new(Unit::Steps);
         let device = make(&source, format, &options, &bar).map_err(|error| match error.kind() {
-            ErrorKind::Stopped => {
-                let left = if is_new { "it is removed again" } else { "it holds no volume now" };
-                Failure::interrupted(format_args!("{}: {}; {left}", shown(&self.image), bar.standing()))
-            }
             ErrorKind::NotFound if self.size.is_none() => {
                 Failure::new(error.about(), "does not exist; to make it, give --size")
             }

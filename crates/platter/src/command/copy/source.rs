@@ -3,7 +3,6 @@
 use super::extras::{Extras, Layout, Stream, StreamContent};
 use super::host::{self, host_name};
 use crate::command::failure::{About, Failure, shown};
-use crate::command::interrupt;
 use crate::command::volume::{Location, VolumePath, Volumes};
 use platter::{Access, DEEPEST, Held};
 use platter_vfs::linux::{LinuxAttributes, Special, link_target, mode};
@@ -98,9 +97,6 @@ impl Source {
     }
 
     fn total_within(&self, recursive: bool, depth: usize) -> u64 {
-        if interrupt::is_asked() {
-            return 0;
-        }
         match self.facts(depth) {
             Ok(Facts { what: What::File, size, .. }) => size,
             Ok(Facts { what: What::Directory, .. }) if recursive && depth <= DEEPEST => {
