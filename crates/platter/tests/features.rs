@@ -26,7 +26,7 @@ fn tree(features: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_format_by_itself_takes_in_no_other_and_nothing_of_the_command() {
-    let shared = ["platter", "platter-device", "platter-formats", "platter-vfs"];
+    let shared = ["platter", "platter-device", "platter-formats", "platter-images", "platter-vfs"];
     let formats = [
         ("ntfs", &["platter-ntfs", "platter-clusters"][..]),
         ("refs", &["platter-refs"]),
@@ -50,13 +50,16 @@ fn a_format_by_itself_takes_in_no_other_and_nothing_of_the_command() {
     let known = [
         "bitflags",
         "cfg-if",
+        "crc32c",
         "crc32fast",
         "io-uring",
         "libc",
         "linux-raw-sys",
         "proc-macro2",
         "quote",
+        "rustc_version",
         "rustix",
+        "semver",
         "smallvec",
         "syn",
         "thiserror",

@@ -28,6 +28,7 @@ use std::sync::Arc;
 /// Called as mkfs.platter, as mkfs(8) does it, it takes the same arguments, options first: mkfs -t platter --label
 /// DATA ntfs /dev/sdX1.
 #[derive(Args)]
+#[command(disable_version_flag = true)]
 pub struct Arguments {
     /// The file system
     #[arg(value_parser = format_parser(), ignore_case = true)]
@@ -38,7 +39,7 @@ pub struct Arguments {
     #[arg(long, value_parser = parse_size)]
     size: Option<u64>,
     /// Version or kind of the format: 3.14 (the default) or 3.4 for refs; 12, 16 or 32 for fat, which chooses by size
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, alias = "version", value_name = "VERSION")]
     format_version: Option<String>,
     /// Cluster size; the format chooses by default. 4k or 64k for refs, 512 to 64k for FAT, 512 to 32M for exfat, 512
     /// to 2M for ntfs

@@ -490,8 +490,10 @@ pub fn workloads_help(before: &str) -> String {
 fn refuse_unknown(name: &OsStr) -> Result<(), Failure> {
     let path = Path::new(name);
     let text = name.to_string_lossy();
-    let is_known =
-        built_in().any(|known| text.split(':').next() == Some(known)) || text.starts_with("diskspd ");
+    let kind = text.split_once(':').map_or(&*text, |(kind, _)| kind);
+    let is_replay =
+        kind != text && ["replay", "replay-fast"].contains(&kind.split('@').next().unwrap_or(kind));
+    let is_known = is_replay || built_in().any(|known| known == kind) || text.starts_with("diskspd ");
     // What is written like a path is a file that is missing.
     if is_known || path.exists() || text.contains(['/', '.']) {
         return Ok(());
