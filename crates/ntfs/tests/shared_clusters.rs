@@ -3,21 +3,12 @@
 use crate::damaged::Volume;
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::Ntfs;
-use platter_testing::model::giving_back_twice_stops_writing;
-use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use platter_testing::model::{giving_back_twice_stops_writing, two_files};
 use std::sync::Arc;
 
 #[test]
 fn giving_back_shared_clusters_twice_stops_writing() {
-    let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
-    Ntfs.make(&*device, &FormatOptions::default(), &Silent).unwrap();
-    let system = Ntfs.open(device.clone(), OpenOptions::default()).unwrap();
-    for name in ["one", "two"] {
-        let file = system.create(Node::ROOT, &Name::from(name), Kind::File).unwrap();
-        system.write(file, 0, &[1; 10_000]).unwrap();
-    }
-    system.unmount().unwrap();
-    let mut volume = Volume::new(device.to_image());
+    let mut volume = Volume::new(two_files(&Ntfs, 8 << 20, None));
     let [one, two] = ["/one", "/two"].map(|path| {
         let is_it = |(_, file): &(&u64, &crate::damaged::File)| file.paths.iter().any(|one| one == path);
         volume.files.iter().find(is_it).map(|(&number, _)| number).expect(path)

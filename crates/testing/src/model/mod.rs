@@ -45,7 +45,7 @@ pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
 pub use processor::processor_time;
 pub use random::Random;
 pub use runner::{Difference, Runner, Spent, Subject};
-pub use shared_clusters::giving_back_twice_stops_writing;
+pub use shared_clusters::{giving_back_twice_stops_writing, two_files};
 pub use small_sectors::read_in_small_sectors;
 pub use tested::{Check, Tested};
 pub use threads::get_along;

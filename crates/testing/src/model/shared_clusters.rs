@@ -1,9 +1,26 @@
 //! Two files that share their clusters, as a damaged volume may have them: whoever removes both gives the clusters back
 //! twice, and the second time they may be another file's.
 
-use platter_device::MemoryDevice;
-use platter_vfs::{Error, Format, Health, Kind, Name, Node, OpenOptions};
+use platter_device::{MemoryDevice, Sectors};
+use platter_vfs::{Error, Format, FormatOptions, Health, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
+
+/// Makes the image of a volume of `length` bytes with the files "one" and "two" in its root directory, which have clusters of their own.
+///
+/// # Panics
+/// If it cannot be made.
+pub fn two_files(format: &dyn Format, length: u64, cluster: Option<u64>) -> Vec<u8> {
+    let device = Arc::new(MemoryDevice::new(length, Sectors::SMALL));
+    let options = FormatOptions { cluster, ..FormatOptions::default() };
+    format.make(&*device, &options, &Silent).expect("a volume of this size");
+    let system = format.open(device.clone(), OpenOptions::default()).expect("the volume just made");
+    for name in ["one", "two"] {
+        let file = system.create(Node::ROOT, &Name::from(name), Kind::File).expect("room");
+        system.write(file, 0, &[1; 10_000]).expect("room");
+    }
+    system.unmount().expect("a device that does not fail");
+    device.to_image()
+}
 
 /// Removes the files "one" and "two" of the root directory, which share their clusters on the device, and another file
 /// gets the clusters in between. The volume must stop with the second removal, before anything of it is on the device.
