@@ -48,7 +48,8 @@ const MISTAKES: &[(&str, i32, &[&str])] = &[
         &["a device of 1 MiB has no such number of clusters of 512 B to 64 KiB"],
     ),
     ("mkfs ntfs d.img", 1, &["d.img: holds an NTFS file system; use --force"]),
-    ("mkfs refs new.img --size 400M --version 3.4", 0, &[]),
+    // The former name of --format-version.
+    ("mkfs refs older.img --size 400M --version 3.4", 0, &[]),
     // Words of other programs.
     ("format d.img", 2, &["`platter mkfs FILE_SYSTEM IMAGE --size SIZE`"]),
     ("fsck d.img", 2, &["`platter check --repair IMAGE`"]),

@@ -116,7 +116,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A file would be larger than the format can hold.
-    #[error("a file on {format} can be at most {} long; {} were asked for", show_size(*limit), show_size(*wanted))]
+    #[error("a file on {format} can be at most {limit} bytes long; {wanted} were asked for")]
     FileTooLarge {
         /// The format's name.
         format: &'static str,
