@@ -88,8 +88,8 @@ impl<F: Family> Volume<F> {
     /// Opens a volume.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if the first structures are not valid, and the errors of the
-    /// device.
+    /// [`NotThisFormat`](platter_vfs::Error::NotThisFormat) and [`Damaged`](platter_vfs::Error::Damaged) if the first
+    /// structures are not valid, and the errors of the device.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Volume<F>> {
         let read_only = options.read_only || device.why_read_only().is_some();
         let mut core = F::open(device, read_only)?;

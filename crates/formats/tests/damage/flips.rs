@@ -232,7 +232,11 @@ pub fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckRepor
 /// left.
 fn new_findings(report: &CheckReport, again: &CheckReport) -> Failures {
     let told_before: Vec<_> = remaining(report).collect();
-    let is_new = |finding: &&Finding| !told_before.contains(finding);
+    // A repair that leaves something also says why: there is no room for it.
+    let is_same = |told: &Finding, finding: &Finding| {
+        (told.code, &told.path) == (finding.code, &finding.path) && told.message.starts_with(&finding.message)
+    };
+    let is_new = |finding: &&Finding| !told_before.iter().any(|told| is_same(told, finding));
     match remaining(again).find(is_new) {
         Some(new) => vec![format!("after a repair:\n{}a check finds besides:\n{new}", told(report))],
         None => Vec::new(),

@@ -167,18 +167,21 @@ fn use_up(system: &dyn FileSystem, left: u64) {
     let names = system.create(Node::ROOT, &Name::from("names"), Kind::Directory).expect("room");
     let ballast = system.create(Node::ROOT, &Name::from("ballast"), Kind::File).expect("room");
     let mut at = 0;
-    let zeroes = vec![0; PIECE as usize];
+    // What takes room where content is compressed too.
+    let noise: Vec<u8> = Random::new(left).bytes(PIECE as usize);
     // Where it can be had without content, nobody has to read it.
-    let take = |at: u64, length: u64| match system.allocate(ballast, at..at + length, true) {
-        Err(Error::Unsupported { .. }) => system.write(ballast, at, &zeroes[..length as usize]),
-        taken => taken,
+    let takes = |at: u64, length: u64| {
+        let had = free().free;
+        let is_less = |done: Result<(), Error>| done.is_ok() && free().free < had;
+        is_less(system.allocate(ballast, at..at + length, true))
+            || is_less(system.write(ballast, at, &noise[..length as usize]))
     };
     let mut piece = PIECE;
     let cluster = free().cluster;
     while piece >= cluster {
         let space = free();
         let most = space.free.saturating_sub(left + space.reserved) * cluster;
-        if most < piece || take(at, piece).is_err() {
+        if most < piece || !takes(at, piece) {
             piece /= 2;
             continue;
         }

@@ -126,8 +126,8 @@ impl NtfsVolume {
     /// Opens the volume on a device. If it was not closed, its log is replayed first.
     ///
     /// # Errors
-    /// [`Error::NotThisFormat`] and [`Error::Damaged`] if its first structures cannot be used. An obstacle to writing
-    /// only makes the volume read-only.
+    /// [`NotThisFormat`](platter_vfs::Error::NotThisFormat) and [`Damaged`](platter_vfs::Error::Damaged) if its first
+    /// structures cannot be used. An obstacle to writing only makes the volume read-only.
     pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<NtfsVolume> {
         let Opened { device, boot, mut core, log, was_open, information, shadow_copies } =
             open::open(device, options)?;
