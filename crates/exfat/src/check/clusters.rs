@@ -130,6 +130,11 @@ impl<'d> Clusters<'d> {
 
     // Claims of clusters
 
+    /// Gives up the claim on a cluster that belongs to another file.
+    pub fn unclaim(&mut self, cluster: u32) {
+        self.claimed.clear(cluster);
+    }
+
     /// Gives up the claim on a cluster, and frees the cluster.
     pub fn release(&mut self, cluster: u32) {
         self.claimed.clear(cluster);

@@ -6,6 +6,7 @@
 
 mod content;
 mod directory;
+mod links;
 mod mend;
 mod oddities;
 mod set;
@@ -14,6 +15,7 @@ use super::clusters::Clusters;
 use super::listing::Listing;
 use super::system::System;
 use crate::layout::{EntrySet, FileInfo, LARGEST_DIRECTORY, Upcase};
+use links::Broken;
 use platter_clusters::{Disk, Findings, MOST_CHANGES, Stop, claim_chain, is_inside, path_of};
 use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +64,10 @@ pub struct Walk<'a, 'd> {
     doubtful: BTreeMap<u32, Vec<(usize, usize)>>,
     /// The number of bytes that were summed up to find what such sets were.
     summed: u64,
+    /// The files whose chains break off, until the whole tree was walked, and the steps along chains that the search for
+    /// wrong links took.
+    broken: Vec<Broken>,
+    followed: u64,
     /// First clusters that more than one entry names, or that lie inside another file's clusters.
     pub contested: BTreeSet<u32>,
     /// The files and directories whose shared clusters are to be copied.
@@ -93,6 +99,8 @@ impl<'a, 'd> Walk<'a, 'd> {
             todo: Vec::new(),
             doubtful: BTreeMap::new(),
             summed: 0,
+            broken: Vec::new(),
+            followed: 0,
             contested: BTreeSet::new(),
             shared: Vec::new(),
             cuts: Vec::new(),
@@ -143,6 +151,7 @@ impl<'a, 'd> Walk<'a, 'd> {
                 self.progress.progress("checking directories", self.clusters.claimed(), total);
             }
         }
+        self.broken_chains()?;
         self.progress.progress("checking directories", total, total);
         Ok(())
     }

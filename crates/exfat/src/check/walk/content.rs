@@ -1,13 +1,14 @@
 //! The clusters of a file or directory: claimed as far as they are its own, and compared with its entry.
 
-use super::{FREE, Shared, Walk};
+use super::links::{Broken, MOST_BROKEN};
+use super::{FREE, Walk};
 use crate::layout::{Attributes, EntrySet, FileInfo, LARGEST_DIRECTORY};
 use platter_clusters::{Claims as _, Link, Stop, claim_chain};
 use platter_vfs::{Name, Result, Severity};
 
 impl Walk<'_, '_> {
-    /// Checks the clusters of an entry, of which its checksum says whether it `is_sure`. Returns the values that the entry should have; `None` if the entry is to be
-    /// removed.
+    /// Checks the clusters of an entry, of which its checksum says whether it `is_sure`. Returns the values that the
+    /// entry should have; `None` if the entry is to be removed.
     pub(super) fn content(
         &mut self,
         index: u32,
@@ -122,7 +123,6 @@ impl Walk<'_, '_> {
             false => claim_chain(self.clusters, first, wanted)?,
         };
         self.find_end((index, Some(name)), first, count, info.contiguous)?;
-        let held = u64::from(count) << self.clusters.heap.shift;
         let whole = u64::from(count) == wanted;
         match stop {
             Stop::End if whole => {}
@@ -138,26 +138,18 @@ impl Walk<'_, '_> {
                     self.cuts.push(last);
                 }
             }
-            Stop::Claimed(next) => {
-                let message = || format!("it shares clusters from {next} with another");
-                if self.find("cross-link", Severity::DataLoss, place, message) {
-                    let mut set = set.clone();
-                    set.set_info(&info);
-                    self.shared.push(Shared { slots, set, own: count });
-                    self.unsettled |= directory;
-                }
-                return Ok(Some(info));
-            }
             stop => {
-                let message =
-                    || format!("{length} bytes break off after {held}: cluster {last} {}", stop.told(FREE));
-                let code = if stop == Stop::End { "size-beyond-chain" } else { stop.code() };
-                if self.find(code, Severity::DataLoss, place, message) {
-                    if !info.contiguous && stop != Stop::End {
-                        self.cuts.push(last);
-                    }
-                    info.length = held;
-                    info.valid = info.valid.min(held);
+                let mut set = set.clone();
+                set.set_info(&info);
+                let broken = Broken { dir: index, name: name.clone(), slots, set, count, last, stop };
+                if is_sure && !directory && self.broken.len() < MOST_BROKEN {
+                    self.broken.push(broken);
+                    return Ok(Some(info));
+                }
+                info = self.break_off(&broken);
+                if let Stop::Claimed(_) = stop {
+                    self.unsettled |= directory && self.findings.repair;
+                    return Ok(Some(info));
                 }
             }
         }
