@@ -293,13 +293,14 @@ fn a_rate_is_counted_over_the_whole_time() {
     // I/Os are due after 0, 100 and 200 ms; a busy machine may miss the last, but none comes before its time.
     assert!((1..=3).contains(&measured.ios()), "{} I/Os", measured.ios());
 
-    // Interrupted by its observer, it has taken the time until then.
+    // Interrupted by its observer, it has taken the time until then, which is about 100 ms, but less where the workers
+    // begin late.
     let device = Arc::new(MemoryDevice::new(8 << 20, Sectors::SMALL));
     let subject = Subject::Device { device, free: None };
     job.pattern.shape.pace.limits[2] = Some(Rate::Ios(0.001));
     for stop in [Stop::Count(1_000), Stop::Within { count: 1_000, time: Duration::from_secs(3600) }] {
         let measured = run(&subject, &Job { stop, ..job.clone() }, &Impatient).unwrap();
-        let ran = Duration::from_millis(100)..Duration::from_secs(600);
+        let ran = Duration::from_millis(1)..Duration::from_secs(600);
         assert!(measured.ios() == 1 && ran.contains(&measured.elapsed), "{:?}", measured.elapsed);
     }
 }

@@ -153,8 +153,10 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         put(&mut instance, 8, mix(serial ^ 2));
     }
     if geometry.containers() > MOST {
-        let (has, most) = (show_size(device.len()), show_size(MOST * CONTAINER));
-        let reason = format!("the device has {has}; volumes of up to {most} are made");
+        // A device may be too large by so little that only the bytes tell it.
+        let (has, most) = (device.len(), MOST * CONTAINER);
+        let shown = show_size(most);
+        let reason = format!("the device has {has} bytes; volumes of up to {most} ({shown}) are made");
         return Err(cannot(reason));
     }
     // A volume of 3.14 without checksums is what Windows makes of an older one.
