@@ -53,7 +53,7 @@ pub use chain::{Claims, Stop, claim_chain};
 pub use core::{ContentRuns, Core, Directory, DirectoryEntry, Entity, Family, ROOT, capabilities};
 pub use disk::{Disk, each_sector, first_sector};
 pub use file::FileState;
-pub use findings::{Findings, MOST_CHANGES};
+pub use findings::{Findings, MOST_CHANGES, SharedFinding};
 pub use heap::Heap;
 pub use images::{Images, join};
 #[cfg(feature = "local-time")]

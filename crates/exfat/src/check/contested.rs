@@ -8,7 +8,7 @@
 //! A sector that was written to a wrong place gives entries of one directory to another too: see [`Piece`].
 
 use super::listing::Listing;
-use super::walk::{Shared, Walk};
+use super::walk::Walk;
 use crate::layout::{EntrySet, FileInfo, Primary};
 use platter_clusters::{Claims, Fit, Link, PIECE_SLOTS, Piece, SLOT, is_found, likeness};
 use platter_vfs::{Result, Severity};
@@ -221,7 +221,5 @@ fn keep_chain(walk: &mut Walk, info: &FileInfo) -> Result<()> {
 fn inside_another(walk: &mut Walk, cluster: u32, claimant: &Claimant) {
     let name = claimant.set.name();
     let message = || format!("it shares clusters from {cluster}, its first, with another");
-    if walk.find("cross-link", Severity::DataLoss, Some((claimant.dir, Some(&name))), message) {
-        walk.shared.push(Shared { slots: claimant.offsets, set: claimant.set.clone(), own: 0 });
-    }
+    walk.share((claimant.dir, &name), (claimant.offsets, &claimant.set, 0), message);
 }

@@ -114,7 +114,7 @@ fn analyse<'d>(
     let Walk { shared, cuts, findings: Findings { postponed, .. }, unsettled, system, .. } = walk;
     report.used_clusters = clusters.claimed();
     for file in shared {
-        copy::copy(disk, clusters, &file)?;
+        copy::copy(disk, clusters, report, file)?;
     }
     cuts.into_iter().for_each(|last| clusters.set_link(last, Geometry::END));
     system::restore(disk, clusters, &system, report, repair)?;

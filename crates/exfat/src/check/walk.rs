@@ -16,7 +16,7 @@ use super::listing::Listing;
 use super::system::System;
 use crate::layout::{EntrySet, FileInfo, LARGEST_DIRECTORY, Upcase};
 use links::Broken;
-use platter_clusters::{Disk, Findings, MOST_CHANGES, Stop, claim_chain, is_inside, path_of};
+use platter_clusters::{Disk, Findings, MOST_CHANGES, SharedFinding, Stop, claim_chain, is_inside, path_of};
 use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub struct Shared {
     pub set: EntrySet,
     /// The number of its first clusters that are its own.
     pub own: u32,
+    pub finding: SharedFinding,
 }
 
 /// How a message describes a cluster in a chain whose FAT entry is 0. (The bitmap, not the FAT, says which clusters
@@ -173,6 +174,21 @@ impl<'a, 'd> Walk<'a, 'd> {
         let dirs = &self.dirs;
         let path = path.map(|(dir, name)| move || path_in(dirs, dir, name));
         self.findings.find(changes, code, severity, path, message)
+    }
+
+    /// Reports that a file shares clusters, from its cluster number `own` on, with another. A repair copies them.
+    pub fn share(
+        &mut self,
+        (dir, name): (u32, &Name),
+        (slots, set, own): ([u64; 2], &EntrySet, u32),
+        message: impl FnOnce() -> String,
+    ) -> bool {
+        let changes = self.disk.edits() + self.contested.len() + self.shared.len();
+        let path = || path_in(&self.dirs, dir, Some(name));
+        let finding = self.findings.shares((changes, self.shared.len()), path, message);
+        let repairs = finding.is_some();
+        self.shared.extend(finding.map(|finding| Shared { slots, set: set.clone(), own, finding }));
+        repairs
     }
 
     /// Reads the slots of a directory.

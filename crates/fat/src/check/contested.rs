@@ -8,7 +8,7 @@
 //! A sector that was written to a wrong place gives entries of one directory to another too: see [`Piece`].
 
 use super::listing::{Item, Listing};
-use super::walk::{Lead, Shared, Walk};
+use super::walk::{Lead, Walk};
 use crate::layout::{Link, SLOT, ShortEntry, ShortName, Slot};
 use platter_clusters::{Fit, PIECE_SLOTS, Piece, is_found, is_inside, likeness};
 use platter_vfs::{Name, Result, Severity};
@@ -303,12 +303,11 @@ fn share(walk: &mut Walk, cluster: u32, claimant: &Claimant) -> Result<()> {
     let slot = claimant.slots.end - 1;
     let count = walk.geometry.clusters_for(u64::from(claimant.short.size));
     let message = || format!("the file shares clusters from {cluster}, its first, with another");
-    if walk.find("cross-link", Severity::DataLoss, place, message) {
-        if count == 0 {
-            listing.change(walk.disk, slot, ShortEntry { cluster: 0, ..claimant.short.clone() }.to_bytes());
-        } else {
-            walk.shared.push(Shared { from: Lead::Entry(listing.offset(slot)), first: cluster, count });
-        }
+    if count > 0 {
+        let from = Lead::Entry(listing.offset(slot));
+        walk.share((claimant.dir, &claimant.name), (from, cluster, count), message);
+    } else if walk.find("cross-link", Severity::DataLoss, place, message) {
+        listing.change(walk.disk, slot, ShortEntry { cluster: 0, ..claimant.short.clone() }.to_bytes());
     }
     Ok(())
 }

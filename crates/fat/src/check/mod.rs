@@ -135,7 +135,7 @@ fn analyse(
     report.used_clusters = claimed.count();
     let mut search = 2;
     for shared in shared {
-        copy(disk, geometry, table, &mut claimed, &mut search, &shared)?;
+        copy(disk, geometry, table, (&mut claimed, &mut search), report, shared)?;
     }
     for (cluster, value) in cuts {
         table.set(cluster, value);
@@ -159,57 +159,60 @@ fn analyse(
     Ok(Done { label, postponed })
 }
 
-/// Gives a file copies of the clusters that it shares with another. Where no cluster is free its chain ends, and the
-/// next round corrects its size.
+/// Gives a file copies of the clusters that it shares with another. Where too few clusters are free, it stays as it is.
 fn copy(
     disk: &mut Disk,
     geometry: &Geometry,
     table: &mut Table,
-    claimed: &mut Bits,
-    search: &mut u32,
-    shared: &Shared,
+    (claimed, search): (&mut Bits, &mut u32),
+    report: &mut CheckReport,
+    shared: Shared,
 ) -> Result<()> {
-    let mut bytes = vec![0; geometry.cluster_size as usize];
-    let mut from = shared.from;
-    let mut source = shared.first;
-    // The chain may contain a loop. `mark` is set to the current cluster at each power of two of steps; meeting it
-    // again means a loop.
+    let mut sources = Vec::new();
+    let mut next = shared.first;
+    // The chain may contain a loop. `mark` is set to the current cluster at each power of two of steps; meeting it again
+    // means a loop.
     let mut mark = 0;
-    for step in 1..=shared.count {
-        if source == mark {
-            return Ok(());
+    while (sources.len() as u64) < shared.count && next != mark {
+        sources.push(next);
+        if sources.len().is_power_of_two() {
+            mark = next;
         }
-        if step.is_power_of_two() {
-            mark = source;
-        }
-        let free = (*search..=geometry.last_cluster()).find(|&new| table.get(new) == 0 && !claimed.get(new));
-        *search = free.map_or(geometry.last_cluster() + 1, |new| new + 1);
-        let lead = free.unwrap_or(0);
-        match from {
-            Lead::Cluster(before) if lead == 0 => table.set(before, geometry.kind.end()),
-            Lead::Cluster(before) => table.set(before, lead),
-            Lead::Entry(offset) => {
-                let mut slot = [0; crate::layout::SLOT];
-                disk.read_slots(offset, &mut slot)?;
-                let mut entry = ShortEntry::from_bytes(&slot);
-                entry.cluster = lead;
-                if lead == 0 {
-                    entry.size = 0;
-                }
-                disk.edit(offset, entry.to_bytes());
-            }
-        }
-        let Some(new) = free else { return Ok(()) };
-        disk.read(geometry.cluster_offset(source), &mut bytes)?;
-        disk.write(geometry.cluster_offset(new), &bytes)?;
-        table.set(new, geometry.kind.end());
-        claimed.set(new);
-        from = Lead::Cluster(new);
-        match table.link(geometry, source) {
-            Link::Next(next) => source = next,
-            _ => return Ok(()),
+        match table.link(geometry, next) {
+            Link::Next(after) => next = after,
+            _ => break,
         }
     }
+    let begin = *search;
+    let mut copies = Vec::new();
+    while copies.len() < sources.len() {
+        let free = (*search..=geometry.last_cluster()).find(|&new| table.get(new) == 0 && !claimed.get(new));
+        let Some(new) = free else {
+            *search = begin;
+            shared.finding.report(report, Some(sources.len() as u64));
+            return Ok(());
+        };
+        copies.push(new);
+        *search = new + 1;
+    }
+    match shared.from {
+        Lead::Cluster(before) => table.set(before, copies[0]),
+        Lead::Entry(offset) => {
+            let mut slot = [0; crate::layout::SLOT];
+            disk.read_slots(offset, &mut slot)?;
+            let mut entry = ShortEntry::from_bytes(&slot);
+            entry.cluster = copies[0];
+            disk.edit(offset, entry.to_bytes());
+        }
+    }
+    let mut bytes = vec![0; geometry.cluster_size as usize];
+    for (number, (&source, &new)) in sources.iter().zip(&copies).enumerate() {
+        disk.read(geometry.cluster_offset(source), &mut bytes)?;
+        disk.write(geometry.cluster_offset(new), &bytes)?;
+        table.set(new, copies.get(number + 1).copied().unwrap_or(geometry.kind.end()));
+        claimed.set(new);
+    }
+    shared.finding.report(report, None);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ mod entry;
 use super::table::Table;
 use crate::layout::{Geometry, Link};
 use bits::Late;
-use platter_clusters::{Bits, Claims, Disk, Findings, MOST_CHANGES, path_of};
+use platter_clusters::{Bits, Claims, Disk, Findings, MOST_CHANGES, SharedFinding, path_of};
 use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::BTreeSet;
 
@@ -41,6 +41,7 @@ pub struct Shared {
     pub first: u32,
     /// The number of clusters from `first` on that the file's size requires.
     pub count: u64,
+    pub finding: SharedFinding,
 }
 
 /// The place where the number of a chain's next cluster is recorded.
@@ -192,6 +193,20 @@ impl<'a, 'd> Walk<'a, 'd> {
         let dirs = &self.dirs;
         let path = path.map(|(dir, name)| move || path_in(dirs, dir, name));
         self.findings.find(changes, code, severity, path, message)
+    }
+
+    /// Reports that a file shares clusters with another: `count` from `first` on, to which `from` leads. A repair copies
+    /// them.
+    pub fn share(
+        &mut self,
+        (dir, name): (u32, &Name),
+        (from, first, count): (Lead, u32, u64),
+        message: impl FnOnce() -> String,
+    ) {
+        let changes = self.disk.edits() + self.contested.len();
+        let path = || path_in(&self.dirs, dir, Some(name));
+        let finding = self.findings.shares((changes, self.shared.len()), path, message);
+        self.shared.extend(finding.map(|finding| Shared { from, first, count, finding }));
     }
 
     /// Reports how many clusters of a chain are beyond the end of a device that was cut off.

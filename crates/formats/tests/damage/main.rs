@@ -128,20 +128,36 @@ fn a_thousand_repairs_without_room_harm_nothing() {
 /// Damage on full volumes that a repair once made worse.
 #[test]
 fn what_a_repair_without_room_once_harmed_it_harms_no_more() {
-    const SEEDS: [u64; 9] = [
-        77_000_005, 77_000_036, 77_000_037, 78_000_049, 78_000_084, 78_000_092, 79_000_033, 79_000_050,
-        78_000_043,
+    const SEEDS: [(&str, &[u64]); 3] = [
+        ("fat12", &[201_000_046]),
+        ("fat16", &[201_000_040]),
+        (
+            "exfat",
+            &[
+                77_000_005,
+                77_000_036,
+                77_000_037,
+                78_000_049,
+                78_000_084,
+                78_000_092,
+                79_000_033,
+                79_000_050,
+                201_000_092,
+            ],
+        ),
     ];
     let mut failures = Failures::new();
-    for left in [0, 1] {
-        let volume = Volume::with_free("exfat", Some(left));
-        for seed in SEEDS {
-            failures.extend(damaged(
-                &volume,
-                &format!("exfat with {left} free"),
-                seed..seed + 1,
-                repair::one,
-            ));
+    for (format, seeds) in SEEDS {
+        for left in [0, 1] {
+            let volume = Volume::with_free(format, Some(left));
+            for &seed in seeds {
+                failures.extend(damaged(
+                    &volume,
+                    &format!("{format} with {left} free"),
+                    seed..seed + 1,
+                    repair::one,
+                ));
+            }
         }
     }
     judge(&failures);

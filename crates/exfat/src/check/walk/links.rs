@@ -5,7 +5,7 @@
 //! the chain has exactly the clusters that the file still needs, then that entry is wrong. Which clusters belong to no
 //! file is known when the whole tree was walked, so the check of such files is put off until then.
 
-use super::{FREE, Shared, Walk};
+use super::{FREE, Walk};
 use crate::layout::{EntrySet, FileInfo};
 use platter_clusters::{Claims as _, Link, Stop};
 use platter_vfs::{Name, Result, Severity};
@@ -169,9 +169,7 @@ impl Walk<'_, '_> {
         let place = Some((dir, Some(name)));
         if let Stop::Claimed(next) = stop {
             let message = || format!("it shares clusters from {next} with another");
-            if self.find("cross-link", Severity::DataLoss, place, message) {
-                self.shared.push(Shared { slots, set: set.clone(), own: count });
-            }
+            self.share((dir, name), (slots, set, count), message);
             return info;
         }
         let (length, held) = (info.length, u64::from(count) << self.clusters.heap.shift);

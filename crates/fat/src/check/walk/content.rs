@@ -1,7 +1,7 @@
 //! The clusters of an entry: a directory is noted for the walk, a file's chain is claimed as far as it is the file's
 //! own.
 
-use super::{Dir, FREE, Lead, Shared, Walk};
+use super::{Dir, FREE, Lead, Walk};
 use crate::check::listing::Listing;
 use crate::layout::{LARGEST_FILE, Link, ShortEntry};
 use platter_clusters::{Stop, claim_chain};
@@ -136,13 +136,7 @@ impl Walk<'_, '_> {
             }
             Stop::Claimed(next) => {
                 let message = || format!("the file shares clusters from {next} with another");
-                if self.find("cross-link", Severity::DataLoss, place, message) {
-                    self.shared.push(Shared {
-                        from: Lead::Cluster(last),
-                        first: next,
-                        count: wanted - count,
-                    });
-                }
+                self.share((index, name), (Lead::Cluster(last), next, wanted - count), message);
             }
             stop => {
                 let message = || {
