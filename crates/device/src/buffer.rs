@@ -1,5 +1,6 @@
 //! Buffers: memory that any device can transfer to and from without a copy.
 
+use crate::host;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -26,9 +27,8 @@ impl Memory {
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         if alignment == HUGE {
             // A transfer to or from scattered pages is split where it has more pieces than the device takes, so its
-            // speed would depend on which pages were free. Huge pages avoid that. The call is advice only; everything
-            // works without it.
-            unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+            // speed would depend on which pages were free. Huge pages avoid that.
+            host::advise_large_pages(start.as_ptr(), layout.size());
         }
         // SAFETY: `start` points to at least `length` bytes of memory that nothing else refers to yet.
         unsafe { start.as_ptr().write_bytes(0, length) };
@@ -86,6 +86,7 @@ impl Buffer {
     ///
     /// # Panics
     /// If the range does not lie in the buffer.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn part(&self, range: std::ops::Range<usize>) -> &[u8] {
         assert!(
             range.start <= range.end && range.end <= self.length,
@@ -101,6 +102,7 @@ impl Buffer {
     ///
     /// # Panics
     /// If the range does not lie in the buffer.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub(crate) fn place(&mut self, range: std::ops::Range<usize>) -> *mut u8 {
         assert!(
             range.start <= range.end && range.end <= self.length,

@@ -1,8 +1,8 @@
 //! An open file or block device, with everything that a transfer on any thread needs to know of it.
 
+use crate::host;
 use crate::{Buffer, Error, Operation, Result, Sectors};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The open file with its geometry; shared by the threads of a queue.
@@ -36,10 +36,10 @@ impl Descriptor {
         let length = buffer.len() as u64;
         let failed = |source| Error::io(&self.name, Operation::Read, offset, length, source);
         if self.suits(buffer.as_ptr()) {
-            return self.file.read_exact_at(buffer, offset).map_err(failed);
+            return host::read_exact_at(&self.file, buffer, offset).map_err(failed);
         }
         let mut bounce = Buffer::new(buffer.len());
-        self.file.read_exact_at(&mut bounce, offset).map_err(failed)?;
+        host::read_exact_at(&self.file, &mut bounce, offset).map_err(failed)?;
         buffer.copy_from_slice(&bounce);
         Ok(())
     }
@@ -47,9 +47,9 @@ impl Descriptor {
     pub fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
         let failed = |source| Error::io(&self.name, Operation::Write, offset, data.len() as u64, source);
         if self.suits(data.as_ptr()) {
-            return self.file.write_all_at(data, offset).map_err(failed);
+            return host::write_all_at(&self.file, data, offset).map_err(failed);
         }
-        self.file.write_all_at(&Buffer::from(data), offset).map_err(failed)
+        host::write_all_at(&self.file, &Buffer::from(data), offset).map_err(failed)
     }
 
     pub fn flush(&self) -> Result<()> {

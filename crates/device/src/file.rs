@@ -1,16 +1,12 @@
 //! Image files and Linux block devices.
 
 use crate::descriptor::Descriptor;
-use crate::lock::lock;
-use crate::uring::{self, UringQueue};
-use crate::{
-    Device, Error, Growing, Operation, Queue, Result, Sectors, check_transfer, positional::PositionalQueue,
-};
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
-use std::fs::{File, FileType};
+use crate::host::{self, FileKind, Opening};
+use crate::positional::PositionalQueue;
+use crate::rings;
+use crate::{Device, Error, Growing, Operation, Queue, Result, Sectors, check_transfer};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +51,7 @@ pub struct FileDevice {
     /// The open file, shared with the threads of queues.
     pub(crate) descriptor: Arc<Descriptor>,
     /// The rings of batches.
-    rings: uring::Pool,
+    rings: rings::Pool,
 }
 
 impl FileDevice {
@@ -78,28 +74,28 @@ impl FileDevice {
 
     fn open_with(path: &Path, options: FileOptions, create: Option<u64>, is_new: bool) -> Result<FileDevice> {
         let name = path.display().to_string();
-        let kind = std::fs::metadata(path).map(|data| data.file_type());
+        let kind = host::kind(path);
         if let Ok(kind) = kind {
             // Checked before opening, because opening a FIFO waits for the other end.
             refuse_kind(&name, kind)?;
         }
-        let block = kind.is_ok_and(|kind| kind.is_block_device());
+        let block = kind.is_ok_and(|kind| kind == FileKind::Disk);
         let opened = open_as(options.caching, |direct| {
-            let mut flags = OFlags::CLOEXEC;
-            flags.set(OFlags::DIRECT, direct);
-            flags.set(
-                OFlags::EXCL,
-                block && options.exclusive && !(options.beside_kernel && options.read_only),
-            );
-            File::options()
-                .read(true)
-                .write(!options.read_only)
-                .create(create.is_some() && !block)
-                .create_new(is_new)
-                .custom_flags(flags.bits() as i32)
-                .open(path)
+            let opening = Opening {
+                read_only: options.read_only,
+                is_direct: direct,
+                claims: block && options.exclusive && !(options.beside_kernel && options.read_only),
+                makes: create.is_some() && !block,
+                makes_new: is_new,
+            };
+            host::open(path, &opening)
         });
-        let (file, direct) = opened.map_err(|source| Error::io(&name, Operation::Open, 0, 0, source))?;
+        let (file, direct) = match opened {
+            Err(error) if host::is_taken(&error) => {
+                return Err(Error::Locked { device: name.into(), who: host::SOMEBODY.into() });
+            }
+            opened => opened.map_err(|source| Error::io(&name, Operation::Open, 0, 0, source))?,
+        };
         FileDevice::of_file(file, name, direct, options, create)
     }
 
@@ -112,20 +108,24 @@ impl FileDevice {
         set_length: Option<u64>,
     ) -> Result<FileDevice> {
         let failed = |source| Error::io(&name, Operation::Open, 0, 0, source);
-        let metadata = file.metadata().map_err(failed)?;
-        refuse_kind(&name, metadata.file_type())?;
-        let block = metadata.file_type().is_block_device();
-        if options.exclusive {
-            lock(&file, &name, block, options.read_only)?;
+        let kind = host::kind_of(&file).map_err(failed)?;
+        refuse_kind(&name, kind)?;
+        let block = kind == FileKind::Disk;
+        if options.exclusive
+            && let Some(who) = host::lock(&file, block, options.read_only)
+        {
+            return Err(Error::Locked { device: name.into(), who });
         }
         let (length, sectors) = if block {
-            block_geometry(&file).map_err(failed)?
+            let (length, logical, physical) = host::geometry(&file).map_err(failed)?;
+            (length, Sectors { logical, physical })
         } else {
             if let Some(length) = set_length {
+                host::make_sparse(&file);
                 file.set_len(length).map_err(failed)?;
             }
             let logical = match (direct, options.bytewise) {
-                (true, _) => direct_alignment(&file),
+                (true, _) => host::direct_alignment(&file),
                 (false, true) => 1,
                 (false, false) => 512,
             };
@@ -134,11 +134,11 @@ impl FileDevice {
         };
         let length = length / u64::from(sectors.logical) * u64::from(sectors.logical);
         // Linux opens a write-protected device for writing all the same, and only the writes fail.
-        let is_protected = block && !options.read_only && is_write_protected(&file).map_err(failed)?;
+        let is_protected = block && !options.read_only && host::is_write_protected(&file).map_err(failed)?;
         let read_only = options.read_only || is_protected;
         let length = AtomicU64::new(length);
         let descriptor = Descriptor { name, file, length, sectors, direct, block, read_only, is_protected };
-        Ok(FileDevice { descriptor: Arc::new(descriptor), rings: uring::Pool::default() })
+        Ok(FileDevice { descriptor: Arc::new(descriptor), rings: rings::Pool::default() })
     }
 
     /// Whether transfers bypass the page cache.
@@ -147,12 +147,8 @@ impl FileDevice {
     }
 
     /// Whether the content lies in a file: this is an image file, or a loop device, which maps one.
-    ///
-    /// Facts: loop devices have the major number 7 (Linux, `Documentation/admin-guide/devices.txt`).
     pub fn is_image(&self) -> bool {
-        const LOOP: u32 = 7;
-        !self.descriptor.block
-            || self.descriptor.file.metadata().is_ok_and(|data| rustix::fs::major(data.rdev()) == LOOP)
+        !self.descriptor.block || host::is_over_file(&self.descriptor.file)
     }
 
     /// Whether this is a block device, not an image file.
@@ -190,66 +186,24 @@ pub(crate) fn open_as(caching: Caching, open: impl Fn(bool) -> io::Result<File>)
         Caching::Buffered => Ok((open(false)?, false)),
         Caching::Direct => Ok((open(true)?, true)),
         Caching::DirectIfPossible => match open(true) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok((open(false)?, false)),
+            Err(error) if host::refuses_direct(&error) => Ok((open(false)?, false)),
             opened => Ok((opened?, true)),
         },
     }
 }
 
 /// Refuses everything but a regular file or block device, with an error that names its type.
-fn refuse_kind(name: &str, kind: FileType) -> Result<()> {
-    let what = match () {
-        () if kind.is_file() || kind.is_block_device() => return Ok(()),
-        () if kind.is_dir() => "a directory",
-        () if kind.is_fifo() => "a FIFO",
-        () if kind.is_socket() => "a socket",
-        () if kind.is_char_device() => "a character device",
-        () => "something else",
+fn refuse_kind(name: &str, kind: FileKind) -> Result<()> {
+    let what = match kind {
+        FileKind::File | FileKind::Disk => return Ok(()),
+        FileKind::Directory => "a directory",
+        FileKind::Fifo => "a FIFO",
+        FileKind::Socket => "a socket",
+        FileKind::CharacterDevice => "a character device",
+        FileKind::Other => "something else",
     };
     let reason = format!("expected an image file or a block device, found {what}");
     Err(Error::Unusable { device: name.into(), reason })
-}
-
-/// Size and sector sizes of a block device.
-fn block_geometry(file: &File) -> io::Result<(u64, Sectors)> {
-    let mut length = 0u64;
-    // SAFETY: BLKGETSIZE64 writes one u64 to the address given, which is that of a live u64.
-    if unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut length) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let logical = rustix::fs::ioctl_blksszget(file)?;
-    let physical = rustix::fs::ioctl_blkpbszget(file)?.max(logical);
-    Ok((length, Sectors { logical, physical }))
-}
-
-/// Whether a block device takes no writes, as an SD card whose switch is set.
-fn is_write_protected(file: &File) -> io::Result<bool> {
-    let mut is_protected: libc::c_int = 0;
-    // SAFETY: BLKROGET writes one int to the address given, which is that of a live int.
-    match unsafe { libc::ioctl(file.as_raw_fd(), BLKROGET, &raw mut is_protected) } {
-        0 => Ok(is_protected != 0),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-// From <linux/fs.h>; the numbers are part of Linux's ABI.
-const BLKROGET: libc::Ioctl = 0x125E;
-const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
-const BLKDISCARD: libc::Ioctl = 0x1277;
-
-/// The alignment that direct I/O on an image file needs, in bytes.
-fn direct_alignment(file: &File) -> u32 {
-    // SAFETY: an all-zero statx is a valid value of that plain C structure.
-    let mut stat: libc::statx = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open, the path is a terminated empty string (AT_EMPTY_PATH names the descriptor
-    // itself), and `stat` is live and of the size the kernel fills.
-    let done = unsafe {
-        libc::statx(file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &raw mut stat)
-    };
-    let known = done == 0 && stat.stx_mask & libc::STATX_DIOALIGN != 0 && stat.stx_dio_offset_align > 0;
-    // Kernels that do not report it (before 6.1) get an alignment that every disk and file system accepts.
-    let alignment = if known { stat.stx_dio_offset_align } else { 4096 };
-    alignment.clamp(512, 65536)
 }
 
 impl Device for FileDevice {
@@ -293,7 +247,7 @@ impl Device for FileDevice {
         }
         let suited =
             reads.len() > 1 && reads.iter().all(|(_, buffer)| self.descriptor.suits(buffer.as_ptr()));
-        if suited && self.rings.read(&self.descriptor, reads)? {
+        if suited && self.rings.read(&self.descriptor.name, &self.descriptor.file, reads)? {
             return Ok(());
         }
         reads.iter_mut().try_for_each(|(offset, buffer)| self.descriptor.read_exact(*offset, buffer))
@@ -304,18 +258,14 @@ impl Device for FileDevice {
             check_transfer(self, Operation::Write, *offset, data.len() as u64)?;
         }
         let suited = writes.len() > 1 && writes.iter().all(|(_, data)| self.descriptor.suits(data.as_ptr()));
-        if suited && self.rings.write(&self.descriptor, writes)? {
+        if suited && self.rings.write(&self.descriptor.name, &self.descriptor.file, writes)? {
             return Ok(());
         }
         writes.iter().try_for_each(|(offset, data)| self.descriptor.write_all(*offset, data))
     }
 
     fn start(&self) -> u64 {
-        let metadata = self.descriptor.file.metadata().ok();
-        metadata
-            .filter(|metadata| metadata.file_type().is_block_device())
-            .and_then(|metadata| crate::host::partition_start(metadata.rdev()))
-            .unwrap_or(0)
+        if self.descriptor.block { host::start_on_disk(&self.descriptor.file).unwrap_or(0) } else { 0 }
     }
 
     fn next_data(&self, offset: u64) -> u64 {
@@ -323,12 +273,7 @@ impl Device for FileDevice {
         if self.descriptor.block || offset >= length {
             return offset.min(length);
         }
-        // `seek` moves the file's own position, which no transfer uses.
-        match rustix::fs::seek(&self.descriptor.file, SeekFrom::Data(offset)) {
-            Ok(place) => place.min(length),
-            Err(rustix::io::Errno::NXIO) => length,
-            Err(_) => offset,
-        }
+        host::next_data(&self.descriptor.file, offset, length)
     }
 
     fn flush(&self) -> Result<()> {
@@ -340,36 +285,20 @@ impl Device for FileDevice {
         if length == 0 {
             return Ok(());
         }
-        let done = if self.descriptor.block {
-            let range = [offset, length];
-            // SAFETY: BLKDISCARD reads two u64 from the address given, which is that of a live array of two.
-            match unsafe { libc::ioctl(self.descriptor.file.as_raw_fd(), BLKDISCARD, range.as_ptr()) } {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        } else {
-            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(&self.descriptor.file, hole, offset, length).map_err(io::Error::from)
-        };
-        match done {
-            Err(error)
-                if !matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY | libc::ENOSYS)) =>
-            {
-                Err(Error::io(&self.descriptor.name, Operation::Discard, offset, length, error))
-            }
-            // A device without a discard operation keeps its content, which the contract allows.
-            _ => Ok(()),
-        }
+        let Descriptor { name, file, block, .. } = &*self.descriptor;
+        host::discard(file, *block, offset, length)
+            .map_err(|source| Error::io(name, Operation::Discard, offset, length, source))
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        match UringQueue::new(self, &self.descriptor, depth) {
-            Some(queue) => Ok(Box::new(queue)),
+        match rings::queue(self, &self.descriptor.file, depth) {
+            Some(queue) => Ok(queue),
             None => Ok(Box::new(PositionalQueue::new(self, &self.descriptor, depth))),
         }
     }
 }
 
+#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,7 +68,6 @@
 //! # }
 //! ```
 
-mod allocator;
 mod any;
 mod blank_first;
 mod buffer;
@@ -81,9 +80,7 @@ mod file;
 pub mod fuzzing;
 mod gather;
 mod gpt;
-mod host;
-mod inherit;
-mod lock;
+pub mod host;
 mod marks;
 mod memory;
 mod mirror;
@@ -95,15 +92,14 @@ mod power;
 mod protect;
 mod queue;
 mod recorder;
+mod rings;
 mod size;
 mod stripes;
 pub mod sync;
 mod table;
 mod temporary;
 mod undo;
-mod uring;
 
-pub use allocator::share_memory;
 pub use any::{read_any, write_any};
 pub use blank_first::BlankFirstSector;
 pub use buffer::Buffer;
@@ -113,9 +109,10 @@ pub use faults::{Fault, Faults, When};
 pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
 pub use gpt::{gpt_partition, make_gpt};
-pub use host::{Hardware, hardware, host_file_system};
-pub use inherit::inherit_standard_files_only;
-pub use lock::{is_claimed, writer_of};
+pub use host::{
+    Hardware, IN_USE, file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed,
+    share_memory, writer_of,
+};
 pub use marks::is_encrypted;
 pub use memory::MemoryDevice;
 pub use mirror::{
@@ -125,9 +122,7 @@ pub use mirror::{
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
-pub use protect::{
-    IN_USE, file_behind, refuse_any_data, refuse_contents, refuse_data, refuse_in_use, refuse_unlike_copies,
-};
+pub use protect::{refuse_any_data, refuse_contents, refuse_data, refuse_in_use, refuse_unlike_copies};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};

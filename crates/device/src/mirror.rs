@@ -2,7 +2,6 @@
 
 mod busy;
 mod history;
-mod identity;
 mod queue;
 mod rebuild;
 mod record;

@@ -6,10 +6,10 @@ use crate::event::{Event, Listener};
 use crate::make::known_format;
 use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
 use crate::source::Source;
+use platter_device::host::{directory_of_records, permissions};
 use platter_device::{Caching, Device, Error as DeviceError, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -253,26 +253,22 @@ fn undo_device(source: &Source, whole: &Arc<dyn Device>, undo: &Undo) -> Result<
 /// images. `None` for block devices: only who makes the file can read it.
 fn sharing(source: &Source) -> Option<(u32, u32)> {
     const PERMISSIONS: u32 = 0o666;
-    let images = source.paths.iter().map(|path| fs::metadata(path).ok().filter(fs::Metadata::is_file));
+    let images = source.paths.iter().map(|path| permissions(path).filter(|_| path.is_file()));
     let images = images.collect::<Option<Vec<_>>>()?;
-    let group = images.first()?.gid();
-    let is_one = images.iter().all(|image| image.gid() == group);
-    let mode = images.iter().fold(PERMISSIONS, |mode, image| mode & image.mode());
+    let group = images.first()?.1;
+    let is_one = images.iter().all(|image| image.1 == group);
+    let mode = images.iter().fold(PERMISSIONS, |mode, image| mode & image.0);
     // Who repairs reads and writes the images, whatever their owner may do.
     Some((0o600 | mode & if is_one { PERMISSIONS } else { !0o070 }, group))
 }
 
-/// The directory for the undo files of block devices. They cannot lie beside the device: /dev does not survive a
-/// restart.
-const DEVICES: &str = "/var/lib/platter/undo";
-
-/// Returns the default path of an undo file: beside the image (of a mirror: beside its first copy), or in [`DEVICES`]
-/// for a block device.
+/// Returns the default path of an undo file: beside the image (of a mirror: beside its first copy). For
+/// a block device it is in the directory for records: `/dev` does not survive a restart.
 fn default_undo(source: &Source) -> Result<PathBuf> {
     let first = &source.paths[0];
     let beside = if is_block(first) {
-        let directory = Path::new(DEVICES);
-        fs::create_dir_all(directory).about(DEVICES).map_err(|error| cannot_save(&error))?;
+        let directory = directory_of_records().join("undo");
+        fs::create_dir_all(&directory).about(shown(&directory)).map_err(|error| cannot_save(&error))?;
         directory.join(first.file_name().unwrap_or_default())
     } else {
         first.clone()

@@ -8,6 +8,7 @@ mod complete;
 mod copy;
 mod failure;
 mod helper;
+mod host;
 mod image;
 mod interrupt;
 mod manual;
@@ -18,16 +19,12 @@ mod progress;
 mod volume;
 mod windows_kit;
 
-use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Carries out the command in `arguments` (the first is the program's name), and returns the program's exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // Without a handler, a write beyond the limit of a file's size (ulimit -f) ends the process; with one, it fails as
-    // on a full disk. Where the system allows no handler, nothing else changes.
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    host::begin();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let arguments = helper::arguments(&arguments).unwrap_or(arguments);
     let cli = match cli::parse(&arguments) {

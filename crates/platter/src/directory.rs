@@ -3,11 +3,10 @@
 use crate::error::{About, Error, ErrorKind, Result};
 use crate::node::{DEEPEST, Held};
 use crate::shared::Shared;
+use platter_device::host::{HostBytes, host_string};
 use platter_vfs::{Attributes, Cursor, Entry, Kind, Name, Node};
 use std::collections::hash_map::Entry as Place;
 use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -75,9 +74,19 @@ impl Iterator for ReadDir {
             }
         }
         let entry = self.read.pop_front()?;
-        let path = self.path.join(OsStr::from_bytes(&entry.name.to_bytes()));
+        let path = joined(&self.path, &entry.name);
         Some(Ok(DirEntry { path, entry }))
     }
+}
+
+/// The path of an entry on a volume. It is no path of the host, in which a name such as `C:x` would replace all before it.
+fn joined(directory: &Path, name: &Name) -> PathBuf {
+    let mut path = directory.as_os_str().to_os_string();
+    if !path.is_empty() && !path.as_bytes().ends_with(b"/") {
+        path.push("/");
+    }
+    path.push(host_string(&name.to_bytes()));
+    path.into()
 }
 
 /// Everything below a directory: see [`Volume::walk`](crate::Volume::walk).

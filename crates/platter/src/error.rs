@@ -118,28 +118,28 @@ impl Error {
     pub fn errno(&self) -> Errno {
         match &self.cause {
             Cause::System(error) => error.errno(),
-            Cause::Host(error) => Errno(error.raw_os_error().unwrap_or(libc::EIO)),
-            Cause::Refused(kind, _) => Errno(match kind {
-                ErrorKind::NotFound => libc::ENOENT,
-                ErrorKind::Exists => libc::EEXIST,
-                ErrorKind::NotADirectory => libc::ENOTDIR,
-                ErrorKind::IsADirectory => libc::EISDIR,
-                ErrorKind::NotEmpty => libc::ENOTEMPTY,
+            Cause::Host(error) => Errno::of_host(error),
+            Cause::Refused(kind, _) => match kind {
+                ErrorKind::NotFound => Errno::NOT_FOUND,
+                ErrorKind::Exists => Errno::EXISTS,
+                ErrorKind::NotADirectory => Errno::NOT_A_DIRECTORY,
+                ErrorKind::IsADirectory => Errno::IS_A_DIRECTORY,
+                ErrorKind::NotEmpty => Errno::NOT_EMPTY,
                 ErrorKind::Protected | ErrorKind::Unfinished | ErrorKind::InUse | ErrorKind::Locked => {
-                    libc::EBUSY
+                    Errno::BUSY
                 }
-                ErrorKind::Busy => libc::EAGAIN,
+                ErrorKind::Busy => Errno::AGAIN,
                 ErrorKind::InvalidArgument
                 | ErrorKind::InvalidName
                 | ErrorKind::NotAVolume
-                | ErrorKind::CannotMake => libc::EINVAL,
-                ErrorKind::NoSpace => libc::ENOSPC,
-                ErrorKind::FileTooLarge => libc::EFBIG,
-                ErrorKind::ReadOnly => libc::EROFS,
-                ErrorKind::NotPermitted => libc::EPERM,
-                ErrorKind::Unsupported | ErrorKind::Unreadable => libc::EOPNOTSUPP,
-                ErrorKind::Damaged | ErrorKind::Io | ErrorKind::CannotSave => libc::EIO,
-            }),
+                | ErrorKind::CannotMake => Errno::INVALID,
+                ErrorKind::NoSpace => Errno::NO_SPACE,
+                ErrorKind::FileTooLarge => Errno::FILE_TOO_LARGE,
+                ErrorKind::ReadOnly => Errno::READ_ONLY,
+                ErrorKind::NotPermitted => Errno::NOT_PERMITTED,
+                ErrorKind::Unsupported | ErrorKind::Unreadable => Errno::UNSUPPORTED,
+                ErrorKind::Damaged | ErrorKind::Io | ErrorKind::CannotSave => Errno::IO,
+            },
         }
     }
 

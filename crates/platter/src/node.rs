@@ -76,10 +76,11 @@ impl Drop for Held {
 /// damaged volume.
 pub const DEEPEST: usize = 512;
 
-/// Splits a path on a volume into its names, from the root on. `/` separates names; `..` removes the name before it.
+/// Splits a path on a volume into its names, from the root on. `/` separates names, and on Windows `\` too, with which paths
+/// are joined there; `..` removes the name before it.
 pub fn names(path: &[u8]) -> Vec<Name> {
     let mut names = Vec::new();
-    for part in path.split(|&byte| byte == b'/') {
+    for part in path.split(|&byte| byte == b'/' || cfg!(windows) && byte == b'\\') {
         match part {
             b"" | b"." => {}
             b".." => {

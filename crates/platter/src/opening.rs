@@ -8,8 +8,6 @@ use platter_device::{
     MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition, writer_of,
 };
 use platter_vfs::{Error as SystemError, FileSystem, is_in_doubt};
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -254,7 +252,7 @@ fn copy(path: &Path, options: &DeviceOptions) -> Result<MirrorCopy> {
 /// failed.
 fn refuses(path: &Path, access: Access) -> bool {
     let Ok(data) = path.metadata() else { return false };
-    let is_disk = data.is_file() || data.file_type().is_block_device();
+    let is_disk = data.is_file() || is_block(path);
     !is_disk || access.writes() && open_file(path, Access::Read, Caching::default()).is_ok()
 }
 
@@ -331,7 +329,7 @@ pub fn stamp(source: &Source) -> String {
 
 /// Whether a path names a block device.
 pub(crate) fn is_block(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| data.file_type().is_block_device())
+    platter_device::host::is_disk(path)
 }
 
 #[cfg(test)]

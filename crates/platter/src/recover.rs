@@ -8,15 +8,13 @@ use crate::make::known_format;
 use crate::opening::{DeviceOptions, open_device};
 use crate::source::Source;
 use names::{Aside, Names};
+use platter_device::host::{HostBytes, host_string, make_link, write_all_at};
 use platter_vfs::{
     Error as SystemError, Format, Kind, Progress, RecoverReport, Recovered, RecoveredData, Stretch, Visit,
 };
-use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, FileTimes};
 use std::io::ErrorKind as HostError;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The options of recovering a volume.
@@ -324,7 +322,7 @@ impl Writer<'_> {
             match data.read(at, &mut buffer[..length]) {
                 Ok(got) => {
                     if buffer[..got].iter().any(|&byte| byte != 0) {
-                        file.write_all_at(&buffer[..got], at)?;
+                        write_all_at(file, &buffer[..got], at)?;
                     }
                     copied += got as u64;
                 }
@@ -357,7 +355,7 @@ impl Writer<'_> {
     fn put_links(&mut self) {
         for (aside, inside, target) in std::mem::take(&mut self.links) {
             let path = self.names.place(aside).join(inside);
-            let made = self.names.free(&path, |path| symlink(&target, path));
+            let made = self.names.free(&path, |path| make_link(target.as_ref(), path));
             if let Err(error) = made {
                 self.tell(Trouble::at(&path, error));
             }
@@ -385,7 +383,7 @@ fn partial(path: &Path) -> PathBuf {
     while kept < name.len() && kept > 0 && name[kept] & 0xC0 == 0x80 {
         kept -= 1;
     }
-    path.with_file_name(OsStr::from_bytes(&[&name[..kept], ENDING].concat()))
+    path.with_file_name(host_string(&[&name[..kept], ENDING].concat()))
 }
 
 /// Returns the times that can be set on a host file.

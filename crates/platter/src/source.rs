@@ -2,11 +2,9 @@
 
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use platter_device::Mirror;
-use std::ffi::OsStr;
+use platter_device::host::{FileId, HostBytes, file_id, host_string};
 use std::fmt;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The place of a volume: an image file or block device, several as a mirror, or a partition of those.
@@ -50,7 +48,7 @@ impl Source {
             return Ok(Source { paths: vec![text.clone()], text, is_mirror: false, partition: None });
         };
         let paths: Vec<PathBuf> =
-            copies.split(|&byte| byte == b',').map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+            copies.split(|&byte| byte == b',').map(|path| PathBuf::from(host_string(path))).collect();
         if paths.iter().any(|path| path.as_os_str().is_empty()) {
             let why =
                 format!("a mirror is written {}IMAGE,IMAGE, with the path of a copy each", Source::MIRROR);
@@ -72,7 +70,7 @@ impl Source {
         if let Some(twice) = (1..real.len()).find(|&at| real[..at].contains(&real[at])) {
             return wrong(format!("{} is named twice; each copy is on its own", shown(&paths[twice])));
         }
-        let inner: Vec<Option<(u64, u64)>> = paths.iter().map(|path| file_number(path)).collect();
+        let inner: Vec<Option<FileId>> = paths.iter().map(|path| file_id(path)).collect();
         let same = |at: &usize| inner[*at].is_some() && inner[..*at].contains(&inner[*at]);
         if let Some(twice) = (1..inner.len()).find(same) {
             let first = inner.iter().position(|one| *one == inner[twice]).unwrap_or(0);
@@ -84,14 +82,15 @@ impl Source {
 
     /// Splits `IMAGE@N`, which means partition N of an image. If a file has the whole text as its name, that file is
     /// meant.
-    pub fn split_partition(text: &Path) -> (&Path, Option<u32>) {
+    pub fn split_partition(text: &Path) -> (PathBuf, Option<u32>) {
         let bytes = text.as_os_str().as_bytes();
         let split = || {
             let at = bytes.iter().rposition(|&byte| byte == b'@')?;
             let number = std::str::from_utf8(&bytes[at + 1..]).ok()?.parse().ok()?;
-            Some((Path::new(OsStr::from_bytes(&bytes[..at])), Some(number)))
+            Some((PathBuf::from(host_string(&bytes[..at])), Some(number)))
         };
-        if text.symlink_metadata().is_ok() { (text, None) } else { split().unwrap_or((text, None)) }
+        let whole = || (text.to_path_buf(), None);
+        if text.symlink_metadata().is_ok() { whole() } else { split().unwrap_or_else(whole) }
     }
 
     /// The same source with this partition, or without one.
@@ -135,17 +134,6 @@ impl Source {
         let mut real = self.paths.iter().map(real).collect::<Result<Vec<PathBuf>>>()?;
         real.sort();
         Ok(real)
-    }
-}
-
-/// What tells a file from every other, whatever its names: its file system and number, or the number of the device that
-/// it stands for.
-fn file_number(path: &Path) -> Option<(u64, u64)> {
-    let data = fs::metadata(path).ok()?;
-    match data.file_type().is_block_device() {
-        // No file system has this number.
-        true => Some((u64::MAX, data.rdev())),
-        false => Some((data.dev(), data.ino())),
     }
 }
 

@@ -8,12 +8,12 @@ use crate::node::{Held, names};
 use crate::opening::{Access, DeviceOptions, open_device, patiently, refuse_beside_writer, refuse_in_doubt};
 use crate::shared::Shared;
 use crate::source::Source;
+use platter_device::host::HostBytes;
 use platter_device::{Caching, Device};
 use platter_vfs::{
     Attributes, Capabilities, Change, Extent, FileSystem, Integrity, Kind, LocalTime, Name, NodeStream,
     OpenOptions as How, RenameFlags, Reparse, Space, VolumeInfo,
 };
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 

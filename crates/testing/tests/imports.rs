@@ -13,6 +13,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The modules that ask the operating system for what the standard library has no portable call for. FUSE is a thing of
+/// Linux, so its crate and its commands are such places as a whole.
+const HOSTS: &[&str] = &[
+    "device/host",
+    "device/rings",
+    "lab",
+    "mount",
+    "platter/command/commands/mount",
+    "platter/command/host",
+    "platter/command/mounting",
+    "testing",
+];
+
+/// What stands before a call of one system.
+const OF_ONE_SYSTEM: [&str; 6] =
+    ["std::os::", "rustix::", "libc::", "nix::", "windows_sys::", "signal_hook::"];
+
 /// The crates whose modules still import all of the module above them.
 const GLOBS_LEFT: &[&str] = &["refs"];
 
@@ -139,6 +156,23 @@ fn no_modules_of_one_place_use_each_other() {
         }
     }
     refuse(wrong);
+}
+
+/// Who carries the project to another system reads these modules, and needs no others.
+#[test]
+fn the_system_is_asked_in_few_places() {
+    let mut wrong = BTreeSet::new();
+    for name in crates() {
+        for (module, text) in read(&name).texts() {
+            let path = format!("{name}/{}", module.join("/"));
+            let is_host = HOSTS.iter().any(|host| path.starts_with(&format!("{host}/")) || path == *host);
+            let asks = OF_ONE_SYSTEM.iter().find(|word| text.contains(**word));
+            if let Some(asks) = asks.filter(|_| !is_host) {
+                wrong.insert(format!("{path}: {asks}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these ask one system; `HOSTS` names the places for that: {wrong:#?}");
 }
 
 /// A method of a type may be defined in any file of the module that has the type, without an import. So the calls are

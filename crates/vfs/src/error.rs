@@ -1,5 +1,6 @@
 //! The errors of a file system.
 
+use crate::errno::Errno;
 use platter_device::show_size;
 use std::fmt;
 
@@ -40,35 +41,6 @@ pub enum NameRule {
     Characters,
     /// The name begins or ends with a character that is not allowed there.
     Ends,
-}
-
-/// An error number of the system, such as `ENOSPC`, as a POSIX caller gets it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Errno(pub i32);
-
-impl Errno {
-    /// No extended attribute of this name.
-    pub const NODATA: Errno = Errno(libc::ENODATA);
-    /// The format does not have this feature.
-    pub const UNSUPPORTED: Errno = Errno(libc::EOPNOTSUPP);
-    /// An argument of the request is invalid.
-    pub const INVALID: Errno = Errno(libc::EINVAL);
-    /// The operation is allowed to nobody on this volume.
-    pub const NOT_PERMITTED: Errno = Errno(libc::EPERM);
-    /// A name is longer than the format can hold.
-    pub const NAME_TOO_LONG: Errno = Errno(libc::ENAMETOOLONG);
-
-    /// The same error number, but `other` instead of [`Errno::UNSUPPORTED`], for calls where POSIX prescribes another
-    /// number.
-    pub fn or_if_unsupported(self, other: Errno) -> Errno {
-        if self == Errno::UNSUPPORTED { other } else { self }
-    }
-}
-
-impl fmt::Debug for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", std::io::Error::from_raw_os_error(self.0))
-    }
 }
 
 /// A file system's refusal or failure.
@@ -226,43 +198,43 @@ impl Error {
 
     /// The error that a POSIX caller gets for this one.
     pub fn errno(&self) -> Errno {
-        Errno(match self {
-            Error::NotFound => libc::ENOENT,
-            Error::Exists => libc::EEXIST,
-            Error::NotADirectory => libc::ENOTDIR,
-            Error::IsADirectory => libc::EISDIR,
-            Error::NotEmpty => libc::ENOTEMPTY,
-            Error::NoSpace | Error::DirectoryFull { .. } => libc::ENOSPC,
-            Error::RecordFull { .. } => libc::E2BIG,
-            Error::TooManyLinks { .. } => libc::EMLINK,
-            Error::FileTooLarge { .. } => libc::EFBIG,
-            Error::InvalidName { rule: NameRule::Length, .. } => libc::ENAMETOOLONG,
+        match self {
+            Error::NotFound => Errno::NOT_FOUND,
+            Error::Exists => Errno::EXISTS,
+            Error::NotADirectory => Errno::NOT_A_DIRECTORY,
+            Error::IsADirectory => Errno::IS_A_DIRECTORY,
+            Error::NotEmpty => Errno::NOT_EMPTY,
+            Error::NoSpace | Error::DirectoryFull { .. } => Errno::NO_SPACE,
+            Error::RecordFull { .. } => Errno::TOO_BIG,
+            Error::TooManyLinks { .. } => Errno::TOO_MANY_LINKS,
+            Error::FileTooLarge { .. } => Errno::FILE_TOO_LARGE,
+            Error::InvalidName { rule: NameRule::Length, .. } => Errno::NAME_TOO_LONG,
             Error::InvalidName { .. }
             | Error::InvalidArgument(_)
             | Error::Misaligned { .. }
             | Error::IntoItself
             | Error::NotThisFormat { .. }
             | Error::Unrecognised(_)
-            | Error::CannotMake { .. } => libc::EINVAL,
-            Error::Busy => libc::EAGAIN,
-            Error::ReadOnly(_) => libc::EROFS,
-            Error::NotPermitted(_) => libc::EPERM,
-            Error::Unsupported { .. } | Error::Unreadable(_) => libc::EOPNOTSUPP,
+            | Error::CannotMake { .. } => Errno::INVALID,
+            Error::Busy => Errno::AGAIN,
+            Error::ReadOnly(_) => Errno::READ_ONLY,
+            Error::NotPermitted(_) => Errno::NOT_PERMITTED,
+            Error::Unsupported { .. } | Error::Unreadable(_) => Errno::UNSUPPORTED,
             Error::Device(error) => number_of(error),
-            Error::Damaged(_) => libc::EIO,
-        })
+            Error::Damaged(_) => Errno::IO,
+        }
     }
 }
 
 /// The number for a device's error. What the host says of opening is passed on, such as ENOENT; a transfer that failed
 /// is EIO whatever the reason, because a caller would take ENOSPC, for one, for a word about the volume.
-fn number_of(error: &platter_device::Error) -> i32 {
+fn number_of(error: &platter_device::Error) -> Errno {
     use platter_device::{Error as Device, Operation};
     match error {
-        Device::Io { operation: Operation::Open, source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
-        Device::Protected { .. } | Device::InUse { .. } | Device::Locked { .. } => libc::EBUSY,
-        Device::ReadOnly { .. } => libc::EROFS,
-        _ => libc::EIO,
+        Device::Io { operation: Operation::Open, source, .. } => Errno::of_host(source),
+        Device::Protected { .. } | Device::InUse { .. } | Device::Locked { .. } => Errno::BUSY,
+        Device::ReadOnly { .. } => Errno::READ_ONLY,
+        _ => Errno::IO,
     }
 }
 
@@ -273,29 +245,29 @@ mod tests {
     #[test]
     fn errors_have_the_numbers_that_programs_know() {
         use platter_device::{Error as Device, Operation};
-        let device = |operation, number| {
-            Error::Device(Device::io("d", operation, 0, 0, std::io::Error::from_raw_os_error(number)))
-        };
+        use std::io::ErrorKind;
+        let device =
+            |operation, number| Error::Device(Device::io("d", operation, 0, 0, std::io::Error::from(number)));
         let name = |rule| Error::InvalidName { name: String::new(), rule, reason: "in any words" };
         for (error, expected) in [
-            (Error::NotFound, libc::ENOENT),
-            (Error::NoSpace, libc::ENOSPC),
-            (Error::DirectoryFull { limit: 1 }, libc::ENOSPC),
-            (Error::ReadOnly("x".into()), libc::EROFS),
-            (Error::FileTooLarge { format: "F", limit: 1, wanted: 2 }, libc::EFBIG),
-            (Error::TooManyLinks { format: "F", what: "x" }, libc::EMLINK),
-            (Error::RecordFull { format: "F", what: "x" }, libc::E2BIG),
-            (Error::Unsupported { format: "F", what: "x" }, libc::EOPNOTSUPP),
-            (Error::IntoItself, libc::EINVAL),
-            (Error::damaged("s", 0, 1, 2), libc::EIO),
-            (device(Operation::Open, libc::ENOENT), libc::ENOENT),
-            (device(Operation::Write, libc::ENOSPC), libc::EIO),
-            (Error::Device(Device::Locked { device: "d".into(), who: "w".into() }), libc::EBUSY),
-            (Error::Device(Device::ReadOnly { device: "d".into() }), libc::EROFS),
-            (name(NameRule::Length), libc::ENAMETOOLONG),
-            (name(NameRule::NotEmpty), libc::EINVAL),
+            (Error::NotFound, Errno::NOT_FOUND),
+            (Error::NoSpace, Errno::NO_SPACE),
+            (Error::DirectoryFull { limit: 1 }, Errno::NO_SPACE),
+            (Error::ReadOnly("x".into()), Errno::READ_ONLY),
+            (Error::FileTooLarge { format: "F", limit: 1, wanted: 2 }, Errno::FILE_TOO_LARGE),
+            (Error::TooManyLinks { format: "F", what: "x" }, Errno::TOO_MANY_LINKS),
+            (Error::RecordFull { format: "F", what: "x" }, Errno::TOO_BIG),
+            (Error::Unsupported { format: "F", what: "x" }, Errno::UNSUPPORTED),
+            (Error::IntoItself, Errno::INVALID),
+            (Error::damaged("s", 0, 1, 2), Errno::IO),
+            (device(Operation::Open, ErrorKind::NotFound), Errno::NOT_FOUND),
+            (device(Operation::Write, ErrorKind::StorageFull), Errno::IO),
+            (Error::Device(Device::Locked { device: "d".into(), who: "w".into() }), Errno::BUSY),
+            (Error::Device(Device::ReadOnly { device: "d".into() }), Errno::READ_ONLY),
+            (name(NameRule::Length), Errno::NAME_TOO_LONG),
+            (name(NameRule::NotEmpty), Errno::INVALID),
         ] {
-            assert_eq!(error.errno(), Errno(expected), "{error}");
+            assert_eq!(error.errno(), expected, "{error}");
         }
     }
 }

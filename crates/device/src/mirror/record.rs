@@ -1,13 +1,12 @@
 //! Where the record of a copy is stored: outside the copy, which so stays a plain volume for every other reader.
 
 use super::history::History;
-use super::identity::identity;
 use super::stamp::{self, MetadataSum};
+use crate::host;
 use crate::marks::read_bytes;
 use crate::{Device, FileDevice, FileOptions};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ pub trait MirrorRecord: Send + Sync {
 /// The record of an image file or block device, as a file.
 ///
 /// The record of an image file is beside it, with `.mirror` appended to its name. That of a block device is in
-/// `/var/lib/platter/mirrors`, under what identifies the device: the serial number, the partition or the file.
+/// `/var/lib/platter/mirrors` (on Windows in `Platter` below the directory for data of programs), under what identifies the device: the serial number, the partition or the file.
 pub struct FileRecord {
     copy: PathBuf,
     place: PathBuf,
@@ -38,21 +37,16 @@ pub struct FileRecord {
 }
 
 impl FileRecord {
-    /// The directory of the records of block devices.
-    const DEVICES: &str = "/var/lib/platter/mirrors";
-
     /// The record of the file or device at `path`, which need not exist.
     pub fn of(path: &Path) -> FileRecord {
         let copy = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
         let copy = copy.unwrap_or_else(|_| path.to_path_buf());
-        let block = fs::metadata(&copy).ok().filter(|data| data.file_type().is_block_device());
-        let (mut place, is_identified) = match block {
-            Some(data) => {
-                let identity = identity(data.rdev());
-                let name = identity.clone().unwrap_or_else(|| copy.file_name().unwrap_or_default().into());
-                (Path::new(FileRecord::DEVICES).join(name), identity.is_some())
-            }
-            None => (copy.clone(), true),
+        let (mut place, is_identified) = if host::is_disk(&copy) {
+            let identity = host::identity(&copy);
+            let name = identity.clone().unwrap_or_else(|| copy.file_name().unwrap_or_default().into());
+            (host::directory_of_records().join("mirrors").join(name), identity.is_some())
+        } else {
+            (copy.clone(), true)
         };
         place.as_mut_os_string().push(".mirror");
         FileRecord { copy, place, is_identified, sum: None }
@@ -107,20 +101,18 @@ impl MirrorRecord for FileRecord {
             let _ = fs::remove_file(&temporary);
         }
         written?;
-        File::open(directory)?.sync_all()
+        host::sync_directory(directory)
     }
 
     /// For an image file its length and modification time; for a block device, which has no modification time, its length,
     /// checksums of what a writer changes, and what the kernel has counted.
     fn stamp(&self) -> io::Result<String> {
         const ENDS: u64 = 1 << 20;
-        let data = fs::metadata(&self.copy)?;
-        if !data.file_type().is_block_device() {
-            // `mtime`, not `ctime`, which renaming the file changes.
-            return Ok(format!("file {} {}.{:09}", data.len(), data.mtime(), data.mtime_nsec()));
+        if !host::is_disk(&self.copy) {
+            return Ok(format!("file {}", host::changed(&self.copy)?));
         }
         // Before the content is read, so that a write meanwhile counts as one after it.
-        let written = stamp::written(data.rdev());
+        let written = stamp::written(&self.copy);
         let options = FileOptions { read_only: true, ..FileOptions::default() };
         let device = FileDevice::open(&self.copy, options).map_err(io::Error::other)?;
         let device: Arc<dyn Device> = Arc::new(device);

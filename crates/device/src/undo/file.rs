@@ -1,11 +1,10 @@
 //! Reads an undo file and reverts the changes.
 
 use super::format::{HEAD, HEADER, Head, Header, Kind, SECTOR, sums};
-use crate::{Device, Error, Operation, Result};
+use crate::{Device, Error, Operation, Result, host};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -214,7 +213,7 @@ impl UndoFile {
         let Some((at, crc)) = block.old else { return Ok(None) };
         let mut content = vec![0; self.header.size_of(number)];
         let name = self.path.display().to_string();
-        let read = self.file.read_exact_at(&mut content, at);
+        let read = host::read_exact_at(&self.file, &mut content, at);
         read.map_err(|source| Error::io(&name, Operation::Read, at, content.len() as u64, source))?;
         if crc32fast::hash(&content) != crc {
             let reason = format!("the content at offset {at} is not what was read there a moment ago");

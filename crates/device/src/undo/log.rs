@@ -1,11 +1,10 @@
 //! Writes an undo file.
 
 use super::format::{BLOCK, Head, Header, Kind, sums};
-use crate::{Device, Error, Result};
+use crate::{Device, Error, Result, host};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -109,7 +108,7 @@ impl UndoLog {
             let file = self.create()?;
             // The name of the file must survive a power cut too.
             let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());
-            File::open(directory.unwrap_or(".".as_ref()))?.sync_all()?;
+            host::sync_directory(directory.unwrap_or(".".as_ref()))?;
             self.file = Some(BufWriter::with_capacity(1 << 20, file));
         }
         Ok(self.file.as_mut().expect("just made"))
@@ -118,9 +117,9 @@ impl UndoLog {
     /// Makes the file with its header. It holds what stood on the device, so only its owner can read it unless more is
     /// said.
     fn create(&self) -> io::Result<File> {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&self.path)?;
+        let mut file = host::make_private(&self.path)?;
         let begun = file.write_all(&self.header.to_bytes()).and_then(|()| match self.shared {
-            Some((mode, group)) => share(&file, mode, group),
+            Some((mode, group)) => host::share(&file, mode, group),
             None => Ok(()),
         });
         if let Err(error) = begun {
@@ -130,11 +129,4 @@ impl UndoLog {
         }
         Ok(file)
     }
-}
-
-/// Gives a file these permissions, except for its group if that cannot be this one.
-fn share(file: &File, mode: u32, group: u32) -> io::Result<()> {
-    let is_theirs = file.metadata()?.gid() == group || fchown(file, None, Some(group)).is_ok();
-    let mode = if is_theirs { mode } else { mode & !0o070 };
-    file.set_permissions(fs::Permissions::from_mode(mode))
 }

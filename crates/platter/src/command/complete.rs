@@ -7,8 +7,8 @@ pub mod scripts;
 mod values;
 
 use clap::{Arg, ArgAction, Command};
+use platter_device::host::{HostBytes, host_string};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// A word that may come at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ impl<'c> Line<'c> {
                 return Vec::new();
             };
             let (name, value) = bytes.split_at(equals + 1);
-            let found = values::of(self.command, option, OsStr::from_bytes(value), self.words).into_iter();
+            let found = values::of(self.command, option, &host_string(value), self.words).into_iter();
             return found.map(|found| Candidate { value: [name, &found.value].concat(), ..found }).collect();
         }
         if bytes.starts_with(b"-") && !self.is_ended {
@@ -163,7 +163,7 @@ pub fn words(line: &[u8]) -> Vec<OsString> {
             (_, byte) => word.push(byte),
         }
     }
-    words.into_iter().map(OsString::from_vec).collect()
+    words.into_iter().map(|word| host_string(&word)).collect()
 }
 
 #[cfg(test)]

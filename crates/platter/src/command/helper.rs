@@ -1,8 +1,8 @@
 //! The names under which other programs call this one: it is a helper of mount(8), umount(8), mkfs(8) and fsck(8),
 //! and of whatever reads `/etc/fstab`, through symbolic links such as `/sbin/fsck.platter`.
 
+use platter_device::host::HostBytes;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The file system types that may follow the dot in a helper's name: the type given to mount(8) and mkfs(8) with

@@ -2,10 +2,12 @@
 //! mount have besides their content.
 
 use crate::command::failure::{About, Failure, shown};
+use platter::Source;
 use platter_mount::MountPoint;
 use rustix::fs::{lstat, major, minor};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 pub mod attributes;
 pub mod daemon;
@@ -18,6 +20,19 @@ pub mod users;
 pub fn mounted_at(at: &Path) -> Result<MountPoint, Failure> {
     let found = platter_mount::mount_point(at).about(shown(at))?;
     found.ok_or_else(|| Failure::new(shown(at), "no volume is mounted here by platter"))
+}
+
+/// Returns where this program has mounted an image or device, or the image behind a loop device.
+pub fn image_mounted_at(path: &Path) -> Result<Option<PathBuf>, Failure> {
+    let Ok(real) = fs::canonicalize(path) else { return Ok(None) };
+    let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
+    let behind = platter_device::file_behind(&real);
+    // A mount holds a lock. Where there is none, the file has only got the name that the mounted one had.
+    let is_this =
+        |path: &PathBuf| (*path == real || Some(path) == behind.as_ref()) && platter_device::is_claimed(path);
+    let holds =
+        |mount: &&MountPoint| Source::whole(&mount.source).is_ok_and(|image| image.paths.iter().any(is_this));
+    Ok(mounts.iter().find(holds).map(|mount| mount.at.clone()))
 }
 
 /// Returns the file that an argument names if it is one on a mount of Platter.

@@ -2,15 +2,15 @@
 
 use crate::command::failure::{About, Failure, shown, tell};
 use crate::command::image::listener;
+use crate::command::mounting::image_mounted_at;
 use clap::Args;
 use platter::{Access, DeviceOptions, Held, Source, names};
+use platter_device::host::{HostBytes, host_string, is_disk};
 use platter_device::{Caching, Device, FileDevice, FileOptions};
 use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Kind, LocalTime, Name, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ pub fn refuse_any_mounted(source: &Source) -> Result<(), Failure> {
 /// Refuses an image or device that this program has mounted, or a loop device over such an image, also with `--force`:
 /// writing to it beside the mount would damage it.
 pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
-    match mounted_at(path)? {
+    match image_mounted_at(path)? {
         Some(at) => {
             let at = shown(&at);
             Err(Failure::new(shown(path), format!("is mounted at {at}; platter umount {at} ends that")))
@@ -88,7 +88,7 @@ pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
 /// Refuses to read a volume beside a mount or another process that writes to it.
 fn refuse_beside_mount(source: &Source) -> Result<(), Failure> {
     for path in source.paths.iter().filter(|path| platter_device::writer_of(path).is_some()) {
-        if let Some(at) = mounted_at(path)? {
+        if let Some(at) = image_mounted_at(path)? {
             let at = shown(&at);
             let why =
                 format!("is mounted for writing at {at}: the newest state is there, and not on the device");
@@ -96,20 +96,6 @@ fn refuse_beside_mount(source: &Source) -> Result<(), Failure> {
         }
     }
     Ok(platter::refuse_beside_writer(source)?)
-}
-
-/// Returns where this program has mounted an image or device, or the image behind a loop device.
-fn mounted_at(path: &Path) -> Result<Option<PathBuf>, Failure> {
-    let Ok(real) = fs::canonicalize(path) else { return Ok(None) };
-    let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
-    let behind = platter_device::file_behind(&real);
-    // A mount holds a lock. Where there is none, the file has only got the name that the mounted one had.
-    let is_this =
-        |path: &PathBuf| (*path == real || Some(path) == behind.as_ref()) && platter_device::is_claimed(path);
-    let holds = |mount: &&platter_mount::MountPoint| {
-        Source::whole(&mount.source).is_ok_and(|image| image.paths.iter().any(is_this))
-    };
-    Ok(mounts.iter().find(holds).map(|mount| mount.at.clone()))
 }
 
 /// Opens an image file or block device, and returns the partition with the volume, or the whole device if it has
@@ -193,7 +179,7 @@ impl Volumes {
     pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
         let (whole, named) = Source::split_partition(image);
         let partition = named.or(self.partition);
-        let paths = Source::whole(whole)?.identity()?;
+        let paths = Source::whole(&whole)?.identity()?;
         let same = |open: &&Open| open.paths == paths && open.partition == partition;
         if let Some(open) = self.open.iter().find(same) {
             return Ok(open.system.clone());
@@ -213,9 +199,9 @@ impl Volumes {
             Some(open) => open.device.clone(),
             None => {
                 if !writable {
-                    refuse_beside_mount(&Source::whole(whole)?)?;
+                    refuse_beside_mount(&Source::whole(&whole)?)?;
                 }
-                open_unfinished(whole, access, self.unfinished)?
+                open_unfinished(&whole, access, self.unfinished)?
             }
         };
         let (whole, device) = (device.clone(), part_of(device, partition, access)?);
@@ -315,9 +301,12 @@ impl Location {
     pub fn parse(argument: &OsStr) -> Result<Location, Failure> {
         let bytes = argument.as_bytes();
         let colon_after = |start: usize| {
-            bytes[start..].windows(2).position(|pair| pair == b":/").map(|colon| start + colon)
+            let is_one = |&at: &usize| {
+                bytes[at] == b':' && bytes[at + 1] == b'/' && !(cfg!(windows) && is_of_drive(bytes, at))
+            };
+            (start..bytes.len().saturating_sub(1)).find(is_one)
         };
-        let is_host = |colon: usize| Path::new(OsStr::from_bytes(&bytes[..=colon])).is_dir();
+        let is_host = |colon: usize| Path::new(&host_string(&bytes[..=colon])).is_dir();
         let colon = match colon_after(0) {
             // `mirror:/…` is no path `/…` on a volume in the image `mirror`: the first copy of a mirror may have an
             // absolute path.
@@ -329,10 +318,17 @@ impl Location {
         let Some(colon) = colon.filter(|&colon| !is_host(colon)) else {
             return Ok(Location::Host(PathBuf::from(argument)));
         };
-        let image = PathBuf::from(OsStr::from_bytes(&bytes[..colon]));
+        let image = PathBuf::from(host_string(&bytes[..colon]));
         let names = names(&bytes[colon + 1..]);
         Ok(Location::Volume(VolumePath { image, names, is_directory: means_directory(argument) }))
     }
+}
+
+/// Whether the colon at this place belongs to a drive letter of Windows, as in `C:/disk.img` and in
+/// `mirror:C:/a.img,D:/b.img`.
+fn is_of_drive(bytes: &[u8], colon: usize) -> bool {
+    let is_letter = colon > 0 && bytes[colon - 1].is_ascii_alphabetic();
+    is_letter && (colon == 1 || matches!(bytes[colon - 2], b',' | b':'))
 }
 
 impl VolumePath {
@@ -384,9 +380,7 @@ impl VolumePath {
 
 /// What somebody means who writes `disk.img/photos`: the image, which is a file, and the path in it.
 fn inside(path: &Path) -> Option<(&Path, &Path)> {
-    let is_image = |path: &&Path| {
-        fs::metadata(path).is_ok_and(|data| data.is_file() || data.file_type().is_block_device())
-    };
+    let is_image = |path: &&Path| path.is_file() || is_disk(path);
     let image = path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty()).find(is_image)?;
     Some((image, path.strip_prefix(image).ok()?))
 }
@@ -416,7 +410,10 @@ pub fn no_path_on_a_volume(path: &Path) -> Failure {
 /// Whether a path can mean a directory only: it ends with a slash, or with `.` after one.
 pub fn means_directory(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
-    bytes.ends_with(b"/") || bytes.ends_with(b"/.") || bytes.ends_with(b"/..")
+    let ends = |bytes: &[u8]| bytes.ends_with(b"/") || bytes.ends_with(b"/.") || bytes.ends_with(b"/..");
+    ends(bytes)
+        || cfg!(windows)
+            && ends(&bytes.iter().map(|&byte| if byte == b'\\' { b'/' } else { byte }).collect::<Vec<_>>())
 }
 
 impl fmt::Display for VolumePath {
@@ -437,6 +434,16 @@ mod tests {
         match Location::parse(OsStr::new(text)).unwrap() {
             Location::Host(path) => format!("host {}", path.display()),
             Location::Volume(path) => format!("volume {path}"),
+        }
+    }
+
+    #[test]
+    fn drive_letters_are_told_from_images() {
+        for (text, colon) in [("C:/x", 1), ("mirror:C:/a,d:/b", 8), ("mirror:C:/a,d:/b", 13)] {
+            assert!(is_of_drive(text.as_bytes(), colon), "{text}");
+        }
+        for (text, colon) in [("C:/d.img:/x", 8), ("ab:/x", 2), (":/x", 0)] {
+            assert!(!is_of_drive(text.as_bytes(), colon), "{text}");
         }
     }
 

@@ -1,12 +1,12 @@
 //! The names that recovered files get on the host.
 
 use super::Trouble;
-use platter_vfs::Name;
+use platter_device::host::{HostBytes, host_string};
+use platter_vfs::{Name, made_safe};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, ErrorKind as HostError};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// The directory for deleted files.
@@ -191,7 +191,7 @@ fn numbered(name: &OsStr, number: u64) -> OsString {
     let number = format!(" ({number})");
     let mut name = cut(name.as_bytes().to_vec(), LONGEST - number.len());
     name.extend(number.bytes());
-    OsString::from_vec(name)
+    host_string(&name)
 }
 
 /// Returns a name that cannot lead out of its directory, and that the host can hold.
@@ -201,11 +201,8 @@ pub fn host_name(name: &Name, stream: Option<&Name>) -> OsString {
         bytes.push(b':');
         bytes.extend(stream.to_bytes());
     }
-    bytes.iter_mut().filter(|byte| matches!(byte, 0 | b'/')).for_each(|byte| *byte = b'_');
-    if matches!(&bytes[..], b"" | b"." | b"..") {
-        bytes.insert(0, b'_');
-    }
-    OsString::from_vec(cut(bytes, LONGEST))
+    let bytes = made_safe(&Name::from_bytes(&bytes)).to_bytes();
+    host_string(&cut(bytes, LONGEST))
 }
 
 /// Cuts a name to at most this number of bytes. It keeps its extension, by which programs know its kind.

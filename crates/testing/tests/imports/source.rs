@@ -73,6 +73,11 @@ impl Crate {
         own.into_iter().chain(inside).collect()
     }
 
+    /// All modules with their text.
+    pub fn texts(&self) -> impl Iterator<Item = (&Module, &str)> {
+        self.modules.iter().map(|(module, text)| (module, text.as_str()))
+    }
+
     /// The modules that import all of the module above them.
     pub fn globs(&self) -> Vec<&Module> {
         self.modules

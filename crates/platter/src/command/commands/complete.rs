@@ -5,8 +5,8 @@ use crate::command::complete::{complete, words};
 use crate::command::failure::Outcome;
 use crate::command::output::Output;
 use clap::{Args, Command};
+use platter_device::host::HostBytes;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
 /// Print the words that may come at the cursor; the scripts of `platter completions` call this
 #[derive(Args)]

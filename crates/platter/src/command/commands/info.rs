@@ -88,10 +88,10 @@ impl Arguments {
         let Source { partition, .. } = source_of(&self.image, self.volume.partition)?;
         self.volume.partition = partition;
         let (whole, _) = Source::split_partition(&self.image);
-        let device = open_unfinished(whole, Access::Read, self.volume.force)?;
+        let device = open_unfinished(&whole, Access::Read, self.volume.force)?;
         look_at_copies(&*device, &device_options(Access::Read, Caching::default()))?;
         let mut document = self.look(device)?;
-        document.container = kind_of(whole);
+        document.container = kind_of(&whole);
         let mut output = Output::new();
         if self.json {
             output.json(&document)?

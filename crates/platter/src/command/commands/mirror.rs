@@ -1,18 +1,19 @@
 //! `platter mirror`
 
 use crate::command::failure::{About, Failure, Outcome, shown};
+use crate::command::host;
 use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{device_options, refuse_any_mounted};
 use clap::{Args, Subcommand};
 use platter::{Access, Source, look_at_mirror, mirror_record, open_file};
+use platter_device::host::read_exact_at;
 use platter_device::{
     Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
     refuse_contents,
 };
 use platter_vfs::Progress;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -166,7 +167,7 @@ fn refuse_rest(path: &Path) -> Result<(), Failure> {
     let length = file.metadata().about(shown(path))?.len();
     let start = length / SECTOR * SECTOR;
     let mut rest = vec![0; (length - start) as usize];
-    file.read_exact_at(&mut rest, start).about(shown(path))?;
+    read_exact_at(&file, &mut rest, start).about(shown(path))?;
     match rest.iter().position(|&byte| byte != 0) {
         None => Ok(()),
         Some(at) => {
@@ -193,16 +194,14 @@ fn grow(paths: &[PathBuf], set: &mut MirrorSet, from: Option<usize>) -> Result<(
 
 /// The permissions of an image file, or those of a block device without the right to execute.
 fn mode(path: &Path) -> Result<u32, Failure> {
-    Ok(fs::metadata(path).about(shown(path))?.permissions().mode() & 0o666)
+    let data = fs::metadata(path).about(shown(path))?;
+    Ok(host::mode(&data).unwrap_or(0o600) & 0o666)
 }
 
 /// Opens an image file for writing, made with these permissions if need be, and lengthens it.
 fn made(path: &Path, length: u64, mode: u32) -> platter_device::Result<Arc<dyn Device>> {
     // The new copy of a secret is as secret from the first moment.
-    if let Ok(file) = File::options().write(true).create_new(true).mode(mode).open(path) {
-        // If this fails, the copy has the permissions that the umask left.
-        let _ = file.set_permissions(Permissions::from_mode(mode));
-    }
+    host::make_with_mode(path, mode);
     let options = FileOptions { exclusive: true, ..FileOptions::default() };
     Ok(Arc::new(FileDevice::create(path, length, options)?))
 }

@@ -75,7 +75,6 @@ impl Arguments {
     pub fn run(mut self) -> Outcome {
         let options = self.take_options()?;
         if let (image, Some(number)) = Source::split_partition(&self.image) {
-            let image = image.to_path_buf();
             self.partition.get_or_insert(number);
             self.image = image;
         }
@@ -225,6 +224,7 @@ impl Arguments {
     /// it is read.
     fn device(&self, options: &mut Options) -> Result<Arc<dyn Device>, Failure> {
         let (image, named) = Source::split_partition(&self.image);
+        let image = image.as_path();
         if self.force && !options.read_only && is_unfinished(image) {
             self.tell_reason("it is a copy of a mirror whose rebuild was not completed");
             options.read_only = true;

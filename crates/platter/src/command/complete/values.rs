@@ -4,6 +4,7 @@ use super::Candidate;
 use crate::command::volume::is_image;
 use clap::{Arg, Command};
 use platter::{Held, Source};
+use platter_device::host::{HostBytes, host_string};
 use platter_device::{FileDevice, FileOptions, PartitionTable, show_size};
 use platter_lab::Target;
 use platter_lab::naspt::Set;
@@ -11,8 +12,7 @@ use platter_lab::workload::built_in;
 use platter_vfs::Kind;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The most files of a directory that are looked into, to see whether they are images.
 const MOST_LOOKED_INTO: usize = 200;
@@ -84,13 +84,13 @@ fn after_comma(typed: &OsStr, separator: u8, of: impl Fn(&OsStr) -> Vec<Candidat
     let bytes = typed.as_bytes();
     let start = bytes.iter().rposition(|&byte| byte == separator).map_or(0, |at| at + 1);
     let (list, last) = bytes.split_at(start);
-    let found = of(OsStr::from_bytes(last)).into_iter();
+    let found = of(&host_string(last)).into_iter();
     found.map(|found| Candidate { value: [list, &found.value].concat(), ..found }).collect()
 }
 
 fn targets(typed: &OsStr) -> Vec<Candidate> {
     if let Some(path) = typed.as_bytes().strip_prefix(b"dir:") {
-        let found = directories(OsStr::from_bytes(path)).into_iter();
+        let found = directories(&host_string(path)).into_iter();
         return found
             .map(|found| Candidate { value: [b"dir:", &found.value[..]].concat(), ..found })
             .collect();
@@ -150,7 +150,7 @@ fn files(typed: &OsStr, is_wanted: &dyn Fn(&Path) -> bool) -> Vec<Candidate> {
     let bytes = typed.as_bytes();
     let start = bytes.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
     let (above, begun) = bytes.split_at(start);
-    let folder = if above.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(above)) };
+    let folder = PathBuf::from(if above.is_empty() { ".".into() } else { host_string(above) });
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<Candidate> = entries
         .flatten()
@@ -190,7 +190,7 @@ fn partitions(typed: &OsStr) -> Vec<Candidate> {
     let bytes = typed.as_bytes();
     let Some(at) = bytes.iter().rposition(|&byte| byte == b'@') else { return Vec::new() };
     let image = &bytes[..at];
-    let found = table_of(Path::new(OsStr::from_bytes(image))).into_iter();
+    let found = table_of(Path::new(&host_string(image))).into_iter();
     found
         .map(|(number, help)| Candidate::new([image, b"@", number.to_string().as_bytes()].concat(), help))
         .collect()
@@ -201,7 +201,7 @@ fn partition_numbers(words: &[OsString]) -> Vec<Candidate> {
     let tables = words.iter().map(|word| {
         let bytes = word.as_bytes();
         let end = bytes.windows(2).position(|pair| pair == b":/").unwrap_or(bytes.len());
-        table_of(Path::new(OsStr::from_bytes(&bytes[..end])))
+        table_of(Path::new(&host_string(&bytes[..end])))
     });
     let table = { tables }.find(|table| !table.is_empty()).unwrap_or_default();
     table.into_iter().map(|(number, help)| Candidate::new(number.to_string(), help)).collect()
@@ -236,7 +236,7 @@ fn place(typed: &OsStr, name: &str) -> Vec<Candidate> {
     let mut looked = 0;
     let mut all = Vec::new();
     for found in files(typed, &|_| true) {
-        let path = Path::new(OsStr::from_bytes(&found.value));
+        let path = &PathBuf::from(host_string(&found.value));
         if found.value.ends_with(b"/") {
             all.push(found);
             continue;
@@ -258,7 +258,7 @@ fn place(typed: &OsStr, name: &str) -> Vec<Candidate> {
 fn inside(typed: &[u8], colon: usize) -> Vec<Candidate> {
     let start = typed.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
     let (above, begun) = typed.split_at(start);
-    let image = Path::new(OsStr::from_bytes(&typed[..colon]));
+    let image = &PathBuf::from(host_string(&typed[..colon]));
     let Ok(volume) = platter::OpenOptions::new().beside_writer(true).open(image) else { return Vec::new() };
     let names = platter::names(&above[colon + 1..]);
     let Ok(held) = Held::find(volume.system(), &names) else { return Vec::new() };

@@ -3,7 +3,6 @@
 use crate::command::failure::Failure;
 use platter::Held;
 use platter_vfs::{Name, Reparse};
-use std::ops::Range;
 
 /// A named stream.
 pub struct Stream {
@@ -34,19 +33,4 @@ pub struct Extras {
     pub snapshots: u64,
     /// The errors of attributes that could not be read.
     pub failures: Vec<Failure>,
-}
-
-/// Which parts of a file have content, and which are holes.
-pub struct Layout {
-    /// The ranges in bytes that have content, in ascending order.
-    pub data: Vec<Range<u64>>,
-    /// Whether any of the remaining ranges are holes, for which no space is allocated.
-    pub has_holes: bool,
-}
-
-impl Layout {
-    /// Whether the content of a file of `size` bytes is a single range from its beginning to its end.
-    pub fn is_whole(&self, size: u64) -> bool {
-        matches!(self.data.as_slice(), [all] if *all == (0..size))
-    }
 }

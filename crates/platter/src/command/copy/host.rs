@@ -1,5 +1,5 @@
 //! The attributes that the host keeps of a file besides its content, and the extended attributes of the host in which
-//! attributes that only volumes have are kept.
+//! attributes that only volumes have are kept. Windows has streams and flags itself.
 //!
 //! | on a volume | on the host |
 //! |---|---|
@@ -10,17 +10,12 @@
 //! The names and forms are those of other programs: of Samba's `vfs_streams_xattr` (manual page,
 //! `streams_xattr:prefix` and `store_stream_type`), and of Wine and Samba.
 
-use super::extras::{Extras, Layout, Stream, StreamContent};
+use super::extras::{Extras, Stream, StreamContent};
 use crate::command::failure::{Failure, shown};
-use platter_vfs::{DosFlags, Name, linux};
-use rustix::fs::{
-    SeekFrom, XattrFlags, lgetxattr, lgetxattr_query, llistxattr, llistxattr_query, lsetxattr, seek,
-};
-use rustix::io::Errno;
-use std::ffi::OsStr;
-use std::fs::File;
+use crate::command::host;
+use platter_device::host::{HostBytes, host_string};
+use platter_vfs::{Name, linux, why_host_refuses};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const STREAM_PREFIX: &str = "user.DosStream.";
@@ -37,59 +32,21 @@ pub fn host_name(path: &Path) -> Result<Name, Failure> {
 
 /// Returns the host path for a name from a volume. Refuses names that would lead out of `directory`.
 pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf, Failure> {
-    let bytes = name.to_bytes();
-    if matches!(&bytes[..], b"" | b"." | b"..") || bytes.iter().any(|byte| matches!(byte, b'/' | 0)) {
-        let why = format!("the name {name:?} on the volume cannot be used on the host");
+    if let Some(why) = why_host_refuses(name) {
+        let why = format!("the name {name:?} on the volume cannot be used on the host: it {why}");
         return Err(Failure::new(shown(directory), why));
     }
-    Ok(directory.join(OsStr::from_bytes(&bytes)))
-}
-
-/// Returns the names of a file's extended attributes; none if the host's file system has no extended attributes.
-fn names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
-    let found = llistxattr_query(path).and_then(|length| {
-        // Room for attributes that are added between the two calls.
-        let mut list = vec![0; length + 4096];
-        let length = llistxattr(path, &mut list[..])?;
-        list.truncate(length);
-        Ok(list)
-    });
-    match found {
-        Ok(list) => {
-            Ok(list.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(Vec::from).collect())
-        }
-        Err(Errno::NOTSUP | Errno::PERM) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn value(path: &Path, name: &[u8]) -> io::Result<Vec<u8>> {
-    let mut value = vec![0; lgetxattr_query(path, name)? + 1];
-    let length = lgetxattr(path, name, &mut value[..])?;
-    value.truncate(length);
-    Ok(value)
-}
-
-/// Returns the DOS flags kept in `user.DOSATTRIB`, if there are any.
-pub fn flags(path: &Path, is_link: bool) -> Option<DosFlags> {
-    if is_link {
-        return None;
-    }
-    let value = value(path, FLAGS.as_bytes()).ok()?;
-    let text = std::str::from_utf8(&value).ok()?.trim_end_matches('\0');
-    let flags = u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
-    Some(DosFlags(flags & DosFlags::SETTABLE.0))
-}
-
-/// Keeps DOS flags in `user.DOSATTRIB`.
-pub fn set_flags(path: &Path, flags: DosFlags) -> io::Result<()> {
-    set(path, FLAGS, format!("{:#x}", flags.0).as_bytes())
+    Ok(directory.join(host_string(&name.to_bytes())))
 }
 
 /// Reads the named streams and extended attributes of a host file, and counts the attributes that a copy cannot keep.
 pub fn extras(path: &Path) -> io::Result<Extras> {
     let mut extras = Extras::default();
-    for name in names(path)? {
+    for name in host::streams(path)? {
+        let content = host::read_stream(path, &name)?;
+        extras.streams.push(Stream { name, content: StreamContent::Bytes(content) });
+    }
+    for name in host::extended_names(path)? {
         let Ok(text) = std::str::from_utf8(&name) else {
             extras.rights += 1;
             continue;
@@ -99,14 +56,14 @@ pub fn extras(path: &Path) -> io::Result<Extras> {
         match stream {
             _ if text == FLAGS || text == "security.selinux" => {}
             Some(stream) if !stream.is_empty() => {
-                let mut content = value(path, &name)?;
+                let mut content = host::extended_value(path, &name)?;
                 // Only a final zero byte is removed, so that a stream written without one loses nothing.
                 content.pop_if(|last| *last == 0);
                 let name = Name::from_bytes(stream.as_bytes());
                 extras.streams.push(Stream { name, content: StreamContent::Bytes(content) });
             }
             _ if linux::is_kept(text) => {
-                extras.extended.push((text.to_owned(), value(path, &name)?));
+                extras.extended.push((text.to_owned(), host::extended_value(path, &name)?));
             }
             _ => extras.rights += 1,
         }
@@ -114,72 +71,18 @@ pub fn extras(path: &Path) -> io::Result<Extras> {
     Ok(extras)
 }
 
-/// Sets an extended attribute.
-pub fn set(path: &Path, name: &str, value: &[u8]) -> io::Result<()> {
-    Ok(lsetxattr(path, name, value, XattrFlags::empty())?)
-}
-
-/// Keeps a named stream as an extended attribute.
+/// Keeps a named stream: as one where the host has streams, otherwise as an extended attribute.
 pub fn set_stream(path: &Path, name: &Name, mut content: Vec<u8>) -> io::Result<()> {
+    if host::has_real_streams() {
+        return host::set_stream(path, name, &content);
+    }
     content.push(0);
     let name = [STREAM_PREFIX.as_bytes(), &name.to_bytes(), STREAM_SUFFIX.as_bytes()].concat();
-    Ok(lsetxattr(path, &name[..], &content, XattrFlags::empty())?)
+    host::set_extended(path, &name, &content)
 }
 
-/// The largest value in bytes of an extended attribute of Linux.
-pub const LARGEST_VALUE: u64 = 64 << 10;
-
-/// Returns which parts of a host file have content; the whole file, where the host cannot tell.
-pub fn layout(file: &File, size: u64) -> Layout {
-    let mut layout = Layout { data: Vec::new(), has_holes: false };
-    let mut at = 0;
-    while at < size {
-        let start = match seek(file, SeekFrom::Data(at)) {
-            Ok(start) => start.min(size),
-            Err(Errno::NXIO) => size,
-            Err(_) => at,
-        };
-        layout.has_holes |= start > at;
-        if start >= size {
-            break;
-        }
-        let end = match seek(file, SeekFrom::Hole(start)) {
-            Ok(end) if end > start => end.min(size),
-            _ => size,
-        };
-        layout.data.push(start..end);
-        at = end;
-    }
-    layout
-}
-
-/// The attributes that new files of this process get on the host: owner, group and umask.
-#[derive(Clone, Copy, Debug)]
-pub struct Usual {
-    pub uid: u32,
-    pub gid: u32,
-    pub umask: u32,
-}
-
-impl Usual {
-    /// Reads the user, group and umask of this process.
-    pub fn of_process() -> Usual {
-        let umask = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
-            u32::from_str_radix(line.trim(), 8).ok()
-        });
-        Usual {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            umask: umask.unwrap_or(0o022),
-        }
-    }
-
-    /// Returns the permissions of a new file or directory.
-    pub fn mode(&self, is_directory: bool) -> u32 {
-        (if is_directory { 0o777 } else { 0o666 }) & !self.umask
-    }
-}
+/// The largest value in bytes of an extended attribute of Linux; on Windows the largest stream that is copied to the host.
+pub const LARGEST_VALUE: u64 = if cfg!(windows) { 1 << 30 } else { 64 << 10 };
 
 #[cfg(test)]
 mod tests {
@@ -187,10 +90,15 @@ mod tests {
 
     #[test]
     fn nothing_leads_out_of_the_directory() {
-        let directory = Path::new("/safe");
+        let directory = Path::new("safe");
         for name in ["", ".", "..", "a/b", "../x", "/etc/passwd", "a\0b"] {
             assert!(host_path(directory, &Name::from(name)).is_err(), "{name:?}");
         }
-        assert_eq!(host_path(directory, &Name::from("..a")).unwrap(), Path::new("/safe/..a"));
+        for name in [r"..\x", r"C:\x", "C:x", "a:b", "CON", "x.", "x "] {
+            let path = host_path(directory, &Name::from(name));
+            assert_eq!(path.is_err(), cfg!(windows), "{name:?}");
+            assert!(path.is_err() || path.unwrap().parent() == Some(directory), "{name:?}");
+        }
+        assert_eq!(host_path(directory, &Name::from("..a")).unwrap(), directory.join("..a"));
     }
 }

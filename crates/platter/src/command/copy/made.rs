@@ -2,11 +2,12 @@
 
 use super::host::host_path;
 use super::target::Target;
+use crate::command::host::facts;
 use platter::Held;
+use platter_device::host::{FileId, entry_id};
 use platter_vfs::{CaseRule, Name};
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// The copies that were made. Whether two names are the same is for the target to say: a volume has its own case rule,
@@ -15,8 +16,8 @@ use std::path::PathBuf;
 pub struct MadeNames {
     /// The paths of copies on the host.
     paths: HashSet<PathBuf>,
-    /// Device and inode number of these, since a file system of the host may ignore case too.
-    inodes: HashSet<(u64, u64)>,
+    /// Which files these are, since a file system of the host may ignore case too.
+    files: HashSet<FileId>,
     /// For each directory on a volume, by its folded path, the copies in it by their folded names.
     directories: HashMap<Folded, HashMap<Folded, Vec<Name>>>,
 }
@@ -29,9 +30,7 @@ impl MadeNames {
         match target {
             Target::Host(directory) => {
                 let Ok(path) = host_path(directory, name) else { return };
-                if let Ok(file) = path.symlink_metadata() {
-                    self.inodes.insert((file.dev(), file.ino()));
-                }
+                self.files.extend(entry_id(&path));
                 self.paths.insert(path);
             }
             Target::Volume(path, _) => {
@@ -53,7 +52,8 @@ impl MadeNames {
                 let Ok(file) = fs::symlink_metadata(&path) else { return false };
                 // A file that has further names may have been written to under one of them.
                 self.paths.contains(&path)
-                    || file.nlink() == 1 && self.inodes.contains(&(file.dev(), file.ino()))
+                    || facts(&path, &file).links == 1
+                        && entry_id(&path).is_some_and(|file| self.files.contains(&file))
             }
             Target::Volume(path, held) => self
                 .directories

@@ -11,13 +11,11 @@ mod losses;
 mod made;
 mod source;
 mod target;
-mod times;
 
 use crate::command::failure::{About, Failure, printable};
+use crate::command::host::{self as system, Layout, Usual};
 use crate::command::interrupt;
 use crate::command::progress::{Bar, Unit};
-use extras::Layout;
-use host::Usual;
 pub use host::host_name;
 use losses::{Loss, Losses};
 use made::MadeNames;
@@ -155,7 +153,7 @@ impl<'a> Copy<'a> {
             done: 0,
             copied: Amount::default(),
             buffer: Buffer::new(PIECE),
-            usual: Usual::of_process(),
+            usual: system::usual(),
             made: MadeNames::default(),
             links: HashMap::new(),
             losses: Losses::default(),

@@ -1,18 +1,18 @@
 //! The source of a copy: a file or directory of the host or of a volume, with its attributes.
 
-use super::extras::{Extras, Layout, Stream, StreamContent};
-use super::host::{self, host_name};
+use super::extras::{Extras, Stream, StreamContent};
+use super::host::{self as kept, host_name};
 use crate::command::failure::{About, Failure, shown};
+use crate::command::host::{self, Layout};
 use crate::command::volume::{Location, VolumePath, Volumes};
 use platter::{Access, DEEPEST, Held};
+use platter_device::host::{FileId, HostBytes, entry_id, read_some_at};
 use platter_vfs::linux::{LinuxAttributes, Special, link_target, mode};
 use platter_vfs::{Change, DosFlags, Entry, Error, Kind, Name, Place, Timestamp};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
 /// The source of a copy.
@@ -41,8 +41,8 @@ pub enum What {
 /// Identifies a file that has several names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
-    /// Device and inode number of a host file.
-    Host(u64, u64),
+    /// Which host file it is.
+    Host(FileId),
     /// The open volume and the node number of a file on a volume. The node is held.
     Volume(usize, u64),
 }
@@ -69,7 +69,8 @@ pub fn source(
     if argument == "-" {
         return Ok((Source::Input, Some(Name::from("-"))));
     }
-    let last = argument.as_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+    let is_separator = |byte: &u8| *byte == b'/' || cfg!(windows) && *byte == b'\\';
+    let last = argument.as_bytes().rsplit(is_separator).next().unwrap_or(&[]);
     let is_content = matches!(last, b"." | b"..");
     match place {
         Location::Host(path) => {
@@ -126,7 +127,8 @@ impl Source {
                 let metadata =
                     if depth == 0 { fs::metadata(path) } else { fs::symlink_metadata(path) }.about(self)?;
                 let kind = metadata.file_type();
-                let what = match Special::of_mode(metadata.mode()) {
+                let host::HostFacts { special, owner, links } = host::facts(path, &metadata);
+                let what = match special {
                     Some(special) => What::Special(special),
                     None if kind.is_dir() => What::Directory,
                     None if kind.is_symlink() => What::Link,
@@ -137,20 +139,11 @@ impl Source {
                     created: metadata.created().ok().map(Timestamp::from),
                     modified: metadata.modified().ok().map(Timestamp::from),
                     accessed: metadata.accessed().ok().map(Timestamp::from),
-                    flags: host::flags(path, what == What::Link),
+                    flags: if what == What::Link { None } else { host::flags(path) },
                     ..Change::default()
                 };
-                let device = kind.is_char_device() || kind.is_block_device();
-                let device =
-                    device.then(|| (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev())));
-                let owner = LinuxAttributes {
-                    uid: Some(metadata.uid()),
-                    gid: Some(metadata.gid()),
-                    mode: Some(metadata.mode()),
-                    device,
-                };
-                let is_shared = metadata.nlink() > 1 && what != What::Directory;
-                let identity = is_shared.then(|| Identity::Host(metadata.dev(), metadata.ino()));
+                let is_shared = links > 1 && what != What::Directory;
+                let identity = entry_id(path).filter(|_| is_shared).map(Identity::Host);
                 Ok(Facts { what, size: metadata.len(), change, owner, identity })
             }
             Source::Volume(_, held) => {
@@ -181,7 +174,7 @@ impl Source {
     pub fn extras(&self, what: What) -> Result<Extras, Failure> {
         match self {
             Source::Input => Ok(Extras::default()),
-            Source::Host(path) => host::extras(path).about(self),
+            Source::Host(path) => kept::extras(path).about(self),
             Source::Volume(_, held) => Ok(self.volume_extras(held, what)),
         }
     }
@@ -292,7 +285,7 @@ impl Reader<'_> {
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, String> {
         match self {
             Reader::Host(file) => loop {
-                match file.read_at(buffer, offset) {
+                match read_some_at(file, buffer, offset) {
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     done => return done.map_err(|error| error.to_string()),
                 }

@@ -1,27 +1,22 @@
 //! The target of a copy: a directory of the host or of a volume, and the files made in it.
 
 use super::extras::{Extras, Stream, StreamContent};
-use super::host::{self, Usual, host_path};
+use super::host::{self as kept, host_path};
 use super::losses::{Loss, Losses};
 use super::source::{Facts, Source, What, held_layout, or_none, permissions};
-use super::times::set_times;
 use crate::command::failure::{About, Failure, shown};
+use crate::command::host::{self, DirectoryMaker, Usual};
 use crate::command::volume::{VolumePath, make_removable};
 use platter::Held;
+use platter_device::host::{host_string, make_link, write_all_at};
 use platter_vfs::linux::{self, LinuxAttributes, link_to, mode};
 use platter_vfs::{
     Change, DosFlags, Error, FileSystem, Kind, Name, NewEntry, Node, RenameFlags, Reparse, reparse,
 };
-use rustix::fs::{Access, CWD, FileType, Mode, access, makedev, mknodat};
-use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{
-    DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink,
-};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -60,9 +55,7 @@ impl Target {
     /// Returns the path of the entry `name` in this directory, for messages.
     pub fn path(&self, name: &Name) -> String {
         match self {
-            Target::Host(directory) => {
-                directory.join(OsStr::from_bytes(&name.to_bytes())).display().to_string()
-            }
+            Target::Host(directory) => directory.join(host_string(&name.to_bytes())).display().to_string(),
             Target::Volume(path, _) => path.join(name).to_string(),
         }
     }
@@ -81,7 +74,7 @@ impl Target {
     pub fn is_source(&self, source: &Source, name: &Name) -> bool {
         match (source, self) {
             (Source::Host(path), Target::Host(directory)) => {
-                let copy = directory.join(OsStr::from_bytes(&name.to_bytes()));
+                let copy = directory.join(host_string(&name.to_bytes()));
                 matches!((fs::canonicalize(path), fs::canonicalize(copy)), (Ok(one), Ok(two)) if one == two)
             }
             (Source::Volume(_, source), Target::Volume(_, directory)) => {
@@ -104,7 +97,7 @@ impl Target {
                     false => path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()),
                 };
                 // Its own permissions come last: until then nobody else sees what is in it.
-                match DirBuilder::new().mode(0o700).create(&path) {
+                match DirectoryMaker::make(&path) {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_one(&path) => {}
                     made => made.about(shown(&path))?,
                 }
@@ -149,8 +142,8 @@ impl Target {
                     Some(file)
                         if file.is_file()
                             && !is_link
-                            && file.nlink() == 1
-                            && may_make_files_in(directory) =>
+                            && host::facts(&path, &file).links == 1
+                            && host::may_make_files_in(directory) =>
                     {
                         Manner::Beside
                     }
@@ -187,7 +180,7 @@ impl Target {
     pub fn mode_there(&self, name: &Name) -> Option<u32> {
         let Target::Host(directory) = self else { return None };
         let there = fs::metadata(host_path(directory, name).ok()?).ok()?;
-        Some(permissions(there.mode()))
+        host::mode(&there)
     }
 
     /// Returns a name that no entry has yet.
@@ -213,7 +206,8 @@ impl Target {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
                 let mut options = File::options();
-                options.write(true).mode(0o600);
+                options.write(true);
+                host::private(&mut options);
                 match manner {
                     Manner::New | Manner::Beside => options.create_new(true),
                     Manner::Over => options.create(true).truncate(true),
@@ -267,8 +261,10 @@ impl Target {
                 let path = host_path(directory, name)?;
                 let target = source.target()?;
                 self.clear(name)?;
-                symlink(OsStr::from_bytes(&target), &path).about(shown(&path))?;
-                Ok(Some(Made::Host(path)))
+                match make_link(host_string(&target).as_ref(), &path) {
+                    Err(error) if cfg!(windows) && is_for_want_of_privilege(&error) => Ok(None),
+                    made => made.about(shown(&path)).map(|()| Some(Made::Host(path))),
+                }
             }
             Target::Volume(path, held) => {
                 let path = path.join(name);
@@ -311,16 +307,8 @@ impl Target {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
                 self.clear(name)?;
-                let (major, minor) = facts.owner.device.unwrap_or((0, 0));
-                let bits = Mode::from_raw_mode(permissions(facts.owner.mode.unwrap_or(0o600)));
-                let kind = FileType::from_raw_mode(special.mode());
-                match mknodat(CWD, &path, kind, bits, makedev(major, minor)) {
-                    Err(rustix::io::Errno::PERM) => Ok(None),
-                    made => {
-                        made.map_err(io::Error::from).about(shown(&path))?;
-                        Ok(Some(Made::Host(path)))
-                    }
-                }
+                let made = host::make_special(&path, special, &facts.owner).about(shown(&path))?;
+                Ok(made.then_some(Made::Host(path)))
             }
             Target::Volume(path, held) => {
                 let path = path.join(name);
@@ -430,8 +418,10 @@ fn empty(held: &Held) -> platter_vfs::Result<()> {
     }
 }
 
-fn may_make_files_in(directory: &Path) -> bool {
-    access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+/// Whether Windows makes symbolic links for administrators only (`ERROR_PRIVILEGE_NOT_HELD`), or not at all.
+fn is_for_want_of_privilege(error: &io::Error) -> bool {
+    const PRIVILEGE_NOT_HELD: i32 = 1314;
+    error.raw_os_error() == Some(PRIVILEGE_NOT_HELD) || error.kind() == io::ErrorKind::Unsupported
 }
 
 /// Whether a file has neither streams nor extended attributes nor snapshots, except what records its owner.
@@ -473,7 +463,7 @@ impl Writer {
                 let mut file: &File = file;
                 file.write_all(data).about(shown(path))
             }
-            Writer::Host(path, file) => file.write_all_at(data, offset).about(shown(path)),
+            Writer::Host(path, file) => write_all_at(file, data, offset).about(shown(path)),
             Writer::Volume(path, held) => held.system.write(held.node, offset, data).about(path),
         }
     }
@@ -548,7 +538,7 @@ impl Made {
             let at = format!("{from}:{name}");
             let kept = match self {
                 Made::Host(path) if linux::is_kept(&name) => {
-                    is_kept_by_host(host::set(path, &name, &value)).about(&at)
+                    is_kept_by_host(host::set_extended(path, name.as_bytes(), &value)).about(&at)
                 }
                 Made::Host(_) => Ok(false),
                 Made::Volume(_, held) => {
@@ -585,7 +575,7 @@ impl Made {
         let name = &stream.name;
         match self {
             Made::Host(path) => match bytes_of(&stream.content, at)? {
-                Some(content) => is_kept_by_host(host::set_stream(path, name, content)).about(at),
+                Some(content) => is_kept_by_host(kept::set_stream(path, name, content)).about(at),
                 None => Ok(false),
             },
             Made::Volume(_, held) if held.system.capabilities().streams => {
@@ -618,7 +608,7 @@ impl Made {
                 if !self.flag_on_host(path, facts).about(self)? {
                     losses.note(Loss::Flags, from);
                 }
-                set_times(path, &facts.change).about(self)
+                host::set_times(path, &facts.change).about(self)
             }
             Made::Volume(path, held) => {
                 let owner = match from {
@@ -684,40 +674,9 @@ fn junction(
 /// Sets owner and permissions on the host, and returns whether the host accepted the owner. `otherwise` are the
 /// permissions where the source records none.
 fn own_on_host(path: &Path, facts: &Facts, otherwise: u32) -> io::Result<bool> {
-    let LinuxAttributes { uid, gid, mode, .. } = facts.owner;
-    let now = fs::symlink_metadata(path)?;
-    let mut kept = true;
-    let (new_uid, new_gid) = (uid.filter(|uid| *uid != now.uid()), gid.filter(|gid| *gid != now.gid()));
-    if new_uid.is_some() || new_gid.is_some() {
-        kept = lchown(path, new_uid, new_gid).is_ok();
-    }
-    if facts.what == What::Link {
-        return Ok(kept);
-    }
-    let read_only = facts.change.flags.is_some_and(|flags| flags.contains(DosFlags::READ_ONLY));
-    let wanted = match mode {
-        Some(mode) => permissions(mode) & allowed(kept, kept && uid.is_some() && gid.is_some()),
-        None => {
-            let inherited = permissions(now.mode()) & !0o777;
-            let is_for_reading = read_only && facts.what == What::File;
-            inherited | otherwise & if is_for_reading { 0o555 } else { 0o777 }
-        }
-    };
-    if wanted != permissions(now.mode()) || new_uid.is_some() || new_gid.is_some() {
-        fs::set_permissions(path, fs::Permissions::from_mode(wanted))?;
-    }
-    Ok(kept)
-}
-
-/// The permission bits that a copy may have. The set-user-id and set-group-id bits give the owner's privileges, and so
-/// are kept only where the copy has the owner and group that the source records: otherwise they would give those of
-/// whoever copies.
-fn allowed(is_owner_kept: bool, is_owner_recorded: bool) -> u32 {
-    match (is_owner_kept, is_owner_recorded) {
-        (true, true) => 0o7777,
-        (true, false) => 0o1777,
-        (false, _) => 0o777,
-    }
+    let is_read_only = facts.change.flags.is_some_and(|flags| flags.contains(DosFlags::READ_ONLY));
+    let (is_link, is_for_reading) = (facts.what == What::Link, is_read_only && facts.what == What::File);
+    host::own(path, &facts.owner, is_link, is_for_reading, otherwise)
 }
 
 /// Returns the flags of a new file or directory.
@@ -772,7 +731,7 @@ fn bytes_of(content: &StreamContent, at: &str) -> Result<Option<Vec<u8>>, Failur
         StreamContent::Bytes(bytes) => Ok(Some(bytes.clone())),
         StreamContent::Held(held) => {
             let size = held.system.attributes(held.node).about(at)?.size;
-            if size >= host::LARGEST_VALUE {
+            if size >= kept::LARGEST_VALUE {
                 return Ok(None);
             }
             let mut bytes = vec![0; size as usize];
@@ -822,13 +781,9 @@ fn is_kept(done: platter_vfs::Result<()>) -> platter_vfs::Result<bool> {
 
 /// As [`is_kept`], for the host.
 fn is_kept_by_host(done: io::Result<()>) -> io::Result<bool> {
-    use rustix::io::Errno;
-    let Err(error) = done else { return Ok(true) };
-    let known =
-        [Errno::NOTSUP, Errno::PERM, Errno::ACCESS, Errno::NOSPC, Errno::TOOBIG, Errno::RANGE, Errno::INVAL];
-    match error.raw_os_error() {
-        Some(code) if known.iter().any(|errno| errno.raw_os_error() == code) => Ok(false),
-        _ => Err(error),
+    match done {
+        Err(error) if host::is_refused(&error) => Ok(false),
+        done => done.map(|()| true),
     }
 }
 
@@ -836,6 +791,7 @@ fn is_kept_by_host(done: io::Result<()>) -> io::Result<bool> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
     fn a_new_file_is_private_at_first_and_follows_no_link() {
         let place = std::env::temp_dir().join(format!("platter-target-{}", std::process::id()));
@@ -844,7 +800,7 @@ mod tests {
         for manner in [Manner::New, Manner::Beside] {
             let made = target.file(&Name::from("new"), 0, manner);
             let mode = target.mode_there(&Name::from("new"));
-            symlink("elsewhere", place.join("link")).unwrap();
+            std::os::unix::fs::symlink("elsewhere", place.join("link")).unwrap();
             let through = target.file(&Name::from("link"), 0, manner);
             let is_elsewhere = place.join("elsewhere").exists();
             fs::remove_file(place.join("link")).unwrap();

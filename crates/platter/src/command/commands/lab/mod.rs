@@ -12,6 +12,7 @@ use crate::command::failure::{About, Failure, INTERRUPTED, USAGE};
 use crate::command::output::Output;
 use clap::Args;
 use platter::Source;
+use platter_device::host::HostBytes;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_data, refuse_in_use};
 use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::naspt::{Naspt, Policy, Set};
@@ -22,7 +23,6 @@ use platter_lab::{
 };
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -591,10 +591,11 @@ pub fn load(path: &Path) -> Result<Document, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_device::host::host_string;
 
     #[test]
     fn a_command_can_be_typed_again() {
-        let shown = |bytes: &[u8]| quoted(OsStr::from_bytes(bytes));
+        let shown = |bytes: &[u8]| quoted(&host_string(bytes));
         assert_eq!(shown(b"mem:1G"), "mem:1G");
         assert_eq!(shown(b"it's"), r"'it'\''s'");
         assert_eq!(shown(b""), "''");

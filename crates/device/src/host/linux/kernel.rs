@@ -1,5 +1,6 @@
 //! Facts about files and disks that Linux shows to unprivileged processes: mounts, swap, loop devices, hardware.
 
+use crate::host::Hardware;
 use rustix::fs::{major, makedev, minor};
 use std::ffi::OsString;
 use std::fs;
@@ -11,20 +12,9 @@ use std::path::{Path, PathBuf};
 pub fn host_file_system(path: &Path) -> Option<String> {
     let path = fs::canonicalize(path).ok()?;
     // Of several mounts on the same directory, the last one is visible.
-    let mounts = Host::this().mounts();
+    let mounts = Kernel::this().mounts();
     let holds = mounts.into_iter().filter(|mount| path.starts_with(&mount.point));
     holds.max_by_key(|mount| mount.point.components().count()).map(|mount| mount.kind)
-}
-
-/// The model and other properties of a disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hardware {
-    /// The model that the disk reports.
-    pub model: Option<String>,
-    /// Whether it has rotating platters.
-    pub rotational: Option<bool>,
-    /// Version of its firmware, where the kernel shows it.
-    pub firmware: Option<String>,
 }
 
 /// The properties of the disk that a block device is or lies on, or that holds the file system of a path; `None` if
@@ -32,7 +22,7 @@ pub struct Hardware {
 pub fn hardware(path: &Path) -> Option<Hardware> {
     let metadata = fs::metadata(path).ok()?;
     let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
-    let disk = Host::this().disk(number)?;
+    let disk = Kernel::this().disk(number)?;
     let read = |name: &str| Some(fs::read_to_string(disk.join(name)).ok()?.trim().to_string());
     let known = |name: &str| read(name).filter(|value| !value.is_empty());
     Some(Hardware {
@@ -43,18 +33,13 @@ pub fn hardware(path: &Path) -> Option<Hardware> {
     })
 }
 
-/// The offset in bytes at which a partition, by its device number, begins on its disk.
-pub(crate) fn partition_start(device: u64) -> Option<u64> {
-    Host::this().start(device)
-}
-
 /// The directory with the kernel's `proc` and `sys` trees: `/`, or one that a test made.
-pub(crate) struct Host {
+pub struct Kernel {
     root: PathBuf,
 }
 
 /// One mount.
-pub(crate) struct Mount {
+pub struct Mount {
     /// The device number; for some file systems it is not that of a disk.
     pub device: u64,
     /// The directory on which it is mounted.
@@ -65,14 +50,14 @@ pub(crate) struct Mount {
     pub source: PathBuf,
 }
 
-impl Host {
-    pub fn this() -> Host {
-        Host { root: PathBuf::from("/") }
+impl Kernel {
+    pub fn this() -> Kernel {
+        Kernel { root: PathBuf::from("/") }
     }
 
     #[cfg(test)]
-    pub fn at(root: &Path) -> Host {
-        Host { root: root.to_path_buf() }
+    pub fn at(root: &Path) -> Kernel {
+        Kernel { root: root.to_path_buf() }
     }
 
     /// The mounts in the order in which they were made, as proc_pid_mountinfo(5) describes them.
@@ -137,7 +122,7 @@ fn file_behind(block: &Path) -> Option<PathBuf> {
 }
 
 /// The device number in a file such as `/sys/block/sda/dev`.
-pub(crate) fn device_number(file: &Path) -> Option<u64> {
+pub fn device_number(file: &Path) -> Option<u64> {
     number(fs::read_to_string(file).ok()?.trim())
 }
 
@@ -207,8 +192,8 @@ mod tests {
         fs::create_dir_all(disk.join("8:1")).unwrap();
         fs::create_dir_all(disk.join("8:0")).unwrap();
         fs::write(disk.join("8:1/start"), "2048\n").unwrap();
-        let host = Host::at(&root);
-        assert_eq!([makedev(8, 1), makedev(8, 0)].map(|device| host.start(device)), [Some(1 << 20), None]);
+        let kernel = Kernel::at(&root);
+        assert_eq!([makedev(8, 1), makedev(8, 0)].map(|device| kernel.start(device)), [Some(1 << 20), None]);
         fs::remove_dir_all(&root).unwrap();
     }
 

@@ -5,7 +5,7 @@
 //! others. udev takes a shared flock(2) on a block device while it examines the device (systemd, "Locking Block Device
 //! Access"), so a flock on a block device does not mean that somebody writes to it.
 
-use crate::{Error, Result};
+use crate::host::SOMEBODY;
 use rustix::fs::{FlockOperation, OFlags};
 use std::fs::File;
 use std::io;
@@ -14,25 +14,20 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Locks a file or block device until it is closed: exclusively for writing, or shared with other readers if
-/// `read_only`.
-///
-/// # Errors
-/// [`Error::Locked`] if another process has a conflicting lock, with that process's name where the kernel tells it.
-pub(crate) fn lock(file: &File, name: &str, is_block: bool, read_only: bool) -> Result<()> {
-    let locked = |who: String| Err(Error::Locked { device: name.into(), who });
+/// `read_only`. Returns the process that has a conflicting lock, with its name where the kernel tells it; `None` if the
+/// file is locked now.
+pub fn lock(file: &File, is_block: bool, read_only: bool) -> Option<String> {
     let kind = if read_only { libc::F_RDLCK } else { libc::F_WRLCK };
     // A file system that does not support locks is no reason to refuse.
     if fcntl(file, libc::F_OFD_SETLK, kind).is_err_and(|error| is_conflict(&error)) {
-        return locked(holder(file, kind));
+        return Some(holder(file, kind));
     }
     let operation = match read_only {
         true => FlockOperation::NonBlockingLockShared,
         false => FlockOperation::NonBlockingLockExclusive,
     };
-    if !is_block && rustix::fs::flock(file, operation) == Err(rustix::io::Errno::WOULDBLOCK) {
-        return locked(SOMEBODY.into());
-    }
-    Ok(())
+    let is_locked = !is_block && rustix::fs::flock(file, operation) == Err(rustix::io::Errno::WOULDBLOCK);
+    is_locked.then(|| SOMEBODY.into())
 }
 
 /// Whether another process has locked an image file or block device, for writing or for reading, or the kernel has
@@ -65,8 +60,6 @@ pub fn writer_of(path: &Path) -> Option<String> {
     let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_RDLCK).ok()?;
     (held.l_type != libc::F_UNLCK as libc::c_short).then(|| holder(&file, libc::F_RDLCK))
 }
-
-const SOMEBODY: &str = "another process";
 
 fn is_conflict(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES))

@@ -1,12 +1,12 @@
 //! Queues and batches over io_uring: many transfers in flight from one thread, without a thread for each.
 
-use crate::descriptor::Descriptor;
 use crate::queue::check_request;
 use crate::{
     Buffer, Completion, Device, Error, Kind, Operation, Queue, Request, Result, Segment, Segments, Work,
 };
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
@@ -32,9 +32,9 @@ struct Slot {
 }
 
 /// A queue on one ring, which only its own thread uses.
-pub(crate) struct UringQueue<'d> {
+struct UringQueue<'d> {
     device: &'d dyn Device,
-    file: &'d Descriptor,
+    file: &'d File,
     ring: IoUring,
     /// The requests in flight, by slot number; slot number and segment number are the ring's user data.
     slots: Vec<Option<Slot>>,
@@ -63,8 +63,7 @@ const AT_ONCE: u32 = 64 << 10;
 const SOON: Duration = Duration::from_micros(50);
 
 impl<'d> UringQueue<'d> {
-    /// A queue for `device`, whose open file is `file`; `None` where the kernel has no io_uring or forbids it.
-    pub fn new(device: &'d dyn Device, file: &'d Descriptor, depth: usize) -> Option<UringQueue<'d>> {
+    fn new(device: &'d dyn Device, file: &'d File, depth: usize) -> Option<UringQueue<'d>> {
         let entries = u32::try_from(depth.max(ENTRIES).next_power_of_two()).ok()?.min(4096);
         // With deferred task work, the kernel processes completions when this thread asks for them and does not
         // interrupt it. `IORING_SETUP_TASKRUN_FLAG` is not set: with it, the processor that completes a transfer would
@@ -92,7 +91,7 @@ impl<'d> UringQueue<'d> {
     }
 
     fn push(&mut self, slot: usize, segment: usize) {
-        let fd = self.file.file.as_raw_fd();
+        let fd = self.file.as_raw_fd();
         let request = self.slots[slot].as_mut().expect("a slot in flight");
         let entry = match request.kind {
             Kind::Flush => opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build(),
@@ -347,6 +346,11 @@ impl Drop for UringQueue<'_> {
     }
 }
 
+/// A queue for `device`, whose open file is `file`; `None` where the kernel has no io_uring or forbids it.
+pub(crate) fn queue<'d>(device: &'d dyn Device, file: &'d File, depth: usize) -> Option<Box<dyn Queue + 'd>> {
+    Some(Box::new(UringQueue::new(device, file, depth)?))
+}
+
 /// Rings for the blocking batches: each batch in progress takes one.
 #[derive(Default)]
 pub(crate) struct Pool(Mutex<Vec<IoUring>>);
@@ -356,22 +360,22 @@ const BATCH: usize = 64;
 
 impl Pool {
     /// Reads the batch; `false` if io_uring is not available and nothing was done.
-    pub fn read(&self, file: &Descriptor, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
+    pub fn read(&self, name: &str, file: &File, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
         let pieces: Vec<_> =
             reads.iter_mut().map(|(offset, buffer)| (*offset, buffer.as_mut_ptr(), buffer.len())).collect();
-        self.run(file, Kind::Read, &pieces)
+        self.run(name, file, Kind::Read, &pieces)
     }
 
     /// Writes the batch; `false` if io_uring is not available and nothing was done.
-    pub fn write(&self, file: &Descriptor, writes: &[(u64, &[u8])]) -> Result<bool> {
+    pub fn write(&self, name: &str, file: &File, writes: &[(u64, &[u8])]) -> Result<bool> {
         // The kernel only reads through these pointers: the operation is a write.
         let pieces: Vec<_> =
             writes.iter().map(|(offset, data)| (*offset, data.as_ptr().cast_mut(), data.len())).collect();
-        self.run(file, Kind::Write, &pieces)
+        self.run(name, file, Kind::Write, &pieces)
     }
 
     /// Carries out transfers on memory that the caller has borrowed for the whole call.
-    fn run(&self, file: &Descriptor, kind: Kind, pieces: &[(u64, *mut u8, usize)]) -> Result<bool> {
+    fn run(&self, name: &str, file: &File, kind: Kind, pieces: &[(u64, *mut u8, usize)]) -> Result<bool> {
         let pooled = self.0.lock().expect("no panic while locked").pop();
         let Some(mut ring) = pooled.or_else(|| IoUring::new(BATCH as u32).ok()) else { return Ok(false) };
         let operation = if kind == Kind::Read { Operation::Read } else { Operation::Write };
@@ -387,7 +391,7 @@ impl Pool {
                 let (offset, memory, length) = pieces[piece];
                 let done = progress[piece];
                 let (memory, rest) = (memory.wrapping_add(done), length - done);
-                let entry = transfer(file.file.as_raw_fd(), kind, false, memory, rest, offset + done as u64);
+                let entry = transfer(file.as_raw_fd(), kind, false, memory, rest, offset + done as u64);
                 // SAFETY: the caller's borrow of the memory lasts until this function returns, which is after this
                 // transfer is reaped. The queue has BATCH entries and fewer are in flight, so the push succeeds.
                 unsafe { ring.submission().push(&entry.user_data(piece as u64)) }.expect("room in the ring");
@@ -399,7 +403,7 @@ impl Pool {
                     if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
                 // It is unknown which transfers the kernel still holds, so the borrowed memory cannot be returned.
                 Err(error) => {
-                    eprintln!("{}: io_uring failed with transfers in flight: {error}", file.name);
+                    eprintln!("{}: io_uring failed with transfers in flight: {error}", name);
                     std::process::abort();
                 }
             }
@@ -423,7 +427,7 @@ impl Pool {
                     }
                 };
                 if result.is_ok() {
-                    result = Err(Error::io(&file.name, operation, offset, length as u64, source));
+                    result = Err(Error::io(name, operation, offset, length as u64, source));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Settings of the allocator of this process.
+//! Settings of the memory of this process.
 
 /// Makes all threads share one pool of memory (arena) from now on, if the allocator is that of glibc. This is for
 /// processes that keep much memory for long, and whose threads free what other threads allocated. By default, glibc
@@ -13,4 +13,10 @@ pub fn share_memory() {
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
+}
+
+/// Advises the kernel to hold this memory in huge pages. It is advice only; everything works without it.
+pub fn advise_large_pages(start: *mut u8, length: usize) {
+    // SAFETY: the advice changes neither the content of the memory nor who may use it.
+    unsafe { libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE) };
 }

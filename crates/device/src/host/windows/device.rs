@@ -1,0 +1,126 @@
+//! Disks and volumes, and what the system tells of them.
+
+use super::names::is_disk;
+use crate::host::Hardware;
+use crate::host::control::{self, Control};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::windows::ffi::{OsStrExt, OsStringExt};
+use std::os::windows::io::AsRawHandle;
+use std::path::{Path, PathBuf};
+use windows_sys::Win32::Storage::FileSystem::{GetVolumeInformationW, GetVolumePathNameW};
+use windows_sys::Win32::System::IO::DeviceIoControl;
+
+/// The driver behind an open file.
+pub struct Driver<'f>(pub &'f File);
+
+impl Control for Driver<'_> {
+    fn send(&self, code: u32, input: &[u8], output: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        // SAFETY: the handle is open and synchronous; the system reads the input and fills the output, both live, as far as
+        // their lengths say.
+        let done = unsafe {
+            DeviceIoControl(
+                self.0.as_raw_handle(),
+                code,
+                input.as_ptr().cast(),
+                input.len() as u32,
+                output.as_mut_ptr().cast(),
+                output.len() as u32,
+                &raw mut filled,
+                std::ptr::null_mut(),
+            )
+        };
+        if done != 0 { Ok(filled as usize) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Length, logical and physical sector of a disk, in bytes.
+pub fn geometry(file: &File) -> io::Result<(u64, u32, u32)> {
+    control::geometry(&Driver(file))
+}
+
+/// Whether a disk takes no writes.
+pub fn is_write_protected(file: &File) -> io::Result<bool> {
+    control::is_write_protected(&Driver(file))
+}
+
+/// The alignment that transfers without the system's cache need, in bytes: that of the largest sectors that disks have.
+pub fn direct_alignment(_file: &File) -> u32 {
+    4096
+}
+
+/// Whether the content of a disk lies in a file is not known.
+pub fn is_over_file(_file: &File) -> bool {
+    false
+}
+
+/// Where a volume begins on its disk is not asked.
+pub fn start_on_disk(_file: &File) -> Option<u64> {
+    None
+}
+
+/// The first offset from `offset` on at which a file of `length` bytes is no hole.
+pub fn next_data(file: &File, offset: u64, length: u64) -> u64 {
+    control::next_data(&Driver(file), offset, length)
+}
+
+/// Makes a range of a file a hole. A disk keeps its content.
+pub fn discard(file: &File, is_disk: bool, offset: u64, length: u64) -> io::Result<()> {
+    if is_disk { Ok(()) } else { control::make_hole(&Driver(file), offset, length) }
+}
+
+/// Who uses a file as a disk is not known. A volume that is in use cannot be taken from its file system, and Windows
+/// keeps writes to a disk away from the volumes on it that are mounted.
+pub fn user_of(path: &Path) -> io::Result<Option<String>> {
+    if is_disk(path) { Ok(None) } else { std::fs::metadata(path).map(|_| None) }
+}
+
+/// There is none.
+pub fn file_behind(_path: &Path) -> Option<PathBuf> {
+    None
+}
+
+/// Not asked.
+pub fn hardware(_path: &Path) -> Option<Hardware> {
+    None
+}
+
+/// Not asked.
+pub fn identity(_path: &Path) -> Option<OsString> {
+    None
+}
+
+/// Windows does not count this for each disk.
+pub fn written(_path: &Path) -> Option<String> {
+    None
+}
+
+/// The type of the file system that holds a path, for example `NTFS`; `None` if it is unknown.
+pub fn host_file_system(path: &Path) -> Option<String> {
+    let path = std::path::absolute(path).ok()?;
+    let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
+    let mut root = vec![0_u16; path.len() + 260];
+    // SAFETY: the path ends with a zero, and the buffer is live and of the length that is named.
+    let done = unsafe { GetVolumePathNameW(path.as_ptr(), root.as_mut_ptr(), root.len() as u32) };
+    if done == 0 {
+        return None;
+    }
+    let mut name = [0_u16; 64];
+    // SAFETY: the path ends with a zero, the buffer is live and of the length that is named, and what is not wanted is null.
+    let done = unsafe {
+        GetVolumeInformationW(
+            root.as_ptr(),
+            std::ptr::null_mut(),
+            0,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            name.as_mut_ptr(),
+            name.len() as u32,
+        )
+    };
+    let end = name.iter().position(|&unit| unit == 0)?;
+    (done != 0 && end > 0).then(|| OsString::from_wide(&name[..end]).to_string_lossy().into_owned())
+}
