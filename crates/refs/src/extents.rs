@@ -13,12 +13,11 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-use crate::container::Tier;
 use crate::geometry::Geometry;
 use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
-use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
-use crate::layout::{PageReference, TreeNode, TreeNodeMut};
-use crate::pages::{ANY_TABLE, Page, Pages};
+use crate::layout::node::{INNER, NODE_HEADER};
+use crate::layout::{PageReference, TreeNode};
+use crate::pages::{ANY_TABLE, Pages};
 use crate::space::Owed;
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;

@@ -30,9 +30,6 @@ const HOSTS: &[&str] = &[
 const OF_ONE_SYSTEM: [&str; 6] =
     ["std::os::", "rustix::", "libc::", "nix::", "windows_sys::", "signal_hook::"];
 
-/// The crates whose modules still import all of the module above them.
-const GLOBS_LEFT: &[&str] = &["refs"];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -204,7 +201,7 @@ fn files_of_a_room_call_those_before_them() {
 #[test]
 fn what_is_used_of_the_module_above_is_named() {
     let mut wrong = BTreeSet::new();
-    for name in crates().into_iter().filter(|name| !GLOBS_LEFT.contains(&&**name)) {
+    for name in crates() {
         wrong.extend(read(&name).globs().into_iter().map(|module| format!("{name}/{}", module.join("/"))));
     }
     assert!(wrong.is_empty(), "these import all of the module above them: {wrong:?}");

@@ -1,7 +1,12 @@
 //! The clusters and pages of streams: giving them back, moving them to another directory, or hiding them from the
 //! checkpoint.
 
-use super::*;
+use super::Core;
+use super::changed::Changed;
+use crate::space::ContainerRun;
+use crate::stream::{Stream, StreamContent};
+use platter_vfs::{Error, Result};
+use std::sync::Arc;
 
 /// The most pages for the rows of a change of a node, in two directories.
 const SOME: u64 = 48;

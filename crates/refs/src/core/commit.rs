@@ -1,7 +1,15 @@
 //! Gathering a commit: changed nodes are stored in rows, and the changed pages of all trees become a [`Batch`].
 
-use super::*;
-use crate::layout::{LIMIT, object_links};
+use super::{Core, Id, MOST_RUNS, ROOT_DIRECTORY, RecordPlace};
+use crate::attributes;
+use crate::batch::Batch;
+use crate::layout::bytes::put;
+use crate::layout::record::key;
+use crate::layout::{LIMIT, ObjectRow, Record, Root, ShortEntry, object_links};
+use crate::stream::{self, StreamContent};
+use crate::sync_log::SyncLog;
+use platter_device::Device;
+use platter_vfs::{Error, Result};
 
 impl Core {
     /// Stores a node's record in its row.

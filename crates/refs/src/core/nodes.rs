@@ -1,58 +1,16 @@
 //! Nodes in use: those that were looked up and not yet forgotten, and those still to be stored.
 
-use super::*;
-use crate::layout::object_links;
+use super::room::is_larger;
+use super::{Core, Entity, Id, Named, ROOT_DIRECTORY, RecordPlace};
+use crate::attributes;
+use crate::layout::record::key;
+use crate::layout::{Record, object_links};
+use crate::stream::{self, Limits, Snapshot, Stream, StreamState};
+use platter_vfs::{Error, Kind, Node, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Core {
-    /// The node of this number.
-    pub fn entity(&self, node: u64) -> Result<&Entity> {
-        self.entities.get(&node).ok_or(Error::NotFound)
-    }
-
-    /// Returns an error if a node may only be read.
-    pub fn changeable(&self, node: u64) -> Result<()> {
-        match self.entity(node)?.only_read {
-            Some(why) => Err(Error::NotPermitted(why)),
-            None => Ok(()),
-        }
-    }
-
-    /// The node of this number, to be changed and stored at the next commit.
-    pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
-        self.changeable(node)?;
-        self.note_changed(node);
-        self.news = true;
-        self.entities.get_mut(&node).ok_or(Error::NotFound)
-    }
-
-    /// Returns how many nodes the next commit has to store.
-    pub fn changed_count(&self) -> usize {
-        self.changed.count()
-    }
-
-    /// How many nodes are in use.
-    #[cfg(test)]
-    pub fn in_use(&self) -> usize {
-        self.entities.len()
-    }
-
-    /// Notes that a node is to be stored, and keeps the pages for that free.
-    pub fn note_changed(&mut self, node: u64) {
-        let rows = |node| self.entities.get(&node).map_or(0, Entity::rows);
-        self.changed.node(node, rows(node) + rows(self.owner_of(node)));
-        self.pages.space.owe_rows(self.changed.pages());
-    }
-
-    /// Marks a node to be stored at the next commit. If the node is not in use, its change would never be stored: then
-    /// nothing more is written to the volume.
-    pub fn mark(&mut self, node: u64) {
-        self.news = true;
-        self.pages.is_broken |= !self.entities.contains_key(&node);
-        if !self.changed.has(node) {
-            self.note_changed(node);
-        }
-    }
-
     /// The number of the directory that stands in the pages of a node's extents.
     pub fn table_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| (entity.id, &entity.place)) {
@@ -153,9 +111,9 @@ impl Core {
         let record = tree.get(pages, &key::OWN, |row| Record::from_bytes(row.value, 0))?.transpose()?;
         let mut record =
             record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
-        let is_larger = room::is_larger(&record, key::OWN.len());
+        let larger = is_larger(&record, key::OWN.len());
         let mut found = stream::take_streams(&mut record, &mut self.pages, object)?;
-        found.only_read = found.only_read.or(is_larger);
+        found.only_read = found.only_read.or(larger);
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
         let (above, name) = object_links(&record.rows).next().unwrap_or((ROOT_DIRECTORY, Vec::new()));
@@ -190,9 +148,9 @@ impl Core {
             RecordPlace::Long { name, .. } => 4 + 2 * name.len(),
             _ => key::body(0, 0).len(),
         };
-        let is_larger = room::is_larger(&record, row_key);
+        let larger = is_larger(&record, row_key);
         let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
-        found.only_read = found.only_read.or(is_larger);
+        found.only_read = found.only_read.or(larger);
         let only_read = found.only_read;
         let node = self.node_for(id);
         let read_only = record.attributes & 1 != 0;
@@ -270,21 +228,6 @@ impl Core {
             .into_iter()
             .chain(entry)
             .try_for_each(|(ordinal, directory)| self.index_point(tag, ordinal, directory, false))
-    }
-
-    /// The security descriptor with this identifier.
-    pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
-        let mut from = vec![0; 16];
-        put(&mut from, 0x08, (id >> 32) as u32);
-        put(&mut from, 0x0C, id as u32);
-        let mut found = None;
-        let (tree, pages) = self.tree(0x530)?;
-        tree.scan(pages, &from, |row| {
-            let known = crate::system::read_security_row(row.key, row.value);
-            found = known.filter(|(other, _)| *other == id).map(|(_, descriptor)| descriptor.to_vec());
-            Ok(false)
-        })?;
-        Ok(found)
     }
 
     /// Gives back `count` of the callers' references to a node. A node without references and with nothing to be stored

@@ -1,8 +1,10 @@
 //! The rows of a directory that lead from the number of a file to its name or record. Windows looks files up by them that
 //! are opened by their identifier, which consists of home directory and number.
 
-use super::*;
+use super::Core;
 use crate::layout::NumberRow;
+use crate::layout::record::key;
+use platter_vfs::Result;
 
 impl Core {
     /// Puts the row that leads from the number of a file in its home directory to its name or record.

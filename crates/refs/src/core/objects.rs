@@ -1,6 +1,51 @@
 //! Objects: the trees that have a row in the object table.
 
-use super::*;
+use super::{Core, FIRST_OBJECT, Object, ROOT_DIRECTORY};
+use crate::container::Tier;
+use crate::layout::bytes::put;
+use crate::layout::{ObjectRow, PageReference, Root};
+use crate::pages::Pages;
+use crate::tree::{Order, Tree};
+use platter_vfs::{Error, Result};
+
+impl Core {
+    /// The security descriptor with this identifier.
+    pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
+        let mut from = vec![0; 16];
+        put(&mut from, 0x08, (id >> 32) as u32);
+        put(&mut from, 0x0C, id as u32);
+        let mut found = None;
+        let (tree, pages) = self.tree(0x530)?;
+        tree.scan(pages, &from, |row| {
+            let known = crate::system::read_security_row(row.key, row.value);
+            found = known.filter(|(other, _)| *other == id).map(|(_, descriptor)| descriptor.to_vec());
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Adds a security descriptor to the volume unless it is there, and returns its identifier. Descriptors with the
+    /// same hash are told apart by a number in the identifier.
+    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
+        /// The most descriptors with the same hash.
+        const MOST: u64 = 1 << 16;
+        let first = crate::system::security_id(descriptor);
+        for number in 0..MOST {
+            let id = first + (number << 32);
+            match self.security_descriptor(id)? {
+                Some(known) if known == descriptor => return Ok(id),
+                Some(_) => {}
+                None => {
+                    let (row_key, value) = crate::system::security_row_with(id, descriptor);
+                    let (tree, pages) = self.tree_mut(0x530)?;
+                    tree.put(pages, &row_key, 0, &value)?;
+                    return Ok(id);
+                }
+            }
+        }
+        Err(Error::NoSpace)
+    }
+}
 
 impl Core {
     /// Finds out the highest object number in use.
@@ -108,27 +153,5 @@ impl Core {
         let last = object.last_child.get_or_insert(1);
         *last += 1;
         Ok(*last)
-    }
-
-    /// Adds a security descriptor to the volume unless it is there, and returns its identifier. Descriptors with the
-    /// same hash are told apart by a number in the identifier.
-    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
-        /// The most descriptors with the same hash.
-        const MOST: u64 = 1 << 16;
-        let first = crate::system::security_id(descriptor);
-        for number in 0..MOST {
-            let id = first + (number << 32);
-            match self.security_descriptor(id)? {
-                Some(known) if known == descriptor => return Ok(id),
-                Some(_) => {}
-                None => {
-                    let (row_key, value) = crate::system::security_row_with(id, descriptor);
-                    let (tree, pages) = self.tree_mut(0x530)?;
-                    tree.put(pages, &row_key, 0, &value)?;
-                    return Ok(id);
-                }
-            }
-        }
-        Err(Error::NoSpace)
     }
 }

@@ -5,12 +5,15 @@
 //! reference to the topmost of them. So a record can be stored if it fits in its *tight* form, and a commit stores it
 //! in the *roomy* form where that fits too.
 
-use super::*;
+use super::{Core, RecordPlace};
 use crate::extents::Form;
-use crate::layout::LIMIT;
 use crate::layout::attribute::SUMMARY;
 use crate::layout::node::{ROW_HEADER, row_size};
-use crate::stream::{ADDED_TO_NAMED, EXTENTS_HEADER, HEAD};
+use crate::layout::record::key;
+use crate::layout::{LIMIT, Record};
+use crate::stream::{self, ADDED_TO_NAMED, EXTENTS_HEADER, HEAD, Stream, StreamContent};
+use crate::tree::Tree;
+use platter_vfs::{Error, Result};
 
 /// Where a stream's bytes are, or would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,14 +73,6 @@ pub(super) fn is_larger(record: &Record, row_key: usize) -> Option<&'static str>
 }
 
 impl Core {
-    /// The node whose record holds the data of this node: for a named stream the file, else the node itself.
-    pub fn owner_of(&self, node: u64) -> u64 {
-        match self.entities.get(&node).map(|entity| &entity.place) {
-            Some(RecordPlace::Part { of }) => *of,
-            _ => node,
-        }
-    }
-
     /// The bytes that a node's row takes in a form. `instead` is a stream's node and where its data is assumed to be.
     /// All other streams are read-locked, so the caller must not hold their locks.
     pub fn row_bytes(&self, node: u64, form: Form, instead: Option<(u64, Held)>) -> Result<usize> {
@@ -218,7 +213,8 @@ mod tests {
     #[test]
     fn a_record_that_does_not_fit_costs_no_other() {
         use crate::windows::{checked, content, file, made, name, open};
-        use platter_vfs::{FileSystem, OpenOptions};
+        use platter_vfs::{FileSystem, Node, OpenOptions};
+        use std::sync::Arc;
         let device = made();
         let volume = open(&device);
         let node = file(&volume, "large", &[1; 20_000]);

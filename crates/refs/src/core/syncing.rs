@@ -1,11 +1,14 @@
 //! The log of syncs: making its entries, and carrying them out again when a volume is opened.
 
-use super::*;
+use super::{Core, Id, RecordPlace};
 use crate::extents::{Extent, Extents, Form, Mapping, RunKind};
-use crate::layout::crc32c;
-use crate::stream::LARGEST;
+use crate::layout::record::key;
+use crate::layout::{Record, crc32c};
+use crate::space::ContainerRun;
+use crate::stream::{self, LARGEST, StreamContent, StreamState};
 use crate::sync_log::{self, Beside, Change, NAME, Purpose, SyncLog, UNIT, Written};
-use platter_device::Buffer;
+use platter_device::{Buffer, Device};
+use platter_vfs::{Error, Result};
 use std::ops::Range;
 
 /// The size of the log: one part in `SHARE` of the volume, but at least `LEAST` and at most `MOST` bytes.

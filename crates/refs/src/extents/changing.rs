@@ -1,6 +1,6 @@
 //! Replacing runs of a stream by others, in memory.
 
-use super::*;
+use super::{Extent, Extents, Leaf, MARKED, MOST_ROWS, News, RunKind, first_from};
 use std::ops::RangeInclusive;
 
 impl Leaf {

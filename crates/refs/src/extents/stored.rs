@@ -1,6 +1,16 @@
 //! The form of a stream's runs on disk: in the stream's own row, or in pages below it.
 
-use super::*;
+use super::{
+    CHECKED, Extent, Extents, FIXED, Form, LEAST_NODE, Leaf, MARKED, News, PLAIN, UNEXPLAINED, has_checksums,
+    is_hole,
+};
+use crate::container::Tier;
+use crate::geometry::Geometry;
+use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
+use crate::layout::{PageReference, TreeNode, TreeNodeMut};
+use crate::pages::{ANY_TABLE, Page, Pages};
+use platter_vfs::{Error, Result};
 
 /// Returns the runs of a leaf node, or an error if one is of a kind whose clusters may not hold the content as it is.
 pub(super) fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {

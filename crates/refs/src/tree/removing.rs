@@ -1,6 +1,10 @@
 //! Removing rows: pages that hold little are joined with a neighbour.
 
-use super::*;
+use super::Tree;
+use crate::layout::PageReference;
+use crate::layout::node::{INNER, ROOT};
+use crate::pages::{Page, Pages};
+use platter_vfs::{Error, Result};
 
 impl Tree {
     /// Removes the row of this key. Returns whether there was one. As with [`Tree::put`], the tree keeps its rows where

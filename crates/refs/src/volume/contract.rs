@@ -1,8 +1,21 @@
 //! The [`FileSystem`] contract, implemented by calls to the other parts of the volume.
 
+use super::RefsVolume;
+use super::changing::{TO_ADD, TO_CHANGE, TO_EXCHANGE};
 use super::data::{Memory, Planned};
-use super::*;
-use crate::layout::{CompressionPolicy, Root, crc32c};
+use super::streams::extended_attributes;
+use crate::core::RecordPlace;
+use crate::layout::{CompressionPolicy, Record, Root, crc32c};
+use crate::open;
+use crate::{attributes, system};
+use platter_device::{Buffer, Device, Gather, Queue};
+use platter_vfs::{
+    Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, FileSystem, Integrity, Name, NewEntry,
+    Node, NodeStream, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Silent, Space,
+    SyncScope, Timestamp, VolumeInfo,
+};
+use std::ops::Range;
+use std::sync::Arc;
 
 impl FileSystem for RefsVolume {
     fn format_name(&self) -> &'static str {
@@ -250,15 +263,12 @@ impl FileSystem for RefsVolume {
 
     fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
         let core = self.core();
-        Ok(streams::extended_attributes(&core.entity(node.0)?.record)
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect())
+        Ok(extended_attributes(&core.entity(node.0)?.record).into_iter().map(|(name, _)| name).collect())
     }
 
     fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
         let core = self.core();
-        let all = streams::extended_attributes(&core.entity(node.0)?.record);
+        let all = extended_attributes(&core.entity(node.0)?.record);
         all.into_iter().find(|(other, _)| other == name).map(|(_, value)| value).ok_or(Error::NotFound)
     }
 

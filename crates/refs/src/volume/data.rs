@@ -7,12 +7,16 @@
 //!   record, and handed out again only after the next commit.
 //! * *Slowly*, with the stream locked: writes that begin or end inside a cluster, and those of content in the record.
 
-use super::*;
+use super::Volume;
+use crate::core::Core;
 use crate::extents::Extent;
 use crate::space::{ContainerRun, WRITERS};
-use crate::stream::StreamContent;
+use crate::stream::{LARGEST, Stream, StreamContent};
+use platter_vfs::{Error, Kind, Node, Pass, Plan, Result};
 use smallvec::SmallVec;
-use std::sync::atomic::AtomicUsize;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Runs of clusters that were taken, each with its first cluster in the stream.
 pub(super) type Taken = SmallVec<[(u32, ContainerRun); 2]>;

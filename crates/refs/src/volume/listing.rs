@@ -1,6 +1,12 @@
 //! Listing directories, and reading and changing the attributes of nodes.
 
-use super::*;
+use super::{LATEST, ListedRow, RefsVolume, attributes_with};
+use crate::attributes;
+use crate::core::{Core, RecordPlace};
+use crate::layout::Record;
+use crate::layout::record::key;
+use platter_vfs::{Attributes, Change, Cursor, DosFlags, Entry, Error, Kind, Name, Node, Result, Timestamp};
+use std::sync::atomic::Ordering;
 
 /// A key that is less than the key of any name.
 const FIRST_NAME: [u8; 4] = [0x30, 0, 0, 0];

@@ -8,12 +8,16 @@
 //! Windows keeps a file's home forever. Here a home that is removed is replaced by the directory of one of the file's
 //! names: what Windows does with such a home is not known, and every reader finds files in a home that has a name.
 
-use super::*;
+use super::RefsVolume;
+use super::changing::TO_CHANGE;
+use crate::core::{Core, Id, RecordPlace};
 use crate::format::parent_child;
 use crate::layout::attribute::OBJECT_LINK;
 use crate::layout::node::row_size;
-use crate::layout::{NumberRow, Root, make_object_link, object_link, object_links};
+use crate::layout::record::key;
+use crate::layout::{NumberRow, Record, Root, ShortEntry, make_object_link, object_link, object_links};
 use crate::tree::Tree;
+use platter_vfs::{Error, Kind, Name, Result};
 
 impl RefsVolume {
     /// Stores the record of a file in a row of its own, which was in the row of its only name. Its links are in the

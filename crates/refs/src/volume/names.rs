@@ -1,34 +1,20 @@
 //! Names: looking up, making, removing, renaming and linking.
 
 use super::streams::give_extended;
-use super::*;
+use super::{ListedRow, NAMES, RefsVolume};
 use crate::attributes;
-use crate::core::FIRST_OBJECT;
+use crate::core::{Core, Entity, FIRST_OBJECT, Id, RecordPlace};
 use crate::extents::Form;
 use crate::format::{add_directory, directory_rows, parent_child};
 use crate::layout::attribute::OBJECT_LINK;
-use crate::layout::{NumberRow, Root, make_object_link, object_link};
-use crate::stream::{Limits, Storing, StreamState, store_data};
+use crate::layout::record::key;
+use crate::layout::{NumberRow, Record, Root, ShortEntry, make_object_link, object_link};
+use crate::stream::{Limits, Storing, Stream, StreamState, store_data};
+use platter_vfs::{Error, Kind, Name, NewEntry, Node, RenameFlags, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl RefsVolume {
-    /// Returns the row of a name in a directory: its key as it is stored, and its parsed value.
-    pub(super) fn row(
-        &self,
-        core: &mut Core,
-        directory: u64,
-        name: &Name,
-    ) -> Result<Option<(Vec<u8>, ListedRow)>> {
-        // No name that is this long or empty is there. One that the rules for new names forbid may be.
-        if !(1..=NAMES.longest).contains(&name.units().len()) {
-            return Ok(None);
-        }
-        let (tree, pages) = core.tree(directory)?;
-        let found = tree.get(pages, &key::name(key::LONG, name.units()), |row| {
-            ListedRow::from_bytes(row.key, row.value).map(|parsed| (row.key.to_vec(), parsed))
-        })?;
-        found.transpose()
-    }
-
     /// Returns the node that a row leads to, which is taken into use if it is not in use yet.
     fn open_row(&self, core: &mut Core, directory: u64, row_key: &[u8], row: ListedRow) -> Result<u64> {
         let id = row.id(directory);
@@ -193,16 +179,6 @@ impl RefsVolume {
         }
     }
 
-    pub(super) fn has_names(&self, core: &mut Core, object: u64) -> Result<bool> {
-        let (tree, pages) = core.tree(object)?;
-        let mut found = false;
-        tree.scan(pages, &[0x30, 0, 0, 0], |row| {
-            found = crate::layout::bytes::u16_at(row.key, 0) == 0x30;
-            Ok(false)
-        })?;
-        Ok(found)
-    }
-
     /// Removes one name of a node, and with the last name the node's record.
     fn unname(&self, core: &mut Core, directory: u64, row_key: &[u8], node: u64) -> Result<()> {
         let entity = core.entity(node)?;
@@ -326,25 +302,6 @@ impl RefsVolume {
         let Id::File(home, ordinal) = entity.id else { return Ok(()) };
         let short = ShortEntry::of_body(home, ordinal, &entity.record);
         core.put_short(directory, name, &short)
-    }
-
-    /// Whether directory `object` is the directory `above` or lies somewhere in it.
-    pub(super) fn is_inside(&self, core: &mut Core, mut object: u64, above: u64) -> Result<bool> {
-        // The number of steps is bounded, since directories on a damaged volume may lie in each other in a circle.
-        for _ in 0..1 << 20 {
-            if object == above {
-                return Ok(true);
-            }
-            if object == ROOT {
-                return Ok(false);
-            }
-            let node = core.open_directory(object)?;
-            match core.entity(node)?.place {
-                RecordPlace::Directory { above, .. } => object = above,
-                _ => return Err(Error::NotFound),
-            }
-        }
-        Err(Error::damaged("directory", 0, "a way up to the root", "a ring"))
     }
 
     pub(super) fn rename_entry(
@@ -481,7 +438,7 @@ fn above_security(core: &Core, directory: Node) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::OpenOptions;
+    use platter_vfs::{FileSystem, OpenOptions};
 
     /// Windows makes such names for programs that ask for them with a path that begins with `\\?\`.
     #[test]

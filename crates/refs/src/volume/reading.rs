@@ -1,12 +1,15 @@
 //! Reading. The first half turns a stream's runs into device segments; the second half verifies the bytes that the
 //! device has read.
 
+use super::Volume;
 use super::data::{Memory, Planned, UNCHECKED, keep};
-use super::*;
 use crate::extents::{Extent, Extents, Mapping, Piece};
 use crate::layout::crc32c;
 use crate::stream::StreamContent;
 use platter_device::Buffer;
+use platter_vfs::{Access, Claim, Error, Node, Pass, Plan, Result};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// The length in bytes from which on a read goes in parts, so that one part is verified while the next is in flight.
 const LARGE: u64 = 256 << 10;

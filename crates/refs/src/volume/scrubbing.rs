@@ -1,6 +1,7 @@
 //! Scrubbing while the volume is in use.
 
-use super::*;
+use super::Volume;
+use platter_vfs::{Error, Result, ScrubOptions, ScrubReport, Silent};
 
 impl Volume {
     /// Scrubs the volume as the last checkpoint describes it. No commit is made meanwhile, so nothing that this checkpoint

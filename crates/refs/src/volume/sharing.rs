@@ -1,13 +1,16 @@
 //! Clusters that several streams share (clones and snapshots), and clusters taken ahead of the data (preallocation).
 
+use super::changing::{TO_ADD, TO_CHANGE};
 use super::streams::Conversion;
-use super::*;
-use crate::core::Named;
+use super::{NAMES, Volume};
+use crate::core::{Core, Named, RecordPlace};
 use crate::extents::{Extent, Extents, Mapping, RunKind};
 use crate::layout::attribute::LIVE;
-use crate::stream::{Limits, Snapshot, StreamContent, StreamState};
+use crate::stream::{Limits, Snapshot, Stream, StreamContent, StreamState};
 use platter_device::Buffer;
-use platter_vfs::Claim;
+use platter_vfs::{Claim, Error, Name, Node, Plan, Result};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The bytes that a copy reads at once: whole clusters of every size.
 const COPIED: usize = 1 << 20;

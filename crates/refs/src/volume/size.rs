@@ -1,9 +1,11 @@
 //! Resizing streams, punching holes, and listing extents.
 
-use super::*;
+use super::Volume;
+use super::changing::{TO_ADD, TO_CHANGE};
 use crate::extents::Mapping;
-use crate::stream::StreamContent;
-use platter_vfs::Place;
+use crate::stream::{Stream, StreamContent};
+use platter_vfs::{Error, Extent, Node, Place, Result};
+use std::ops::Range;
 
 impl Volume {
     pub(super) fn resize(&self, node: Node, size: u64) -> Result<()> {

@@ -1,56 +1,20 @@
 //! Writing bytes at any offset, with the stream locked.
 
+use super::Volume;
 use super::data::Taken;
+use super::stamps::{is_overwritten, tells_of};
 use super::taking::{Part, give_back};
-use super::writing::{is_overwritten, tells_of};
-use super::*;
-use crate::core::Held;
+use crate::core::{Core, Held};
 use crate::extents::{Extent, Extents, Mapping, RunKind};
 use crate::layout::crc32c;
 use crate::space::ContainerRun;
-use crate::stream::{StreamContent, StreamState};
+use crate::stream::{Stream, StreamContent, StreamState};
 use platter_device::{Buffer, write_any};
-use platter_vfs::block_size;
-use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
+use platter_vfs::{Error, Result, block_size};
+use std::ops::Range;
+use std::sync::Arc;
 
 impl Volume {
-    pub(super) fn write_bytes(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        let stream = self.data_of(node)?;
-        self.may_write(&stream)?;
-        let end = self.check_size(offset.checked_add(data.len() as u64))?;
-        let cluster = u64::from(self.geometry.cluster);
-        // A write in several steps, or into part of a cluster, claims its range: nobody may cut the file short between
-        // two steps, and a write in flight to other sectors of the same cluster would be lost.
-        let claim = (!is_one_step(offset, data.len(), cluster)).then(|| {
-            let whole = offset - offset % cluster..end.checked_next_multiple_of(cluster).unwrap_or(end);
-            stream.claim(whole, Access::Write)
-        });
-        self.write_within(&stream, offset, data, claim.as_ref())
-    }
-
-    /// Writes bytes at any offset. `within` is the caller's claim that covers all clusters of the range; without one,
-    /// the write is one step.
-    pub(super) fn write_within(
-        &self,
-        stream: &Stream,
-        offset: u64,
-        data: &[u8],
-        within: Option<&Claim<'_>>,
-    ) -> Result<()> {
-        self.may_write(stream)?;
-        let node = Node(stream.node);
-        let mut plan = Plan::default();
-        let planned = |at: u64, piece: &[u8]| {
-            plan_when_free(|| self.plan_writing(node, at, piece, &mut plan, within), || stream.wait_free())?;
-            let done = plan.write_to(&*self.device, piece);
-            self.finish_writing(&mut plan, piece, done).map(drop)
-        };
-        let slowly =
-            |at: u64, piece: &[u8]| self.with_space(|lacks| self.write_slowly(stream, at, piece, lacks));
-        let cluster = u64::from(self.geometry.cluster);
-        write_in_steps(offset, data, cluster, planned, slowly)
-    }
-
     /// Writes bytes at any offset with the stream locked. The caller has claimed the range, or has a plan of whole
     /// sectors for it: existing clusters are written sector by sector, so that no other sector is touched. `lacks`
     /// becomes the number of clusters that are missing, if some are.

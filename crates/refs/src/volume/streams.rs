@@ -1,14 +1,18 @@
 //! The parts of a record besides the file's own data: symbolic links, named streams, extended attributes, integrity.
 
-use super::*;
+use super::changing::{TO_ADD, TO_CHANGE};
+use super::{ListedRow, RefsVolume, Volume};
 use crate::attributes::{self, is_link};
-use crate::core::Named;
+use crate::core::{Entity, Id, Named, RecordPlace};
 use crate::extents::{Extent, RunKind};
 use crate::layout::attribute::{EA, EA_INFORMATION, SINGLE};
 use crate::layout::bytes::{put, u16_at, u32_at};
-use crate::layout::{Attribute, crc32c};
-use crate::stream::{Limits, StreamContent, StreamState};
+use crate::layout::{Attribute, Record, crc32c};
+use crate::stream::{Limits, Stream, StreamContent, StreamState};
 use platter_device::{Buffer, sync};
+use platter_vfs::{Error, Integrity, Name, NameRules, Node, Progress, Reparse, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Returns the extended attributes of a record.
 pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {

@@ -1,11 +1,17 @@
 //! Making changes durable: by commits, by entries of the log of syncs, and by planned syncs, whose entries go to the
 //! device beside the writes that they are for.
 
+use super::Volume;
 use super::data::{Memory, Planned};
-use super::*;
+use crate::core::{Core, RecordPlace};
+use crate::stream::Stream;
 use crate::sync_log::Change;
-use platter_vfs::SyncNeed;
+use platter_device::Buffer;
+use platter_vfs::{Access, Error, Need, Node, Plan, Result, SyncNeed, SyncScope};
 use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// The state of a plan that is a sync.
 struct PlannedSync {

@@ -1,8 +1,12 @@
 //! Taking clusters for data that is about to be written.
 
+use super::Volume;
 use super::data::{Taken, writer};
-use super::*;
+use crate::core::Core;
 use crate::extents::{Extent, Mapping};
+use crate::stream::StreamState;
+use platter_vfs::{Error, Result};
+use std::ops::Range;
 
 /// Clusters of a stream that are about to be written.
 pub(super) struct Part {

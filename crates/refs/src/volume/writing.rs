@@ -1,28 +1,22 @@
 //! Planned writes of whole clusters and sectors: the caller drives the device between the two halves.
 
+use super::Volume;
 use super::data::{Memory, Planned, keep};
+use super::stamps::{is_overwritten, tells_of};
 use super::taking::{Part, give_back};
-use super::*;
+use crate::core::Core;
 use crate::extents::{Extent, Extents, Mapping, RunKind};
 use crate::layout::crc32c;
 use crate::stream::{StreamContent, StreamState};
+use platter_vfs::{Access, Claim, Error, Node, Pass, Plan, Result, SyncNeed};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// The length in bytes from which on the checksums of a write are computed while the device carries it out. For 64 KiB
 /// from memory they take some 4 microseconds, about as long as starting the write.
 const LARGE: usize = 64 << 10;
 
 impl Volume {
-    pub(super) fn may_write(&self, stream: &Stream) -> Result<()> {
-        self.health.writable()?;
-        if stream.read_only.load(Ordering::Relaxed) {
-            return Err(Error::NotPermitted("it has the read-only attribute"));
-        }
-        match stream.limits.only_read {
-            Some(why) => Err(Error::NotPermitted(why)),
-            None => Ok(()),
-        }
-    }
-
     /// The first half of a write. `within` is the caller's claim that covers the range, if it has one.
     pub(super) fn plan_writing(
         &self,
@@ -378,34 +372,6 @@ impl Volume {
             }));
         }
     }
-
-    /// Notes that a stream was written just now.
-    pub(super) fn stamp(&self, stream: &Stream) {
-        stream.modified.store(self.now(), Ordering::Release);
-        stream.touched.store(true, Ordering::Release);
-    }
-
-    /// Notes that a stream was written in place, without taking the lock of the core.
-    pub(super) fn touch(&self, stream: &Stream) {
-        stream.modified.store(self.now(), Ordering::Release);
-        if !stream.touched.swap(true, Ordering::AcqRel) {
-            self.touched.lock().push(stream.node);
-        }
-    }
-}
-
-/// Whether a write to a range of a stream's clusters overwrites them in place: all exist, their leaves are in memory, and
-/// neither a checksum nor another stream depends on their content.
-pub(super) fn is_overwritten(state: &StreamState, from: u32, to: u32) -> bool {
-    let StreamContent::Extents(extents) = &state.content else { return false };
-    let mut at = from;
-    while at < to {
-        match extents.find(at) {
-            Mapping::Extent(run) if run.checksum().is_none() => at = run.end(),
-            _ => return false,
-        }
-    }
-    !state.integrity && !state.shared
 }
 
 /// Returns the rows in groups that follow each other in the stream without a gap, each group with its range.
@@ -425,12 +391,6 @@ fn has_plain(extents: &Extents, from: u32, to: u32) -> bool {
         };
     }
     false
-}
-
-/// Whether an entry of the log of syncs can hold new runs of a stream.
-pub(super) fn tells_of(core: &Core, stream: &Stream, state: &StreamState) -> bool {
-    let is_there = state.extents().is_some() && state.unwritten.is_none();
-    is_there && !state.shared && !state.orphan && core.is_logged(stream.node)
 }
 
 /// Whether a write of whole clusters that ends at byte `end` goes to new clusters, whatever the stream has there.
