@@ -156,7 +156,7 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
     let kib = kib.split_whitespace().next().unwrap_or("0").to_owned();
     let control = format!(
         "Package: platter\nVersion: {VERSION}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\nInstalled-Size: {kib}\n\
-         Suggests: fuse3\nSection: admin\nPriority: optional\n\
+         Depends: fuse3\nSection: admin\nPriority: optional\n\
          Description: ReFS, NTFS, exFAT and FAT volumes, and a lab that compares their speed\n \
          Makes, mounts, reads, writes, checks and repairs volumes of ReFS, NTFS,\n exFAT and FAT on image files and block devices, \
          without a kernel\n driver.\n .\n Its lab puts the same load on file systems and on the raw device, in turns, and\n \

@@ -84,7 +84,7 @@ fn twice(here: &Scratch, out: &Path) -> Outcome {
 
 fn clean_root(here: &Scratch, package: &Path) -> Outcome {
     let root = here.folder("root")?;
-    run("debootstrap", &["--variant=minbase", "stable", text(&root)?], &[])?;
+    run("debootstrap", &["--variant=minbase", "--include=fuse3", "stable", text(&root)?], &[])?;
     let inside = |script: &str| {
         // The program reads mounts from /proc. The mount of /proc in the clean root ends with the mount namespace.
         let enter = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" sh -c \"$1\"";
@@ -98,6 +98,7 @@ fn clean_root(here: &Scratch, package: &Path) -> Outcome {
     };
     std::fs::copy(package, root.join("tmp/platter.deb"))
         .map_err(|error| format!("{}: {error}", package.display()))?;
+    // The dependencies are those that are there, and no others.
     let before = inside(LIST)?;
     inside("dpkg -i /tmp/platter.deb")?;
     let installed = inside(LIST)?;

@@ -38,6 +38,7 @@ pub const FOR_TESTS: &[Tool] = &[
     ("fusermount3", "fuse3"),
     ("rsync", "rsync"),
     ("git", "git"),
+    ("jq", "jq"),
     ("patch", "patch"),
     ("sqlite3", "sqlite3"),
     ("fio", "fio"),

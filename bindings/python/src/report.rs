@@ -1,7 +1,8 @@
 //! Making, checking and recovering volumes.
 
-use crate::errors::freely;
-use platter::{CheckOptions, FormatOptions, MakeOptions, RecoverOptions, Severity, Silent, Source};
+use crate::errors::interruptibly;
+use platter::{CheckOptions, FormatOptions, MakeOptions, Pattern, RecoverOptions, Severity, Source};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -86,7 +87,7 @@ pub fn check(
     format: Option<String>,
 ) -> PyResult<CheckReport> {
     let options = CheckOptions { repair, data, format, ..CheckOptions::default() };
-    let checked = freely(python, || platter::check(source, &options, &Silent))?;
+    let checked = interruptibly(python, |progress| platter::check(source, &options, progress))?;
     let report = checked.report;
     Ok(CheckReport {
         format: checked.format,
@@ -116,7 +117,7 @@ pub fn mkfs(
 ) -> PyResult<()> {
     let how = FormatOptions { label, cluster, integrity, ..FormatOptions::default() };
     let options = MakeOptions { size, force, format: how, ..MakeOptions::default() };
-    freely(python, || platter::mkfs(source, format, &options, &Silent).map(drop))
+    interruptibly(python, |progress| platter::mkfs(source, format, &options, progress).map(drop))
 }
 
 /// The outcome of copying files out of a damaged volume.
@@ -130,7 +131,11 @@ pub struct Recovered {
     deleted: u64,
     /// The number of files and directories whose metadata is damaged.
     damaged: u64,
-    /// The number of bytes copied.
+    /// The number of files that are in the directory now, whole or with zeroes for what cannot be read.
+    saved: u64,
+    /// The number of files that could not be written.
+    failed: u64,
+    /// The number of bytes of these files.
     bytes: u64,
     /// Each file or directory that was not copied, or not completely: its path, and the reason.
     lost: Vec<(String, String)>,
@@ -139,7 +144,7 @@ pub struct Recovered {
 #[pymethods]
 impl Recovered {
     fn __repr__(&self) -> String {
-        format!("Recovered(files={}, lost={})", self.files, self.lost.len())
+        format!("Recovered(saved={}, failed={}, lost={})", self.saved, self.failed, self.lost.len())
     }
 }
 
@@ -152,23 +157,31 @@ fn lost(trouble: platter::Trouble) -> (String, String) {
     }
 }
 
-/// Copies the files that can still be read from a volume to a directory that is empty or does not exist. Nothing is
-/// written to the source.
+/// Copies the files that can still be read from a volume to a directory that is empty, does not exist, or holds what an
+/// earlier call copied that did not come to its end; only those that one of the patterns matches, if any are given. Nothing
+/// is written to the source.
 #[pyfunction]
-#[pyo3(signature = (source, directory, *, format = None))]
+#[pyo3(signature = (source, directory, *, format = None, patterns = Vec::new()))]
 pub fn recover(
     python: Python<'_>,
     source: PathBuf,
     directory: PathBuf,
     format: Option<String>,
+    patterns: Vec<String>,
 ) -> PyResult<Recovered> {
-    let options = RecoverOptions { format, ..RecoverOptions::default() };
-    let to = freely(python, || platter::recover_to(&Source::parse(source)?, &directory, &options, &Silent))?;
+    let patterns: Result<Vec<Pattern>, String> = patterns.iter().map(|text| Pattern::parse(text)).collect();
+    let patterns = patterns.map_err(PyValueError::new_err)?;
+    let options = RecoverOptions { format, patterns, ..RecoverOptions::default() };
+    let to = interruptibly(python, |progress| {
+        platter::recover_to(&Source::parse(source)?, &directory, &options, progress)
+    })?;
     Ok(Recovered {
         files: to.report.files,
         directories: to.report.directories,
         deleted: to.report.deleted,
         damaged: to.damaged,
+        saved: to.saved,
+        failed: to.failed,
         bytes: to.bytes,
         lost: to.report.lost.into_iter().chain(to.troubles.into_iter().map(lost)).collect(),
     })

@@ -274,6 +274,9 @@ impl Handle {
     /// Returns the bytes from `offset` on: `length` of them, or fewer at the end of the file and if `length` is more
     /// than 16 MiB.
     fn read_at<'py>(&self, python: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+        if offset.checked_add(length as u64).is_none() {
+            return Err(PyValueError::new_err("offset and length together are beyond 2^64"));
+        }
         let data = freely(python, || {
             // The buffer is no larger than the part of the file from `offset` on, however large `length` is.
             let there = self.0.size()?.saturating_sub(offset);

@@ -2,7 +2,10 @@ import errno
 import io
 import mmap
 import os
+import random
+import signal
 import threading
+import time
 
 import platter
 import pytest
@@ -171,3 +174,55 @@ def test_a_forked_process_writes_nothing_without_a_word(image):
         assert sorted(volume.listdir()) == ["before", "parent"]
         assert volume.read("before") == b"1"
         assert _in_child(lambda: volume.read("parent")) == "b'4'"
+
+
+@pytest.mark.parametrize("call", ["check", "recover", "mkfs"])
+def test_an_interrupt_ends_what_takes_long(tmp_path, call):
+    """The handler of a signal raises, as that of Ctrl-C does, and the call ends soon after."""
+    image = tmp_path / "refs.img"
+    platter.mkfs(image, "refs", size=1 << 30, integrity=True)
+    with platter.open(image, "r+") as volume:
+        for number in range(12):
+            volume.write(f"{number}", random.Random(number).randbytes(16 << 20))
+    raised_at = []
+
+    def handler(signal_number, frame):
+        raised_at.append(time.monotonic())
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        # Whenever it comes, there is a call to end: each is begun until the signal has come.
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            for turn in range(10_000):
+                if call == "check":
+                    platter.check(image, data=True)
+                elif call == "recover":
+                    platter.recover(image, tmp_path / f"to {turn}")
+                else:
+                    platter.mkfs(image, "refs", force=True)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert raised_at
+
+
+def test_a_recovery_counts_and_chooses(ntfs, tmp_path):
+    with platter.open(ntfs, "r+") as volume:
+        volume.write("a.jpg", b"one")
+        volume.write("b.txt", b"two")
+    recovered = platter.recover(ntfs, tmp_path / "all")
+    assert (recovered.saved, recovered.failed) == (2, 0)
+    recovered = platter.recover(ntfs, tmp_path / "some", patterns=["*.JPG"])
+    assert recovered.saved == 1 and [path.name for path in (tmp_path / "some").iterdir()] == ["a.jpg"]
+    with pytest.raises(ValueError):
+        platter.recover(ntfs, tmp_path / "none", patterns=["["])
+
+
+def test_a_range_beyond_the_last_offset_is_refused(image):
+    with platter.open(image, "r+") as volume:
+        volume.write("a", b"text")
+        with volume.open("a", "rb", buffering=0) as file:
+            file.seek((1 << 64) - 10)
+            with pytest.raises((ValueError, OSError)):
+                file.read(4096)

@@ -60,7 +60,7 @@ fn each_piece(
         let length = (end - offset).min(PIECE as u64);
         piece(offset, length as usize)?;
         offset += length;
-        progress.progress(what, offset - start, end - start);
+        progress.step(what, offset - start, end - start)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ pub use changes::Change;
 pub use family::{ContentRuns, Directory, DirectoryEntry, Family, capabilities};
 
 use crate::file::{File, Files};
+use crate::slots::SLOT;
 use crate::{FreeSpace, Heap};
 use platter_device::Device;
 use platter_vfs::{DosFlags, Error, Health, Kind, LocalTime, Result};
@@ -39,6 +40,8 @@ pub struct Entity<E> {
     pub children: u32,
     /// The number of uncommitted changes that need it in memory.
     pub pins: u32,
+    /// The number of the change in which it came into memory.
+    pub since: u64,
     /// Its directory entry as it is to be written.
     pub entry: E,
     /// The data path, for files only.
@@ -68,6 +71,7 @@ pub struct Core<F: Family> {
     /// Node numbers of the directories in memory by their first cluster, to detect two entries of the same directory.
     pub(crate) open_directories: HashMap<u32, u64>,
     idle: VecDeque<u64>,
+    /// The last number that was given to something without a place of its own.
     next_node: u64,
     tick: u64,
     /// The changes for the next commit.
@@ -112,6 +116,9 @@ impl<F: Family> Core<F> {
         root: F::Entry,
         was_dirty: bool,
     ) -> Core<F> {
+        // No place is there, nor on a volume that reaches behind the end of its device.
+        let end = device.len().max(heap.offset(heap.last()) + heap.cluster_size());
+        let behind = end / SLOT as u64 + 1;
         let mut core = Core {
             device,
             heap,
@@ -122,7 +129,7 @@ impl<F: Family> Core<F> {
             directories: HashMap::new(),
             open_directories: HashMap::new(),
             idle: VecDeque::new(),
-            next_node: ROOT,
+            next_node: behind,
             tick: 0,
             change: Change { id: 1, ..Change::default() },
             reserved: 0,
@@ -241,9 +248,9 @@ impl<F: Family> Core<F> {
 
     /// Adds the file or directory of an entry to memory; returns its node number.
     pub fn add(&mut self, kind: Kind, parent: u64, slot: u32, entry: F::Entry) -> u64 {
-        self.next_node += 1;
-        let number = self.next_node;
+        let number = self.new_number(kind, parent, slot, &entry);
         let mut entity = Entity::new(kind, parent, slot, entry);
+        entity.since = self.change.id;
         match kind {
             Kind::Directory => {
                 self.open_directories.insert(entity.entry.cluster(), number);
@@ -263,6 +270,37 @@ impl<F: Family> Core<F> {
         number
     }
 
+    /// Returns the number for a file or directory that comes into memory. The format stores none, so it is that of a place which
+    /// nothing else has: for a directory its first cluster, for a file a slot of its entry, both as the number of the 32
+    /// bytes on the volume. So whoever opens the volume again, and whatever was looked up before, the number is the same. A
+    /// file that is in memory keeps the number while its entry moves; what then comes to the old place meanwhile gets a
+    /// number behind those of all places, as does what has no place of its own because of damage.
+    fn new_number(&mut self, kind: Kind, parent: u64, slot: u32, entry: &F::Entry) -> u64 {
+        self.number_of_place(kind, parent, slot, entry).unwrap_or_else(|| {
+            self.next_node += 1;
+            self.next_node
+        })
+    }
+
+    /// Returns the number of the place of a file or directory that is not in memory, if nothing in memory has it.
+    pub(crate) fn number_of_place(
+        &self,
+        kind: Kind,
+        parent: u64,
+        slot: u32,
+        entry: &F::Entry,
+    ) -> Option<u64> {
+        let place = match kind {
+            Kind::Directory if self.heap.has(entry.cluster()) => self.heap.offset(entry.cluster()),
+            Kind::Directory => 0,
+            _ => self.directories.get(&parent)?.content.slots().place(slot),
+        };
+        // A slot without a place has 0.
+        let first = if kind == Kind::Directory { 0 } else { F::NUMBERED_SLOT };
+        let number = place / SLOT as u64 + first;
+        (place > 0 && number > ROOT && !self.nodes.contains_key(&number)).then_some(number)
+    }
+
     /// Removes a file or directory from memory and returns it, so that the caller can free its clusters.
     pub fn drop_entity(&mut self, number: u64) -> Option<Entity<F::Entry>> {
         let entity = self.nodes.remove(&number)?;
@@ -278,6 +316,9 @@ impl<F: Family> Core<F> {
         }
         self.files.remove(number);
         self.space.release(number);
+        // What comes to its place may get its number, and changes of its own.
+        self.change.pinned.remove(&number);
+        self.change.entries.remove(&number);
         Some(entity)
     }
 
@@ -345,6 +386,7 @@ impl<E: DirectoryEntry> Entity<E> {
             handed: 0,
             children: 0,
             pins: 0,
+            since: 0,
             entry,
             file: None,
             changed_in: 0,

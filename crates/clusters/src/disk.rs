@@ -22,8 +22,8 @@ pub fn first_sector(device: &dyn Device) -> Result<Option<[u8; 512]>> {
 /// The smallest sector in bytes. Every structure of these formats begins at a multiple of it.
 const SMALLEST_SECTOR: usize = 512;
 
-/// Calls `visit` with the offset and the content of each 512 bytes of a device until it returns false. Holes are left
-/// out, and what cannot be read.
+/// Calls `visit` with the offset and the content of each 512 bytes of a device until it returns false or `progress` asks
+/// for the end. Holes are left out, and what cannot be read.
 pub fn each_sector(
     disk: &Disk,
     progress: &dyn Progress,
@@ -35,7 +35,9 @@ pub fn each_sector(
     let mut piece = vec![0; PIECE as usize];
     let mut at = device.next_data(0) / PIECE * PIECE;
     while at < device.len() {
-        progress.progress("looking for the layout", at, device.len());
+        if progress.step("looking for the layout", at, device.len()).is_err() {
+            return;
+        }
         let piece = &mut piece[..(device.len() - at).min(PIECE) as usize];
         let offsets = (at..).step_by(SMALLEST_SECTOR);
         if disk.read(at, piece).is_err() {

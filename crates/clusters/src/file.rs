@@ -63,6 +63,8 @@ pub(crate) struct File {
     ranges: RangeLock,
     /// Whether the node is not handed out any more, so that the last plan to finish removes it from memory.
     pub released: AtomicBool,
+    /// Whether [`Files`] has it: its node number may be another file's otherwise.
+    pub is_listed: AtomicBool,
     /// The read-only attribute.
     pub read_only: AtomicBool,
     /// Whether `modified` holds a time that is not yet in the directory entry.
@@ -80,6 +82,7 @@ impl File {
             state: RwLock::default(),
             ranges: RangeLock::default(),
             released: AtomicBool::new(false),
+            is_listed: AtomicBool::new(false),
             read_only: AtomicBool::new(read_only),
             touched: AtomicBool::new(false),
             modified: AtomicU64::new(0),
@@ -303,6 +306,7 @@ impl Files {
     }
 
     pub fn insert(&self, file: Arc<File>) {
+        file.is_listed.store(true, Ordering::Release);
         self.shard(file.number).write().insert(file.number, file);
     }
 
@@ -312,7 +316,9 @@ impl Files {
     }
 
     pub fn remove(&self, number: u64) {
-        self.shard(number).write().remove(&number);
+        if let Some(file) = self.shard(number).write().remove(&number) {
+            file.is_listed.store(false, Ordering::Release);
+        }
     }
 }
 

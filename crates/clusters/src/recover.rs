@@ -245,7 +245,7 @@ impl<R: Remains> Recovery<'_, R> {
                 }
             }
             self.listed(&path, &slots, is_deleted, &mut todo)?;
-            self.progress.progress("recovering", self.claimed.count(), u64::from(heap.count));
+            self.progress.step("recovering", self.claimed.count(), u64::from(heap.count))?;
         }
         Ok(())
     }
@@ -331,7 +331,7 @@ impl<R: Remains> Recovery<'_, R> {
         let total = deleted.len() as u64;
         for (number, (mut path, remnant)) in deleted.into_iter().enumerate() {
             if number.is_multiple_of(256) {
-                self.progress.progress("looking for deleted files", number as u64, total);
+                self.progress.step("looking for deleted files", number as u64, total)?;
             }
             let wanted = heap.clusters_for(remnant.size);
             let Some((runs, is_certain)) = self.free_runs(&remnant, wanted) else {
@@ -343,11 +343,12 @@ impl<R: Remains> Recovery<'_, R> {
                 is_shared |= taken.get(cluster);
                 taken.set(cluster);
             }
-            if !is_certain || is_shared {
+            let is_certain = is_certain && !is_shared;
+            if !is_certain {
                 path.insert(0, Name::from(LIKELY));
             }
             self.report.deleted += 1;
-            self.tell_file(path, &remnant, runs)?;
+            self.tell_file(path, &remnant, runs, is_certain)?;
         }
         Ok(())
     }
@@ -420,6 +421,7 @@ impl<R: Remains> Recovery<'_, R> {
             stream: None,
             deleted,
             damaged: false,
+            certain: true,
             kind: Kind::Directory,
             size: 0,
             modified,
@@ -444,16 +446,17 @@ impl<R: Remains> Recovery<'_, R> {
             self.lose(&path, format!("parts of it are another file's too; it is in {OVERLAPPING}"));
             path.insert(0, Name::from(OVERLAPPING));
         }
-        self.tell_file(path, remnant, runs)
+        self.tell_file(path, remnant, runs, !overlaps)
     }
 
-    fn tell_file(&mut self, path: Vec<Name>, remnant: &Remnant, runs: Runs) -> Result<()> {
+    fn tell_file(&mut self, path: Vec<Name>, remnant: &Remnant, runs: Runs, is_certain: bool) -> Result<()> {
         self.report.files += 1;
         let found = Recovered {
             path,
             stream: None,
             deleted: remnant.is_deleted,
             damaged: false,
+            certain: is_certain,
             kind: Kind::File,
             size: remnant.size,
             modified: remnant.modified,
@@ -481,7 +484,7 @@ impl<R: Remains> Recovery<'_, R> {
             let cluster = next;
             next += 1;
             if cluster.is_multiple_of(4096) {
-                self.progress.progress("looking for directories", u64::from(cluster), u64::from(heap.count));
+                self.progress.step("looking for directories", u64::from(cluster), u64::from(heap.count))?;
             }
             if self.claimed.get(cluster) {
                 continue;
@@ -519,11 +522,12 @@ impl<R: Remains> Recovery<'_, R> {
         Ok(())
     }
 
-    fn tell_chains(&self, cluster: u32) {
+    fn tell_chains(&self, cluster: u32) -> Result<()> {
         if cluster.is_multiple_of(1 << 16) {
             let total = u64::from(self.remains.heap().count);
-            self.progress.progress("looking for chains", u64::from(cluster), total);
+            self.progress.step("looking for chains", u64::from(cluster), total)?;
         }
+        Ok(())
     }
 
     /// Calls `visit` for chains to which no name leads.
@@ -538,7 +542,7 @@ impl<R: Remains> Recovery<'_, R> {
             if cluster > heap.last() || self.claimed.get(cluster) {
                 continue;
             }
-            self.tell_chains(cluster);
+            self.tell_chains(cluster)?;
             if let Ok(Link::Next(next)) = self.remains.link(cluster)
                 && heap.has(next)
             {
@@ -552,7 +556,7 @@ impl<R: Remains> Recovery<'_, R> {
             if cluster > heap.last() {
                 break;
             }
-            self.tell_chains(cluster);
+            self.tell_chains(cluster)?;
             let link = self.remains.link(cluster);
             if self.claimed.get(cluster) || inside.get(cluster) || !is_taken(&link) {
                 continue;
@@ -574,7 +578,8 @@ impl<R: Remains> Recovery<'_, R> {
             if overlaps {
                 path.insert(0, Name::from(OVERLAPPING));
             }
-            self.tell_file(path, &remnant, runs)?;
+            // What a chain without a name holds, and to its end, nothing tells.
+            self.tell_file(path, &remnant, runs, false)?;
         }
         Ok(())
     }

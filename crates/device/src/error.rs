@@ -114,6 +114,12 @@ pub enum Error {
         /// The process that holds the lock: its number and name, or "another process".
         who: String,
     },
+    /// The operation was asked to end: see [`Stoppable`](crate::Stoppable).
+    #[error("{device}: stopped")]
+    Stopped {
+        /// The device's name.
+        device: Box<str>,
+    },
     /// The name or the parameters of a device are invalid.
     #[error("{device}: {reason}")]
     Unusable {

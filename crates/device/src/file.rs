@@ -122,7 +122,7 @@ impl FileDevice {
         } else {
             if let Some(length) = set_length {
                 host::make_sparse(&file);
-                file.set_len(length).map_err(failed)?;
+                file.set_len(length).map_err(|source| cannot_be_so_long(&name, length, source))?;
             }
             let logical = match (direct, options.bytewise) {
                 (true, _) => host::direct_alignment(&file),
@@ -204,6 +204,19 @@ fn refuse_kind(name: &str, kind: FileKind) -> Result<()> {
     };
     let reason = format!("expected an image file or a block device, found {what}");
     Err(Error::Unusable { device: name.into(), reason })
+}
+
+/// Returns the error of a file that cannot have a length, which names the length where that is the reason.
+fn cannot_be_so_long(name: &str, length: u64, source: std::io::Error) -> Error {
+    let is_out_of_range = i64::try_from(length).is_err();
+    let reason = match source.kind() {
+        _ if is_out_of_range => format!("no file can have {length} bytes; the most are {}", i64::MAX),
+        std::io::ErrorKind::FileTooLarge => {
+            format!("File too large: what it is on, or a limit of this process, allows no {length} bytes")
+        }
+        _ => return Error::io(name, Operation::Open, 0, 0, source),
+    };
+    Error::Unusable { device: name.into(), reason }
 }
 
 impl Device for FileDevice {
@@ -302,6 +315,16 @@ impl Device for FileDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_that_no_file_has_is_named() {
+        let path = std::env::temp_dir().join(format!("platter-length-{}", std::process::id()));
+        for length in [u64::MAX, 1 << 63, i64::MAX as u64] {
+            let error = FileDevice::create(&path, length, FileOptions::default()).err().unwrap();
+            assert!(error.to_string().contains(&format!(" {length} bytes")), "{error}");
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
 
     #[test]
     fn what_is_no_image_is_called_by_its_name_and_never_waited_for() {

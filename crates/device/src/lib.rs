@@ -94,6 +94,7 @@ mod queue;
 mod recorder;
 mod rings;
 mod size;
+mod stoppable;
 mod stripes;
 pub mod sync;
 mod table;
@@ -126,6 +127,7 @@ pub use protect::{refuse_any_data, refuse_contents, refuse_data, refuse_in_use, 
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};
+pub use stoppable::Stoppable;
 pub use stripes::Stripes;
 pub use table::{PartitionEntry, PartitionTable, Scheme, select_partition};
 pub use undo::{Restored, UndoDevice, UndoFile};

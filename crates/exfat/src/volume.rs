@@ -26,6 +26,8 @@ impl Family for ExfatFamily {
     type Directory = ExfatDirectory;
 
     const UNWRITTEN: bool = true;
+    // The first two slots of an entry are in one sector, so the second one is the first slot of nothing.
+    const NUMBERED_SLOT: u64 = 1;
 
     fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<ExfatFamily>> {
         crate::open::open(device, read_only)

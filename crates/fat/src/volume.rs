@@ -196,6 +196,8 @@ impl Family for FatFamily {
     type Directory = FatDirectory;
 
     const UNWRITTEN: bool = false;
+    // The first slot of a directory below the root is its entry `.`, and the root has a number of its own.
+    const NUMBERED_SLOT: u64 = 0;
 
     fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
         open(device, read_only)

@@ -7,7 +7,7 @@ use crate::make::known_format;
 use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
 use crate::source::Source;
 use platter_device::host::{directory_of_records, permissions};
-use platter_device::{Caching, Device, Error as DeviceError, UndoDevice};
+use platter_device::{Caching, Device, Error as DeviceError, Stoppable, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,11 @@ pub struct Checked {
 /// # Errors
 /// [`NotAVolume`](ErrorKind::NotAVolume) if no volume is recognised, [`CannotSave`](ErrorKind::CannotSave) if a
 /// repair could not save what it was about to overwrite, [`ReadOnly`](ErrorKind::ReadOnly) if a volume with shadow copies
-/// needs a repair, and the errors of opening the device. Damage is no error: the report lists it.
+/// needs a repair, [`Stopped`](ErrorKind::Stopped) if `progress` asks for the end, and the errors of opening the device.
+/// Damage is no error: the report lists it.
+///
+/// A repair that is stopped leaves the volume as a power cut would, and the undo file, if there is one, with what takes it
+/// back.
 pub fn check(source: impl AsRef<Path>, options: &CheckOptions, progress: &dyn Progress) -> Result<Checked> {
     check_source(&Source::parse(source)?, options, progress)
 }
@@ -149,11 +153,17 @@ fn check_device(
         false => None,
     };
     let how = platter_vfs::CheckOptions { repair: options.repair && kept.is_none() };
-    let mut report = match options.surface {
-        true => format.check_surface(&*device, how, progress),
-        false => format.check(&*device, how, progress),
+    // Nothing that is read or written after the end was asked for counts.
+    let is_asked = || progress.is_stopped();
+    let stoppable = Stoppable::new(&*device, &is_asked);
+    let report = match options.surface {
+        true => format.check_surface(&stoppable, how, progress),
+        false => format.check(&stoppable, how, progress),
+    };
+    if stoppable.has_refused() {
+        return Err(Error::new(device.name(), platter_vfs::Error::Stopped));
     }
-    .about(device.name())?;
+    let mut report = report.about(device.name())?;
     if let Some(why) = kept.filter(|_| !report.is_clean()) {
         let why = format!("it is damaged and not repaired: {why}");
         return Err(Error::new(device.name(), platter_vfs::Error::ReadOnly(why)));
@@ -161,6 +171,9 @@ fn check_device(
     if options.data {
         let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
         let read = format.scrub(device.clone(), &options, progress).about(device.name())?;
+        if read.stopped {
+            return Err(Error::new(device.name(), platter_vfs::Error::Stopped));
+        }
         read.damaged.into_iter().filter(|one| one.range.is_some()).for_each(|one| report.add(one.finding));
         report.unread = 0;
     }
@@ -201,7 +214,8 @@ pub struct Scrubbed {
 }
 
 /// Reads everything that has a checksum, from every copy of a mirror, past the page cache where that is possible, and
-/// verifies it. Data that is damaged in one copy is repaired from another. The volume must not be open.
+/// verifies it. Data that is damaged in one copy is repaired from another. The volume must not be open. If `progress` asks for the
+/// end, the report is of what was scrubbed until then, and says where to continue.
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) if the format has no checksums; otherwise as [`check`].

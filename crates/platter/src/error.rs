@@ -55,6 +55,8 @@ pub enum ErrorKind {
     InUse,
     /// Another process has locked the device.
     Locked,
+    /// The caller asked for the end before the operation was complete: see [`Progress::is_stopped`](crate::Progress).
+    Stopped,
     /// The bytes that a repair would overwrite could not be saved, so nothing was overwritten.
     CannotSave,
     /// The device is a copy of a mirror whose rebuild was not completed: it holds parts of two contents.
@@ -135,6 +137,7 @@ impl Error {
                 | ErrorKind::CannotMake => Errno::INVALID,
                 ErrorKind::NoSpace => Errno::NO_SPACE,
                 ErrorKind::FileTooLarge => Errno::FILE_TOO_LARGE,
+                ErrorKind::Stopped => Errno::INTERRUPTED,
                 ErrorKind::ReadOnly => Errno::READ_ONLY,
                 ErrorKind::NotPermitted => Errno::NOT_PERMITTED,
                 ErrorKind::Unsupported | ErrorKind::Unreadable => Errno::UNSUPPORTED,
@@ -199,6 +202,7 @@ fn kind(error: &SystemError) -> ErrorKind {
         SystemError::Unreadable(_) => ErrorKind::Unreadable,
         SystemError::NotThisFormat { .. } | SystemError::Unrecognised(_) => ErrorKind::NotAVolume,
         SystemError::CannotMake { .. } => ErrorKind::CannotMake,
+        SystemError::Stopped | SystemError::Device(Device::Stopped { .. }) => ErrorKind::Stopped,
         SystemError::Damaged(_) => ErrorKind::Damaged,
         SystemError::Device(Device::Protected { .. }) => ErrorKind::Protected,
         SystemError::Device(Device::InUse { .. }) => ErrorKind::InUse,

@@ -164,7 +164,9 @@ pub use opening::{
     Access, DeviceOptions, IN_DOUBT, is_unfinished, look_at_copies, look_at_mirror, mirror_record,
     open_device, open_file, open_whole, part_of, refuse_beside_writer, refuse_in_doubt, stamp,
 };
-pub use recover::{RecoverOptions, RecoveredTo, Trouble, recover, recover_to};
+pub use recover::{
+    Pattern, RecoverOptions, RecoveredTo, Trouble, TroubleKind, kind_of, recover, recover_source, recover_to,
+};
 pub use source::Source;
 pub use volume::{OpenOptions, Volume, open, open_rw};
 

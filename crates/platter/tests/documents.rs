@@ -47,7 +47,7 @@ const INSTEAD: [(&str, &str); 17] = [
 const OF_OTHERS: [&str; 1] = ["python3 forefst.py"];
 
 /// Commands to run before a block of a document, which is counted from 0.
-const BEFORE: [(&str, usize, &str); 6] = [
+const BEFORE: [(&str, usize, &str); 7] = [
     ("iometer.md", 0, "cp \"$ROOT/crates/lab/tests/sample/two-specifications.icf\" test.icf"),
     ("diskspd.md", 0, "platter run diskspd -- -Rpxml -d1 -W0 -c1M -b4K first.dat second.dat > profile.xml"),
     (
@@ -61,6 +61,12 @@ const BEFORE: [(&str, usize, &str); 6] = [
         "replay.md",
         0,
         "(echo fio version 3 iolog; for n in $(seq 200); do echo $n /tmp/f read $((n * 8192)) 4096; done) > trace.log",
+    ),
+    (
+        "rescue.md",
+        0,
+        "platter mkfs exfat disk.img --size 64M && echo content > a.txt
+         platter cp a.txt disk.img:/kept.txt && platter cp a.txt disk.img:/gone.jpg && platter rm disk.img:/gone.jpg",
     ),
     (
         "README.md",

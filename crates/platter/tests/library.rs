@@ -216,6 +216,11 @@ fn damage_has_a_place() {
     assert_eq!((recovered.report.files, recovered.troubles.len()), (1, 1), "{recovered:?}");
     let got = std::fs::read(to.join("file")).unwrap();
     assert_eq!((got.len(), got[99_999]), (100_000, 7));
+    // What could not be read is tried again, in the same directory.
+    let again = platter::recover_to(&source, &to, &RecoverOptions::default(), &Silent).unwrap();
+    assert_eq!((again.saved, again.troubles.len()), (1, 1), "{again:?}");
+    assert_eq!(std::fs::read_dir(&to).unwrap().count(), 2);
+    std::fs::remove_file(to.join(".platter-recover")).unwrap();
     let again = platter::recover_to(&source, &to, &RecoverOptions::default(), &Silent).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::NotEmpty);
 }
@@ -324,5 +329,34 @@ fn the_first_page_shows_what_works() {
     let here: Vec<String> = include_str!("library.rs").lines().map(words).collect();
     for line in block.lines() {
         assert!(here.contains(&words(line)), "this line of README.md is in no test: {line}");
+    }
+}
+
+/// A range whose end is beyond 2^64 is refused, and not wrapped round, for reading as for writing.
+#[test]
+fn a_range_beyond_the_last_offset_is_refused() {
+    let place = Place::new("range");
+    for format in ["fat32", "exfat", "ntfs", "refs"] {
+        let image = place.path(format);
+        let options = MakeOptions { size: Some(400 << 20), ..MakeOptions::default() };
+        platter::mkfs(&image, format, &options, &Silent).unwrap();
+        let volume = platter::open_rw(&image).unwrap();
+        volume.write("file", b"text").unwrap();
+        let file = volume.open_file("file").unwrap();
+        let mut buffer = vec![0; 4096];
+        for offset in [u64::MAX, u64::MAX - 4094, u64::MAX - 511] {
+            let error = file.read_at(offset, &mut buffer).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{format} {offset}: {error}");
+            assert!(file.write_at(offset, &buffer).is_err(), "{format} {offset}");
+        }
+        assert_eq!(file.read_at(1 << 63, &mut buffer).unwrap(), 0, "{format}");
+        let system = volume.system();
+        let node = system.lookup(platter::vfs::Node::ROOT, &"file".into()).unwrap();
+        let mut plan = platter::vfs::Plan::default();
+        let planned = system.plan_read(node, u64::MAX - 511, 1024, &mut plan).unwrap_err();
+        assert!(matches!(planned, platter::vfs::Error::InvalidArgument(_)), "{format}: {planned}");
+        system.forget(node, 1);
+        drop(file);
+        volume.close().unwrap();
     }
 }

@@ -343,3 +343,62 @@ fn what_cannot_be_written_is_removed_again() {
     place.fails("recover none.img none");
     assert!(!place.path("none").exists());
 }
+
+/// What is listed is what is copied; patterns choose from both.
+#[test]
+fn what_is_found_is_listed_and_chosen() {
+    for (format, megabytes) in [("fat32", 64), ("exfat", 32), ("ntfs", 32)] {
+        let place = full("list", format, megabytes);
+        fs::write(place.path("gone"), content(5, 20_000)).unwrap();
+        place.works("rm v.img:/fill");
+        place.works("cp gone v.img:/a_lost_file.JPG");
+        place.works("rm v.img:/a_lost_file.JPG");
+        let text = place.works("recover --list v.img");
+        assert!(text.contains(" /d/deep/7.txt\n") && !place.path("out").exists(), "{format}: {text}");
+        let gone = text.lines().find(|line| line.ends_with("/a_lost_file.JPG")).unwrap();
+        assert!(gone.contains("deleted") && gone.contains(" 20,000 "), "{format}: {gone}");
+        let sureness = if format == "exfat" { "certain" } else { "likely" };
+        assert!(gone.contains(sureness), "{format}: {gone}");
+        let document = place.json("recover --list --json v.img");
+        let found = document["found"].as_array().unwrap();
+        let one = found.iter().find(|one| one["path"] == "/d/a file 3").unwrap();
+        assert_eq!((one["size"].as_u64(), one["sureness"].as_str()), (Some(9000), Some("certain")));
+        assert_eq!((&document["complete"], one["deleted"].as_bool()), (&true.into(), Some(false)));
+        // The same is copied.
+        place.works("recover v.img out");
+        let copied = place.tool("find", &["out", "-type", "f"]).lines().count();
+        assert_eq!(found.iter().filter(|one| one["kind"] == "file").count(), copied, "{format}");
+        // By name at any depth, whatever its case; a directory with all that is in it.
+        place.works("recover v.img some --match *.jpg --match /D/deep/1?.txt");
+        let some = place.tool("find", &["some", "-type", "f"]);
+        assert_eq!(some.lines().count(), 11, "{format}: {some}");
+        let text = place.works("recover --list v.img --match deep");
+        assert_eq!(text.lines().filter(|line| line.contains(".txt")).count(), FILES as usize, "{format}");
+        place.ends(2, "recover --list v.img --match [");
+        place.works("recover --list v.img nowhere");
+        assert!(!place.path("nowhere").exists());
+        place.ends(2, "recover v.img");
+    }
+}
+
+/// A target that was full goes on once it has room, with what is not there alone.
+#[test]
+fn a_recovery_into_a_full_target_goes_on() {
+    let place = full("room", "ntfs", 32);
+    fs::create_dir(place.path("small")).unwrap();
+    place.tool("mount", &["-t", "tmpfs", "-o", "size=2M", "none", "small"]);
+    let (said, _) = place.ends(1, "recover v.img small/out");
+    assert!(said.contains("small/out/fill: No space left"), "{said}");
+    assert!(place.path("small/out/.platter-recover").exists());
+    place.tool("mount", &["-o", "remount,size=64M", "small"]);
+    let said = place.works("recover v.img small/out");
+    let (is_whole, fill) = (whole(&place, "small/out/d"), fs::read(place.path("small/out/fill")).unwrap());
+    let rest = place.path("small/out/.platter-recover").exists();
+    // Another device is refused.
+    fs::write(place.path("small/out/.platter-recover"), "platter recover 1\nlength 5\n").unwrap();
+    let refused = place.fails("recover v.img small/out");
+    place.tool("umount", &["small"]);
+    assert!(is_whole == FILES && fill == fs::read(place.path("fill")).unwrap() && !rest, "{said}");
+    assert!(said.contains("; 120 of them were there already"), "{said}");
+    assert!(refused.contains("from a device of 5 bytes"), "{refused}");
+}

@@ -225,7 +225,7 @@ fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Pro
             let piece = PIECE.min(length - at);
             device.write_at(at, &zeroes[..piece as usize])?;
             at += piece;
-            progress.progress("overwriting every cluster", at, length);
+            progress.step("overwriting every cluster", at, length)?;
         }
         return Ok(());
     }

@@ -29,7 +29,7 @@ pub fn scrub(
         return Err(Error::ReadOnly("its device is".into()));
     }
     let (mut report, lost) = scrub::scrub(device.clone(), options, progress)?;
-    if options.salvage {
+    if options.salvage && !report.stopped {
         salvage(device, lost, &mut report)?;
     }
     Ok(report)

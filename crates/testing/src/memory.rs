@@ -403,12 +403,7 @@ impl MemoryFileSystem {
     }
 
     fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
-        let sector = self.device.sectors().logical;
-        let length = length as u64;
-        if offset.is_multiple_of(u64::from(sector)) && length.is_multiple_of(u64::from(sector)) {
-            return Ok(());
-        }
-        Err(Error::Misaligned { offset, length, sector })
+        Plan::check_range(self.device.sectors().logical, offset, length)
     }
 
     /// Rounds and limits a time as the format does.

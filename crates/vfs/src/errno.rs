@@ -16,6 +16,8 @@ impl Errno {
     pub const NOT_PERMITTED: Errno = Errno(1);
     /// There is no such file (`ENOENT`).
     pub const NOT_FOUND: Errno = Errno(2);
+    /// Whoever waited for it asked for the end (`EINTR`).
+    pub const INTERRUPTED: Errno = Errno(4);
     /// The device failed (`EIO`).
     pub const IO: Errno = Errno(5);
     /// There is no such device (`ENXIO`).

@@ -168,6 +168,9 @@ pub enum Error {
     /// A structure on the device is damaged. None of its contents was used.
     #[error("damaged {0}")]
     Damaged(Damage),
+    /// The caller asked the operation to end before it was complete: see [`Progress::is_stopped`](crate::Progress).
+    #[error("stopped before it was complete")]
+    Stopped,
     /// The device failed the transfer or flush.
     #[error(transparent)]
     Device(#[from] platter_device::Error),
@@ -217,6 +220,7 @@ impl Error {
             | Error::Unrecognised(_)
             | Error::CannotMake { .. } => Errno::INVALID,
             Error::Busy => Errno::AGAIN,
+            Error::Stopped => Errno::INTERRUPTED,
             Error::ReadOnly(_) => Errno::READ_ONLY,
             Error::NotPermitted(_) => Errno::NOT_PERMITTED,
             Error::Unsupported { .. } | Error::Unreadable(_) => Errno::UNSUPPORTED,

@@ -85,13 +85,16 @@ impl Plan {
     /// Checks that a plan can cover this range of a file on a device with logical sectors of `sector` bytes.
     ///
     /// # Errors
-    /// [`Error::Misaligned`]; [`Error::InvalidArgument`] if the range is 4 GiB or longer.
+    /// [`Error::Misaligned`]; [`Error::InvalidArgument`] if the range is 4 GiB or longer, or its end beyond 2^64.
     pub fn check_range(sector: u32, offset: u64, length: usize) -> Result<()> {
         if (offset | length as u64) & (u64::from(sector) - 1) != 0 {
             return Err(Error::Misaligned { offset, length: length as u64, sector });
         }
         if u32::try_from(length).is_err() {
             return Err(Error::InvalidArgument("a plan covers less than 4 GiB"));
+        }
+        if offset.checked_add(length as u64).is_none() {
+            return Err(Error::InvalidArgument("offset and length together are beyond 2^64"));
         }
         Ok(())
     }

@@ -14,6 +14,9 @@ pub struct Recovered {
     /// Whether the metadata that describes it fails its checksum or is damaged otherwise: name, size, times and content
     /// may be wrong.
     pub damaged: bool,
+    /// Whether what the volume still tells leaves no doubt that this content is the file's. It does not of a deleted file
+    /// if the places of its clusters are a guess, or if another file that is deleted too may have had them since.
+    pub certain: bool,
     /// Whether it is a file, a directory or a symbolic link.
     pub kind: Kind,
     /// Bytes of content.

@@ -51,6 +51,9 @@ pub struct ScrubReport {
     pub data: u64,
     /// Bytes compared between the copies, with or without checksums.
     pub compared: u64,
+    /// Whether the caller asked for the end ([`Progress::is_stopped`](crate::Progress::is_stopped)) before all was
+    /// scrubbed.
+    pub stopped: bool,
     /// The number of copies that were verified.
     pub copies: usize,
     /// Where to continue, if not all was scrubbed. Only the format can interpret it.

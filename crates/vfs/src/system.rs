@@ -176,7 +176,13 @@ pub trait FileSystem: Send + Sync {
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool>;
 
     /// Reads up to `buffer.len()` bytes from any `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the end of the range is beyond 2^64, and the errors of [`FileSystem::plan_read`].
     fn read(&self, node: Node, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        if offset.checked_add(buffer.len() as u64).is_none() {
+            return Err(Error::InvalidArgument("offset and length together are beyond 2^64"));
+        }
         let mut plan = Plan::default();
         let sector = u64::from(self.device().sectors().logical);
         read_in_steps(offset, buffer, sector, |position, part| {

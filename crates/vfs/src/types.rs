@@ -1,6 +1,6 @@
 //! The types that all file systems share.
 
-use crate::NameRules;
+use crate::{Error, NameRules, Result};
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -376,10 +376,24 @@ impl fmt::Display for CheckpointId {
     }
 }
 
-/// Receives the progress of a long operation.
+/// Receives the progress of a long operation, and says when it is to end before it is complete.
 pub trait Progress: Sync {
     /// `done` of `total` units of the step `what` are complete.
     fn progress(&self, what: &'static str, done: u64, total: u64);
+
+    /// Whether the operation is to end at its next safe point. Once true, this stays true.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    /// Reports progress at a safe point.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the operation is to end here.
+    fn step(&self, what: &'static str, done: u64, total: u64) -> Result<()> {
+        self.progress(what, done, total);
+        if self.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+    }
 }
 
 /// A [`Progress`] that ignores every report.

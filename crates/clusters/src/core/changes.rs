@@ -184,7 +184,10 @@ impl<F: Family> Core<F> {
             self.waiting -= count;
         }
         for number in &batch.pinned {
-            if let Some(entity) = self.nodes.get_mut(number) {
+            // What has the number by now, but came after the batch was gathered, is not what the batch has pinned.
+            if let Some(entity) = self.nodes.get_mut(number)
+                && entity.since <= batch.id
+            {
                 entity.pins -= 1;
             }
         }

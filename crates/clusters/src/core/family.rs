@@ -120,6 +120,10 @@ pub trait Family: Send + Sized + 'static {
     /// not, they are zeroed when they are allocated.
     const UNWRITTEN: bool;
 
+    /// Which slot of a file's entry gives the file its node number, counted from the key. No directory has it as the first
+    /// slot of its first cluster, which gives a directory its number.
+    const NUMBERED_SLOT: u64;
+
     /// Opens a volume: reads its metadata and makes its core. With `read_only`, what only writes rely on need not be read.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use super::Volume;
 use super::attributes::attributes_of;
-use crate::{Directory, Family};
-use platter_vfs::{Cursor, Entry, Error, Name, Node, Result};
+use crate::{Directory, DirectoryEntry, Family};
+use platter_vfs::{Cursor, Entry, Error, Kind, Name, Node, Result};
 use std::sync::atomic::Ordering;
 
 impl<F: Family> Volume<F> {
@@ -49,7 +49,15 @@ impl<F: Family> Volume<F> {
                     attributes_of(&entry, true, allocated, core.local)
                 }
             };
-            let node = core.places.get(&(directory.0, slot)).copied().map(Node);
+            let number = match core.places.get(&(directory.0, slot)).copied() {
+                None => {
+                    let entry = core.directory(directory.0)?.entry(slot);
+                    let kind = if entry.is_directory() { Kind::Directory } else { Kind::File };
+                    core.number_of_place(kind, directory.0, slot, &entry)
+                }
+                number => number,
+            };
+            let node = number.map(Node);
             entries.push(Entry { name, node, attributes, next: Cursor(u64::from(slot) + 1) });
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::Family;
 use crate::core::Core;
 use crate::file::{File, FileState};
 use platter_device::sync::{FILE, METADATA, MutexGuard, RwLockWriteGuard};
-use platter_vfs::{Error, Kind, Node, Result};
+use platter_vfs::{Error, Kind, Node, Plan, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,7 +39,7 @@ impl<F: Family> Volume<F> {
     ) -> Result<(MutexGuard<'v, Core<F>, METADATA>, RwLockWriteGuard<'v, FileState, FILE>)> {
         let mut core = self.core();
         let mut state = file.write();
-        if state.dead {
+        if state.dead || !file.is_listed.load(Ordering::Acquire) {
             return Err(Error::NotFound);
         }
         if !state.loaded {
@@ -77,15 +77,7 @@ impl<F: Family> Volume<F> {
     }
 
     pub(super) fn check_aligned(&self, offset: u64, length: usize) -> Result<()> {
-        let sector = self.sector;
-        let mask = u64::from(sector) - 1;
-        if (offset | length as u64) & mask != 0 {
-            return Err(Error::Misaligned { offset, length: length as u64, sector });
-        }
-        if u32::try_from(length).is_err() {
-            return Err(Error::InvalidArgument("a plan covers less than 4 GiB"));
-        }
-        Ok(())
+        Plan::check_range(self.sector, offset, length)
     }
 
     /// Notes the present time as that of the file's last change.

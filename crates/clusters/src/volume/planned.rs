@@ -4,13 +4,20 @@ use super::Volume;
 use crate::Family;
 use crate::file::{File, Planned, Remembered};
 use platter_vfs::{Node, Pass, Plan, Result};
+use std::sync::atomic::Ordering;
 
 impl<F: Family> Volume<F> {
     /// Takes from a plan the file that it remembers from its last request, so that the file need not be looked up
     /// again; looks up the file if the plan was for another one. The caller puts the result back into the plan.
     #[inline]
     pub(super) fn remember(&self, node: Node, plan: &mut Plan) -> Result<Box<Remembered>> {
-        match plan.kept(|known: &Remembered| known.volume == self.id && known.file.number == node.0) {
+        let is_same = |known: &Remembered| {
+            // A number comes again: the file of the last request may be gone, and another one be where it was.
+            known.volume == self.id
+                && known.file.number == node.0
+                && known.file.is_listed.load(Ordering::Acquire)
+        };
+        match plan.kept(is_same) {
             Some(known) => Ok(known),
             None => Ok(Box::new(Remembered { volume: self.id, file: self.file(node)?, planned: None })),
         }

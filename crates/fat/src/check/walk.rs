@@ -169,7 +169,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             self.directory(dir)?;
             self.findings.report.directories += 1;
             if self.findings.report.directories.is_multiple_of(64) {
-                self.progress.progress("checking directories", self.claimed.count(), total);
+                self.progress.step("checking directories", self.claimed.count(), total)?;
             }
         }
         self.progress.progress("checking directories", total, total);

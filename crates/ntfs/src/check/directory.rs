@@ -50,7 +50,7 @@ pub fn walk_all(check: &mut Check<'_>) -> Result<()> {
         check.files.iter().filter(|(_, file)| file.is_directory).map(|(number, _)| *number).collect();
     let total = directories.len() as u64;
     for (done, number) in directories.into_iter().enumerate() {
-        check.progress.progress("checking directories", done as u64, total);
+        check.progress.step("checking directories", done as u64, total)?;
         walk(check, number)?;
     }
     Ok(())

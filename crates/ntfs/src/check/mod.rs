@@ -235,7 +235,7 @@ impl<'d> Check<'d> {
         system::restore_records(self)?;
         for number in 0..self.table.count {
             if self.states[number as usize] == RecordState::Base {
-                self.progress.progress("checking files", number, self.table.count);
+                self.progress.step("checking files", number, self.table.count)?;
                 examine::file(self, number)?;
             }
         }
@@ -278,7 +278,7 @@ impl<'d> Check<'d> {
                 }
             }
             at += count;
-            self.progress.progress("reading records", at, self.table.count);
+            self.progress.step("reading records", at, self.table.count)?;
         }
         bitmaps::bad_records(self)?;
         self.lone_extensions()

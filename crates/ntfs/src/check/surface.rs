@@ -46,7 +46,7 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
     }
     let bad = match check.surface.bad.take() {
         Some(bad) => bad,
-        None => scan(check, &noted),
+        None => scan(check, &noted)?,
     };
     let outcome = if bad.is_empty() { Ok(()) } else { resolve(check, &bad, &noted) };
     check.surface.bad = Some(bad);
@@ -54,7 +54,7 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
 }
 
 /// Reads all clusters that are not known to be bad, and returns those that cannot be read.
-fn scan(check: &Check<'_>, noted: &Clusters) -> Clusters {
+fn scan(check: &Check<'_>, noted: &Clusters) -> Result<Clusters> {
     let (cluster, clusters) = (check.geometry.cluster, check.geometry.clusters);
     let per_read = (READ / cluster).max(1);
     let mut bad = Clusters::default();
@@ -71,9 +71,9 @@ fn scan(check: &Check<'_>, noted: &Clusters) -> Clusters {
             }
         }
         at += count;
-        check.progress.progress("reading clusters", at, clusters);
+        check.progress.step("reading clusters", at, clusters)?;
     }
-    bad
+    Ok(bad)
 }
 
 fn resolve(check: &mut Check<'_>, bad: &Clusters, noted: &Clusters) -> Result<()> {

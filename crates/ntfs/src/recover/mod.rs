@@ -49,7 +49,7 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
             if recovery.files.files[&number].is_deleted == is_deleted {
                 recovery.file(number)?;
             }
-            progress.progress(what, done as u64 + 1, numbers.len() as u64);
+            progress.step(what, done as u64 + 1, numbers.len() as u64)?;
         }
     }
     Ok(recovery.report)
@@ -90,7 +90,7 @@ impl Files {
     fn collect(source: &Source<'_>, progress: &dyn Progress) -> Result<Files> {
         let mut found = Files { files: BTreeMap::new(), extensions: HashMap::new() };
         for (done, number) in source.numbers().enumerate() {
-            progress.progress("records", done as u64, source.count());
+            progress.step("records", done as u64, source.count())?;
             let Some(record) = source.record(number) else { continue };
             if record.base.0 != 0 {
                 found.extensions.entry(record.base.number()).or_default().push(number);
@@ -363,5 +363,16 @@ fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, modified: FileTime, accessed: FileTime) -> Recovered {
     let (modified, accessed) = (Timestamp::from(modified), Timestamp::from(accessed));
-    Recovered { path, stream: None, deleted, damaged: false, kind, size: 0, modified, accessed, target: None }
+    Recovered {
+        path,
+        stream: None,
+        deleted,
+        damaged: false,
+        certain: !deleted,
+        kind,
+        size: 0,
+        modified,
+        accessed,
+        target: None,
+    }
 }

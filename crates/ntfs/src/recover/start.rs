@@ -43,7 +43,7 @@ pub fn scan(
     'all: while at < device.len() {
         at = device.next_data(at) / STEP as u64 * STEP as u64;
         let length = READ.min(device.len() - at);
-        progress.progress("looking for file records", at, device.len());
+        progress.step("looking for file records", at, device.len())?;
         let mut bytes = vec![0; length as usize];
         if length == 0 {
             break;

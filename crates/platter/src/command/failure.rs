@@ -37,6 +37,11 @@ impl Failure {
         Failure::new(what, why)
     }
 
+    /// A command that the user interrupted, with where it stands.
+    pub fn interrupted(standing: impl fmt::Display) -> Failure {
+        Failure { message: format!("interrupted; {standing}"), code: INTERRUPTED }
+    }
+
     /// A failure without a message: the reader of standard output is gone.
     pub fn silent() -> Failure {
         Failure { message: String::new(), code: FAILED }
@@ -50,8 +55,9 @@ impl Failure {
         }
     }
 
-    /// The same failure with another exit code.
+    /// The same failure with another exit code; an interrupt keeps its own.
     pub fn with_code(self, code: u8) -> Failure {
+        let code = if self.code == INTERRUPTED { INTERRUPTED } else { code };
         Failure { code, ..self }
     }
 
@@ -142,7 +148,8 @@ impl From<platter::Error> for Failure {
             }
             _ => "",
         };
-        Failure { message: without_numbers(format!("{error}{hint}")), code: FAILED }
+        let code = if error.kind() == ErrorKind::Stopped { INTERRUPTED } else { FAILED };
+        Failure { message: without_numbers(format!("{error}{hint}")), code }
     }
 }
 

@@ -1,10 +1,12 @@
 //! A progress bar for long operations.
 
 use crate::command::failure::tell;
+use crate::command::interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platter_vfs::Progress;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A progress bar on standard error with the remaining time. It appears after a second, and only on a terminal.
@@ -13,6 +15,8 @@ pub struct Bar {
     started: Instant,
     terminal: bool,
     visible: AtomicBool,
+    /// The last report: the step, what is done of it, and all of it.
+    last: Mutex<(&'static str, u64, u64)>,
 }
 
 /// The unit in which progress is counted.
@@ -37,7 +41,26 @@ impl Bar {
         let bar = ProgressBar::hidden();
         bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
         let terminal = std::io::stderr().is_terminal();
-        Bar { bar, started: Instant::now(), terminal, visible: AtomicBool::new(false) }
+        let last = Mutex::new(("", 0, 0));
+        Bar { bar, started: Instant::now(), terminal, visible: AtomicBool::new(false), last }
+    }
+
+    /// The bar of a command that ends at its next safe point when the user interrupts it.
+    pub fn interruptible(unit: Unit) -> Bar {
+        interrupt::listen();
+        Bar::new(unit)
+    }
+
+    /// Where the operation stands, such as "reading records, 43 % done".
+    pub fn standing(&self) -> String {
+        match *self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+            ("", ..) => "at the beginning".to_string(),
+            (what, _, 0) => what.to_string(),
+            (what, done, total) => {
+                let percent = u128::from(done.min(total)) * 100 / u128::from(total);
+                format!("{what}, {percent} % done")
+            }
+        }
     }
 
     /// Prints a line on standard error, above the bar if there is one.
@@ -48,6 +71,8 @@ impl Bar {
 
 impl Progress for Bar {
     fn progress(&self, what: &'static str, done: u64, total: u64) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (what, done, total);
+        interrupt::test_at(what, done);
         if !self.terminal || self.started.elapsed() < PATIENCE {
             return;
         }
@@ -57,6 +82,10 @@ impl Progress for Bar {
         self.bar.set_message(what);
         self.bar.set_length(total);
         self.bar.set_position(done);
+    }
+
+    fn is_stopped(&self) -> bool {
+        interrupt::is_asked()
     }
 }
 

@@ -23,37 +23,82 @@ pub struct Aside {
     pub deleted: bool,
 }
 
+/// What the directories beside the volume's own tree are called: [`DAMAGED`], [`DELETED`], and the latter in the former. 1
+/// stands for the usual name, any other number for one with this number behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asides {
+    present: [u64; 3],
+    /// The numbers that they get when they next have to make way.
+    next: [u64; 3],
+}
+
+impl Default for Asides {
+    fn default() -> Asides {
+        Asides { present: [1; 3], next: [2; 3] }
+    }
+}
+
+impl Asides {
+    const USUAL: [&'static str; 3] = [DAMAGED, DELETED, DELETED];
+
+    fn name(&self, index: usize) -> OsString {
+        Asides::numbered(index, self.present[index])
+    }
+
+    fn numbered(index: usize, number: u64) -> OsString {
+        let usual = Asides::USUAL[index];
+        if number == 1 { usual.into() } else { format!("{usual} ({number})").into() }
+    }
+
+    /// All numbers as text.
+    pub fn to_text(&self) -> String {
+        let numbers: Vec<String> = self.present.iter().chain(&self.next).map(u64::to_string).collect();
+        numbers.join(" ")
+    }
+
+    /// Reads what [`Asides::to_text`] wrote.
+    pub fn parse(text: &str) -> Option<Asides> {
+        let numbers: Option<Vec<u64>> = text.split(' ').map(|number| number.parse().ok()).collect();
+        let [a, b, c, d, e, f] = numbers?.try_into().ok()?;
+        Some(Asides { present: [a, b, c], next: [d, e, f] })
+    }
+}
+
 /// Where recovered files go to. Every file gets a name of its own, whatever names there are on the volume.
 pub struct Names<'r> {
     root: &'r Path,
-    /// The present names of the directories [`DAMAGED`], [`DELETED`], and of the latter in the former.
-    asides: [OsString; 3],
-    /// The numbers that these get when they next have to make way.
-    numbers: [u64; 3],
+    asides: Asides,
     /// For each name that was wanted more than once, the number that the next file gets.
     next: HashMap<PathBuf, u64>,
     /// The directories that have another path than they were to have, since a file has that one.
     others: HashMap<PathBuf, PathBuf>,
     /// The paths of these, which no directory of the volume shares.
     taken: HashSet<PathBuf>,
+    /// Of a run that goes on with what an earlier one left: the paths that it gave to files and directories itself.
+    own: Option<HashSet<PathBuf>>,
 }
 
 impl<'r> Names<'r> {
-    pub fn new(root: &'r Path) -> Names<'r> {
-        let asides = [DAMAGED, DELETED, DELETED].map(OsString::from);
+    /// Names in a directory that is empty; or, with the names that an earlier run gave, one that it copied to.
+    pub fn new(root: &'r Path, earlier: Option<Asides>) -> Names<'r> {
         Names {
             root,
-            asides,
-            numbers: [2; 3],
+            own: earlier.is_some().then(HashSet::new),
+            asides: earlier.unwrap_or_default(),
             next: HashMap::new(),
             others: HashMap::new(),
             taken: HashSet::new(),
         }
     }
 
+    /// What the directories beside the volume's own tree are called now.
+    pub fn asides(&self) -> &Asides {
+        &self.asides
+    }
+
     /// The path of the directory that files of this kind go to.
     pub fn place(&self, aside: Aside) -> PathBuf {
-        let [damaged, deleted, both] = &self.asides;
+        let [damaged, deleted, both] = [0, 1, 2].map(|index| self.asides.name(index));
         match (aside.damaged, aside.deleted) {
             (false, false) => self.root.to_path_buf(),
             (true, false) => self.root.join(damaged),
@@ -66,13 +111,12 @@ impl<'r> Names<'r> {
     pub fn renamed(&self) -> Vec<(&'static str, PathBuf)> {
         let both = Aside { damaged: true, deleted: true };
         let all = [
-            (DAMAGED, &self.asides[0], Aside { deleted: false, ..both }),
-            (DELETED, &self.asides[1], Aside { damaged: false, ..both }),
-            (DELETED, &self.asides[2], both),
+            (DAMAGED, self.asides.present[0], Aside { deleted: false, ..both }),
+            (DELETED, self.asides.present[1], Aside { damaged: false, ..both }),
+            (DELETED, self.asides.present[2], both),
         ];
-        let is_other = |(usual, name, aside): &(&'static str, &OsString, Aside)| {
-            *name != *usual && self.place(*aside).is_dir()
-        };
+        let is_other =
+            |(_, number, aside): &(&'static str, u64, Aside)| *number != 1 && self.place(*aside).is_dir();
         all.into_iter().filter(is_other).map(|(usual, _, aside)| (usual, self.place(aside))).collect()
     }
 
@@ -86,24 +130,25 @@ impl<'r> Names<'r> {
             (true, false) => 2..3,
             _ => return Ok(None),
         };
-        let Some(index) = beside.into_iter().find(|&index| self.asides[index] == first) else {
+        let Some(index) = beside.into_iter().find(|&index| self.asides.name(index) == first) else {
             return Ok(None);
         };
-        let (above, usual) = (self.place(aside), if index == 0 { DAMAGED } else { DELETED });
-        let name = loop {
-            let name = OsString::from(format!("{usual} ({})", self.numbers[index]));
-            self.numbers[index] += 1;
-            if !self.asides.contains(&name) && above.join(&name).symlink_metadata().is_err() {
-                break name;
+        let above = self.place(aside);
+        let number = loop {
+            let number = self.asides.next[index];
+            self.asides.next[index] += 1;
+            if above.join(Asides::numbered(index, number)).symlink_metadata().is_err() {
+                break number;
             }
         };
+        let name = Asides::numbered(index, number);
         let (from, to) = (above.join(&first), above.join(&name));
         if from.symlink_metadata().is_err() {
-            self.asides[index] = name;
+            self.asides.present[index] = number;
             return Ok(None);
         }
         fs::rename(&from, &to).map_err(|error| Trouble::at(&from, error))?;
-        self.asides[index] = name;
+        self.asides.present[index] = number;
         self.moved(&from, &to);
         Ok(Some((from, to)))
     }
@@ -115,6 +160,7 @@ impl<'r> Names<'r> {
         self.next = self.next.drain().map(|(path, number)| (new(path), number)).collect();
         self.others = self.others.drain().map(|(path, other)| (new(path), new(other))).collect();
         self.taken = self.taken.drain().map(new).collect();
+        self.own = self.own.take().map(|own| own.into_iter().map(new).collect());
     }
 
     /// Makes the directory that these names lead to, unless it is there, and returns its path.
@@ -142,7 +188,14 @@ impl<'r> Names<'r> {
         if !self.taken.contains(&path) && is_made(fs::create_dir(&path), &path)? {
             return Ok(path);
         }
-        let made = self.free(&path, |path| fs::create_dir(path).map(|()| path.to_path_buf()));
+        let goes_on = self.own.is_some();
+        let made = self.free(&path, |path| match fs::create_dir(path) {
+            // That of an earlier run.
+            Err(_) if goes_on && path.symlink_metadata().is_ok_and(|there| there.is_dir()) => {
+                Ok(path.to_path_buf())
+            }
+            made => made.map(|()| path.to_path_buf()),
+        });
         let other = made.map_err(|error| Trouble::at(&path, error))?;
         self.taken.insert(other.clone());
         self.others.insert(path, other.clone());
@@ -151,6 +204,17 @@ impl<'r> Names<'r> {
 
     /// Calls `make` with a path, or with a number added to its name if the name is taken.
     pub fn free<T>(&mut self, path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+        let own = &mut self.own;
+        let mut make = |path: &Path| {
+            if own.as_ref().is_some_and(|own| own.contains(path)) {
+                return Err(HostError::AlreadyExists.into());
+            }
+            let made = make(path);
+            if let (Ok(_), Some(own)) = (&made, &mut *own) {
+                own.insert(path.to_path_buf());
+            }
+            made
+        };
         match make(path) {
             Err(error) if error.kind() == HostError::AlreadyExists => {}
             made => return made,

@@ -78,6 +78,8 @@ pub fn check(
         Err(error @ Error::Damaged(_)) => return Ok(nothing_usable(&error)),
         checked => checked?,
     };
+    let goes_on = || if progress.is_stopped() { Err(Error::Stopped) } else { Ok(()) };
+    goes_on()?;
     let unknown = check.anchors.checkpoint.unknown();
     if let Some(what) = &unknown {
         let message = format!("checkpoint at offset {:#x}: {what}; nothing is written", check.checkpoint_at);
@@ -96,6 +98,7 @@ pub fn check(
         check.find("not-repaired", Severity::DataLoss, None, why);
         return Ok(check.into_report());
     }
+    goes_on()?;
     repaired(device, check, progress, find_lost)
 }
 
@@ -106,6 +109,7 @@ fn repaired<'d>(
     progress: &'d dyn Progress,
     find_lost: Option<FindLost>,
 ) -> Result<CheckReport> {
+    let goes_on = || if progress.is_stopped() { Err(Error::Stopped) } else { Ok(()) };
     let mut rounds = Vec::new();
     // Where the allocators have used clusters as free, a commit would make the damage worse.
     let is_safe = check.is_space_known && !check.repair.is_space_wrong;
@@ -123,7 +127,9 @@ fn repaired<'d>(
     }
     while rounds.len() < ROUNDS && check.repair.is_needed() {
         let before = repair::apply(check)?;
+        goes_on()?;
         check = Check::checked(device, progress, find_lost)?;
+        goes_on()?;
         let is_stuck = check.report.findings == before.findings;
         rounds.push(before);
         if is_stuck {

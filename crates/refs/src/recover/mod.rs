@@ -47,7 +47,7 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
         for (number, &table) in tables.iter().enumerate() {
             recovery.directory(table, is_deleted)?;
             let what = if is_deleted { "deleted files" } else { "files" };
-            progress.progress(what, number as u64 + 1, tables.len() as u64);
+            progress.step(what, number as u64 + 1, tables.len() as u64)?;
         }
     }
     Ok(recovery.report)
@@ -298,5 +298,16 @@ impl Recovery<'_> {
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, times: [u64; 4]) -> Recovered {
     let [modified, accessed] = [times[1], times[3]].map(Timestamp::from_file_time);
-    Recovered { path, stream: None, deleted, damaged: false, kind, size: 0, modified, accessed, target: None }
+    Recovered {
+        path,
+        stream: None,
+        deleted,
+        damaged: false,
+        certain: !deleted,
+        kind,
+        size: 0,
+        modified,
+        accessed,
+        target: None,
+    }
 }

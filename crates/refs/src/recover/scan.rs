@@ -146,6 +146,9 @@ fn is_real(table: u64) -> bool {
 /// Looks through the device for the metadata pages of one volume.
 pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     let mut found = headers(&**device, progress);
+    if progress.is_stopped() {
+        return Err(Error::Stopped);
+    }
     let device = &from_start(device, &mut found)?;
     let mut notes = Notes::default();
     let boot = open::boot_record(&**device, &mut notes).ok();
@@ -255,11 +258,12 @@ fn most<T: std::hash::Hash + Eq>(all: impl Iterator<Item = T>) -> Option<T> {
     counts.into_iter().max_by_key(|(_, count)| *count).map(|(one, _)| one)
 }
 
-/// Returns the headers of all blocks of the device that look like a page in one of its copies, in order of their offsets.
+/// Returns the headers of all blocks of the device that look like a page in one of its copies, in order of their offsets,
+/// up to where `progress` asks for the end.
 fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
     const STEP: u64 = 4096;
     let length = device.len() / STEP * STEP;
-    let reader = Reader::new(device, None);
+    let reader = Reader::new(device, None, progress);
     let (all, done) = (Mutex::new(Vec::new()), AtomicU64::new(0));
     let mut window = 0;
     loop {
@@ -267,7 +271,7 @@ fn headers(device: &dyn Device, progress: &dyn Progress) -> Vec<FoundPage> {
         let data = device.next_data(window) / STEP * STEP;
         done.fetch_add(data.min(length).saturating_sub(window), Ordering::Relaxed);
         window = data.max(window);
-        if window >= length {
+        if window >= length || progress.is_stopped() {
             break;
         }
         let end = length.min(window + WINDOW);

@@ -77,7 +77,7 @@ pub fn can_compare(device: &dyn Device, reader: &Reader<'_>) -> bool {
 }
 
 /// Compares the copies from a position on, about `limit` bytes at most. Returns the clusters that differ, except the
-/// first structures and pages in use, and where to continue.
+/// first structures and pages in use, and where to continue; none of them if the end is asked for.
 pub fn compare(
     core: &Core,
     reader: &Reader<'_>,
@@ -93,8 +93,8 @@ pub fn compare(
     let stop = start.saturating_add(limit.max(cluster) / cluster * cluster).min(end);
     let (done, mut unlike) = (AtomicU64::new(start), Unlike::default());
     /// The bytes that are compared at once, before the number of differing clusters is checked.
-    const PART: u64 = 1 << 30;
-    while start < stop && unlike.clusters.len() < Unlike::MOST {
+    const PART: u64 = 1 << 28;
+    while start < stop && unlike.clusters.len() < Unlike::MOST && !progress.is_stopped() {
         let part = start..(start + PART).min(stop);
         let found = Mutex::new(&mut unlike.clusters);
         let is_page = |at: u64| {
@@ -114,8 +114,17 @@ pub fn compare(
                 progress.progress("comparing copies", done, end);
             },
         );
+        if progress.is_stopped() {
+            // What was found of this part is found again.
+            break;
+        }
         report.compared += part.end - part.start;
         start = part.end;
+    }
+    if progress.is_stopped() {
+        // What differs is decided, and its owners are found, by the scrub that goes on from there.
+        let first = unlike.clusters.first().copied().unwrap_or(u64::MAX);
+        return (Unlike::default(), Some(Position::Copies(first.min(start / cluster))));
     }
     (unlike, (start < end).then(|| Position::Copies(start / cluster)))
 }

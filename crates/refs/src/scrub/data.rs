@@ -19,8 +19,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The most clusters of a batch: their descriptions take some 60 MiB.
-const BATCH: usize = 1 << 20;
+/// The most clusters of a batch: their descriptions take some 16 MiB.
+const BATCH: usize = 1 << 18;
 /// The most levels of a tree that are followed.
 const MOST_LEVELS: usize = 12;
 /// The number of pages with runs of a stream that are read at once.
@@ -56,6 +56,10 @@ struct Scrub<'s> {
     left: u64,
     batch: Vec<Cluster>,
     streams: Vec<Stream>,
+    /// Where the batch begins.
+    began: DataPosition,
+    /// Where to continue, once the end was asked for.
+    stopped_at: Option<DataPosition>,
     /// If set, nothing is verified: the walk only finds the streams to which these clusters belong.
     unlike: Option<&'s mut Unlike>,
 }
@@ -80,6 +84,8 @@ impl<'s> Scrub<'s> {
             left: u64::MAX,
             batch,
             streams,
+            began: DataPosition::default(),
+            stopped_at: None,
             unlike: None,
         }
     }
@@ -160,13 +166,17 @@ pub fn scrub(
         }
     }
     scrub.flush();
+    if let Some(place) = scrub.stopped_at.take() {
+        next = Some(Position::Data(place).to_string());
+    }
     let done = scrub.done.into_inner();
     scrub.report.data += done;
     scrub.report.next = next;
 }
 
 impl Scrub<'_> {
-    /// Scrubs the files of a directory from a place on. Returns where to continue if the limit was reached.
+    /// Scrubs the files of a directory from a place on. Returns where to continue if the limit was reached or the end
+    /// asked for.
     fn directory(&mut self, from: &DataPosition) -> Option<DataPosition> {
         let Ok((tree, _)) = self.core.tree(from.directory) else { return None };
         let (root, table, order) = (tree.root, tree.table, tree.order());
@@ -200,6 +210,10 @@ impl Scrub<'_> {
                 if attributes::complete(&mut record, &mut self.core.pages).is_err() {
                     continue;
                 }
+                if self.is_stopped() {
+                    let row = row.key.to_vec();
+                    return Some(DataPosition { directory: from.directory, row, ..DataPosition::default() });
+                }
                 let start = if row.key == from.row { (from.stream, from.cluster) } else { (0, 0) };
                 if let Some((stream, cluster)) = self.record(from.directory, row.key, &record, start) {
                     return Some(DataPosition {
@@ -215,7 +229,7 @@ impl Scrub<'_> {
     }
 
     /// Scrubs the streams of a record, from a cluster of one of them on. Returns where to continue if the limit was
-    /// reached.
+    /// reached or the end asked for.
     fn record(
         &mut self,
         directory: u64,
@@ -270,6 +284,10 @@ impl Scrub<'_> {
                         continue;
                     }
                     self.left -= cluster;
+                    if self.batch.is_empty() {
+                        let (row, stream, cluster) = (row_key.to_vec(), number, row.at);
+                        self.began = DataPosition { directory, row, stream, cluster };
+                    }
                     let stream = *index.get_or_insert_with(|| {
                         self.streams.push(Stream { owner: owner.clone(), size });
                         self.streams.len() as u32 - 1
@@ -278,6 +296,9 @@ impl Scrub<'_> {
                     if self.batch.len() >= BATCH {
                         self.flush();
                         index = None;
+                    }
+                    if self.is_stopped() {
+                        return Some((number, row.at));
                     }
                 }
                 if brought == 0 && pending.len() > 1 {
@@ -305,7 +326,12 @@ impl Scrub<'_> {
         None
     }
 
-    /// Verifies the collected clusters.
+    /// Whether the end was asked for. While only the owners of clusters are looked for, the work is finished.
+    fn is_stopped(&self) -> bool {
+        self.unlike.is_none() && self.progress.is_stopped()
+    }
+
+    /// Verifies the collected clusters, a part of them if the end is asked for: then all of them are next.
     fn flush(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         let streams = std::mem::take(&mut self.streams);
@@ -338,6 +364,9 @@ impl Scrub<'_> {
                 self.progress.progress("file data", done, self.total.max(done));
             },
         );
+        if !batch.is_empty() && self.is_stopped() {
+            self.stopped_at.get_or_insert(self.began.clone());
+        }
         let mut bad = bad.into_inner().unwrap_or_else(PoisonError::into_inner);
         bad.sort_unstable_by_key(|bad| (bad.stream, bad.at));
         let mut ranges: Vec<Bad> = Vec::new();

@@ -19,8 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of pages that are read together.
 const BATCH: usize = 2048;
-/// The number of objects whose trees are taken together, if there is a limit.
+/// The number of objects whose trees are taken together, if there is a limit; and the number if there is none, after which
+/// a scrub that is asked to end can go on.
 const OBJECTS: usize = 128;
+const OBJECTS_WITHOUT_LIMIT: usize = 4096;
 
 /// The content of a tree, which determines how its rows are read.
 #[derive(Clone)]
@@ -56,7 +58,7 @@ pub struct Walked {
     pub clusters: u64,
     /// The first cluster of every verified page.
     pub pages: Seen,
-    /// The first object whose tree was not verified because the limit was reached.
+    /// The first object whose tree was not verified because the limit was reached or the end was asked for.
     pub next: Option<u64>,
     /// Whether all pages were verified.
     pub is_whole: bool,
@@ -96,6 +98,10 @@ pub fn scrub(
         tasks.push(task(reference, root.table(), root.is_real(), holds, None));
     }
     let mut objects = walk.all(core, tasks, report, lost);
+    if progress.is_stopped() {
+        walk.walked.next = Some(from);
+        return walk.walked;
+    }
     // Both tables of objects have been read; where one is damaged, the other has more.
     objects.sort_by_key(|(number, _)| *number);
     objects.dedup_by_key(|(number, task)| (*number, task.reference.clusters[0]));
@@ -104,6 +110,7 @@ pub fn scrub(
     walk.walked.directories.dedup();
     // What is above the objects counts once, however many scrubs read it on the way to the objects.
     let before = if from > 0 { *walk.done.get_mut() } else { 0 };
+    let together = if limit.is_some() { OBJECTS } else { OBJECTS_WITHOUT_LIMIT };
     let mut objects = objects.into_iter().skip_while(|(number, _)| *number < from).peekable();
     while let Some(&(number, _)) = objects.peek() {
         // Each scrub comes forward, however small the limit is, and whatever number a damaged object has.
@@ -114,12 +121,16 @@ pub fn scrub(
         let mut tasks = Vec::new();
         let mut last = number;
         while let Some((number, task)) =
-            objects.next_if(|(number, _)| limit.is_none() || tasks.len() < OBJECTS || *number == last)
+            objects.next_if(|(number, _)| tasks.len() < together || *number == last)
         {
             last = number;
             tasks.push(task);
         }
         walk.all(core, tasks, report, lost);
+        if progress.is_stopped() {
+            walk.walked.next = Some(number.max(1));
+            break;
+        }
     }
     report.metadata += *walk.done.get_mut() - before;
     walk.walked.is_whole = from == 0 && walk.walked.next.is_none();
@@ -138,7 +149,8 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// Verifies pages and all that can be reached from them, except the trees of objects, which are returned.
+    /// Verifies pages and all that can be reached from them, except the trees of objects, which are returned; a part of
+    /// them, if the end is asked for.
     fn all(
         &mut self,
         core: &mut Core,
@@ -221,6 +233,9 @@ impl Walk<'_> {
             );
             let (found, mut bad) = results.into_inner().unwrap_or_else(PoisonError::into_inner);
             below = found;
+            if progress.is_stopped() {
+                break;
+            }
             bad.sort_unstable_by_key(|(number, _)| *number);
             for (number, outcome) in bad {
                 let task = &batch[number];

@@ -40,7 +40,7 @@ pub fn scrub(
 ) -> Result<(ScrubReport, LostStreams)> {
     let from = options.from.as_deref().map(str::parse).transpose()?.unwrap_or(Position::START);
     let mut notes = Notes::default();
-    let reader = reader::Reader::new(&*device, options.rate);
+    let reader = reader::Reader::new(&*device, options.rate, progress);
     let mut report = ScrubReport { copies: reader.copies().len(), ..ScrubReport::default() };
     let found = open::anchors(&*device, &mut notes)?;
     if from == Position::START {
@@ -55,7 +55,11 @@ pub fn scrub(
     };
     let mut walked =
         metadata::scrub(&mut core, &reader, (object, options.limit), progress, &mut report, &mut lost);
-    report.next = walked.next.map(|object| Position::Metadata(object).to_string());
+    report.next = walked.next.map(|next| match &options.from {
+        // The walk to the objects was cut off, and what was next still is.
+        Some(from) if next == u64::MAX => from.clone(),
+        _ => Position::Metadata(next).to_string(),
+    });
     let left = |report: &ScrubReport| {
         options.limit.map(|limit| limit.saturating_sub(report.metadata).saturating_sub(report.data))
     };
@@ -65,7 +69,8 @@ pub fn scrub(
         let limit = left(&report).map(|left| left.max(least));
         data::scrub(&mut core, &reader, &walked, (from, limit), progress, &mut report, &mut lost);
     }
-    if !options.checksums_only && report.next.is_none() && copies::can_compare(&*device, &reader) {
+    let is_left = report.next.is_none() && !progress.is_stopped();
+    if !options.checksums_only && is_left && copies::can_compare(&*device, &reader) {
         if !walked.is_whole {
             // The comparison leaves out all pages. What is wrong with them was reported when they were verified.
             let (mut report, mut lost) = (ScrubReport::default(), LostStreams::new());
@@ -80,6 +85,7 @@ pub fn scrub(
             data::find_owners(&mut core, &reader, &walked, &mut unlike, &mut report, &decide);
         }
     }
+    report.stopped = progress.is_stopped() && report.next.is_some();
     drop(core);
     device.flush().or_else(|error| if device.read_only() { Ok(()) } else { Err(error) })?;
     Ok((report, lost))

@@ -5,7 +5,7 @@
 //! transfer after transfer, so that several are in flight while checksums are computed.
 
 use platter_device::{Buffer, Device, Error as DeviceError};
-use platter_vfs::{Error, Result};
+use platter_vfs::{Error, Progress, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -49,17 +49,21 @@ pub struct Reader<'d> {
     rate: Option<u64>,
     started: Instant,
     asked: AtomicU64,
+    /// Asked before every transfer whether to end.
+    progress: &'d dyn Progress,
 }
 
 impl<'d> Reader<'d> {
-    /// A reader that takes at most `rate` bytes a second from each copy.
-    pub fn new(device: &'d dyn Device, rate: Option<u64>) -> Reader<'d> {
+    /// A reader that takes at most `rate` bytes a second from each copy. Once `progress` asks for the end, it reads nothing
+    /// more, and what it was given last is done in part.
+    pub fn new(device: &'d dyn Device, rate: Option<u64>, progress: &'d dyn Progress) -> Reader<'d> {
         Reader {
             device,
             copies: serving(device),
             rate: rate.filter(|&rate| rate > 0),
             started: Instant::now(),
             asked: AtomicU64::new(0),
+            progress,
         }
     }
 
@@ -83,8 +87,11 @@ impl<'d> Reader<'d> {
             let mut buffers = Vec::new();
             loop {
                 let Some(range) = transfers.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+                if !self.wait_for(length_of(&pieces[range.clone()])) {
+                    return;
+                }
                 self.transfer(pieces, range.clone(), &mut buffers, verify, each);
-                tell(pieces[range.clone()].iter().map(|piece| u64::from(piece.length)).sum());
+                tell(length_of(&pieces[range.clone()]));
             }
         };
         let threads = IN_FLIGHT.min(transfers.len());
@@ -118,7 +125,7 @@ impl<'d> Reader<'d> {
                 (0..self.device.copies()).map(|_| Buffer::new(TRANSFER as usize)).collect();
             loop {
                 let part = take();
-                if part.is_empty() {
+                if part.is_empty() || !self.wait_for(part.end - part.start) {
                     return;
                 }
                 self.compare_part(part, unit, &mut buffers, each);
@@ -129,7 +136,6 @@ impl<'d> Reader<'d> {
 
     fn compare_part(&self, part: Range<u64>, unit: u64, buffers: &mut [Buffer], each: &(dyn Fn(u64) + Sync)) {
         let length = (part.end - part.start) as usize;
-        self.wait_for(length as u64);
         let mut reads = buffers.iter_mut().enumerate();
         let is_read =
             reads.all(|(copy, buffer)| self.read_copy(copy, part.start, &mut buffer[..length]).is_ok());
@@ -161,8 +167,7 @@ impl<'d> Reader<'d> {
         each: &(dyn Fn(usize, Outcome<'_>) + Sync),
     ) {
         let start = pieces[range.start].offset;
-        let length: usize = pieces[range.clone()].iter().map(|piece| piece.length as usize).sum();
-        self.wait_for(length as u64);
+        let length = length_of(&pieces[range.clone()]) as usize;
         buffers.resize_with(self.copies.len(), || Buffer::new(TRANSFER as usize));
         // After an error the pieces are read one by one: one bad sector must not make the whole transfer bad.
         let mut errors: Vec<Vec<Option<Error>>> = Vec::with_capacity(self.copies.len());
@@ -212,13 +217,22 @@ impl<'d> Reader<'d> {
         Ok(())
     }
 
-    /// Sleeps until the rate allows reading `bytes` more.
-    fn wait_for(&self, bytes: u64) {
+    /// Sleeps until the rate allows reading `bytes` more. Returns false if nothing more is to be read.
+    fn wait_for(&self, bytes: u64) -> bool {
+        /// Whoever asks for the end does not wait much longer than this.
+        const LONGEST: Duration = Duration::from_millis(50);
         let before = self.asked.fetch_add(bytes, Ordering::Relaxed);
         if let Some(rate) = self.rate {
             let due = Duration::from_secs_f64(before as f64 / rate as f64);
-            std::thread::sleep(due.saturating_sub(self.started.elapsed()));
+            loop {
+                let left = due.saturating_sub(self.started.elapsed());
+                if left.is_zero() || self.progress.is_stopped() {
+                    break;
+                }
+                std::thread::sleep(left.min(LONGEST));
+            }
         }
+        !self.progress.is_stopped()
     }
 }
 
@@ -228,6 +242,10 @@ fn serving(device: &dyn Device) -> Vec<usize> {
     let mut is_there =
         |copy: &usize| !matches!(device.read_copy(*copy, 0, &mut sector), Err(DeviceError::Unusable { .. }));
     (0..device.copies()).filter(&mut is_there).collect()
+}
+
+fn length_of(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|piece| u64::from(piece.length)).sum()
 }
 
 /// Joins neighbouring pieces into transfers. Returns the numbers of the pieces of each.

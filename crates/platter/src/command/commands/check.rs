@@ -19,10 +19,12 @@ use std::path::{Path, PathBuf};
 /// (IMAGE.undo-2 and so on if there is one), for a block device in /var/lib/platter/undo. A repair that changes
 /// nothing makes none.
 ///
+/// Ctrl-C ends the check, and a repair as a power cut would: it can be carried out again, or taken back.
+///
 /// A volume that is mounted or otherwise in use is not checked: changes in progress would look like damage.
 ///
 /// Exit codes are those of fsck(8): 0 nothing found, 1 everything was repaired, 4 damage is left, 8 the check could not
-/// be carried out, 16 wrong arguments.
+/// be carried out, 16 wrong arguments; 130 interrupted.
 ///
 /// Called as fsck.platter, as fsck(8) does it for /etc/fstab, it takes the options that checkers share: -y is
 /// --repair, -a and -p are --repair --if-dirty (--repair if -f is given too), and -n, like no option, only checks; -C
@@ -155,13 +157,23 @@ impl Arguments {
             lose_shadow_copies: self.lose_shadow_copies,
             listener: listener(),
         };
-        let bar = Bar::new(Unit::Steps);
+        let bar = Bar::interruptible(Unit::Steps);
         let checked = platter::check_source(&source, &options, &bar);
+        let standing = bar.standing();
         drop(bar);
         let checked = match checked {
             Err(error) if !self.repair && matches!(error.kind(), ErrorKind::InUse | ErrorKind::Locked) => {
                 let hint = "what others change meanwhile looks like damage; --force checks it all the same";
                 return Err(Failure::new(error, hint));
+            }
+            Err(error) if error.kind() == ErrorKind::Stopped => {
+                let image = shown(&self.image);
+                let left = match (self.repair, self.no_undo) {
+                    (false, _) => "nothing was written",
+                    (true, false) => "repair it again, or take back what is repaired with the undo file",
+                    (true, true) => "repair it again",
+                };
+                return Err(Failure::interrupted(format_args!("{image}: {standing}; {left}")));
             }
             checked => checked?,
         };

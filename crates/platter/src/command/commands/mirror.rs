@@ -2,6 +2,7 @@
 
 use crate::command::failure::{About, Failure, Outcome, shown};
 use crate::command::host;
+use crate::command::interrupt;
 use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{device_options, refuse_any_mounted};
@@ -10,12 +11,13 @@ use platter::{Access, Source, look_at_mirror, mirror_record, open_file};
 use platter_device::host::read_exact_at;
 use platter_device::{
     Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
-    refuse_contents,
+    refuse_contents, show_size,
 };
 use platter_vfs::Progress;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Show and repair the copies of a mirror
 ///
@@ -209,9 +211,17 @@ fn made(path: &Path, length: u64, mode: u32) -> platter_device::Result<Arc<dyn D
 fn copy_over(set: MirrorSet, from: Option<usize>) -> Outcome {
     let bar = Bar::new(Unit::Bytes);
     let total = set.length().unwrap_or(0);
-    let mut done = 0;
+    let done = Arc::new(AtomicU64::new(0));
+    let seen = done.clone();
+    // The record of a copy that is not rebuilt to its end says so, whatever ends the rebuild.
+    interrupt::end_at_once(move || {
+        format!(
+            "{} were copied; the copies that are not current stay left out until `platter mirror rebuild` is run again",
+            show_size(seen.load(Ordering::Relaxed))
+        )
+    });
     let rebuilt = set.rebuild(from, &mut |bytes| {
-        done += bytes;
+        let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
         bar.progress("rebuilding", done, total.max(done));
     })?;
     drop(bar);

@@ -140,8 +140,13 @@ impl Arguments {
         let options =
             MakeOptions { size: self.size, force: self.force, format: options, listener: listener() };
         let kind = self.kind_of_partition(&source)?;
-        let bar = Bar::new(Unit::Steps);
+        let bar = Bar::interruptible(Unit::Steps);
+        let is_new = !self.image.exists() && source.partition.is_none();
         let device = make(&source, format, &options, &bar).map_err(|error| match error.kind() {
+            ErrorKind::Stopped => {
+                let left = if is_new { "it is removed again" } else { "it holds no volume now" };
+                Failure::interrupted(format_args!("{}: {}; {left}", shown(&self.image), bar.standing()))
+            }
             ErrorKind::NotFound if self.size.is_none() => {
                 Failure::new(error.about(), "does not exist; to make it, give --size")
             }

@@ -1,18 +1,22 @@
 //! `platter recover`
 
-use crate::command::failure::{Outcome, shown};
+use crate::command::failure::{Failure, Outcome, printable, shown};
 use crate::command::image::listener;
-use crate::command::output::{Output, grouped};
+use crate::command::output::{Output, grouped, local_time, utc_time};
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{ReadOptions, source_of};
 use clap::Args;
-use platter::{RecoverOptions, RecoveredTo, Trouble};
+use platter::{
+    ErrorKind, Pattern, RecoverOptions, RecoveredTo, Source, Trouble, TroubleKind, kind_of, recover_source,
+};
 use platter_device::show_size;
-use std::collections::BTreeMap;
+use platter_vfs::{Kind, Recovered};
+use serde::Serialize;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// How many files with the same trouble are named; the others are counted.
-const SAME: u64 = 20;
+/// How many files with the same trouble are named one by one; more of them are one line.
+const FEW: u64 = 5;
 
 /// Copy out what is still readable of a damaged volume
 ///
@@ -26,16 +30,40 @@ const SAME: u64 = 20;
 /// boot sector is lost with its copy, the sizes and places of everything are found from directories and FATs, also on
 /// a disk whose partition table is lost. Where a file of the volume has the name of one of these directories, `deleted`
 /// and `damaged` are called `deleted (2)` and so on. Parts of files that cannot be read are left as zeroes and reported;
-/// files that cannot be written are removed again and reported. A file is called NAME.partial until it is whole. Named streams become files named FILE:STREAM. Nothing is written to the device. Without --as, a device on which no file
-/// system is recognised is searched for ReFS, NTFS, exFAT and FAT, in this order.
+/// files that cannot be written are removed again and reported. Named streams become files named FILE:STREAM. Nothing is
+/// written to the device. Without --as, a device on which no file system is recognised is searched for ReFS, NTFS, exFAT
+/// and FAT, in this order.
 ///
-/// Exit codes: 0 all that was found was copied, 1 something could not be.
+/// With --list nothing is copied, and a line tells of each file and directory: d or -, what is known of it, its size, the
+/// time of its last change, and its path. `certain` is what the volume leaves no doubt of; `likely` a deleted file that
+/// may hold something else by now; `damaged` what damaged metadata tells.
+///
+/// A file is called NAME.partial until it is whole. If the command is interrupted, or the target becomes full, the same
+/// command with the same directory goes on from there: what is whole is not copied again, and what could not be read is tried
+/// again. Until all is copied, the directory has a file `.platter-recover`.
+///
+/// Exit codes: 0 all that was found (or chosen) was copied, 1 something could not be, 130 interrupted.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
-    /// Where to copy to: a directory that is empty or does not exist
-    directory: PathBuf,
+    /// Where to copy to: a directory that is empty or does not exist, or that an earlier run copied to
+    #[arg(required_unless_present = "list")]
+    directory: Option<PathBuf>,
+    /// Only list what would be copied
+    #[arg(long)]
+    list: bool,
+    /// As JSON (with --list)
+    #[arg(long, requires = "list")]
+    json: bool,
+    /// Only files that match; may be given several times. *, ? and [a-z] as in a shell, whatever the case of letters; a
+    /// pattern with a slash is one for the whole path, as in '/photos/**/*.jpg'; one that matches a directory takes
+    /// everything in it
+    #[arg(long = "match", value_name = "GLOB", value_parser = Pattern::parse)]
+    patterns: Vec<Pattern>,
+    /// Name every file that could not be copied as it was, however many have the same trouble
+    #[arg(short, long)]
+    verbose: bool,
     /// Take the volume for this file system instead of recognising it
     #[arg(long = "as", value_name = "FILE_SYSTEM", value_parser = super::mkfs::format_parser(), ignore_case = true)]
     format: Option<String>,
@@ -59,52 +87,244 @@ enum Damaged {
 impl Arguments {
     pub fn run(self) -> Outcome {
         let source = source_of(&self.image, self.volume.partition)?;
-        let bar = Bar::new(Unit::Steps);
         let skip_damaged = self.damaged == Damaged::Skip;
-        let options = RecoverOptions { format: self.format, skip_damaged, listener: listener() };
-        let recovered = platter::recover_to(&source, &self.directory, &options, &bar)?;
+        let (format, patterns) = (self.format.clone(), self.patterns.clone());
+        let options = RecoverOptions { format, skip_damaged, patterns, listener: listener() };
+        match &self.directory {
+            Some(directory) if !self.list => self.copy(&source, directory, &options),
+            _ => self.list(&source, &options),
+        }
+    }
+
+    fn copy(&self, source: &Source, directory: &std::path::Path, options: &RecoverOptions) -> Outcome {
+        let bar = Bar::interruptible(Unit::Steps);
+        let recovered = platter::recover_to(source, directory, options, &bar)?;
+        let standing = bar.standing();
         drop(bar);
-        let RecoveredTo { device, report, troubles, damaged, saved, failed, bytes, renamed } = recovered;
+        let RecoveredTo { device, report, troubles, kinds, damaged, renamed, .. } = &recovered;
         let mut output = Output::new();
-        for (path, why) in &report.lost {
-            output.line(format_args!("{path}: {why}"))?;
-        }
-        let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-        for trouble in &troubles {
-            let Trouble { path, unread, why } = trouble;
-            let kind = kinds.entry(why).or_default();
-            *kind += 1;
-            match unread {
-                // A full target has one reason for thousands of files.
-                _ if *kind > SAME => {}
-                0 => output.line(trouble)?,
-                _ => output.line(format_args!(
-                    "{path}: {} bytes are zeroes because they cannot be read: {why}",
-                    grouped(*unread)
-                ))?,
-            }
-        }
-        for (why, count) in kinds.into_iter().filter(|(_, count)| *count > SAME) {
-            output.line(format_args!("{} more files: {why}", grouped(count - SAME)))?;
-        }
-        for (usual, path) in &renamed {
+        let lost =
+            report.lost.iter().map(|(path, why)| Trouble { path: path.clone(), unread: 0, why: why.clone() });
+        let lost: Vec<Trouble> = lost.collect();
+        self.tell(&mut output, &lost, &counted(&lost))?;
+        self.tell(&mut output, troubles, kinds)?;
+        for (usual, path) in renamed {
             output.line(format_args!(
                 "{}: {usual} files are here, since a file of the volume is called {usual}",
                 shown(path)
             ))?;
         }
+        let RecoveredTo { saved, there_before, failed, not_chosen, bytes, stopped, under_way, .. } =
+            &recovered;
+        let some = |count: u64, what: &str| match count {
+            0 => String::new(),
+            _ => format!("; {} {what}", grouped(count)),
+        };
+        let there = some(*there_before, "of them were there already");
+        let failed = some(*failed, "of the files that were found are not copied");
+        let not_chosen = some(*not_chosen, "were not chosen");
+        let what = format!("{} files with {}", grouped(*saved), show_size(*bytes));
+        if *stopped {
+            output.finish()?;
+            let under_way = under_way
+                .as_ref()
+                .map_or(String::new(), |path| format!("; a part of the next one is in {}", shown(path)));
+            return Err(Failure::interrupted(format_args!(
+                "{device}: {standing}; {what} are in {}{there}{failed}{under_way}; the same command goes on from there",
+                shown(directory)
+            )));
+        }
         output.line(format_args!(
-            "{device}: {} files with {}, {} directories{}; {} of the files were deleted, and {} more are overwritten; the \
-             metadata of {} is damaged",
-            grouped(saved),
-            show_size(bytes),
+            "{device}: {what}, {} directories{there}{failed}{not_chosen}; {} of the files were deleted, and {} more are \
+             overwritten; the metadata of {} is damaged",
             grouped(report.directories),
-            if failed > 0 { format!("; {} of the files that were found are not copied", grouped(failed)) } else { String::new() },
             grouped(report.deleted),
             grouped(report.overwritten),
-            grouped(damaged)
+            grouped(*damaged)
         ))?;
         output.finish()?;
         Ok(u8::from(!report.lost.is_empty() || !troubles.is_empty()))
     }
+
+    /// Prints what is wrong with files: a line each for a few, one line for many of one kind.
+    fn tell(&self, output: &mut Output, troubles: &[Trouble], kinds: &[TroubleKind]) -> Result<(), Failure> {
+        let counts: HashMap<String, u64> = kinds.iter().map(|kind| (kind.first.kind(), kind.files)).collect();
+        for trouble in troubles {
+            if self.verbose || counts.get(&trouble.kind()).is_none_or(|files| *files <= FEW) {
+                let Trouble { path, unread, why } = trouble;
+                match unread {
+                    0 => output.line(trouble)?,
+                    _ => output.line(format_args!(
+                        "{path}: {} bytes are zeroes because they cannot be read: {why}",
+                        grouped(*unread)
+                    ))?,
+                }
+            }
+        }
+        for TroubleKind { files, unread, first } in
+            kinds.iter().filter(|kind| kind.files > FEW && !self.verbose)
+        {
+            let Trouble { path, why, .. } = first;
+            let zeroes = match unread {
+                0 => String::new(),
+                _ => format!("{} bytes are zeroes because they cannot be read: ", grouped(*unread)),
+            };
+            output.line(format_args!(
+                "{} files, {path} the first of them (--verbose names them): {zeroes}{why}",
+                grouped(*files)
+            ))?;
+        }
+        Ok(())
+    }
+
+    /// Prints what would be copied as soon as it is found.
+    fn list(&self, source: &Source, options: &RecoverOptions) -> Outcome {
+        let bar = Bar::interruptible(Unit::Steps);
+        let mut output = Output::new();
+        if self.json {
+            output.bytes(b"{\"found\":[")?;
+        }
+        let (mut files, mut bytes, mut broken) = (0u64, 0u64, None);
+        let listed = recover_source(source, options, &bar, &mut |found, _| {
+            let is_left_out = options.skip_damaged && found.damaged;
+            if is_left_out || !options.is_chosen(&found.path) || found.path.is_empty() {
+                return Ok(());
+            }
+            let is_first = files == 0;
+            files += 1;
+            bytes = bytes.saturating_add(found.size);
+            let told = match self.json {
+                true => json(&mut output, found, is_first),
+                false => line(&mut output, found),
+            };
+            // The reader of the list is gone, so nothing more is looked for.
+            told.map_err(|failure| {
+                broken = Some(failure);
+                platter_vfs::Error::Stopped
+            })
+        });
+        let standing = bar.standing();
+        drop(bar);
+        if let Some(failure) = broken {
+            return Err(failure);
+        }
+        let is_stopped = matches!(&listed, Err(error) if error.kind() == ErrorKind::Stopped);
+        if self.json {
+            let lost: &[_] = listed.as_ref().map_or(&[], |(_, report)| &report.lost[..]);
+            let lost: Vec<Lost> = lost.iter().map(|(path, reason)| Lost { path, reason }).collect();
+            let lost = serde_json::to_string(&lost).expect("plain data has a JSON form");
+            let is_complete = listed.is_ok();
+            output.bytes(format!("\n],\"lost\":{lost},\"complete\":{is_complete}}}\n").as_bytes())?;
+        }
+        if is_stopped {
+            output.finish()?;
+            return Err(Failure::interrupted(format_args!("{source}: {standing}; the list is not complete")));
+        }
+        let (device, report) = listed?;
+        if !self.json {
+            let lost = report.lost.iter().map(|(path, why)| Trouble {
+                path: path.clone(),
+                unread: 0,
+                why: why.clone(),
+            });
+            let lost: Vec<Trouble> = lost.collect();
+            self.tell(&mut output, &lost, &counted(&lost))?;
+            output.line(format_args!(
+                "{device}: {} entries with {} would be copied; {} deleted files are overwritten",
+                grouped(files),
+                show_size(bytes),
+                grouped(report.overwritten)
+            ))?;
+        }
+        output.finish()?;
+        Ok(u8::from(!report.lost.is_empty()))
+    }
+}
+
+/// Counts troubles by kind.
+fn counted(troubles: &[Trouble]) -> Vec<TroubleKind> {
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut kinds: Vec<TroubleKind> = Vec::new();
+    for trouble in troubles {
+        let place = *places.entry(kind_of(&trouble.why)).or_insert_with(|| {
+            kinds.push(TroubleKind { files: 0, unread: 0, first: trouble.clone() });
+            kinds.len() - 1
+        });
+        kinds[place].files += 1;
+    }
+    kinds
+}
+
+/// How sure it is that the content is the file's.
+fn sureness(found: &Recovered) -> &'static str {
+    match (found.damaged, found.certain) {
+        (true, _) => "damaged",
+        (false, true) => "certain",
+        (false, false) => "likely",
+    }
+}
+
+fn path(found: &Recovered) -> String {
+    let mut path: String = found.path.iter().map(|name| format!("/{name}")).collect();
+    if let Some(stream) = &found.stream {
+        path += &format!(":{stream}");
+    }
+    path
+}
+
+fn line(output: &mut Output, found: &Recovered) -> Result<(), Failure> {
+    let kind = match found.kind {
+        Kind::File => '-',
+        Kind::Directory => 'd',
+        Kind::SymbolicLink => 'l',
+    };
+    let deleted = if found.deleted { "deleted" } else { "" };
+    let target = found.target.as_ref().map_or(String::new(), |target| format!(" -> {target}"));
+    output.line(format_args!(
+        "{kind} {:<7} {deleted:<7} {:>14} {:<19} {}{}",
+        sureness(found),
+        grouped(found.size),
+        local_time(found.modified),
+        printable(&path(found)),
+        printable(&target)
+    ))
+}
+
+/// One entry of the list as JSON, for scripts.
+#[derive(Serialize)]
+struct Listed {
+    path: String,
+    kind: &'static str,
+    size: u64,
+    modified: String,
+    deleted: bool,
+    /// "certain", "likely" or "damaged".
+    sureness: &'static str,
+    target: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Lost<'a> {
+    path: &'a str,
+    reason: &'a str,
+}
+
+fn json(output: &mut Output, found: &Recovered, is_first: bool) -> Result<(), Failure> {
+    let listed = Listed {
+        path: path(found),
+        kind: match found.kind {
+            Kind::File if found.stream.is_some() => "stream",
+            Kind::File => "file",
+            Kind::Directory => "directory",
+            Kind::SymbolicLink => "symbolic-link",
+        },
+        size: found.size,
+        modified: utc_time(found.modified),
+        deleted: found.deleted,
+        sureness: sureness(found),
+        target: found.target.clone(),
+    };
+    let text = serde_json::to_string(&listed).expect("plain data has a JSON form");
+    let gap = if is_first { "\n" } else { ",\n" };
+    output.bytes(format!("{gap}{text}").as_bytes())
 }

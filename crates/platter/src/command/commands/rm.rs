@@ -1,6 +1,7 @@
 //! `platter rm`
 
-use crate::command::failure::{About, Failure, Outcome};
+use crate::command::failure::{About, Failure, INTERRUPTED, Outcome};
+use crate::command::interrupt;
 use crate::command::volume::{VolumePath, Volumes, WriteOptions, make_removable};
 use clap::Args;
 use platter::{Access, DEEPEST, Held};
@@ -28,9 +29,13 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self) -> Outcome {
+        interrupt::listen();
         let mut volumes = Volumes::to_write(&self.volume);
         let mut failed = false;
         for argument in &self.paths {
+            if interrupt::is_asked() {
+                break;
+            }
             let outcome = VolumePath::parse(argument).and_then(|path| {
                 let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
                 let Some((directory, name)) = path.split() else {
@@ -45,12 +50,17 @@ impl Arguments {
                 let directory = directory.find(&system)?;
                 remove(&path, &directory, &name, self.recursive, self.volume.force || self.anyway)
             });
-            if let Err(failure) = outcome {
+            if let Err(failure) =
+                outcome.or_else(|failure| if failure.code() == INTERRUPTED { Ok(()) } else { Err(failure) })
+            {
                 failure.print();
                 failed = true;
             }
         }
         volumes.close()?;
+        if interrupt::is_asked() {
+            return Err(Failure::interrupted("what is not removed is whole"));
+        }
         Ok(u8::from(failed))
     }
 }
@@ -62,6 +72,9 @@ fn remove(
     recursive: bool,
     force: bool,
 ) -> Result<(), Failure> {
+    if interrupt::is_asked() {
+        return Err(Failure::interrupted(path));
+    }
     let system = &directory.system;
     let held = directory.child(name).about(path)?;
     if force {

@@ -1,7 +1,7 @@
 //! `platter scrub`
 
 use super::check::word;
-use crate::command::failure::{About, CHECK_FAILED, Failure, Outcome, shown};
+use crate::command::failure::{About, CHECK_FAILED, Failure, INTERRUPTED, Outcome, shown};
 use crate::command::image::listener;
 use crate::command::mounting::{mounted_at, scrubbing};
 use crate::command::output::{Output, grouped};
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 /// for which programs that sync wait. Ctrl-C ends that too.
 ///
 /// Exit codes are those of check: 0 nothing found, 1 all damage was repaired or removed, 4 damage is left, 8 the scrub
-/// could not be carried out, 16 wrong arguments.
+/// could not be carried out, 16 wrong arguments; 130 interrupted, with the position to go on from.
 #[derive(Args)]
 pub struct Arguments {
     /// Image file, block device, mirror:IMAGE,IMAGE or DIR of a mount
@@ -119,7 +119,7 @@ impl Arguments {
         if salvage || source.is_mirror {
             refuse_any_mounted(&source)?;
         }
-        let bar = Bar::new(Unit::Bytes);
+        let bar = Bar::interruptible(Unit::Bytes);
         let scrubbed = platter::scrub_source(&source, &options, volume.force, &listener(), &bar)?;
         let Scrubbed { device: name, format, report } = scrubbed;
         drop(bar);
@@ -129,6 +129,10 @@ impl Arguments {
             false => print(&mut output, &name, &format, &report)?,
         }
         output.finish()?;
+        if report.stopped {
+            let next = report.next.as_deref().unwrap_or_default();
+            return Err(Failure::interrupted(format_args!("{name}: to go on: --from {next}")));
+        }
         Ok(report.exit_code())
     }
 }
@@ -199,7 +203,7 @@ fn document<'a>(device: &'a str, format: String, report: &'a ScrubReport) -> Doc
         repaired: report.repaired,
         lost_bytes: report.lost,
         remaining: report.remaining.map(word),
-        exit_code: report.exit_code(),
+        exit_code: if report.stopped { INTERRUPTED } else { report.exit_code() },
         metadata_bytes: report.metadata,
         data_bytes: report.data,
         compared_bytes: report.compared,

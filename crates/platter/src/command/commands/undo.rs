@@ -1,6 +1,7 @@
 //! `platter undo`
 
 use crate::command::failure::{Failure, Outcome, shown, tell};
+use crate::command::interrupt;
 use crate::command::output::{Output, grouped, local_time};
 use crate::command::volume::open_device;
 use clap::Args;
@@ -45,6 +46,12 @@ impl Arguments {
                 shown(&self.file)
             ));
         }
+        let left = format!(
+            "{}: a part of it is as it was before the repair; `platter undo {} {0}` takes back the rest",
+            shown(&self.image),
+            shown(&self.file)
+        );
+        interrupt::end_at_once(move || left.clone());
         let restored = undo.restore(&*device, &stamp, self.force)?;
         let mut output = Output::new();
         let image = shown(&self.image);

@@ -12,7 +12,7 @@ mod made;
 mod source;
 mod target;
 
-use crate::command::failure::{About, Failure, printable};
+use crate::command::failure::{About, Failure, INTERRUPTED, printable};
 use crate::command::host::{self as system, Layout, Usual};
 use crate::command::interrupt;
 use crate::command::progress::{Bar, Unit};
@@ -211,6 +211,9 @@ impl<'a> Copy<'a> {
             return;
         }
         if let Err(failure) = self.try_entry(source, target, name, depth) {
+            if self.stopped && failure.code() == INTERRUPTED {
+                return;
+            }
             self.fail(&failure);
             if target.takes_nothing_more() {
                 // Every remaining file would fail for the same reason.
@@ -440,6 +443,7 @@ impl<'a> Copy<'a> {
             self.moved(part.start - at);
             at = part.start;
             while at < part.end {
+                self.goes_on()?;
                 let most = (part.end - at).min(PIECE as u64) as usize;
                 let read =
                     reader.read(at, &mut self.buffer[..most]).map_err(|why| Failure::new(source, why))?;
@@ -454,6 +458,7 @@ impl<'a> Copy<'a> {
         }
         // Some host files are longer than their size says (as in /proc), or grow meanwhile.
         while at >= size {
+            self.goes_on()?;
             let read = reader.read(at, &mut self.buffer).map_err(|why| Failure::new(source, why))?;
             if read == 0 {
                 break;
@@ -473,6 +478,12 @@ impl<'a> Copy<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Fails once the user interrupted: a part of a file is not left.
+    fn goes_on(&mut self) -> Result<(), Failure> {
+        self.stopped |= interrupt::is_asked();
+        if self.stopped { Err(Failure::interrupted("a part of it was copied")) } else { Ok(()) }
     }
 
     fn moved(&mut self, bytes: u64) {

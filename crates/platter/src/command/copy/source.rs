@@ -4,6 +4,7 @@ use super::extras::{Extras, Stream, StreamContent};
 use super::host::{self as kept, host_name};
 use crate::command::failure::{About, Failure, shown};
 use crate::command::host::{self, Layout};
+use crate::command::interrupt;
 use crate::command::volume::{Location, VolumePath, Volumes};
 use platter::{Access, DEEPEST, Held};
 use platter_device::host::{FileId, HostBytes, entry_id, read_some_at};
@@ -98,6 +99,9 @@ impl Source {
     }
 
     fn total_within(&self, recursive: bool, depth: usize) -> u64 {
+        if interrupt::is_asked() {
+            return 0;
+        }
         match self.facts(depth) {
             Ok(Facts { what: What::File, size, .. }) => size,
             Ok(Facts { what: What::Directory, .. }) if recursive && depth <= DEEPEST => {
