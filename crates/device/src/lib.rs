@@ -84,6 +84,8 @@ pub mod host;
 mod marks;
 mod memory;
 mod mirror;
+#[cfg(feature = "model")]
+pub mod model;
 mod overlay;
 mod partition;
 mod placed;

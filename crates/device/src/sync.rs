@@ -13,11 +13,16 @@
 //! 4. [`LEAF`]: everything else. While one is held, only further leaves are taken.
 
 mod order;
+mod scope;
 #[cfg(feature = "simulate")]
 mod simulate;
 
+pub use scope::{Scope, scope};
+
 #[cfg(feature = "simulate")]
-pub use simulate::{Schedule, simulate};
+pub use simulate::{Happening, Schedule, Simulated, at, simulate};
+#[cfg(feature = "model")]
+pub(crate) use simulate::{is_simulated, schedule};
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
@@ -176,22 +181,22 @@ impl Condvar {
         locked
     }
 
-    /// [`Condvar::wait_while`] for at most this time. In a simulation, in which no time passes, it waits once.
+    /// [`Condvar::wait_while`] for at most this time. In a simulation in which no time passes, it waits once.
     pub fn wait_while_at_most<'l, T, const RANK: u8>(
         &self,
         mut locked: MutexGuard<'l, T, RANK>,
         most: Duration,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> MutexGuard<'l, T, RANK> {
-        let due = Instant::now() + most;
+        let due = now() + most;
         while condition(&mut locked) {
-            let left = due.saturating_duration_since(Instant::now());
+            let left = due.saturating_duration_since(now());
             if left.is_zero() {
                 break;
             }
             locked = self.wait_timeout(locked, left);
             #[cfg(feature = "simulate")]
-            if simulate::schedule().is_some() {
+            if simulate::schedule().is_some_and(|schedule| schedule.now().is_none()) {
                 break;
             }
         }
@@ -217,7 +222,7 @@ impl Condvar {
             let lock = locked.lock;
             schedule.enlist(address(self));
             drop(locked);
-            schedule.pause(address(self), most.is_none());
+            schedule.pause(address(self), most);
             return lock.lock();
         }
         let MutexGuard { guard, .. } = locked;
@@ -291,15 +296,55 @@ pub fn point() {
     }
 }
 
-/// A threshold for the amount of something: `many`, or in a simulation a number from 1 to `few` that the seed decides.
-/// The volumes and files of a simulation are small, so work that starts at a large threshold would never start there.
+/// A threshold for the amount of something: `many`, or what a simulation takes instead, from 1 to `few`. The volumes and
+/// files of most simulations are small, so work that starts at a large threshold would never start there.
 #[inline]
 pub fn at_least(many: u64, _few: u64) -> u64 {
     #[cfg(feature = "simulate")]
     if let Some(schedule) = simulate::schedule() {
-        return 1 + schedule.below(_few);
+        return schedule.at_least(many, _few);
     }
     many
+}
+
+/// The present time: that of the simulation, if time passes in it.
+#[inline]
+pub fn now() -> Instant {
+    #[cfg(feature = "simulate")]
+    if let Some(since) = simulate::since() {
+        return simulate::origin() + since;
+    }
+    Instant::now()
+}
+
+/// Whether the present thread is in a simulation in which time passes: its times are the same on every machine, and the
+/// processor takes none.
+#[inline]
+pub fn is_virtual() -> bool {
+    #[cfg(feature = "simulate")]
+    if simulate::since().is_some() {
+        return true;
+    }
+    false
+}
+
+/// Lets this much time pass: `std::thread::sleep`, or the time of the simulation.
+pub fn sleep(time: Duration) {
+    #[cfg(feature = "simulate")]
+    if let Some(schedule) = simulate::schedule() {
+        return schedule.sleep(time);
+    }
+    std::thread::sleep(time);
+}
+
+/// Lets others go on while the caller waits for something that only they can do: `std::thread::yield_now`. In a
+/// simulation in which time passes, a microsecond does.
+pub fn yield_now() {
+    #[cfg(feature = "simulate")]
+    if let Some(schedule) = simulate::schedule() {
+        return schedule.sleep(Duration::from_micros(1));
+    }
+    std::thread::yield_now();
 }
 
 /// The address of a lock or condition variable, which identifies it.
@@ -323,7 +368,7 @@ fn acquire<G, const RANK: u8>(
                 return guard;
             }
             schedule.enlist(address);
-            schedule.pause(address, true);
+            schedule.pause(address, None);
         }
     }
     let _ = (address, attempt);

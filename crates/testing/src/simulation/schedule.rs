@@ -10,6 +10,7 @@ use shuttle::thread;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// A task that waits at an address.
 struct Waiter {
@@ -57,8 +58,9 @@ impl Schedule for Tasks {
         self.waiting.borrow_mut().push(Waiter { caller: thread.id().into(), address, thread });
     }
 
-    fn pause(&self, address: usize, for_ever: bool) {
+    fn pause(&self, address: usize, most: Option<Duration>) {
         let caller = self.caller();
+        let for_ever = most.is_none();
         let mut patience = if for_ever { u64::MAX } else { 1 + self.random.borrow_mut().below(6) };
         while self.is_listed(caller, address) && patience > 0 {
             patience -= 1;
@@ -82,8 +84,8 @@ impl Schedule for Tasks {
         woken.iter().for_each(thread::Thread::unpark);
     }
 
-    fn below(&self, bound: u64) -> u64 {
-        self.random.borrow_mut().below(bound)
+    fn at_least(&self, _many: u64, few: u64) -> u64 {
+        1 + self.random.borrow_mut().below(few)
     }
 
     fn spawn(&self, work: Box<dyn FnOnce() + Send>) -> Box<dyn FnOnce() + Send> {
