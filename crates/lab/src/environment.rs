@@ -3,12 +3,15 @@
 use crate::beneath::Beneath;
 use crate::groups::{CpuGroup, memory_bytes, memory_limit};
 use crate::report::document::{DeviceInfo, Environment};
-use crate::stand::NO_DEVICE;
+use crate::stand::{MODEL, NO_DEVICE};
 use platter_device::Device;
 use std::path::Path;
 
 /// Describes the machine, as far as Linux reports it to an ordinary user; unknown fields stay empty.
 pub fn environment(device: DeviceInfo) -> Environment {
+    if device.kind == MODEL {
+        return in_virtual_time(device);
+    }
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -33,9 +36,30 @@ pub fn environment(device: DeviceInfo) -> Environment {
     }
 }
 
+/// Describes no machine: what runs in virtual time is the same on each.
+fn in_virtual_time(device: DeviceInfo) -> Environment {
+    Environment {
+        host: "virtual time".into(),
+        machine_id: None,
+        cpu: "none: processors take no time, but what the model says".into(),
+        cores: 1,
+        memory_bytes: 0,
+        kernel: "none".into(),
+        os: "none".into(),
+        platter_version: env!("CARGO_PKG_VERSION").into(),
+        io: Some("virtual time".into()),
+        cpu_quota: None,
+        throttled_periods: None,
+        other_load: None,
+        memory_limit_bytes: None,
+        governor: None,
+        device,
+    }
+}
+
 /// Describes the device under test: `name` is how people call it, `place` its path or the directory that it is in.
 pub fn device_info(device: &dyn Device, name: &str, kind: &str, place: &Path) -> DeviceInfo {
-    let on_host = !matches!(kind, "memory" | NO_DEVICE);
+    let on_host = !matches!(kind, "memory" | NO_DEVICE | MODEL);
     let hardware = on_host.then(|| platter_device::hardware(place)).flatten();
     DeviceInfo {
         name: name.into(),

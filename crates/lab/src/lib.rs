@@ -59,6 +59,7 @@ pub mod jetstress;
 mod kept;
 mod loads;
 mod mark;
+pub mod model;
 pub mod naspt;
 mod peer;
 mod plan;

@@ -2,7 +2,9 @@
 
 use crate::blocks::Blocks;
 use crate::mark;
+use crate::model::Model;
 use crate::{Error, Result};
+use platter_device::model::{ModelDevice, VirtualTime};
 use platter_device::{
     Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Partition, Sectors, Stripes,
 };
@@ -34,6 +36,8 @@ pub enum Stand {
     },
     /// Memory of this many bytes, of which each target has its share.
     Memory(u64),
+    /// A model of a device in virtual time, of which each target has its own.
+    Model(Model),
 }
 
 impl Stand {
@@ -41,13 +45,21 @@ impl Stand {
     pub(crate) fn check_blocks(&self) -> Result<()> {
         match self {
             Stand::Path { .. } | Stand::TemporaryImage(_) => Ok(()),
-            Stand::Memory(_) | Stand::Mirror { .. } => Err(self.no_blocks()),
+            Stand::Memory(_) | Stand::Mirror { .. } | Stand::Model(_) => Err(self.no_blocks()),
         }
     }
 
+    /// Begins virtual time for the present thread, if this is a model.
+    pub(crate) fn begin_virtual_time(&self) -> Option<VirtualTime> {
+        matches!(self, Stand::Model(_)).then(VirtualTime::begin)
+    }
+
     fn no_blocks(&self) -> Error {
-        let what =
-            if let Stand::Memory(_) = self { "memory of this program" } else { "a mirror of this program" };
+        let what = match self {
+            Stand::Memory(_) => "memory of this program",
+            Stand::Model(_) => "a model in this program",
+            _ => "a mirror of this program",
+        };
         Error::Job(format!(
             "file systems that are mounted need a device that the kernel knows, a block device or an image; {what} is none"
         ))
@@ -56,6 +68,8 @@ impl Stand {
 
 /// The kind of the device, as reports show it, where no target is on a device.
 pub(crate) const NO_DEVICE: &str = "no device";
+/// The kind of the device, as reports show it, where it is a model in virtual time.
+pub(crate) const MODEL: &str = "model";
 /// Bytes of one write of [`OpenStand::provide`].
 const PIECE: usize = 1 << 20;
 /// The part of an image that is written in advance is at most this many times what the span needs, so that no
@@ -174,6 +188,7 @@ impl OpenStand {
                     _blocks: None,
                 })
             }
+            Stand::Model(model) => OpenStand::of_model(model, targets, caching),
             Stand::TemporaryImage(directory) => {
                 let file =
                     FileDevice::temporary(directory, length, FileOptions { exclusive: false, ..claimed })?;
@@ -224,6 +239,32 @@ impl OpenStand {
         }
     }
 
+    /// A device of the model for each target: they have nothing to share.
+    fn of_model(model: &Model, targets: u64, caching: Caching) -> Result<OpenStand> {
+        let models: Vec<Arc<ModelDevice>> =
+            (0..targets).map(|_| Ok(Arc::new(model.device()?))).collect::<Result<_>>()?;
+        let region = |device: &Arc<ModelDevice>| Region {
+            device: device.clone(),
+            provided: 0,
+            block: None,
+            is_discarded: false,
+        };
+        let Some(first) = models.first() else { return Ok(OpenStand::nothing(caching)) };
+        Ok(OpenStand {
+            places: models.iter().map(region).collect(),
+            device: first.clone(),
+            kind: MODEL,
+            direct: true,
+            caching,
+            name: model.shown(),
+            place: PathBuf::new(),
+            base: 0,
+            mirror: None,
+            made: Made::default(),
+            _blocks: None,
+        })
+    }
+
     /// No device: all targets are in directories of the host.
     fn nothing(caching: Caching) -> OpenStand {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(0, Sectors::SMALL));
@@ -253,7 +294,7 @@ impl OpenStand {
                 let path = directory.join(format!(".platter-{}.img", std::process::id()));
                 (path, false, format!("temporary image in {}", directory.display()))
             }
-            Stand::Memory(_) | Stand::Mirror { .. } => return Err(stand.no_blocks()),
+            Stand::Memory(_) | Stand::Mirror { .. } | Stand::Model(_) => return Err(stand.no_blocks()),
         };
         let options = FileOptions { caching, exclusive: !force, ..FileOptions::default() };
         let held = open_file(&path, length, options, &mut made)?;

@@ -11,3 +11,4 @@ mod report_render;
 mod sample;
 mod shapes;
 mod together;
+mod virtual_time;

@@ -1,7 +1,7 @@
 //! Models of devices, in virtual time.
 //!
-//! A [`ModelDevice`] holds its content in sparse memory and has the service times of a model: of a [hard disk](disk) or of
-//! [flash](flash), behind a [link](link), with parameters by name. [`VirtualTime`] is the clock: while it passes, whatever
+//! A [`ModelDevice`] holds its content in sparse memory and has the service times of a model: of a hard disk or of
+//! flash, behind a link, with parameters by name. [`VirtualTime`] is the clock: while it passes, whatever
 //! runs on such a device takes the time that the model says, and none of the machine's. What is modelled and what is not, and
 //! the source of each parameter, is in docs/models.md.
 

@@ -26,7 +26,7 @@ use gather::{Gathered, report_case};
 use machine::Machine;
 use noise::Noise;
 use order::Orders;
-use platter_device::{Caching, Recorder};
+use platter_device::{Caching, Recorder, sync};
 use rest::{Busy, Rests};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -91,6 +91,7 @@ fn span_time(span: u64) -> Duration {
 /// measurements are kept: the document is [partial](Document::partial) and states why. Blocks that do not read back as
 /// written are warnings of the document, and are counted in its runs.
 pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Document> {
+    let _time = comparison.stand.begin_virtual_time();
     let CheckedComparison { comparison, names, caching, mut warnings, share } = plan::check(comparison)?;
     let span = plan::largest_span(&comparison);
     let on_device = comparison.targets.iter().filter(|target| target.is_on_device()).count() as u64;
@@ -113,7 +114,7 @@ pub fn compare(comparison: &Comparison, observer: &dyn Observer) -> Result<Docum
             stand.name
         ));
     }
-    if own_regions && comparison.targets.len() > 1 {
+    if own_regions && comparison.targets.len() > 1 && !sync::is_virtual() {
         warnings.extend(comparison.workloads.iter().filter_map(about_pace));
     }
     let mut course = Course::new(&comparison, &stand, observer, names, span, own_regions, warnings);
@@ -143,6 +144,11 @@ enum Cut {
 }
 
 impl Cut {
+    /// The division in the present time: in virtual time nothing disturbs a target, and so each case is one piece.
+    fn here(group: &[Case], targets: usize) -> Cut {
+        if sync::is_virtual() { Cut::Whole } else { Cut::of(group, targets) }
+    }
+
     /// Chooses the division for cases that run at the same time.
     fn of(group: &[Case], targets: usize) -> Cut {
         if let ([case], 2..) = (group, targets)
@@ -301,7 +307,7 @@ impl<'a> Course<'a> {
             .map(|workload| {
                 let cases: Duration = workload
                     .groups()
-                    .map(|group| match Cut::of(group, comparison.targets.len()) {
+                    .map(|group| match Cut::here(group, comparison.targets.len()) {
                         // The factor covers starting and settling.
                         Cut::Slices(_) => time_of(group).mul_f64(1.4) + ramp_up_of(group),
                         Cut::Whole | Cut::Counts(_) => time_of(group) + ramp_up_of(group) + paced_time(group),
@@ -318,7 +324,7 @@ impl<'a> Course<'a> {
             names,
             span,
             own_regions,
-            began: Instant::now(),
+            began: sync::now(),
             started: SystemTime::now(),
             machine: Machine::watch(),
             expected: runs + span_time(span) * (targets + targets * times),
@@ -435,13 +441,15 @@ impl<'a> Course<'a> {
     /// data together that was written together, and no target must have an advantage from that.
     fn write_files(&mut self, members: &mut Vec<Member>) {
         let seed = self.comparison.workloads.first().map_or(0, |workload| workload.seed);
+        // In virtual time only what is verified needs content, and that is written before each case.
+        let content = (!sync::is_virtual()).then_some(seed);
         let mut at = 0;
         while at < self.span {
             let piece = at..(at + FILE_PIECE).min(self.span);
             let spent = self.spent + (span_time(at) * members.len() as u32);
             self.observer.stage("writing the test files", spent, self.expected);
             self.each(members, "written", |member| {
-                crate::prepare(&member.ready.subject, &piece, seed, &mut |_, _| {})
+                crate::engine::prepare_with(&member.ready.subject, &piece, content, &mut |_, _| {})
             });
             // Each row of pieces begins with another target.
             if !members.is_empty() {
@@ -511,7 +519,7 @@ impl<'a> Course<'a> {
         let label = labels.join(" + ");
         let jobs: Vec<Job> =
             group.iter().zip(0..).map(|(case, number)| self.job(workload, case, number)).collect();
-        let cut = Cut::of(group, members.len());
+        let cut = Cut::here(group, members.len());
         let ramp_up = ramp_up_of(group);
         let mut sessions = Vec::new();
         let mut slowest = f64::INFINITY;
@@ -685,7 +693,7 @@ impl<'a> Course<'a> {
         }
         let recorder = member.ready.recorder.as_deref();
         let before = recorder.map(Recorder::traffic);
-        let started = self.began.elapsed();
+        let started = sync::now() - self.began;
         let asked = group.iter().filter_map(|case| case.interval).min();
         let usual = stops.iter().map(|stop| interval(*stop)).min().unwrap_or(Duration::from_secs(1));
         // A slice has a timeline of one interval, whatever interval the case asks for.
@@ -778,6 +786,10 @@ impl<'a> Course<'a> {
         document.results.sort_by_key(|result| place(&result.target));
         document.targets.sort_by_key(|target| place(&target.name));
         document.pairs = questions(&document);
+        if sync::is_virtual() {
+            document.conclude();
+            return document;
+        }
         let busy = |result: &&report::CaseResult| result.target == RAW && result.cpu.percent < 60.0;
         let asleep = document.results.iter().filter(busy).count();
         let cases = document.results.iter().filter(|result| result.target == RAW).count();

@@ -7,7 +7,7 @@
 //! data to new places may put scattered files together again.
 
 use crate::{Result, Subject};
-use platter_device::{Buffer, Recorder};
+use platter_device::{Buffer, Recorder, sync};
 use platter_vfs::{FileSystem, Node, Plan};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,7 +64,7 @@ impl Busy {
 /// Waits until the work that a slice caused is done; returns how long after the slice its last transfer reached the
 /// device.
 pub(super) fn settle(recorder: Option<&Recorder>) -> Duration {
-    let began = Instant::now();
+    let began = sync::now();
     let last = Stillness::of(&[recorder]).wait(STILL, PATIENCE).into_iter().flatten().next();
     last.map_or(Duration::ZERO, |last| last.saturating_duration_since(began))
 }
@@ -84,11 +84,11 @@ impl Rests {
     pub fn rest(&mut self, volumes: &[(&str, Option<&Recorder>)], case: &str, measured: Duration) {
         let recorders: Vec<Option<&Recorder>> = volumes.iter().map(|(_, recorder)| *recorder).collect();
         let most = (measured / SHARE_OF_RESTS).max(LEAST_RESTS).saturating_sub(self.taken);
-        let began = Instant::now();
+        let began = sync::now();
         let last = Stillness::of(&recorders).wait(AT_REST, LONGEST_REST.min(most).max(AT_REST));
-        self.taken += began.elapsed();
+        self.taken += sync::now() - began;
         for ((name, _), last) in volumes.iter().zip(last) {
-            if last.is_some_and(|last| last.elapsed() < AT_REST) {
+            if last.is_some_and(|last| sync::now() - last < AT_REST) {
                 self.cut.push((name.to_string(), case.to_owned()));
             }
         }
@@ -125,14 +125,14 @@ impl<'a> Stillness<'a> {
     /// Waits until nothing has reached any device for `still`, at most for `most`; returns when each was last seen at
     /// work.
     fn wait(mut self, still: Duration, most: Duration) -> Vec<Option<Instant>> {
-        let began = Instant::now();
+        let began = sync::now();
         let mut since = began;
-        while since.elapsed() < still && began.elapsed() < most {
-            std::thread::sleep(LOOK);
+        while sync::now() - since < still && sync::now() - began < most {
+            sync::sleep(LOOK);
             for ((recorder, seen), last) in self.recorders.iter().zip(&mut self.seen).zip(&mut self.last) {
                 let now = count(*recorder);
                 if now != *seen {
-                    since = Instant::now();
+                    since = sync::now();
                     (*seen, *last) = (now, Some(since));
                 }
             }

@@ -14,8 +14,11 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// The CPU time of all threads of the process so far.
+    /// The CPU time of all threads of the process so far; none in virtual time, in which processors take none.
     pub fn now() -> CpuTime {
+        if platter_device::sync::is_virtual() {
+            return CpuTime::default();
+        }
         CpuTime::of(UsageWho::RUSAGE_SELF)
     }
 
@@ -58,6 +61,9 @@ pub struct ProcessorTime {
 
 /// Returns the times of each processor since the machine started: proc(5), `/proc/stat`. Empty if they cannot be read.
 pub(crate) fn processors() -> Vec<ProcessorTime> {
+    if platter_device::sync::is_virtual() {
+        return Vec::new();
+    }
     let Ok(text) = std::fs::read_to_string("/proc/stat") else { return Vec::new() };
     let of_processor = |line: &str| {
         let (name, rest) = line.split_once(' ')?;

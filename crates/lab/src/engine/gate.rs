@@ -1,6 +1,6 @@
 //! The start of a run: no worker issues an I/O before all of them are ready.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
+use platter_device::sync::{self, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Holds back the workers of a run until all are ready, or until the run is given up because one could not be started.
@@ -29,7 +29,7 @@ enum Decision {
 
 impl Gate {
     fn lock(&self) -> MutexGuard<'_, GateState> {
-        self.state.lock().expect("no panic while locked")
+        self.state.lock()
     }
 
     /// A worker that has been started and is not ready yet.
@@ -39,9 +39,10 @@ impl Gate {
 
     /// Waits until so many workers are ready, lets them begin, and returns the time at which they do.
     pub fn open(&self, workers: usize) -> Instant {
-        let waited = self.arrived.wait_while(self.lock(), |state| state.ready < workers);
-        let begin = Instant::now();
-        waited.expect("no panic while locked").decision = Some(Decision::Open(begin));
+        let mut waited = self.arrived.wait_while(self.lock(), |state| state.ready < workers);
+        let begin = sync::now();
+        waited.decision = Some(Decision::Open(begin));
+        drop(waited);
         self.decided.notify_all();
         begin
     }
@@ -63,7 +64,7 @@ impl Arrival<'_> {
         let gate = self.0;
         drop(self);
         let state = gate.decided.wait_while(gate.lock(), |state| state.decision.is_none());
-        match state.expect("no panic while locked").decision {
+        match state.decision {
             Some(Decision::Open(begin)) => Some(begin),
             _ => None,
         }

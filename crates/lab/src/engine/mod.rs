@@ -7,6 +7,7 @@
 mod cells;
 mod cpu;
 mod gate;
+mod letters;
 mod measure;
 mod pace;
 mod pattern;
@@ -24,10 +25,9 @@ pub use places::{PartLength, Spread, SpreadPart};
 pub use script::{Event, Script, What};
 
 use crate::{Error, Result, Subject};
+use platter_device::sync;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// When a write must have become durable. The same for every subject of a comparison.
@@ -215,8 +215,8 @@ impl Session {
         let workers = jobs.iter().map(|course| course.job.pattern.workers as usize).sum::<usize>();
         let gate = gate::Gate::default();
         let halt = AtomicBool::new(false);
-        let (report, reports) = channel();
-        std::thread::scope(|scope| {
+        let reports = Reports::default();
+        sync::scope(|scope| {
             let mut all = Vec::new();
             let mut started = 0;
             for (number, course) in jobs.iter_mut().enumerate() {
@@ -224,17 +224,16 @@ impl Session {
                 let (job, layout) = (&*job, &*layout);
                 all.push(job);
                 for (index, carried) in of_job.iter_mut().enumerate() {
-                    let (gate, halt, report) = (&gate, &halt, report.clone());
+                    let (gate, halt, report) = (&gate, &halt, Report { to: &reports, number, index });
                     let work = move || {
                         let arrival = gate.arrival();
                         let ledger = ledger.filter(|_| job.verify);
                         let task = worker::Task { subject, job, layout, ledger, index, carried, piece, halt };
                         let begin = || arrival.wait().map(|begin| worker::Clock::new(begin, job));
                         let outcome = worker::run(task, begin);
-                        // The send cannot fail: the coordinator receives until every worker has reported.
-                        let _ = report.send((number, index, outcome));
+                        report.send(outcome);
                     };
-                    if let Err(source) = Builder::new().spawn_scoped(scope, work) {
+                    if let Err(source) = scope.spawn("worker", work) {
                         gate.give_up();
                         let what = format!("{started} of {workers} workers were started, then none any more");
                         return Err(Error::Io { what, source });
@@ -242,7 +241,6 @@ impl Session {
                     started += 1;
                 }
             }
-            drop(report);
             coordinate(subject, &all, watch, &halt, &reports, || gate.open(workers))
         })
     }
@@ -254,8 +252,31 @@ impl Session {
 /// another decides on the time of small I/Os.
 const BEAT: Duration = Duration::from_millis(10);
 
-/// The number of the job, the number of its worker, and that worker's outcome.
-type Reports = std::sync::mpsc::Receiver<(usize, usize, Result<measure::Outcome>)>;
+/// How often the engine does so in virtual time, in which nothing sleeps.
+const VIRTUAL_BEAT: Duration = Duration::from_secs(1);
+
+/// The number of the job, the number of its worker, and that worker's outcome; none if the worker panicked.
+type Reports = letters::Letters<(usize, usize, Option<Result<measure::Outcome>>)>;
+
+/// A worker's report, which is sent in any case.
+struct Report<'a> {
+    to: &'a Reports,
+    number: usize,
+    index: usize,
+}
+
+impl Report<'_> {
+    fn send(self, outcome: Result<measure::Outcome>) {
+        self.to.send((self.number, self.index, Some(outcome)));
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Report<'_> {
+    fn drop(&mut self) {
+        self.to.send((self.number, self.index, None));
+    }
+}
 
 /// Starts the workers, samples free space while they run, and gathers their outcomes. Processor time is counted from
 /// before the first I/O until all workers have ended, and so are the I/Os of [`Measured::issued`].
@@ -283,27 +304,30 @@ fn coordinate(
     let mut reported = 0;
     let mut tick = measuring + interval;
     while reported < workers {
-        let wait = tick.saturating_duration_since(Instant::now()).min(BEAT);
-        match reports.recv_timeout(wait) {
-            Ok((number, index, outcome)) => {
+        let beat = if sync::is_virtual() { VIRTUAL_BEAT } else { BEAT };
+        // Once the run is to end, nothing is left to be looked at: no time passes in a wait of none.
+        let until_tick = tick.saturating_duration_since(sync::now());
+        let wait = if halt.load(Relaxed) { beat } else { until_tick.min(beat) };
+        match reports.receive(wait) {
+            Some((number, index, outcome)) => {
                 reported += 1;
                 match outcome {
-                    Ok(outcome) => outcomes[number][index] = Some(outcome),
-                    Err(error) => failure = failure.or(Some(error)),
+                    Some(Ok(outcome)) => outcomes[number][index] = Some(outcome),
+                    Some(Err(error)) => failure = failure.or(Some(error)),
+                    // It panicked, which the scope passes on.
+                    None => {}
                 }
             }
-            Err(RecvTimeoutError::Timeout) if watch.stop() => halt.store(true, Relaxed),
-            Err(RecvTimeoutError::Timeout) if Instant::now() < tick => {}
-            Err(RecvTimeoutError::Timeout) => {
+            None if watch.stop() => halt.store(true, Relaxed),
+            None if sync::now() < tick => {}
+            None => {
                 free.push(subject.free());
-                watch.tick(Instant::now() - start, expected);
+                watch.tick(sync::now() - start, expected);
                 tick += interval;
             }
-            // Every worker reports before it drops its sender; a panic in one is passed on by the scope.
-            Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    let whole = start.elapsed();
+    let whole = sync::now() - start;
     if let Some(error) = failure {
         return Err(error);
     }
@@ -313,7 +337,7 @@ fn coordinate(
         let mut job = (*job).clone();
         if halt.load(Relaxed) {
             // The observer ended the run, before its time or before its count.
-            let ran = measuring.elapsed();
+            let ran = sync::now().saturating_duration_since(measuring);
             job.stop = match job.stop {
                 Stop::After(time) => Stop::After(time.min(ran)),
                 Stop::Within { count, time } => Stop::Within { count, time: time.min(ran) },
@@ -336,7 +360,17 @@ pub fn prepare(
     seed: u64,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
-    worker::prepare(subject, range, seed, progress)
+    prepare_with(subject, range, Some(seed), progress)
+}
+
+/// [`prepare`], with zeroes if there is no seed of a content.
+pub(crate) fn prepare_with(
+    subject: &Subject,
+    range: &Range<u64>,
+    content: Option<u64>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<()> {
+    worker::prepare(subject, range, content, progress)
 }
 
 impl Job {

@@ -2,6 +2,7 @@
 
 use super::pattern::{Pace, Rate};
 use fastrand::Rng;
+use platter_device::sync;
 use std::time::{Duration, Instant};
 
 /// Keeps one worker to its pace, over all pieces of its job together: the time between two pieces does not pass for it.
@@ -40,7 +41,7 @@ pub(crate) enum Go {
 impl Pacer {
     pub fn new(pace: Pace, seed: u64) -> Pacer {
         let rng = Rng::with_seed(seed);
-        let now = Instant::now();
+        let now = sync::now();
         Pacer { pace, start: now, ended: now, taken: [0.0; 3], rng, counted: 0, draining: false, until: None }
     }
 
@@ -127,7 +128,10 @@ impl Pacer {
         self.until = Some(now + pause.time);
         if !pause.busy.is_zero() {
             let busy = now + pause.busy.min(pause.time);
-            while Instant::now() < busy {
+            if sync::is_virtual() {
+                sync::sleep(busy - now);
+            }
+            while sync::now() < busy {
                 std::hint::spin_loop();
             }
         }

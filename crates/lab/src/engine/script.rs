@@ -1,5 +1,6 @@
 //! A recorded load: which I/Os, in which order, and when.
 
+use platter_device::sync;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -134,7 +135,7 @@ pub(crate) enum Cue {
 
 impl Played {
     pub fn new() -> Played {
-        let now = Instant::now();
+        let now = sync::now();
         Played { next: 0, start: now, ended: now }
     }
 

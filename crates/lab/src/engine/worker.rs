@@ -7,7 +7,7 @@ use super::script::{Cue, Played};
 use super::walk::{Layout, Step, Walk};
 use super::{Durability, Job, Stop};
 use crate::{Error, Result, Subject};
-use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments};
+use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments, sync};
 use platter_vfs::{Error as FsError, Plan, SyncNeed};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -82,6 +82,8 @@ struct Worker<'a> {
     slots: Vec<Slot>,
     free: Vec<usize>,
     clock: Clock,
+    /// Whether the time is that of a model.
+    is_virtual: bool,
     halt: &'a AtomicBool,
     /// The number of I/Os left to issue, if the job ends by count.
     left: u64,
@@ -171,6 +173,7 @@ pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Option<Clock>) -> Resul
         slots,
         free,
         clock,
+        is_virtual: sync::is_virtual(),
         halt,
         left,
         written: 0,
@@ -191,17 +194,20 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
     let syncs = matches!((subject, job.durability), (Subject::File { .. }, Durability::WriteThrough));
     let queue = subject.queue(depth + usize::from(syncs))?;
     let mut rng = fastrand::Rng::with_seed(job.seed ^ !(index as u64));
+    let has_content = !sync::is_virtual();
     let slots = Buffer::several(depth, job.pattern.block as usize)
         .into_iter()
         .map(|mut buffer| {
-            rng.fill(&mut buffer);
+            if has_content {
+                rng.fill(&mut buffer);
+            }
             Slot {
                 plan: Plan::default(),
                 buffer: Some(buffer),
                 read: true,
                 offset: 0,
                 length: 0,
-                issued: Instant::now(),
+                issued: sync::now(),
                 is_beside: false,
             }
         })
@@ -240,7 +246,7 @@ impl Worker<'_> {
     fn run(mut self) -> Result<Outcome> {
         let outcome = self.drive();
         // No I/O is issued after the end, so that no time after it passes for the pace either.
-        let now = Instant::now();
+        let now = sync::now();
         let ended = self.clock.end.map_or(now, |end| end.min(now));
         self.carried.pacer.end(ended);
         self.carried.played.end(ended);
@@ -261,7 +267,7 @@ impl Worker<'_> {
                 match self.due {
                     Some(due) => self.sleep(due, LOOK),
                     // No I/O is in flight and no time is due: other workers have claimed every block that was drawn.
-                    None => std::thread::yield_now(),
+                    None => sync::yield_now(),
                 }
             }
             self.sync_beside()?;
@@ -309,7 +315,7 @@ impl Worker<'_> {
     /// Sleeps until `until` or the end of the job, at most for `most`.
     fn sleep(&self, until: Instant, most: Duration) {
         let until = self.clock.end.map_or(until, |end| end.min(until));
-        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(most));
+        sync::sleep(until.saturating_duration_since(sync::now()).min(most));
     }
 
     /// Issues an I/O if the job is not over, a slot is free and an I/O may be issued now; returns whether one was
@@ -319,7 +325,7 @@ impl Worker<'_> {
         // Each I/O is submitted to the kernel on its own, as the imitated applications do, and not batched with the
         // next one. Only the last I/O before a wait is submitted together with that wait, in one system call.
         self.queue.kick()?;
-        let issued = Instant::now();
+        let issued = sync::now();
         if self.clock.end.is_some_and(|end| issued >= end) || self.halt.load(Relaxed) {
             self.left = 0;
         }
@@ -425,6 +431,8 @@ impl Worker<'_> {
             self.written += 1;
             match self.ledger {
                 Some(ledger) => cells::stamp(&mut buffer[..size], offset, |at| ledger.next(at)),
+                // Nothing in virtual time depends on the content, and zeroes take no memory.
+                None if self.is_virtual => {}
                 None => {
                     let step = if self.job.touch { CACHE_LINE } else { SECTOR };
                     make_unique(&mut buffer[..size], self.written ^ offset << 20, step);
@@ -508,7 +516,7 @@ impl Worker<'_> {
                 }
             }
         };
-        let now = Instant::now();
+        let now = sync::now();
         let (read, offset) = (slot.read, slot.offset);
         if let Some(ledger) = self.ledger {
             if read && done.is_ok() {
@@ -557,7 +565,7 @@ impl Worker<'_> {
             self.beside_coming += 1;
         }
         self.coming -= self.beside_coming;
-        self.beside = Beside::Coming { since: Instant::now() };
+        self.beside = Beside::Coming { since: sync::now() };
         let tag = self.slots.len() as u64;
         let segments = std::mem::take(&mut self.sync.segments);
         let buffer = std::mem::replace(&mut self.sync_buffer, Buffer::new(0));
@@ -575,7 +583,7 @@ impl Worker<'_> {
             unreachable!("just seen")
         };
         let ended = system.finish_sync(&mut self.sync, result);
-        let now = Instant::now();
+        let now = sync::now();
         if self.counts(since, now) {
             self.outcome.syncs.record(now - since);
         }
@@ -608,9 +616,9 @@ impl Worker<'_> {
 
     fn sync(&mut self) -> Result<()> {
         self.queue.kick()?;
-        let before = Instant::now();
+        let before = sync::now();
         self.subject.sync()?;
-        let now = Instant::now();
+        let now = sync::now();
         self.unsynced = 0;
         if self.counts(before, now) {
             self.outcome.syncs.record(now - before);
@@ -685,13 +693,19 @@ const PIECE: u64 = 1 << 20;
 pub(crate) fn prepare(
     subject: &Subject,
     range: &Range<u64>,
-    seed: u64,
+    content: Option<u64>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<()> {
+    if content.is_none() && matches!(subject, Subject::Device { .. }) {
+        // It is zero already, and no file has to be made longer.
+        return Ok(());
+    }
     let mut queue = subject.queue(1)?;
     let total = range.end - range.start;
     let mut buffer = Buffer::new(PIECE.min(total) as usize);
-    fastrand::Rng::with_seed(seed).fill(&mut buffer);
+    if let Some(seed) = content {
+        fastrand::Rng::with_seed(seed).fill(&mut buffer);
+    }
     let mut plan = Plan::default();
     let mut done = Vec::with_capacity(1);
     for offset in range.clone().step_by(PIECE as usize) {
@@ -699,7 +713,9 @@ pub(crate) fn prepare(
         if length < buffer.len() {
             buffer = Buffer::from(&buffer[..length]);
         }
-        cells::stamp(&mut buffer, offset, |_| 0);
+        if content.is_some() {
+            cells::stamp(&mut buffer, offset, |_| 0);
+        }
         let segments = match subject {
             Subject::Device { .. } => {
                 Segments::from_slice(&[Segment { offset, at: 0, length: length as u32 }])

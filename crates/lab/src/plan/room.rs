@@ -86,7 +86,7 @@ pub fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Resu
         }
     }
     // Without room for a region each, every target has the whole device, one after the other.
-    let region = match is_memory {
+    let region = match is_memory || matches!(comparison.stand, Stand::Model(_)) {
         true => ground.length,
         false => ground.length.map(|length| region_length(length, asked, on_device).unwrap_or(length)),
     };
@@ -102,7 +102,11 @@ pub fn check_regions(stand: &Stand, targets: &[Target], span: u64) -> Result<()>
         return Ok(());
     }
     let ground = Ground::look(stand, Caching::DirectIfPossible)?;
-    let region = ground.length.map(|length| region_length(length, span, on_device));
+    let region = match stand {
+        // Each target has a device of its own.
+        Stand::Model(_) => ground.length.map(Some),
+        _ => ground.length.map(|length| region_length(length, span, on_device)),
+    };
     if let (Some(None), Some(length)) = (region, ground.length) {
         return refuse(format!(
             "{} has {}, which is no room for {on_device} targets with files of {} each; choose another with --span",
@@ -125,6 +129,11 @@ impl Ground {
                 sectors: Sectors::SMALL,
                 takes: Vec::new(),
             }),
+            Stand::Model(model) => {
+                let device = model.device()?;
+                let (name, length, sectors) = (model.shown(), Some(device.len()), device.sectors());
+                Ok(Ground { name, length, sectors, takes: Vec::new() })
+            }
             Stand::TemporaryImage(directory) => {
                 let mut ground = Ground::new_image(directory, caching)?;
                 ground.name = format!("a temporary image in {}", directory.display());

@@ -119,6 +119,7 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
         Stand::Path { path, .. } => Some(path.display().to_string()),
         Stand::Mirror { .. } => Some("the mirror".into()),
         Stand::Memory(bytes) => Some(format!("mem:{}", crate::stand::typed(*bytes))),
+        Stand::Model(model) => Some(model.shown()),
     };
     if let (Ground::Nothing, Some(name)) = (&ground, unused) {
         warnings.push(format!("{name} was left alone: every target is a directory of the host"));

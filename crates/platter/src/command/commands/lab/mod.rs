@@ -15,6 +15,7 @@ use platter::Source;
 use platter_device::host::HostBytes;
 use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_data, refuse_in_use};
 use platter_lab::jetstress::{Jetstress, Volumes};
+use platter_lab::model::Model;
 use platter_lab::naspt::{Naspt, Policy, Set};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
@@ -37,10 +38,15 @@ pub struct Choices {
     #[arg(long)]
     full: bool,
 
-    /// The device: an image file (made if it is not there), a block device, several of them as mirror:IMAGE,IMAGE, or
-    /// mem:SIZE; its content is lost [default: a temporary image file]
-    #[arg(long, value_name = "IMAGE|DEVICE|mem:SIZE")]
+    /// The device: an image file (made if it is not there), a block device, several of them as mirror:IMAGE,IMAGE,
+    /// mem:SIZE, or model:NAME, a model of a device in virtual time (docs/models.md); its content is lost [default: a
+    /// temporary image file]
+    #[arg(long, value_name = "IMAGE|DEVICE|mem:SIZE|model:NAME")]
     device: Option<OsString>,
+
+    /// Set parameters of the model that --device names: write_cache=off,link=usb2
+    #[arg(long, value_name = "KEY=VALUE,...", value_delimiter = ',', value_parser = parse_setting)]
+    set: Vec<(String, String)>,
 
     /// Overwrite a device that holds a file system or a partition table, or an image file that holds anything; never one
     /// that is in use
@@ -122,6 +128,13 @@ fn parse_label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.into(), value.into())),
         _ => Err("expected NAME=VALUE".into()),
+    }
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("expected KEY=VALUE".into()),
     }
 }
 
@@ -394,6 +407,18 @@ impl Choices {
     }
 
     fn stand(&self, directory: &Path) -> Result<Stand, Failure> {
+        let model = self.device.as_ref().and_then(|device| device.as_bytes().strip_prefix(b"model:"));
+        if let Some(name) = model {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let model = Model { name, settings: self.set.clone() };
+            // Whatever is wrong with it is told before anything else is.
+            model.device()?;
+            return Ok(Stand::Model(model));
+        }
+        if !self.set.is_empty() {
+            let why = "a model has parameters to set, and --device names none: --device model:NAME";
+            return Err(Failure::new("--set", why).with_code(USAGE));
+        }
         let Some(device) = &self.device else { return Ok(Stand::TemporaryImage(directory.into())) };
         if let Some(size) = device.as_bytes().strip_prefix(b"mem:") {
             let size = parse_size(&String::from_utf8_lossy(size));
