@@ -241,6 +241,12 @@ impl OpenStand {
 
     /// A device of the model for each target: they have nothing to share.
     fn of_model(model: &Model, targets: u64, caching: Caching) -> Result<OpenStand> {
+        if !platter_device::sync::is_virtual() {
+            // On a model that takes no time, their figures would be those of memory.
+            let why =
+                "loads on files and on databases, and programs, do not run in virtual time yet; workloads do";
+            return Err(Error::Job(format!("{}: {why}", model.shown())));
+        }
         let models: Vec<Arc<ModelDevice>> =
             (0..targets).map(|_| Ok(Arc::new(model.device()?))).collect::<Result<_>>()?;
         let region = |device: &Arc<ModelDevice>| Region {
@@ -666,6 +672,16 @@ mod tests {
                 assert!((2..=14).contains(&often), "{target} is {often} times in column {column}");
             }
         }
+    }
+
+    #[test]
+    fn a_model_is_refused_where_no_virtual_time_passes() {
+        let stand = Stand::Model(Model { name: "wd1003fzex".into(), settings: Vec::new() });
+        let open = || OpenStand::open(&stand, 1 << 20, None, 2, Caching::DirectIfPossible, false);
+        let why = open().err().unwrap().to_string();
+        assert!(why.contains("do not run in virtual time yet"), "{why}");
+        let _time = stand.begin_virtual_time();
+        assert_eq!(open().unwrap().places.len(), 2);
     }
 
     #[test]
