@@ -12,6 +12,7 @@ mod packages;
 mod release;
 mod tables;
 mod tools;
+mod windows;
 
 use command::{cargo, cargo_program, cargo_with, run, said, write};
 use std::path::Path;
@@ -39,6 +40,7 @@ cargo xtask campaign release         all that is published is compiled with the 
                                      and the library with NTFS alone is built from nothing in 40 s
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
+cargo xtask windows                  the program for Windows: built, and run under Wine (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
 cargo xtask dist DIR                 a static program, a Debian package, an image for containers and a list of what is in them
 cargo xtask book DIR                 the documents as a book of HTML pages, by mdBook, which is installed below target once
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["bindings"] => bindings::test(),
         ["package"] => package(),
+        ["windows"] => windows::test(),
+        ["windows", program, linux] => windows::judge(program.as_ref(), linux.as_ref()),
         ["book", directory] => book::make(directory),
         ["dist", directory] => dist::make(directory),
         ["docs", directory] => docs(directory),
@@ -120,6 +124,7 @@ fn beside_the_tests() -> Outcome {
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
     cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
     package()?;
+    windows::test()?;
     bindings::run_python()
 }
 

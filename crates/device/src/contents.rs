@@ -229,6 +229,7 @@ mod tests {
         std::fs::remove_dir_all(&directory).unwrap();
     }
 
+    #[cfg(unix)]
     #[test]
     fn knows_what_mkfs_fat_makes() {
         let directory = std::env::temp_dir().join(format!("platter-contents-{}", std::process::id()));

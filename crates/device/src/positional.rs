@@ -156,6 +156,8 @@ mod tests {
         let mut back = [0; 8192];
         device.read_at(31 * 8192, &mut back).unwrap();
         assert!(back.iter().all(|&byte| byte == 31));
+        drop(queue);
+        drop(device);
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -49,11 +49,14 @@ mod tests {
     fn a_temporary_file_has_no_name_at_any_time() {
         let place = Place::new("unnamed");
         let file = FileDevice::temporary(&place.0, 1 << 20, FileOptions::default()).unwrap();
-        assert!(place.is_empty());
+        // On Windows it has one, and is removed with it when it is closed.
+        assert!(cfg!(windows) || place.is_empty());
         file.write_at(512, &[7; 512]).unwrap();
         let mut back = [0; 512];
         file.read_at(512, &mut back).unwrap();
         assert_eq!((file.len(), back), (1 << 20, [7; 512]));
+        drop(file);
+        assert!(place.is_empty());
     }
 
     #[test]

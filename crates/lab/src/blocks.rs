@@ -7,10 +7,9 @@
 //! A child process (the guardian) unmounts and detaches everything when this process ends, also by a crash: it waits
 //! until its standard input, a pipe from this process, is closed.
 
-use crate::{Error, Result};
+use crate::{Error, Result, host};
 use platter_device::{Caching, FileDevice, FileOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,7 +48,7 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// Opens a block device, or an image that the caller already holds as `held`.
     pub fn open(path: &Path, held: Option<FileDevice>, caching: Caching) -> Result<Blocks> {
-        if !nix::unistd::geteuid().is_root() {
+        if !host::is_root() {
             return Err(Error::Job("file systems that the kernel mounts need root".into()));
         }
         let path = &std::fs::canonicalize(path).map_err(|source| failed(path, source))?;
@@ -59,7 +58,8 @@ impl Blocks {
             let mut guardian = Command::new("sh");
             guardian.args(["-c", GUARDIAN, "sh"]).arg(&directory).arg(&whole);
             guardian.arg(taken.as_deref().unwrap_or(Path::new("")));
-            guardian.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+            guardian.stdin(Stdio::piped()).stdout(Stdio::null());
+            host::own_group(&mut guardian);
             Ok((guardian.spawn().map_err(|source| failed(Path::new("sh"), source))?, directory))
         });
         match made {
@@ -151,6 +151,9 @@ pub(crate) fn missing(program: &str, package: &str) -> Error {
 /// Facts: `ext_range` in Documentation/ABI/stable/sysfs-block; a partition has no such file, and for a loop device
 /// without partitions it is 1.
 fn can_be_parted(path: &Path) -> bool {
+    if !cfg!(target_os = "linux") {
+        return false;
+    }
     let Some(name) = path.strip_prefix("/dev").ok().and_then(Path::to_str) else { return false };
     let range = std::fs::read_to_string(format!("/sys/class/block/{name}/ext_range"));
     range.is_ok_and(|range| range.trim().parse::<u32>().is_ok_and(|range| range > 1))
@@ -173,11 +176,10 @@ fn attach(path: &Path, caching: Caching) -> Result<PathBuf> {
 
 /// Makes a directory that only this user can enter, below the directory for temporary files.
 fn new_directory() -> Result<PathBuf> {
-    use std::os::unix::fs::DirBuilderExt;
     let all = std::env::temp_dir();
     let name = |number: u32| all.join(format!("platter-mounts-{}-{number}", std::process::id()));
     for path in (0..1000).map(name) {
-        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        match host::make_private_directory(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => return made.map(|()| path.clone()).map_err(|source| failed(&path, source)),
         }

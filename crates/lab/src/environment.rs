@@ -1,30 +1,26 @@
 //! A description of the machine and the device of a comparison, for readers who want to repeat it.
 
-use crate::beneath::Beneath;
 use crate::groups::{CpuGroup, memory_bytes, memory_limit};
+use crate::host::{Beneath, system};
 use crate::report::document::{DeviceInfo, Environment};
 use crate::stand::{MODEL, NO_DEVICE};
 use platter_device::Device;
 use std::path::Path;
 
-/// Describes the machine, as far as Linux reports it to an ordinary user; unknown fields stay empty.
+/// Describes the machine, as far as the system reports it to an ordinary user; unknown fields stay empty.
 pub fn environment(device: DeviceInfo) -> Environment {
     if device.kind == MODEL {
         return in_virtual_time(device);
     }
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let after = |text: &str, key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-        Some(line.trim_start_matches([' ', '\t', ':', '=']).trim_matches('"').trim().to_owned())
-    };
+    let system = system();
     Environment {
-        host: host(),
-        machine_id: machine_id(&read("/etc/machine-id")),
-        cpu: after(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| std::env::consts::ARCH.into()),
+        host: system.host,
+        machine_id: machine_id(&system.machine_id),
+        cpu: system.cpu.unwrap_or_else(|| std::env::consts::ARCH.into()),
         cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         memory_bytes: memory_bytes(),
-        kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
-        os: after(&read("/etc/os-release"), "PRETTY_NAME=").unwrap_or_else(|| std::env::consts::OS.into()),
+        kernel: system.kernel,
+        os: system.os.unwrap_or_else(|| std::env::consts::OS.into()),
         platter_version: env!("CARGO_PKG_VERSION").into(),
         io: Some(if device.kind == "memory" { "memory".into() } else { Beneath::this().way_of_io() }),
         cpu_quota: CpuGroup::all().iter().map(|group| group.processors).min_by(f64::total_cmp),
@@ -92,6 +88,5 @@ fn machine_id(text: &str) -> Option<String> {
 
 /// The name of this machine.
 pub(crate) fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
+    system().host
 }

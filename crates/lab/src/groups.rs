@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 /// The machine's memory in bytes; 0 if it is unknown.
 pub(crate) fn memory_bytes() -> u64 {
-    memory_info("MemTotal:")
+    if cfg!(target_os = "linux") { memory_info("MemTotal:") } else { platter_device::host::memory().0 }
 }
 
 /// The memory that is available to programs, in bytes; 0 if it is unknown.
 pub(crate) fn memory_available() -> u64 {
-    memory_info("MemAvailable:")
+    if cfg!(target_os = "linux") { memory_info("MemAvailable:") } else { platter_device::host::memory().1 }
 }
 
 /// Returns the value of a line of `/proc/meminfo` in bytes: proc_meminfo(5).
@@ -24,6 +24,9 @@ fn memory_info(key: &str) -> u64 {
 /// The memory in bytes that is left in the control groups of this process, as a container has them; [`u64::MAX`] where no
 /// group has a limit.
 pub(crate) fn memory_of_group() -> u64 {
+    if !cfg!(target_os = "linux") {
+        return u64::MAX;
+    }
     let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     memory_of_groups(&text, Path::new("/sys/fs/cgroup"))
 }
@@ -74,8 +77,7 @@ fn limits_of_groups(text: &str, mounted: &Path) -> impl Iterator<Item = (u64, u6
 /// use: otherwise the kernel would end it, or another program.
 pub(crate) fn memory_is_there(name: &str, bytes: u64, buffers: u64) -> Result<()> {
     let needed = bytes.saturating_add(buffers);
-    let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_AS);
-    let there = memory_available().min(limit.map_or(u64::MAX, |(soft, _)| soft)).min(memory_of_group());
+    let there = memory_available().min(crate::host::memory_limit_of_process()).min(memory_of_group());
     if there > 0 && needed > there {
         return Err(Error::Job(format!(
             "{name} needs {} of memory with its I/Os, of which {} are free",
@@ -107,6 +109,9 @@ pub(crate) struct Throttled {
 impl CpuGroup {
     /// The groups that limit the processor time of this process, as a container has them.
     pub fn all() -> Vec<CpuGroup> {
+        if !cfg!(target_os = "linux") {
+            return Vec::new();
+        }
         let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         cpu_groups(&text, Path::new("/sys/fs/cgroup"))
     }
@@ -167,6 +172,9 @@ fn cpu_groups(text: &str, mounted: &Path) -> Vec<CpuGroup> {
 /// The smallest limit on memory of the control groups of this process, in bytes; `None` where there is none below the
 /// machine's memory.
 pub(crate) fn memory_limit() -> Option<u64> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
     let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limit = limits_of_groups(&text, Path::new("/sys/fs/cgroup")).map(|(limit, _)| limit).min()?;
     (limit < memory_bytes()).then_some(limit)

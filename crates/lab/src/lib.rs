@@ -40,7 +40,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod beneath;
 mod blocks;
 mod compare;
 mod comparison;
@@ -54,6 +53,7 @@ pub mod fleet;
 #[doc(hidden)]
 pub mod fuzzing;
 mod groups;
+mod host;
 pub mod iometer;
 pub mod jetstress;
 mod kept;

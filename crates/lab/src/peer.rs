@@ -2,6 +2,7 @@
 //! and those of Platter, through `platter mount`.
 
 use crate::blocks::{call, failed, is_free, missing, wait_for};
+use crate::host;
 use crate::stand::typed;
 use crate::{Error, Result};
 use platter_device::Device;
@@ -127,8 +128,7 @@ impl Peer {
     pub fn title(&self) -> String {
         match self {
             Peer::Other(Other { driver: Driver::Kernel(kind, _), .. }) => {
-                let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-                format!("{kind} of Linux {}", kernel.trim())
+                format!("{kind} of {}", host::system().kernel)
             }
             Peer::Other(Other { driver: Driver::Fuse(program, _), .. }) => {
                 format!("{}, through FUSE", program.trim_start_matches("mount."))
@@ -172,7 +172,7 @@ impl Peer {
                 match kernel_has(kind) {
                     true => Ok(()),
                     false => Err(about(Error::Job(format!(
-                        "this kernel has no file system {kind} (/proc/filesystems), and no module of this name"
+                        "this kernel has no file system {kind}, and no module of this name"
                     )))),
                 }
             }
@@ -209,9 +209,7 @@ impl Peer {
         std::fs::create_dir(&at).map_err(|source| failed(&at, source))?;
         let mounted = match self {
             Peer::Other(Other { driver: Driver::Kernel(kind, options), .. }) => {
-                let flags = nix::mount::MsFlags::empty();
-                nix::mount::mount(Some(block), &at, Some(*kind), flags, Some(*options))
-                    .map_err(|error| failed(block, error.into()))
+                host::mount(block, &at, kind, options).map_err(|error| failed(block, error))
             }
             Peer::Other(Other { driver: Driver::Fuse(program, package), .. }) => {
                 call(program, package, &[block.as_ref(), at.as_ref()]).map(drop)
@@ -260,7 +258,7 @@ impl Mounted {
             Some(program) => {
                 call(&program.to_string_lossy(), "platter", &["umount".as_ref(), self.at.as_ref()]).map(drop)
             }
-            None => nix::mount::umount(&self.at).map_err(|error| failed(&self.at, error.into())),
+            None => host::unmount(&self.at).map_err(|error| failed(&self.at, error)),
         };
         if !wait_for(Duration::from_secs(5), || unmount().is_ok()) {
             unmount()?;
@@ -298,6 +296,9 @@ fn find(program: &str, package: &str) -> Result<()> {
 }
 
 fn kernel_has(kind: &str) -> bool {
+    if !cfg!(target_os = "linux") {
+        return false;
+    }
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     known.lines().any(|line| line.split_whitespace().last() == Some(kind))
 }

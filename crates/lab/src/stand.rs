@@ -1,16 +1,17 @@
 //! The device that everything is compared on: how it is opened, divided among the targets, and emptied before each use.
 
 use crate::blocks::Blocks;
+pub(crate) use crate::host::is_missing_device;
 use crate::mark;
 use crate::model::Model;
 use crate::{Error, Result};
+use platter_device::host::is_disk;
 use platter_device::model::{ModelDevice, VirtualTime};
 use platter_device::{
     Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Partition, Sectors, Stripes,
 };
 use std::io::ErrorKind;
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -580,7 +581,7 @@ pub fn device_path(path: &Path) -> Result<Option<PathBuf>> {
         return Ok(Some(path.to_owned()));
     }
     let leads = match std::fs::canonicalize(path) {
-        Ok(real) if std::fs::metadata(&real).is_ok_and(|data| data.file_type().is_block_device()) => {
+        Ok(real) if is_disk(&real) => {
             return Ok(Some(real));
         }
         Ok(real) => real,
@@ -593,21 +594,6 @@ pub fn device_path(path: &Path) -> Result<Option<PathBuf>> {
             leads.display()
         ),
     })
-}
-
-/// Whether a path names nothing and lies where the system keeps its devices: a file made there would be one in memory,
-/// and not on the device that was meant. `/dev/shm` is another file system, which is for files.
-pub(crate) fn is_missing_device(path: &Path) -> bool {
-    let is_missing =
-        |error: &std::io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-    if !std::fs::symlink_metadata(path).is_err_and(|error| is_missing(&error)) {
-        return false;
-    }
-    let devices = Path::new("/dev");
-    let file_system = |path: &Path| std::fs::metadata(path).map(|data| data.dev());
-    let parent = path.parent().unwrap_or(path);
-    let Ok(real) = std::fs::canonicalize(parent) else { return path.starts_with(devices) };
-    real.starts_with(devices) && file_system(&real).ok() == file_system(devices).ok()
 }
 
 /// Returns the length in bytes of an image that is made for a span: room for a file system's own structures, and enough

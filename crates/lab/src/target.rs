@@ -1,14 +1,15 @@
 //! The targets of a comparison: the raw device, a volume of Platter on it, a file in a directory, or a mounted file
 //! system.
 
+use crate::host;
 use crate::peer::{Mounted, Peer};
 use crate::report::document::{self as report, RAW};
 use crate::stand::{Region, typed};
 use crate::{Error, Result, Subject};
+use platter_device::host::{HostBytes, host_string};
 use platter_device::{Caching, Device, FileDevice, FileOptions, Recorder, parse_size, show_size};
 use platter_vfs::{Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Target {
             return Ok(Target::Raw);
         }
         if let Some(path) = name.as_bytes().strip_prefix(b"dir:") {
-            let path = Path::new(OsStr::from_bytes(path));
+            let path = &PathBuf::from(host_string(path));
             return match std::fs::metadata(path) {
                 Ok(data) if data.is_dir() => Ok(Target::Directory(path.into())),
                 Ok(_) => Err(wrong("not a directory".into())),
@@ -193,8 +194,7 @@ fn describe(name: &str, short: &str, title: &str, kind: &str, details: String) -
 
 /// The number of bytes free for unprivileged users in the file system that holds a path.
 pub(crate) fn free_space(path: &Path) -> Option<u64> {
-    let space = nix::sys::statvfs::statvfs(path).ok()?;
-    Some(space.blocks_available() as u64 * space.fragment_size() as u64)
+    host::free_space(path).ok().map(|(free, _)| free)
 }
 
 /// A target that is ready to be measured.

@@ -6,7 +6,7 @@ use crate::event::{Event, Listener};
 use crate::make::known_format;
 use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
 use crate::source::Source;
-use platter_device::host::{directory_of_records, permissions};
+use platter_device::host::{directory_of_records, name_of_disk, permissions};
 use platter_device::{Caching, Device, Error as DeviceError, Stoppable, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
 use std::fs;
@@ -283,7 +283,7 @@ fn default_undo(source: &Source) -> Result<PathBuf> {
     let beside = if is_block(first) {
         let directory = directory_of_records().join("undo");
         fs::create_dir_all(&directory).about(shown(&directory)).map_err(|error| cannot_save(&error))?;
-        directory.join(first.file_name().unwrap_or_default())
+        directory.join(name_of_disk(first))
     } else {
         first.clone()
     };

@@ -13,6 +13,10 @@ mod image;
 mod interrupt;
 mod manual;
 mod mistakes;
+#[cfg(target_os = "linux")]
+mod mounting;
+#[cfg(not(target_os = "linux"))]
+#[path = "command/no_mounting.rs"]
 mod mounting;
 mod output;
 mod progress;

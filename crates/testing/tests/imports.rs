@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 const HOSTS: &[&str] = &[
     "device/host",
     "device/rings",
-    "lab",
+    "lab/host",
     "mount",
     "platter/command/commands/mount",
     "platter/command/host",

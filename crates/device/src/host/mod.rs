@@ -29,8 +29,8 @@ use posix as files;
 use windows as files;
 
 pub use files::{
-    FileId, directory_of_records, entry_id, file_id, host_string, integrity, is_disk, make_link, permissions,
-    read_exact_at, read_some_at, set_integrity, sync_directory, write_all_at,
+    FileId, directory_of_records, entry_id, file_id, host_string, integrity, is_disk, make_link,
+    name_of_disk, permissions, read_exact_at, read_some_at, set_integrity, sync_directory, write_all_at,
 };
 pub(crate) use files::{changed, kind, kind_of, make_private, share};
 pub(crate) use system::{
@@ -42,8 +42,9 @@ pub use system::{
     file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed, share_memory, writer_of,
 };
 
+pub use system::{cpu_times, free_space, memory};
 #[cfg(windows)]
-pub use windows::{CpuTimes, cpu_times, links, memory, on_interrupt, set_attributes, streams};
+pub use windows::{links, on_interrupt, set_attributes, streams};
 
 /// The reason if the system refuses exclusive access to a block device and no user of it can be found.
 pub const IN_USE: &str = "is in use";
@@ -71,7 +72,8 @@ pub(crate) struct Opening {
     pub read_only: bool,
     /// Whether transfers bypass the cache of the system.
     pub is_direct: bool,
-    /// Whether opening a block device fails while the system uses it.
+    /// Whether opening a block device fails while the system uses it. Some systems open none.
+    #[allow(dead_code)]
     pub claims: bool,
     /// Whether a file that is not there is made.
     pub makes: bool,

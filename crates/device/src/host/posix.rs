@@ -96,6 +96,11 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+/// What a block device is called in its directory.
+pub fn name_of_disk(path: &Path) -> OsString {
+    path.file_name().unwrap_or_default().into()
+}
+
 /// The directory in which is noted what belongs to block devices.
 pub fn directory_of_records() -> PathBuf {
     PathBuf::from("/var/lib/platter")

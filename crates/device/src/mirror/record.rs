@@ -43,7 +43,7 @@ impl FileRecord {
         let copy = copy.unwrap_or_else(|_| path.to_path_buf());
         let (mut place, is_identified) = if host::is_disk(&copy) {
             let identity = host::identity(&copy);
-            let name = identity.clone().unwrap_or_else(|| copy.file_name().unwrap_or_default().into());
+            let name = identity.clone().unwrap_or_else(|| host::name_of_disk(&copy));
             (host::directory_of_records().join("mirrors").join(name), identity.is_some())
         } else {
             (copy.clone(), true)

@@ -118,6 +118,9 @@ impl Machine {
 
 /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)).
 fn ticks() -> Option<Ticks> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let figures: Vec<f64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();

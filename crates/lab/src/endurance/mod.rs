@@ -350,8 +350,10 @@ fn pieces(system: &dyn FileSystem, node: Node) -> Result<u64> {
 
 /// The resident memory of this process in bytes.
 fn resident() -> Option<u64> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
-    Some(pages * page as u64)
+    Some(pages * crate::host::page_size()?)
 }

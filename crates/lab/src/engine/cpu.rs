@@ -1,7 +1,6 @@
 //! CPU time of this process, with the kernel work done on its behalf, and of each processor of the machine.
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+use crate::host;
 use std::time::Duration;
 
 /// CPU time spent.
@@ -19,19 +18,16 @@ impl CpuTime {
         if platter_device::sync::is_virtual() {
             return CpuTime::default();
         }
-        CpuTime::of(UsageWho::RUSAGE_SELF)
+        CpuTime::of(host::cpu())
     }
 
     /// The CPU time so far of the processes that this one started and waited for, and of those that they waited for.
     pub(crate) fn of_children() -> CpuTime {
-        CpuTime::of(UsageWho::RUSAGE_CHILDREN)
+        CpuTime::of(host::cpu_of_children())
     }
 
-    fn of(who: UsageWho) -> CpuTime {
-        let usage = getrusage(who).expect("a process can ask for its own usage");
-        let duration =
-            |time: nix::sys::time::TimeVal| Duration::from_micros(time.num_microseconds().max(0) as u64);
-        CpuTime { user: duration(usage.user_time()), system: duration(usage.system_time()) }
+    fn of((user, system): host::UserAndSystem) -> CpuTime {
+        CpuTime { user, system }
     }
 
     /// Returns the CPU time spent between `earlier` and `self`.
@@ -61,7 +57,7 @@ pub struct ProcessorTime {
 
 /// Returns the times of each processor since the machine started: proc(5), `/proc/stat`. Empty if they cannot be read.
 pub(crate) fn processors() -> Vec<ProcessorTime> {
-    if platter_device::sync::is_virtual() {
+    if !cfg!(target_os = "linux") || platter_device::sync::is_virtual() {
         return Vec::new();
     }
     let Ok(text) = std::fs::read_to_string("/proc/stat") else { return Vec::new() };

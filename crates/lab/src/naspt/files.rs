@@ -1,11 +1,11 @@
 //! Files and folders on a target, as a program with one thread uses them.
 
+use crate::host;
 use crate::target::Ready;
 use crate::{Error, Latencies, Result, Subject};
-use nix::fcntl::{PosixFadviseAdvice, copy_file_range, posix_fadvise};
+use platter_device::host::{read_some_at, write_all_at};
 use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -216,7 +216,9 @@ impl Files {
         let start = Instant::now();
         let read = match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => system.read(*node, offset, buffer)?,
-            (ItemPlace::Path(path), Some(file), _) => file.read_at(buffer, offset).map_err(failed(path))?,
+            (ItemPlace::Path(path), Some(file), _) => {
+                read_some_at(file, buffer, offset).map_err(failed(path))?
+            }
             _ => unreachable!("an open file is of a volume or of the host"),
         };
         if read != buffer.len() {
@@ -238,7 +240,7 @@ impl Files {
                 }
             }
             (ItemPlace::Path(path), Some(file), _) => {
-                file.write_all_at(data, offset).map_err(failed(path))?;
+                write_all_at(file, data, offset).map_err(failed(path))?;
                 if self.rules.at_write {
                     file.sync_all().map_err(failed(path))?;
                 }
@@ -313,10 +315,8 @@ impl Files {
             }
             (_, ItemPlace::Path(path), Some(from), Some(to), _) => {
                 // These file systems share clusters when a copy is made inside the kernel.
-                let (mut offset, mut at) = (offset as i64, at as i64);
-                let copied = copy_file_range(from, Some(&mut offset), to, Some(&mut at), length as usize)
-                    .map_err(|error| failed(path)(error.into()))?;
-                if copied as u64 != length {
+                let copied = host::copy_range(from, offset, to, at, length).map_err(failed(path))?;
+                if copied != length {
                     return Err(Error::Job(format!("{copied} of {length} bytes were shared")));
                 }
             }
@@ -474,10 +474,7 @@ impl Files {
     pub fn sync(&self) -> Result<()> {
         match (&self.system, &self.root) {
             (Some(system), _) => Ok(system.sync_all()?),
-            (None, ItemPlace::Path(path)) => {
-                let directory = File::open(path).map_err(failed(path))?;
-                nix::unistd::syncfs(&directory).map_err(|error| failed(path)(error.into()))
-            }
+            (None, ItemPlace::Path(path)) => host::sync_file_system(path).map_err(failed(path)),
             (None, ItemPlace::Node(_)) => unreachable!("nodes are of volumes"),
         }
     }
@@ -504,13 +501,7 @@ impl Files {
                 let space = system.space()?;
                 Ok((space.free * space.cluster, space.cluster))
             }
-            (None, ItemPlace::Path(path)) => {
-                let space = nix::sys::statvfs::statvfs(path).map_err(|error| failed(path)(error.into()))?;
-                Ok((
-                    space.blocks_available() as u64 * space.fragment_size() as u64,
-                    space.fragment_size() as u64,
-                ))
-            }
+            (None, ItemPlace::Path(path)) => host::free_space(path).map_err(failed(path)),
             (None, ItemPlace::Node(_)) => unreachable!("nodes are of volumes"),
         }
     }
@@ -531,8 +522,7 @@ impl Files {
 
 fn forget(path: &Path) -> Result<()> {
     let file = File::open(path).map_err(failed(path))?;
-    posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-        .map_err(|error| failed(path)(error.into()))
+    host::forget_cached(&file).map_err(failed(path))
 }
 
 /// Runs a function and measures how long it takes.

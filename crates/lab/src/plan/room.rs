@@ -1,6 +1,7 @@
 //! How much room there is: on the device, in a volume on it, in the directories of the host.
 
 use super::{largest_span, refuse};
+use crate::host;
 use crate::mark;
 use crate::stand::{Stand, image_length, memory_share, provided_length, region_length, typed};
 use crate::target::{Target, free_space};
@@ -8,7 +9,6 @@ use crate::{Comparison, Error, Result};
 use platter_device::{Caching, Device, FileDevice, FileOptions, MemoryDevice, Sectors, show_size};
 use platter_vfs::{FormatOptions, OpenOptions, Silent};
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -168,7 +168,7 @@ impl Ground {
         let device = FileDevice::open(&path, options)?;
         let mut takes = Vec::new();
         if !device.is_block_device() {
-            let there = std::fs::metadata(&path).map_or(0, |data| data.blocks() * 512);
+            let there = host::allocated(&path);
             takes.push((path.clone(), Takes::Holes { length: device.len(), there }));
         }
         Ok(Ground {
@@ -297,7 +297,7 @@ impl Rooms {
     pub fn check_space(&self, comparison: &Comparison, span: u64) -> Result<()> {
         let mut needs: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
         let mut add = |path, bytes: u64| {
-            let number = std::fs::metadata(path).map_or(0, |data| data.dev());
+            let number = host::file_system_number(path);
             let (_, sum) = needs.entry(number).or_insert((path, 0));
             *sum = sum.saturating_add(bytes);
         };

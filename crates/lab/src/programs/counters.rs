@@ -1,7 +1,7 @@
 //! What reached a block device, as the kernel counts it.
 
+use crate::host;
 use crate::report::document::Traffic;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The kernel's sectors have 512 bytes, whatever those of the device have.
@@ -14,11 +14,7 @@ impl Counters {
     /// The counters of a block device, or of the one that holds a file or directory; `None` where the kernel counts nothing
     /// (a file system in memory, over a network, or of several devices).
     pub fn of(path: &Path) -> Option<Counters> {
-        let data = std::fs::metadata(path).ok()?;
-        let number = if data.file_type().is_block_device() { data.rdev() } else { data.dev() };
-        let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
-        let stat = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
-        stat.exists().then_some(Counters(stat))
+        host::statistics_of_block(path).map(Counters)
     }
 
     /// All transfers since the machine started.
@@ -42,7 +38,7 @@ fn parse(text: &str) -> Option<Traffic> {
     })
 }
 
-/// The transfers between two readings.
+/// The transfers between two readings of counters.
 pub(super) fn between(before: &Traffic, after: &Traffic) -> Traffic {
     Traffic {
         reads: after.reads.saturating_sub(before.reads),

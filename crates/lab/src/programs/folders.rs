@@ -2,18 +2,18 @@
 
 use super::counters::Counters;
 use super::images::Images;
+use crate::host;
 use crate::peer::{Mounted, Peer};
 use crate::report::document as report;
 use crate::stand::OpenStand;
 use crate::target::Target;
 use crate::{Error, Result};
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use platter_device::{Device, FileDevice, FileOptions};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Where the machine's caches are told to forget everything that is not changed (proc(5)).
-const DROP: &str = "/proc/sys/vm/drop_caches";
+const DROP: &str = if cfg!(target_os = "linux") { "/proc/sys/vm/drop_caches" } else { "" };
 /// The name of the folder on a target that is mounted for the run.
 const FOLDER: &str = "work";
 
@@ -159,7 +159,7 @@ impl Folder {
     /// Makes everything durable that programs wrote, so that nothing of it is written while another target is measured.
     pub fn sync(&self) -> Result<()> {
         let folder = File::open(&self.path).map_err(failed(&self.path))?;
-        nix::unistd::syncfs(&folder).map_err(|error| failed(&self.path)(error.into()))?;
+        host::sync_file_system(&self.path).map_err(failed(&self.path))?;
         // A file system in user space is not told of syncfs(2) by every kernel, but of fsync(2).
         folder.sync_all().map_err(failed(&self.path))
     }
@@ -173,8 +173,7 @@ impl Folder {
             // What the kernel has cached of the device itself outlives a mount as long as the device is open.
             let device = File::open(&*block).map_err(failed(block))?;
             device.sync_all().map_err(failed(block))?;
-            posix_fadvise(&device, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-                .map_err(|error| failed(block)(error.into()))?;
+            host::forget_cached(&device).map_err(failed(block))?;
             *mounted = Some(peer.attach(block, directory)?);
         }
         match (how, &self.below) {
@@ -215,8 +214,7 @@ fn forget_content(directory: &Path) -> Result<()> {
             } else if kind.is_file()
                 && let Ok(file) = File::open(entry.path())
             {
-                posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
-                    .map_err(|error| failed(&entry.path())(error.into()))?;
+                host::forget_cached(&file).map_err(failed(&entry.path()))?;
             }
         }
     }

@@ -1,8 +1,7 @@
 //! An image file for each volume, for users who may not make block devices.
 
-use crate::{Error, Result};
+use crate::{Error, Result, host};
 use platter_device::{Buffer, Device, FileDevice, FileOptions};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -49,7 +48,8 @@ impl Images {
             std::fs::create_dir(&new).map_err(|source| failed(&new, source))?;
         }
         let mut guardian = Command::new("sh");
-        guardian.args(["-c", GUARDIAN, "sh"]).arg(&directory).process_group(0);
+        guardian.args(["-c", GUARDIAN, "sh"]).arg(&directory);
+        host::own_group(&mut guardian);
         guardian.stdin(Stdio::piped()).stdout(Stdio::null());
         let guardian = guardian.spawn().map_err(|source| {
             // Nobody else would remove it.

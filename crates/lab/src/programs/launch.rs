@@ -1,12 +1,8 @@
 //! One run of a command in a directory.
 
-use crate::{CpuTime, Error, Result};
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
-use nix::unistd::Pid;
+use crate::{CpuTime, Error, Result, host};
 use std::ffi::OsStr;
 use std::io::{PipeReader, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -63,7 +59,8 @@ pub(super) fn run(
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).current_dir(at).envs(variables.iter().copied());
     // A group of its own, so that it can be ended with all that it started.
-    shell.stdin(Stdio::null()).process_group(0);
+    host::own_group(&mut shell);
+    shell.stdin(Stdio::null());
     shell.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
     let before = CpuTime::of_children();
     let began = Instant::now();
@@ -77,13 +74,12 @@ pub(super) fn run(
         return Err(Error::Interrupted);
     }
     let cpu = CpuTime::of_children().since(before);
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let code = status.code().unwrap_or_else(|| 128 + host::signal_of(status).unwrap_or(0));
     Ok(Ended { took, cpu, code, output })
 }
 
 /// Waits until the child has ended, but leaves it to be reaped; returns the time since `began`, and whether `stop` ended it.
 fn wait(child: &Child, began: Instant, stop: &(dyn Fn() -> bool + Sync)) -> Result<(Duration, bool)> {
-    let group = Pid::from_raw(child.id() as i32);
     let (is_over, changed) = (Mutex::new(false), Condvar::new());
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
@@ -94,11 +90,10 @@ fn wait(child: &Child, began: Instant, stop: &(dyn Fn() -> bool + Sync)) -> Resu
                 match asked {
                     None if stop() => {
                         asked = Some(Instant::now());
-                        // A group that has ended by itself meanwhile is as good.
-                        let _ = killpg(group, Signal::SIGTERM);
+                        host::end_group(child, false);
                     }
                     Some(since) if since.elapsed() > GRACE => {
-                        let _ = killpg(group, Signal::SIGKILL);
+                        host::end_group(child, true);
                     }
                     _ => {}
                 }
@@ -106,17 +101,12 @@ fn wait(child: &Child, began: Instant, stop: &(dyn Fn() -> bool + Sync)) -> Resu
             }
             asked.is_some()
         });
-        let waited = loop {
-            match waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
-                Err(nix::errno::Errno::EINTR) => {}
-                waited => break waited,
-            }
-        };
+        let waited = host::wait_for_end(child);
         let took = began.elapsed();
         *is_over.lock().expect("no panic while locked") = true;
         changed.notify_all();
         let is_ended = watcher.join().expect("the watcher does not panic");
-        waited.map_err(|error| Error::Io { what: "sh".into(), source: error.into() })?;
+        waited.map_err(|source| Error::Io { what: "sh".into(), source })?;
         Ok((took, is_ended))
     })
 }

@@ -10,10 +10,10 @@ mod folders;
 mod images;
 mod launch;
 
-use crate::beneath::Beneath;
 use crate::compare::machine::Machine;
 use crate::compare::noise::Noise;
 use crate::environment::{device_info, environment};
+use crate::host::{self, Beneath};
 use crate::peer::Peer;
 use crate::report::document::{self as report, Document, ProgramSettings, Settings, WorkloadSettings};
 use crate::stand::{NO_DEVICE, OpenStand, Stand};
@@ -283,7 +283,7 @@ impl Ground {
             crate::go_on(observer)
         };
         let is_ours = peers.iter().flatten().all(|peer| matches!(peer, Peer::Ours { .. }));
-        let is_root = nix::unistd::geteuid().is_root();
+        let is_root = host::is_root();
         if let (Stand::TemporaryImage(directory), true, false) = (&programs.stand, is_ours, is_root) {
             return Ok(Ground::Images(Images::make(
                 directory,

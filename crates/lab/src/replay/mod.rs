@@ -7,10 +7,10 @@ mod iolog;
 use crate::report::document::Direction;
 use crate::workload::{Case, input};
 use crate::{Durability, Error, Event, Pattern, Result, Script, Shape, What, Workload};
+use platter_device::host::{HostBytes, host_string};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +135,7 @@ pub(crate) fn named(name: &OsStr) -> Option<Result<Workload>> {
     if kind != PACED && kind != FAST {
         return None;
     }
-    let path = Path::new(OsStr::from_bytes(&bytes[colon + 1..]));
+    let path = &PathBuf::from(host_string(&bytes[colon + 1..]));
     let depth = match depth.map(str::parse::<u32>) {
         None if kind == PACED => PACED_DEPTH,
         None => FAST_DEPTH,
@@ -263,7 +263,7 @@ pub(crate) fn any(bytes: &[u8]) {
 
 /// The logs that belong together: blktrace writes one for each processor.
 fn siblings(path: &Path) -> Result<Vec<PathBuf>> {
-    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    let name = path.file_name().map(HostBytes::as_bytes).unwrap_or_default();
     let is_number = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
     let stem = name
         .iter()
@@ -277,7 +277,7 @@ fn siblings(path: &Path) -> Result<Vec<PathBuf>> {
         let other = entry.map_err(failed)?.file_name();
         let other = other.as_bytes();
         if other.starts_with(&name[..=dot]) && is_number(&other[dot + 1..]) {
-            all.push(directory.join(OsStr::from_bytes(other)));
+            all.push(directory.join(host_string(other)));
         }
     }
     all.sort();

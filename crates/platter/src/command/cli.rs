@@ -3,8 +3,10 @@
 use crate::command::commands::{
     attr, cat, check, clone, compare, complete, completions, cp, df, diff, du, endurance, info, integrity,
     journal, label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub, snapshot, stat,
-    status, touch, umount, undo, windows_kit, windows_verdict,
+    touch, undo, windows_kit, windows_verdict,
 };
+#[cfg(target_os = "linux")]
+use crate::command::commands::{status, umount};
 use crate::command::failure::Outcome;
 use crate::command::manual;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -41,7 +43,9 @@ pub(crate) enum Command {
     Endurance(endurance::Arguments),
     Report(report::Arguments),
     Mount(mount::Arguments),
+    #[cfg(target_os = "linux")]
     Umount(umount::Arguments),
+    #[cfg(target_os = "linux")]
     Status(status::Arguments),
     Mkfs(mkfs::Arguments),
     Info(info::Arguments),
@@ -94,7 +98,9 @@ impl Command {
             Command::Endurance(arguments) => arguments.run(),
             Command::Report(arguments) => arguments.run(),
             Command::Mount(arguments) => arguments.run(),
+            #[cfg(target_os = "linux")]
             Command::Umount(arguments) => arguments.run(),
+            #[cfg(target_os = "linux")]
             Command::Status(arguments) => arguments.run(),
             Command::Mkfs(arguments) => arguments.run(),
             Command::Info(arguments) => arguments.run(),

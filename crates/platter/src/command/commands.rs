@@ -22,6 +22,10 @@ pub mod man;
 pub mod mirror;
 pub mod mkdir;
 pub mod mkfs;
+#[cfg(target_os = "linux")]
+pub mod mount;
+#[cfg(not(target_os = "linux"))]
+#[path = "commands/no_mount.rs"]
 pub mod mount;
 pub mod mv;
 pub mod recover;
@@ -31,8 +35,10 @@ pub mod run;
 pub mod scrub;
 pub mod snapshot;
 pub mod stat;
+#[cfg(target_os = "linux")]
 pub mod status;
 pub mod touch;
+#[cfg(target_os = "linux")]
 pub mod umount;
 pub mod undo;
 pub mod windows_kit;

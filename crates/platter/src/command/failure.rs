@@ -111,6 +111,7 @@ pub fn harmless(text: &str) -> String {
 }
 
 /// Makes [`tell`] write to `log` from now on: nobody reads the standard error of a background process.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub fn tell_to(log: impl Fn(&str) + Send + Sync + 'static) {
     // A log that is set already stays: a process serves one mount only.
     let _ = LOG.set(Box::new(log));

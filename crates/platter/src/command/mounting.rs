@@ -9,6 +9,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use platter_mount::attribute;
+
 pub mod attributes;
 pub mod daemon;
 pub mod log;

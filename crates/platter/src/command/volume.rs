@@ -100,6 +100,7 @@ fn refuse_beside_mount(source: &Source) -> Result<(), Failure> {
 
 /// Opens an image file or block device, and returns the partition with the volume, or the whole device if it has
 /// none; with `force` also on a copy of a mirror whose rebuild was not completed.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub fn open_part(
     image: &Path,
     partition: Option<u32>,

@@ -24,8 +24,7 @@ pub fn open(path: &Path, opening: &Opening) -> io::Result<File> {
     options.read(true).write(!opening.read_only).create(opening.makes).create_new(opening.makes_new);
     options.share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE);
     let is_disk = is_disk(path);
-    // A disk takes whole sectors only, with the cache of the system or without it.
-    if opening.is_direct || is_disk {
+    if opening.is_direct {
         options.custom_flags(FILE_FLAG_NO_BUFFERING);
     }
     let file = options.open(path).map_err(|error| explained(error, is_disk))?;

@@ -20,8 +20,8 @@ pub use file::{
     write_all_at,
 };
 pub use lock::{is_claimed, is_taken, lock, writer_of};
-pub use names::{directory_of_records, host_string, is_disk};
-pub use process::{CpuTimes, cpu_times, memory};
+pub use names::{directory_of_records, host_string, is_disk, name_of_disk};
+pub use process::{cpu_times, free_space, memory};
 pub use streams::{links, set_attributes, streams};
 
 use std::io;

@@ -26,6 +26,13 @@ pub fn is_disk(path: &Path) -> bool {
         && (is_numbered("physicaldrive") || is_letter || (name.starts_with("volume{") && name.ends_with('}')))
 }
 
+/// What a disk is called in the names of files: `PhysicalDrive1`, and `C_` for a drive.
+pub fn name_of_disk(path: &Path) -> OsString {
+    let name = path.to_string_lossy();
+    let name = name.trim_start_matches(r"\\.\").trim_start_matches(r"\\?\");
+    name.replace(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-', "_").into()
+}
+
 /// The directory in which is noted what belongs to disks.
 pub fn directory_of_records() -> PathBuf {
     let data = std::env::var_os("ProgramData").unwrap_or_else(|| r"C:\ProgramData".into());
@@ -72,6 +79,8 @@ mod tests {
         for device in [r"\\.\PhysicalDrive0", r"\\.\physicaldrive12", r"\\.\C:", r"\\?\Volume{1234-5}"] {
             assert!(is_disk(Path::new(device)), "{device}");
         }
+        assert_eq!(name_of_disk(Path::new(r"\\.\PhysicalDrive1")), "PhysicalDrive1");
+        assert_eq!(name_of_disk(Path::new(r"\\.\C:")), "C_");
         for other in [
             r"C:\",
             r"\\.\C:\x",

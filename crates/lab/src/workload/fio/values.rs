@@ -189,8 +189,7 @@ pub fn pair<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Pa
 
 /// The size of a memory page in bytes.
 fn page_size() -> u64 {
-    let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE);
-    size.ok().flatten().and_then(|size| u64::try_from(size).ok()).unwrap_or(4096)
+    crate::host::page_size().unwrap_or(4096)
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 use super::mkfs::parse_switch;
 use crate::command::failure::{About, Failure, Outcome, shown};
-use crate::command::mounting::{attributes, on_mount};
+use crate::command::mounting::{attribute, attributes, on_mount};
 use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
 use clap::{Args, Subcommand};
 use platter::{Access, DEEPEST, Held};
-use platter_mount::attribute;
 use platter_vfs::{Integrity, Kind};
 use serde::Serialize;
 use std::ffi::OsString;

@@ -1,8 +1,11 @@
 //! `platter scrub`
 
 use super::check::word;
-use crate::command::failure::{About, CHECK_FAILED, Failure, INTERRUPTED, Outcome, shown};
+#[cfg(target_os = "linux")]
+use crate::command::failure::{About, shown};
+use crate::command::failure::{CHECK_FAILED, Failure, INTERRUPTED, Outcome};
 use crate::command::image::listener;
+#[cfg(target_os = "linux")]
 use crate::command::mounting::{mounted_at, scrubbing};
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
@@ -10,9 +13,11 @@ use crate::command::volume::{WriteOptions, refuse_any_mounted, source_of};
 use clap::Args;
 use platter::Scrubbed;
 use platter_device::{parse_size, show_size};
+#[cfg(target_os = "linux")]
 use platter_mount::MountPoint;
 use platter_vfs::{ScrubOptions, ScrubReport};
 use serde::Serialize;
+#[cfg(target_os = "linux")]
 use std::fs;
 use std::path::PathBuf;
 
@@ -109,6 +114,7 @@ impl Arguments {
     }
 
     fn scrub(self) -> Outcome {
+        #[cfg(target_os = "linux")]
         if self.image.is_dir() {
             let at = fs::canonicalize(&self.image).about(shown(&self.image))?;
             return self.scrub_mounted(&mounted_at(&at)?);
@@ -137,6 +143,7 @@ impl Arguments {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl Arguments {
     fn scrub_mounted(&self, mount: &MountPoint) -> Outcome {
         if self.salvage || self.limit.is_some() || self.from.is_some() || self.volume.partition.is_some() {
@@ -178,6 +185,7 @@ impl Arguments {
 }
 
 /// The result of a scrub of a mounted volume as JSON.
+#[cfg(target_os = "linux")]
 #[derive(Serialize)]
 struct MountedDocument<'a> {
     device: &'a str,

@@ -44,6 +44,7 @@ pub fn of(command: &Command, argument: &Arg, typed: &OsStr, before: &[OsString])
             ("write-through", "durable when it returns"),
             ("fsync_every=", "a sync after so many writes"),
         ]),
+        #[cfg(target_os = "linux")]
         ("mount", "OPTIONS") => after_comma(typed, b',', mount_option),
         (_, "on|off") => words(&[("on", ""), ("off", "")]),
         (_, "ALGORITHM") => words(&[("crc64", "the default"), ("sha256", ""), ("none", "")]),
@@ -125,6 +126,7 @@ fn workloads(typed: &OsStr) -> Vec<Candidate> {
     all.map(|name| Candidate::new(name, "a workload")).chain(files(typed, &is_load)).collect()
 }
 
+#[cfg(target_os = "linux")]
 fn mount_option(typed: &OsStr) -> Vec<Candidate> {
     let typed = typed.to_string_lossy();
     let known = platter_mount::Options::KNOWN.iter();

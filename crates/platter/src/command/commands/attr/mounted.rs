@@ -2,9 +2,9 @@
 
 use super::{AttributeRow, What, bytes, row};
 use crate::command::failure::{About, Failure, shown};
+use crate::command::mounting::attribute;
 use crate::command::mounting::attributes::{self, extended, snapshot, snapshots, stream_path, streams};
 use crate::command::output::Output;
-use platter_mount::attribute;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;

@@ -283,8 +283,9 @@ impl Choices {
         }
         let paths: Vec<&str> =
             workloads.iter().flat_map(|workload| &workload.paths).map(String::as_str).collect();
-        if let Some(device) =
-            paths.iter().find(|path| path.starts_with("/dev/") && !path.starts_with("/dev/shm/"))
+        if let Some(device) = paths
+            .iter()
+            .find(|path| cfg!(unix) && path.starts_with("/dev/") && !path.starts_with("/dev/shm/"))
         {
             let why = format!(
                 "the job file names this device, and nothing else: name it with --device {device} too, as what it holds is \

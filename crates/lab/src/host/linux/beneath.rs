@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The root of `proc` and `sys`: `/`, or a directory that a test made.
-pub(crate) struct Beneath {
+pub struct Beneath {
     root: PathBuf,
 }
 

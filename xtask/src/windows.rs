@@ -1,0 +1,357 @@
+//! The program for Windows, built here and run under Wine. What it makes is judged by the program of Linux.
+//!
+//! Wine is no Windows: it has neither its file systems nor its disks, and speeds say nothing. What is tested is that the
+//! program's own calls are right as far as Wine has them, and that a volume made there is one here.
+
+use crate::command::{Scratch, cargo, cargo_with, run, said, text, write};
+use crate::tools::{self, Tool};
+use crate::{Outcome, bindings};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const TARGET: &str = "x86_64-pc-windows-gnu";
+
+/// What building and running the program needs.
+const TOOLS: &[Tool] = &[
+    ("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"),
+    ("wine", "wine"),
+    ("/usr/lib/wine/wine64", "wine64"),
+];
+
+/// Wine 8 lacks the library from which the standard library takes random numbers.
+const RANDOM: &str = "\
+#include <windows.h>
+BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
+__declspec(dllexport) BOOL WINAPI ProcessPrng(BYTE *data, SIZE_T length) {
+    return SystemFunction036(data, (ULONG)length);
+}
+";
+
+/// The formats whose volumes go both ways, with the size of each.
+const FORMATS: [(&str, &str); 4] =
+    [("fat32", "64M"), ("exfat", "64M"), ("ntfs", "64M"), ("refs+integrity", "400M")];
+
+/// Paths of Linux that the program for Windows must not have: a file there would be another one, or Linux' under Wine.
+const PATHS_OF_LINUX: [&str; 6] = ["/proc/", "/sys/", "/var/lib", "/var/log", "/etc/", "/dev/"];
+/// Where help texts and shell scripts name such paths, which nobody opens on Windows.
+const IN_TEXTS: [&str; 8] = [
+    "/dev/sd",
+    "/dev/fuse",
+    "/dev/null",
+    "/dev/cpu_dma_latency",
+    "/etc/fstab",
+    "/etc/passwd",
+    "/var/lib/platter/undo",
+    "/var/lib/platter/mirrors. A copy",
+];
+
+/// Two short cases, each with four I/Os in flight.
+const JOBS: &str = "\
+[global]
+bs=4k
+ioengine=libaio
+iodepth=4
+direct=1
+stonewall
+[read]
+rw=randread
+[write]
+rw=randwrite
+";
+
+/// Builds the program and puts it to the test.
+pub fn test() -> Outcome {
+    tools::provide(TOOLS)?;
+    let targets = ["x86_64-apple-darwin", "x86_64-unknown-freebsd"];
+    [TARGET].iter().chain(&targets).try_for_each(|target| provide_target(target))?;
+    // Together, the features are those of the tests, for which it is compiled anyway.
+    cargo(&["build", "--workspace", "--bin", "platter"])?;
+    cargo(&["build", "-p", "platter", "--target", TARGET])?;
+    // Type checks: nothing is run on these systems.
+    for target in targets {
+        cargo(&["check", "-p", "platter", "--target", target])?;
+    }
+    let built = bindings::target_directory()?;
+    judge(&built.join(TARGET).join("debug/platter.exe"), &built.join("debug/platter"))?;
+    devices()
+}
+
+/// Runs the tests of the device crate, which is what asks the system.
+fn devices() -> Outcome {
+    let scratch = Scratch::new("windows-tests")?;
+    let prefix = scratch.folder("prefix")?;
+    let environment = [
+        ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine"),
+        ("WINEPREFIX", text(&prefix)?),
+        ("WINEDEBUG", "-all"),
+    ];
+    // It makes the directories of a Windows.
+    said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
+    make_random(&scratch.folder("prefix/drive_c/windows/system32")?)?;
+    cargo_with(&["test", "-p", "platter-device", "--lib", "--target", TARGET], &environment)
+}
+
+/// Makes the library that Wine lacks in a directory.
+fn make_random(directory: &Path) -> Outcome {
+    let (source, library) = (directory.join("random.c"), directory.join("bcryptprimitives.dll"));
+    write(&source, RANDOM)?;
+    let arguments = ["-shared", "-o", text(&library)?, text(&source)?, "-ladvapi32"];
+    run("x86_64-w64-mingw32-gcc", &arguments, &[])
+}
+
+/// Has rustup install the standard library for a target, if it is missing.
+fn provide_target(target: &str) -> Outcome {
+    let library = said(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
+    if Path::new(library.trim()).is_dir() { Ok(()) } else { run("rustup", &["target", "add", target], &[]) }
+}
+
+/// Puts a program for Windows to the test, with one of Linux as the judge.
+pub fn judge(program: &Path, linux: &Path) -> Outcome {
+    holds_no_paths_of_linux(program)?;
+    let room = Room::new(program, linux)?;
+    for (format, size) in FORMATS {
+        there_and_back(&room, format, size)?;
+    }
+    repair_and_undo(&room)?;
+    mirror(&room)?;
+    hostile_names(&room)?;
+    recover(&room)?;
+    compare(&room)
+}
+
+/// A directory with the program of each system, and a Windows of its own.
+struct Room {
+    scratch: Scratch,
+    at: PathBuf,
+    prefix: PathBuf,
+    linux: PathBuf,
+}
+
+impl Room {
+    fn new(windows: &Path, linux: &Path) -> Result<Room, String> {
+        let scratch = Scratch::new("windows")?;
+        let at = scratch.folder("work")?;
+        let prefix = scratch.folder("prefix")?;
+        fs::copy(windows, at.join("platter.exe"))
+            .map_err(|error| format!("{}: {error}", windows.display()))?;
+        make_random(&at)?;
+        Ok(Room { scratch, at, prefix, linux: linux.to_path_buf() })
+    }
+
+    /// Runs the program of Windows in the directory.
+    fn wine(&self, arguments: &[&str]) -> Result<Output, String> {
+        let mut wine = Command::new("wine");
+        wine.arg("platter.exe").args(arguments).current_dir(&self.at);
+        wine.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("NO_COLOR", "1");
+        wine.output().map_err(|error| format!("wine: {error}"))
+    }
+
+    /// Runs it, and expects this exit code; returns what it printed, to both of its outputs.
+    fn ends(&self, arguments: &[&str], code: i32) -> Result<String, String> {
+        eprintln!("+ wine platter.exe {}", arguments.join(" "));
+        let output = self.wine(arguments)?;
+        let told =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(got) if got == code => Ok(told.replace("\r\n", "\n")),
+            got => Err(format!(
+                "platter.exe {}: exit code {got:?}, expected {code}: {told}",
+                arguments.join(" ")
+            )),
+        }
+    }
+
+    /// Runs the program of Linux in the directory; it must succeed.
+    fn judge(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = Command::new(&self.linux)
+            .args(arguments)
+            .current_dir(&self.at)
+            .output()
+            .map_err(|error| format!("{}: {error}", self.linux.display()))?;
+        let told =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            Ok(told)
+        } else {
+            Err(format!("platter {}: {told}", arguments.join(" ")))
+        }
+    }
+
+    /// A directory with some files, made once.
+    fn tree(&self) -> Result<&'static str, String> {
+        let tree = self.scratch.folder("work/tree/in side")?;
+        let long: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+        let files: [(&str, &[u8]); 4] =
+            [("empty", b""), ("ä Straße €.txt", b"text\r\n"), ("long.bin", &long), ("a.b.c", &[7; 4096])];
+        for (name, content) in files {
+            fs::write(tree.join(name), content).map_err(|error| format!("{name}: {error}"))?;
+        }
+        Ok("tree")
+    }
+}
+
+fn expect(is_so: bool, what: impl FnOnce() -> String) -> Outcome {
+    if is_so { Ok(()) } else { Err(what()) }
+}
+
+/// A tree goes to a volume that was made under Wine and back; Linux finds the volume sound and the same tree on it.
+fn there_and_back(room: &Room, format: &str, size: &str) -> Outcome {
+    let tree = room.tree()?;
+    let image = format!("{}.img", format.replace('+', "-"));
+    room.ends(&["mkfs", format, &image, "--size", size, "--label", "WINE"], 0)?;
+    room.ends(&["cp", "-r", tree, &format!("{image}:/")], 0)?;
+    let listed = room.ends(&["ls", "-lR", &format!("{image}:/")], 0)?;
+    expect(listed.contains("ä Straße €.txt"), || format!("ls shows another name: {listed}"))?;
+    let shown = room.ends(&["cat", &format!("{image}:/tree/in side/ä Straße €.txt")], 0)?;
+    expect(shown == "text\n", || format!("cat shows {shown:?}"))?;
+    room.ends(&["check", &image], 0)?;
+    let back = format!("back-{format}");
+    room.ends(&["cp", "-r", &format!("{image}:/tree"), &back], 0)?;
+    run("diff", &["-r", text(&room.at.join(tree))?, text(&room.at.join(&back))?], &[])?;
+    room.judge(&["check", &image])?;
+    room.judge(&["diff", tree, &format!("{image}:/tree")]).map(drop)
+}
+
+/// Damage is found and repaired, and the repair taken back byte for byte.
+fn repair_and_undo(room: &Room) -> Outcome {
+    let image = "exfat.img";
+    let path = room.at.join(image);
+    let mut bytes = fs::read(&path).map_err(|error| format!("{image}: {error}"))?;
+    // The checksum of the main boot region, in its sector 11.
+    bytes[11 * 512..12 * 512].fill(0xA5);
+    fs::write(&path, &bytes).map_err(|error| format!("{image}: {error}"))?;
+    room.ends(&["check", image], 4)?;
+    room.ends(&["check", "--repair", image], 1)?;
+    room.judge(&["check", image])?;
+    let repaired = fs::read(&path).map_err(|error| format!("{image}: {error}"))?;
+    expect(repaired != bytes, || "the repair changed nothing".into())?;
+    room.ends(&["undo", "exfat.img.undo", image], 0)?;
+    let now = fs::read(&path).map_err(|error| format!("{image}: {error}"))?;
+    expect(now == bytes, || "undo did not bring the bytes back".into())
+}
+
+/// Both copies of a mirror hold the same, and one that is missing is rebuilt.
+fn mirror(room: &Room) -> Outcome {
+    let mirror = "mirror:one.img,two.img";
+    room.ends(&["mkfs", "ntfs", mirror, "--size", "32M"], 0)?;
+    room.ends(&["cp", "tree/in side/a.b.c", &format!("{mirror}:/")], 0)?;
+    room.ends(&["mirror", "status", mirror], 0)?;
+    fs::remove_file(room.at.join("two.img")).map_err(|error| format!("two.img: {error}"))?;
+    room.ends(&["mirror", "rebuild", mirror], 0)?;
+    for image in ["one.img", "two.img"] {
+        room.judge(&["check", image])?;
+        room.judge(&["diff", "tree/in side/a.b.c", &format!("{image}:/a.b.c")])?;
+    }
+    Ok(())
+}
+
+/// A volume whose names would lead out of the target, to a device or to a stream.
+fn hostile_names(room: &Room) -> Outcome {
+    let image = "hostile.img";
+    // Letters that are replaced by others which no interface would take; each name keeps its place among the others.
+    let names = ["..QQQevilA", "CONX", "C9__evil", "ba^b", "dotQ", "good", "NUL.txt", "spaceQ"];
+    let replaced: [(&str, &str); 6] = [
+        ("..QQQevilA", r"..\..\evil"),
+        ("CONX", "CON."),
+        ("C9__evil", r"C:\\evil"),
+        ("ba^b", "ba:b"),
+        ("dotQ", "dot."),
+        ("spaceQ", "space "),
+    ];
+    let from = room.scratch.folder("work/names")?;
+    for name in names {
+        fs::write(from.join(name), name).map_err(|error| format!("{name}: {error}"))?;
+    }
+    room.judge(&["mkfs", "ntfs", image, "--size", "32M"])?;
+    room.judge(&["cp", "-r", "names", &format!("{image}:/")])?;
+    let path = room.at.join(image);
+    let mut bytes = fs::read(&path).map_err(|error| format!("{image}: {error}"))?;
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (old, new) in replaced {
+        let (old, new) = (wide(old), wide(new));
+        let mut at = 0;
+        while let Some(found) = bytes[at..].windows(old.len()).position(|part| part == old) {
+            bytes[at + found..at + found + new.len()].copy_from_slice(&new);
+            at += found + new.len();
+        }
+    }
+    fs::write(&path, &bytes).map_err(|error| format!("{image}: {error}"))?;
+    let target = room.scratch.folder("work/outer/target")?;
+    let said = room.ends(&["cp", "-r", &format!("{image}:/names"), r"outer\target"], 1)?;
+    for name in replaced.iter().map(|(_, name)| *name).chain(["NUL.txt"]) {
+        expect(said.contains(&format!("{name:?}")), || format!("{name:?} is not named: {said}"))?;
+    }
+    let there: Vec<String> = walked(&room.at.join("outer"))?;
+    let wanted = ["target", "target/names", "target/names/good"];
+    expect(there == wanted, || format!("copied to {there:?}, expected {wanted:?}"))?;
+    let elsewhere = walked(&room.prefix.join("drive_c"))?;
+    expect(!elsewhere.iter().any(|path| path.contains("evil")), || "a name led to drive C".into())?;
+    // On Linux all of these are names like others, and none leads anywhere else.
+    fs::remove_dir_all(&target).map_err(|error| format!("outer: {error}"))?;
+    room.scratch.folder("work/outer/target")?;
+    room.judge(&["cp", "-r", &format!("{image}:/names"), "outer/target"])?;
+    let there = walked(&room.at.join("outer"))?;
+    expect(there.len() == 2 + names.len(), || format!("Linux copied {there:?}"))?;
+    // A recovery gives them other names, and leads nowhere else either.
+    fs::create_dir(room.at.join("beside")).map_err(|error| format!("beside: {error}"))?;
+    room.ends(&["recover", image, r"beside\rescued"], 0)?;
+    let there = walked(&room.at.join("beside"))?;
+    expect(there.iter().all(|path| path.starts_with("rescued")), || format!("recovered {there:?}"))
+}
+
+/// The paths below a directory, sorted.
+fn walked(top: &Path) -> Result<Vec<String>, String> {
+    let (mut open, mut all) = (vec![top.to_path_buf()], Vec::new());
+    while let Some(directory) = open.pop() {
+        let entries =
+            fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        for entry in entries.flatten() {
+            let path = entry.path();
+            all.push(path.strip_prefix(top).unwrap_or(&path).to_string_lossy().into_owned());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                open.push(path);
+            }
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// What a volume holds comes back without opening it as one.
+fn recover(room: &Room) -> Outcome {
+    room.ends(&["recover", "ntfs.img", "rescued"], 0)?;
+    run("diff", &["-r", text(&room.at.join("tree"))?, text(&room.at.join("rescued/tree"))?], &[])
+}
+
+/// A comparison runs to its end and writes its report. Its figures mean nothing here.
+fn compare(room: &Room) -> Outcome {
+    fs::create_dir(room.at.join("measured")).map_err(|error| format!("measured: {error}"))?;
+    write(&room.at.join("two.fio"), JOBS)?;
+    let what = ["compare", "--targets", "raw,ntfs,dir:measured", "--workloads", "two.fio"];
+    let how = ["--span", "16M", "--time", "1s", "--out", "report"];
+    let said = room.ends(&[&what[..], &how].concat(), 0)?;
+    expect(said.contains("dir:measured"), || format!("the directory was not measured: {said}"))?;
+    room.ends(&["report", "report/report.json"], 0)?;
+    room.judge(&["report", "report/report.json"]).map(drop)
+}
+
+/// A path of Linux that is forgotten in the program would be found under Wine, and be nothing on Windows.
+fn holds_no_paths_of_linux(program: &Path) -> Outcome {
+    let bytes = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
+    for path in PATHS_OF_LINUX {
+        for at in bytes
+            .windows(path.len())
+            .enumerate()
+            .filter(|(_, part)| *part == path.as_bytes())
+            .map(|(at, _)| at)
+        {
+            let rest = String::from_utf8_lossy(&bytes[at..(at + 40).min(bytes.len())]).into_owned();
+            expect(IN_TEXTS.iter().any(|known| rest.starts_with(known)), || {
+                let before = String::from_utf8_lossy(&bytes[at.saturating_sub(20)..at]).into_owned();
+                format!("{} holds {before:?}{rest:?}", program.display())
+            })?;
+        }
+    }
+    Ok(())
+}
