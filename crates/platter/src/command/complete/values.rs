@@ -7,6 +7,7 @@ use platter::{Held, Source};
 use platter_device::host::{HostBytes, host_string};
 use platter_device::{FileDevice, FileOptions, PartitionTable, show_size};
 use platter_lab::Target;
+use platter_lab::model::Model;
 use platter_lab::naspt::Set;
 use platter_lab::workload::built_in;
 use platter_vfs::Kind;
@@ -59,9 +60,10 @@ pub fn of(command: &Command, argument: &Arg, typed: &OsStr, before: &[OsString])
             words(&[("3.14", "ReFS"), ("3.4", "ReFS"), ("12", "FAT"), ("16", "FAT"), ("32", "FAT")])
         }
         (_, "N") if id == "partition" => partition_numbers(before),
-        (_, "IMAGE|DEVICE|mem:SIZE") => files(typed, &|_| true)
+        (_, "IMAGE|DEVICE|mem:SIZE|model:NAME") => files(typed, &|_| true)
             .into_iter()
             .chain([Candidate::new("mem:", "a device in memory of this size")])
+            .chain(Model::names().map(|name| Candidate::new(format!("model:{name}"), "in virtual time")))
             .collect(),
         (_, "DIR" | "DIRECTORY" | "IMAGE|DIR") => directories(typed),
         ("man", _) => directories(typed),
