@@ -49,7 +49,7 @@ impl SharedFinding {
 
 impl Findings<'_> {
     /// Finds that two files share clusters. Returns the finding if a repair is to make copies, of which at most
-    /// [`MOST_SHARED`] are waiting; otherwise it is added.
+    /// `MOST_SHARED` are waiting; otherwise it is added.
     pub fn shares(
         &mut self,
         (changes, waiting): (usize, usize),
