@@ -417,16 +417,8 @@ impl<R: Remains> Recovery<'_, R> {
     ) -> Result<()> {
         self.report.directories += 1;
         let found = Recovered {
-            path: path.to_vec(),
-            stream: None,
-            deleted,
-            damaged: false,
             certain: true,
-            kind: Kind::Directory,
-            size: 0,
-            modified,
-            accessed,
-            target: None,
+            ..Recovered::new(path.to_vec(), deleted, Kind::Directory, [modified, accessed])
         };
         (self.visit)(&found, &mut FileContent::none(&self.device, self.remains.heap()))
     }
@@ -451,17 +443,11 @@ impl<R: Remains> Recovery<'_, R> {
 
     fn tell_file(&mut self, path: Vec<Name>, remnant: &Remnant, runs: Runs, is_certain: bool) -> Result<()> {
         self.report.files += 1;
+        let times = [remnant.modified, remnant.accessed];
         let found = Recovered {
-            path,
-            stream: None,
-            deleted: remnant.is_deleted,
-            damaged: false,
             certain: is_certain,
-            kind: Kind::File,
             size: remnant.size,
-            modified: remnant.modified,
-            accessed: remnant.accessed,
-            target: None,
+            ..Recovered::new(path, remnant.is_deleted, Kind::File, times)
         };
         let (device, heap) = (self.device.clone(), self.remains.heap());
         let mut content = FileContent { device, heap, runs, size: remnant.size, valid: remnant.valid };

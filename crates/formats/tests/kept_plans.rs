@@ -1,10 +1,9 @@
 //! A plan that is used again for a file that was forgotten and looked up again meets the file as it is then.
 
-use platter_device::{Buffer, Device, MemoryDevice, Sectors};
+use platter_device::{Device, MemoryDevice, Sectors};
 use platter_formats::by_name;
-use platter_vfs::{
-    Change, CheckOptions, FileSystem, FormatOptions, Kind, Name, Node, OpenOptions, Plan, Silent,
-};
+use platter_testing::model::{planned_read, planned_write};
+use platter_vfs::{Change, CheckOptions, FormatOptions, Kind, Name, Node, OpenOptions, Plan, Silent};
 use std::sync::Arc;
 
 const FORMATS: [(&str, u64); 6] = [
@@ -17,22 +16,6 @@ const FORMATS: [(&str, u64); 6] = [
 ];
 const PIECE: usize = 64 << 10;
 
-fn planned_write(system: &dyn FileSystem, node: Node, offset: u64, content: u8, plan: &mut Plan) {
-    let data = Buffer::from(&[content; PIECE][..]);
-    system.plan_write(node, offset, &data, plan).unwrap();
-    system.work_beside(plan, 0, &data);
-    let done = plan.write_to(&**system.device(), &data);
-    system.finish_write(plan, &data, done).unwrap();
-}
-
-fn planned_read(system: &dyn FileSystem, node: Node, plan: &mut Plan) -> Vec<u8> {
-    let mut buffer = Buffer::new(PIECE);
-    system.plan_read(node, 0, PIECE, plan).unwrap();
-    let done = plan.read_from(&**system.device(), &mut buffer);
-    let read = system.finish_read(plan, &mut buffer, done).unwrap();
-    buffer[..read].to_vec()
-}
-
 #[test]
 fn a_plan_finds_the_file_as_it_is_now() {
     for (format, size) in FORMATS {
@@ -43,8 +26,8 @@ fn a_plan_finds_the_file_as_it_is_now() {
         let name = Name::from("kept");
         let node = system.create(Node::ROOT, &name, Kind::File).unwrap();
         let [mut writing, mut reading] = [(); 2].map(|()| Plan::default());
-        planned_write(&*system, node, 0, 1, &mut writing);
-        assert_eq!(planned_read(&*system, node, &mut reading), [1; PIECE]);
+        planned_write(&*system, node, 0, &[1; PIECE], &mut writing);
+        assert_eq!(planned_read(&*system, node, PIECE, &mut reading), [1; PIECE]);
         system.sync_all().unwrap();
         system.forget(node, 1);
         // So many other files are made that the volume drops all that it only remembers of the first.
@@ -63,8 +46,8 @@ fn a_plan_finds_the_file_as_it_is_now() {
             system.write(thief, piece * PIECE as u64, &[3; PIECE]).unwrap();
         }
         system.write(node, 0, &[2; PIECE]).unwrap();
-        assert_eq!(planned_read(&*system, node, &mut reading), [2; PIECE], "{}", system.format_name());
-        planned_write(&*system, node, 0, 4, &mut writing);
+        assert_eq!(planned_read(&*system, node, PIECE, &mut reading), [2; PIECE], "{}", system.format_name());
+        planned_write(&*system, node, 0, &[4; PIECE], &mut writing);
         let mut seen = vec![0; PIECE];
         for (file, pieces, content) in [(node, 1, 4), (thief, 32, 3)] {
             for piece in 0..pieces {

@@ -1,51 +1,10 @@
 //! Planned writes that are in flight together and finish in either order.
 
 use crate::common::{self, VOLUMES, check_clean, open};
-use platter_device::{Buffer, Device, MemoryDevice, Queue, Result, Sectors};
+use platter_device::{Buffer, Device, MemoryDevice, Sectors};
+use platter_testing::model::Between;
 use platter_vfs::{FileSystem, Kind, Node, Plan};
 use std::sync::{Arc, Mutex};
-
-/// A device that does something else before a write. What is discarded on it stays.
-struct Between {
-    below: Arc<MemoryDevice>,
-    before: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl Device for Between {
-    fn name(&self) -> &str {
-        self.below.name()
-    }
-
-    fn len(&self) -> u64 {
-        self.below.len()
-    }
-
-    fn sectors(&self) -> Sectors {
-        self.below.sectors()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.below.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let before = self.before.lock().unwrap().take();
-        before.into_iter().for_each(|before| before());
-        self.below.write_at(offset, data)
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.below.flush()
-    }
-
-    fn discard(&self, _offset: u64, _length: u64) -> Result<()> {
-        Ok(())
-    }
-
-    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        self.below.queue(depth)
-    }
-}
 
 /// A write that begins behind the end of a file zeroes the rest of the cluster with the end, but not the data that
 /// another write, planned and not yet finished, has put there.
@@ -92,7 +51,7 @@ fn a_write_behind_the_end_shows_nothing_of_other_files() {
         let below = Arc::new(MemoryDevice::new(common::BYTES, sectors));
         let left = vec![0xEE; 1 << 20];
         (0..below.len()).step_by(left.len()).for_each(|at| below.write_at(at, &left).unwrap());
-        let device = Arc::new(Between { below, before: Mutex::default() });
+        let device = Arc::new(Between::new(below, false));
         volume.make_on(&*device);
         let system = Arc::new(open(device.clone()));
         let cluster = volume.cluster as usize;
@@ -104,7 +63,7 @@ fn a_write_behind_the_end_shows_nothing_of_other_files() {
             let (ahead, data, system) = (ahead.clone(), vec![3; cluster], system.clone());
             move || system.plan_write(node, 3 * cluster as u64, &data, &mut ahead.lock().unwrap()).unwrap()
         };
-        *device.before.lock().unwrap() = Some(Box::new(planned));
+        device.before_a_write(planned);
         system.write(node, cluster as u64, &vec![2; cluster + 50]).unwrap();
         let mut ahead = ahead.lock().unwrap();
         ahead.write_to(&*device, &data).unwrap();

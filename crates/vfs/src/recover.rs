@@ -29,6 +29,29 @@ pub struct Recovered {
     pub target: Option<String>,
 }
 
+impl Recovered {
+    /// An empty file, directory or link, of which only this is known. What was deleted is not `certain`.
+    pub fn new(
+        path: Vec<Name>,
+        deleted: bool,
+        kind: Kind,
+        [modified, accessed]: [Timestamp; 2],
+    ) -> Recovered {
+        Recovered {
+            path,
+            stream: None,
+            deleted,
+            damaged: false,
+            certain: !deleted,
+            kind,
+            size: 0,
+            modified,
+            accessed,
+            target: None,
+        }
+    }
+}
+
 /// The content of a file or stream that a recovery found.
 pub trait RecoveredData {
     /// Reads up to `buffer.len()` bytes from `offset`; fewer only at the end. Holes read as zeroes.

@@ -29,8 +29,9 @@ use posix as files;
 use windows as files;
 
 pub use files::{
-    FileId, directory_of_records, entry_id, file_id, host_string, integrity, is_disk, make_link,
-    name_of_disk, permissions, read_exact_at, read_some_at, set_integrity, sync_directory, write_all_at,
+    FileId, cpu_times, directory_of_records, entry_id, file_id, free_space, host_string, integrity, is_disk,
+    make_link, memory, name_of_disk, permissions, read_exact_at, read_some_at, set_integrity, sync_directory,
+    write_all_at,
 };
 pub(crate) use files::{changed, kind, kind_of, make_private, share};
 pub(crate) use system::{
@@ -42,7 +43,6 @@ pub use system::{
     file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed, share_memory, writer_of,
 };
 
-pub use system::{cpu_times, free_space, memory};
 #[cfg(windows)]
 pub use windows::{links, on_interrupt, set_attributes, streams};
 

@@ -7,7 +7,6 @@ use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Opens a file. On macOS direct I/O is a setting of the open file (`F_NOCACHE`, fcntl(2)), elsewhere a flag
 /// (`O_DIRECT`, open(2)).
@@ -146,21 +145,3 @@ pub fn share_memory() {}
 
 /// No advice is given.
 pub fn advise_large_pages(_start: *mut u8, _length: usize) {}
-
-/// The CPU time of this process so far, in user mode and in the kernel: not asked here.
-pub fn cpu_times() -> (Duration, Duration) {
-    Default::default()
-}
-
-/// The memory of the machine and what of it is available, in bytes; 0 for what is unknown: not asked here.
-pub fn memory() -> (u64, u64) {
-    (0, 0)
-}
-
-/// The bytes that are free in the file system that holds a path, and the bytes of its allocation unit: not asked here.
-///
-/// # Errors
-/// Always.
-pub fn free_space(_path: &Path) -> io::Result<(u64, u64)> {
-    Err(io::ErrorKind::Unsupported.into())
-}

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What is at a path, behind all links.
 pub fn kind(path: &Path) -> io::Result<FileKind> {
@@ -142,4 +143,22 @@ pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<
 /// The errors of the system.
 pub fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
     file.write_all_at(data, offset)
+}
+
+/// The CPU time of this process so far, in user mode and in the kernel: not asked here.
+pub fn cpu_times() -> (Duration, Duration) {
+    Default::default()
+}
+
+/// The memory of the machine and what of it is available, in bytes; 0 for what is unknown: not asked here.
+pub fn memory() -> (u64, u64) {
+    (0, 0)
+}
+
+/// The bytes that are free in the file system that holds a path, and the bytes of its allocation unit: not asked here.
+///
+/// # Errors
+/// Always.
+pub fn free_space(_path: &Path) -> io::Result<(u64, u64)> {
+    Err(io::ErrorKind::Unsupported.into())
 }

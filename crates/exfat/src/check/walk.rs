@@ -182,13 +182,11 @@ impl<'a, 'd> Walk<'a, 'd> {
         (dir, name): (u32, &Name),
         (slots, set, own): ([u64; 2], &EntrySet, u32),
         message: impl FnOnce() -> String,
-    ) -> bool {
+    ) {
         let changes = self.disk.edits() + self.contested.len() + self.shared.len();
         let path = || path_in(&self.dirs, dir, Some(name));
         let finding = self.findings.shares((changes, self.shared.len()), path, message);
-        let repairs = finding.is_some();
         self.shared.extend(finding.map(|finding| Shared { slots, set: set.clone(), own, finding }));
-        repairs
     }
 
     /// Reads the slots of a directory.

@@ -362,17 +362,5 @@ fn streams(attributes: &[Attribute]) -> BTreeMap<Box<[u16]>, Vec<Attribute>> {
 }
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, modified: FileTime, accessed: FileTime) -> Recovered {
-    let (modified, accessed) = (Timestamp::from(modified), Timestamp::from(accessed));
-    Recovered {
-        path,
-        stream: None,
-        deleted,
-        damaged: false,
-        certain: !deleted,
-        kind,
-        size: 0,
-        modified,
-        accessed,
-        target: None,
-    }
+    Recovered::new(path, deleted, kind, [modified, accessed].map(Timestamp::from))
 }

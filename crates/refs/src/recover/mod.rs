@@ -297,17 +297,5 @@ impl Recovery<'_> {
 }
 
 fn entry(path: Vec<Name>, deleted: bool, kind: Kind, times: [u64; 4]) -> Recovered {
-    let [modified, accessed] = [times[1], times[3]].map(Timestamp::from_file_time);
-    Recovered {
-        path,
-        stream: None,
-        deleted,
-        damaged: false,
-        certain: !deleted,
-        kind,
-        size: 0,
-        modified,
-        accessed,
-        target: None,
-    }
+    Recovered::new(path, deleted, kind, [times[1], times[3]].map(Timestamp::from_file_time))
 }

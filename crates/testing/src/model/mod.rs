@@ -9,6 +9,7 @@
 //! changes, contents, and the label; at checkpoints and after remounting it covers everything. Planned transfers stay
 //! in flight while other operations run.
 
+mod between;
 mod campaign;
 mod clock;
 mod corpus;
@@ -23,6 +24,7 @@ mod linux;
 pub mod listings;
 mod operation;
 pub mod outlived;
+mod planned;
 pub mod power;
 mod processor;
 mod random;
@@ -33,6 +35,7 @@ mod small_sectors;
 mod tested;
 mod threads;
 
+pub use between::Between;
 pub use campaign::{losses, million, seed, told};
 pub use clock::{Clock, ClockedDevice};
 pub use corpus::replay as replay_corpus;
@@ -42,6 +45,7 @@ pub use growth::{Memory, Part, RUN, Scale, grow, grow_all, grow_long};
 pub use image::ImageFile;
 pub use linux::{Linux, Listed, linux, linux_within, listed_by_linux};
 pub use operation::{Generator, Operation, Shape, Text, generate, named, units};
+pub use planned::{planned_read, planned_write};
 pub use processor::processor_time;
 pub use random::Random;
 pub use runner::{Difference, Runner, Spent, Subject};
