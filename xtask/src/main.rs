@@ -17,6 +17,7 @@ mod windows;
 use command::{cargo, cargo_program, cargo_with, run, said, write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 const HELP: &str = "\
 cargo xtask test                     everything a change must pass; installs the Debian packages it needs where it may
@@ -106,26 +107,55 @@ fn test() -> Outcome {
     // Many tests wait for a mount, an emulated machine or a measurement, so the longest tests and the other tasks run in
     // parallel with the rest.
     let (tested, beside) = std::thread::scope(|scope| {
-        let beside = scope.spawn(beside_the_tests);
-        let tested = cargo(&[&ALL, &BUT_THE_LONGEST[..]].concat());
+        let beside = scope.spawn(|| each_of(&BESIDE_THE_TESTS));
+        let tested = each_of(&[("most tests", most_tests)]);
         (tested, beside.join())
     });
-    let beside = beside.unwrap_or_else(|_| Err("what went beside the tests: a panic".to_string()));
-    if let (Err(tested), Err(beside)) = (&tested, &beside) {
-        return Err(format!("{tested}\nxtask: {beside}"));
-    }
-    tested.and(beside)
+    let beside = beside.map_err(|_| "what went beside the tests: a panic".to_string()).and_then(|done| done);
+    both(tested, beside)
 }
 
-fn beside_the_tests() -> Outcome {
-    // The tests run also if the bindings fail.
-    let built = bindings::build();
-    built.and(cargo(&[&ALL, &LONGEST[..]].concat()))?;
+/// A part of the test, with its name.
+type Part = (&'static str, fn() -> Outcome);
+
+const BESIDE_THE_TESTS: [Part; 6] = [
+    ("the bindings", bindings::build),
+    ("the longest tests", || cargo(&[&ALL, &LONGEST[..]].concat())),
+    ("the pages of the library", pages),
+    ("the archives", package),
+    ("the program for Windows", windows::test),
+    ("the bindings in Python", bindings::run_python),
+];
+
+/// Runs one part after the other, also after one that failed, and says how long each took.
+fn each_of(parts: &[Part]) -> Outcome {
+    let mut all = Ok(());
+    for (name, run) in parts {
+        let start = Instant::now();
+        let done = run();
+        let word = if done.is_ok() { "ok" } else { "FAILED" };
+        eprintln!("xtask: {name}: {word} after {} s", start.elapsed().as_secs());
+        all = both(all, done);
+    }
+    all
+}
+
+/// Two outcomes as one, which names the reasons of both.
+fn both(first: Outcome, second: Outcome) -> Outcome {
+    match (first, second) {
+        (Err(first), Err(second)) => Err(format!("{first}\nxtask: {second}")),
+        (first, second) => first.and(second),
+    }
+}
+
+fn most_tests() -> Outcome {
+    cargo(&[&ALL, &BUT_THE_LONGEST[..]].concat())
+}
+
+/// Makes the pages of the public library, without a warning.
+fn pages() -> Outcome {
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
-    cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])?;
-    package()?;
-    windows::test()?;
-    bindings::run_python()
+    cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])
 }
 
 /// All tests, with the features of all crates together: with fewer features, everything would be compiled once more.

@@ -60,6 +60,9 @@ rw=randread
 rw=randwrite
 ";
 
+/// What runs here is little, and to optimise the program for it takes several times as long.
+const NOT_OPTIMISED: (&str, &str) = ("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+
 /// Builds the program and puts it to the test.
 pub fn test() -> Outcome {
     tools::provide(TOOLS)?;
@@ -67,7 +70,7 @@ pub fn test() -> Outcome {
     [TARGET].iter().chain(&targets).try_for_each(|target| provide_target(target))?;
     // Together, the features are those of the tests, for which it is compiled anyway.
     cargo(&["build", "--workspace", "--bin", "platter"])?;
-    cargo(&["build", "-p", "platter", "--target", TARGET])?;
+    cargo_with(&["build", "-p", "platter", "--target", TARGET], &[NOT_OPTIMISED])?;
     // Type checks: nothing is run on these systems.
     for target in targets {
         cargo(&["check", "-p", "platter", "--target", target])?;
@@ -85,6 +88,7 @@ fn devices() -> Outcome {
         ("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", "wine"),
         ("WINEPREFIX", text(&prefix)?),
         ("WINEDEBUG", "-all"),
+        NOT_OPTIMISED,
     ];
     // It makes the directories of a Windows.
     said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;

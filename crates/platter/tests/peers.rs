@@ -11,15 +11,20 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Returns the mounts of the comparisons of this place: others may run at the same time.
+fn mounts(place: &Place) -> Vec<String> {
+    let all = fs::read_to_string("/proc/self/mounts").unwrap();
+    let at = format!("{}/platter-mounts-", place.path("").to_str().unwrap().trim_end_matches('/'));
+    all.lines().filter(|line| line.contains(&at)).map(str::to_owned).collect()
+}
+
 /// Returns everything that a comparison may have left behind: mounts, loop devices of the image, directories to mount
 /// at.
-fn left(image: &Path) -> Vec<String> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let of_ours = |line: &&str| line.contains("/platter-mounts-");
-    let mut left: Vec<String> = mounts.lines().filter(of_ours).map(str::to_owned).collect();
+fn left(place: &Place, image: &Path) -> Vec<String> {
+    let mut left = mounts(place);
     let loops = Command::new("losetup").arg("--associated").arg(image).output().unwrap();
     left.extend(String::from_utf8(loops.stdout).unwrap().lines().map(str::to_owned));
-    let directories = fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+    let directories = fs::read_dir(place.path("")).unwrap().flatten();
     let names = directories.map(|entry| entry.file_name().into_string().unwrap_or_default());
     left.extend(names.filter(|name| name.starts_with("platter-mounts-")));
     left
@@ -39,7 +44,7 @@ fn measured(report: &Value) -> Vec<(String, String)> {
 
 const SHORT: &str = "--workloads overhead --span 8M --time 0.2 --repeat 1";
 
-/// One test after the other in one function, because leftovers are searched for in the whole machine.
+/// One after the other in one function, because leftovers of each are searched for.
 #[test]
 fn others_are_made_mounted_measured_and_unmounted() {
     let place = Place::new("peers");
@@ -54,7 +59,7 @@ fn others_are_made_mounted_measured_and_unmounted() {
         assert_eq!(rows, 4, "{target}: {text}");
     }
     assert!(text.contains("one after the other"), "{text}");
-    assert_eq!(left(&image), [""; 0]);
+    assert_eq!(left(&place, &image), [""; 0]);
 
     // Programs run on all of them, ours through the mount; cold ones read from the device.
     let cold = [
@@ -80,12 +85,12 @@ fn others_are_made_mounted_measured_and_unmounted() {
         assert!(read >= 4 * 588_895, "{}: {read} bytes read in four runs", result["target"]);
     }
     assert_eq!(programs["results"].as_array().unwrap().len(), 3);
-    assert_eq!(left(&image), [""; 0]);
+    assert_eq!(left(&place, &image), [""; 0]);
 
     // Loads on files run on other file systems too.
     let (json, _) = place.ends(0, "run small-files --target ext4 --device disk.img --force --json");
     assert_eq!(measured(&serde_json::from_str(&json).unwrap()).len(), 6);
-    assert_eq!(left(&image), [""; 0]);
+    assert_eq!(left(&place, &image), [""; 0]);
 
     stopped_and_killed(&place, &image);
 }
@@ -97,11 +102,10 @@ fn stopped_and_killed(place: &Place, image: &Path) {
         let arguments: Vec<&str> = line.split(' ').collect();
         let mut command = place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
         let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
-        wait("both are mounted", || mounts().matches("/platter-mounts-").count() == 2);
+        wait("both are mounted", || mounts(place).len() == 2);
         common::mount::kill(signal, process.id());
         process.wait().unwrap();
-        wait("nothing is left", || left(image).is_empty());
+        wait("nothing is left", || left(place, image).is_empty());
     }
 }
 
@@ -158,5 +162,5 @@ fn all_on_a_loop_device() {
     println!("{}", String::from_utf8_lossy(&and_files.stdout));
     assert_eq!(measured(&of_blocks).len() % 11, 0);
     assert_eq!(measured(&of_files).len(), 11 * 6);
-    assert_eq!(left(&image), [""; 0]);
+    assert_eq!(left(&place, &image), [""; 0]);
 }

@@ -28,9 +28,12 @@ impl Place {
         self.0.join(name)
     }
 
+    /// A program that runs in this place and has its temporary files here, so that what one test leaves is not taken for
+    /// what another left.
     pub fn command<S: AsRef<OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(&self.0).env("TZ", ZONE).env("MTOOLS_SKIP_CHECK", "1");
+        command.args(arguments).current_dir(&self.0).env("TMPDIR", &self.0);
+        command.env("TZ", ZONE).env("MTOOLS_SKIP_CHECK", "1");
         command
     }
 
