@@ -3,7 +3,6 @@
 use crate::{Device, Error, Queue, Result, Sectors};
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The size of the physical sectors of most disks, in bytes.
 const PHYSICAL: usize = 4096;
@@ -89,16 +88,8 @@ impl Device for BlankFirstSector {
         self.below.sectors()
     }
 
-    fn end(&self) -> u64 {
-        self.below.end()
-    }
-
-    fn why_read_only(&self) -> Option<String> {
-        self.below.why_read_only()
-    }
-
-    fn read_only(&self) -> bool {
-        self.below.read_only()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.below)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -126,28 +117,8 @@ impl Device for BlankFirstSector {
         }
     }
 
-    fn copies(&self) -> usize {
-        self.below.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.below.is_read(copy)
-    }
-
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_around(offset, buffer, |offset, buffer| self.below.read_copy(copy, offset, buffer))
-    }
-
-    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
-        self.below.repair_copy(copy, offset, data)
-    }
-
-    fn start(&self) -> u64 {
-        self.below.start()
-    }
-
-    fn next_data(&self, offset: u64) -> u64 {
-        self.below.next_data(offset)
     }
 
     fn flush(&self) -> Result<()> {
@@ -160,10 +131,6 @@ impl Device for BlankFirstSector {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         self.below.queue(depth)
-    }
-
-    fn now(&self) -> Duration {
-        self.below.now()
     }
 }
 

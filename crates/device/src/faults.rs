@@ -305,6 +305,10 @@ impl Device for Faults {
         self.device.sectors()
     }
 
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
+    }
+
     fn read_only(&self) -> bool {
         self.device.read_only() && self.journal.is_none()
     }
@@ -317,14 +321,6 @@ impl Device for Faults {
         self.write(None, offset, data, false)
     }
 
-    fn copies(&self) -> usize {
-        self.device.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.device.is_read(copy)
-    }
-
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_copy(self.name(), copy, self.copies())?;
         self.read(Some(copy), offset, buffer)
@@ -333,10 +329,6 @@ impl Device for Faults {
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
         check_copy(self.name(), copy, self.copies())?;
         self.write(Some(copy), offset, data, false)
-    }
-
-    fn start(&self) -> u64 {
-        self.device.start()
     }
 
     fn next_data(&self, offset: u64) -> u64 {
@@ -373,10 +365,6 @@ impl Device for Faults {
             return Ok(Box::new(again::AgainQueue::new(self, self.device.queue(depth)?, depth)));
         }
         Ok(Box::new(Immediate::carried_out_by(self, depth, Faults::carry_out)))
-    }
-
-    fn now(&self) -> Duration {
-        self.device.now()
     }
 }
 

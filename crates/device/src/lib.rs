@@ -169,6 +169,14 @@ pub trait Device: Send + Sync {
     /// Size in bytes, a multiple of the logical sector.
     fn len(&self) -> u64;
 
+    /// The device that this one lies over, for a layer in which every offset is the same as in the device below. What
+    /// such a layer does not say itself is asked of that device: all provided methods but the batches, which call
+    /// [`Device::read_at`] and [`Device::write_at`] of the layer. A layer that changes what is read or written, or where,
+    /// therefore has its own [`Device::read_copy`], [`Device::repair_copy`] and [`Device::next_data`] too.
+    fn below(&self) -> Option<&dyn Device> {
+        None
+    }
+
     /// Whether the device has no bytes at all.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -180,14 +188,17 @@ pub trait Device: Send + Sync {
     /// The offset up to which the device can be read. It is less than [`Device::len`] on a truncated device that is
     /// shown at its original length ([`Partition::reaching`]).
     fn end(&self) -> u64 {
-        self.len()
+        self.below().map_or_else(|| self.len(), Device::end)
     }
 
     /// The reason why the device is read-only, as the end of a sentence; `None` if it is writable.
     fn why_read_only(&self) -> Option<String> {
         let missing = self.len().saturating_sub(self.end());
         match (missing, self.read_only()) {
-            (0, true) => Some("the device is".into()),
+            (0, true) => {
+                let below = self.below().and_then(Device::why_read_only);
+                Some(below.unwrap_or_else(|| "the device is".into()))
+            }
             (0, false) => None,
             _ => Some(format!("the device ends {missing} bytes before the volume on it does")),
         }
@@ -195,7 +206,7 @@ pub trait Device: Send + Sync {
 
     /// Whether writes are refused with [`Error::ReadOnly`].
     fn read_only(&self) -> bool {
-        false
+        self.below().is_some_and(Device::read_only)
     }
 
     /// Fills `buffer` from `offset`.
@@ -222,7 +233,7 @@ pub trait Device: Send + Sync {
     /// A file system with checksums finds a good copy of damaged data with [`Device::read_copy`] and repairs the
     /// damaged copy with [`Device::repair_copy`]. To all other callers the copies are one device.
     fn copies(&self) -> usize {
-        1
+        self.below().map_or(1, Device::copies)
     }
 
     /// Fills `buffer` from `offset` of one given copy, counted from 0.
@@ -231,13 +242,16 @@ pub trait Device: Send + Sync {
     /// [`Error::Unusable`] if there is no such copy or it is out of service, and the errors of [`Device::read_at`].
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_copy(self.name(), copy, self.copies())?;
-        self.read_at(offset, buffer)
+        match self.below() {
+            Some(below) => below.read_copy(copy, offset, buffer),
+            None => self.read_at(offset, buffer),
+        }
     }
 
     /// Whether [`Device::read_at`] reads from this copy. A copy of which this is false may hold another state of the
     /// content, which its checksums do not tell from the present one.
     fn is_read(&self, copy: usize) -> bool {
-        copy < self.copies()
+        copy < self.copies() && self.below().is_none_or(|below| below.is_read(copy))
     }
 
     /// Writes `data`, which was read from another copy at `offset`, over the damaged data in this copy. Volatile until
@@ -248,20 +262,23 @@ pub trait Device: Send + Sync {
     /// [`Error::Unusable`] if there is no such copy or it is out of service, and the errors of [`Device::write_at`].
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
         check_copy(self.name(), copy, self.copies())?;
-        self.write_at(offset, data)
+        match self.below() {
+            Some(below) if !self.read_only() => below.repair_copy(copy, offset, data),
+            _ => self.write_at(offset, data),
+        }
     }
 
     /// Returns the first offset from `offset` on that may read as anything but zeroes; [`Device::len`] if there is
     /// none. It lets a caller that reads a whole device skip parts that were never written. A device that does not know
     /// returns `offset`.
     fn next_data(&self, offset: u64) -> u64 {
-        offset.min(self.len())
+        self.below().map_or(offset, |below| below.next_data(offset)).min(self.len())
     }
 
     /// Returns the offset in bytes at which the device begins on the disk of which it is a part: the start of a partition. 0
     /// for a whole disk, and where it is not known. Boot sectors record it, and clusters are aligned by it.
     fn start(&self) -> u64 {
-        0
+        self.below().map_or(0, Device::start)
     }
 
     /// Makes durable every write that completed before the call: when it returns, they survive a power cut.
@@ -277,7 +294,8 @@ pub trait Device: Send + Sync {
     /// The time since 1970-01-01 00:00 UTC. A device that models time returns virtual time, so that everything that
     /// takes its time from here is the same on every run.
     fn now(&self) -> Duration {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+        let here = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.below().map_or_else(here, Device::now)
     }
 }
 

@@ -1,10 +1,9 @@
 //! Overlays: writable copies of a device that share all unchanged sectors with it.
 
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::{Device, Immediate, Operation, Queue, Result, Sectors, check_transfer};
+use crate::{Device, Immediate, Operation, Queue, Result, Sectors, check_copy, check_transfer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A device that keeps written sectors in memory and reads all others from the device below.
 ///
@@ -81,12 +80,17 @@ impl Device for OverlayDevice {
         self.below.len()
     }
 
-    fn end(&self) -> u64 {
-        self.below.end()
-    }
-
     fn sectors(&self) -> Sectors {
         self.below.sectors()
+    }
+
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.below)
+    }
+
+    /// What is written stays here, so the device below need not be writable.
+    fn read_only(&self) -> bool {
+        false
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -103,20 +107,14 @@ impl Device for OverlayDevice {
         Ok(())
     }
 
-    fn copies(&self) -> usize {
-        self.below.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.below.is_read(copy)
-    }
-
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_over(offset, buffer, |buffer| self.below.read_copy(copy, offset, buffer))
     }
 
-    fn start(&self) -> u64 {
-        self.below.start()
+    /// Writes here: the device below is shared with others.
+    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
+        check_copy(self.name(), copy, self.copies())?;
+        self.write_at(offset, data)
     }
 
     fn next_data(&self, offset: u64) -> u64 {
@@ -143,10 +141,6 @@ impl Device for OverlayDevice {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         Ok(Box::new(Immediate::new(self, depth)))
-    }
-
-    fn now(&self) -> Duration {
-        self.below.now()
     }
 }
 

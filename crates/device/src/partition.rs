@@ -3,7 +3,6 @@
 use crate::placed::{Placed, PlacedQueue};
 use crate::{Device, Error, Operation, Queue, Result, Sectors, check_transfer};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A window on a device: offset `start` there is offset 0 here, and nothing outside the window can be reached.
 pub struct Partition {
@@ -90,6 +89,10 @@ impl Device for Partition {
         self.sectors
     }
 
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
+    }
+
     fn end(&self) -> u64 {
         self.device.end().saturating_sub(self.start).min(self.length)
     }
@@ -136,14 +139,6 @@ impl Device for Partition {
         self.device.write_batch(&moved)
     }
 
-    fn copies(&self) -> usize {
-        self.device.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.device.is_read(copy)
-    }
-
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let offset = self.shifted(offset, Operation::Read, buffer.len() as u64)?;
         self.device.read_copy(copy, offset, buffer)
@@ -167,10 +162,6 @@ impl Device for Partition {
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         let below = self.device.queue(depth)?;
         Ok(Box::new(PlacedQueue::new(self, below, depth)))
-    }
-
-    fn now(&self) -> Duration {
-        self.device.now()
     }
 }
 

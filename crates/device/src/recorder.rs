@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
 
 /// A device that passes everything on and counts it.
 ///
@@ -303,8 +302,8 @@ impl Device for Recorder {
         self.device.sectors()
     }
 
-    fn read_only(&self) -> bool {
-        self.device.read_only()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -331,14 +330,6 @@ impl Device for Recorder {
         self.device.write_batch(writes)
     }
 
-    fn copies(&self) -> usize {
-        self.device.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.device.is_read(copy)
-    }
-
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.count(READ, offset, buffer.len() as u64);
         self.device.read_copy(copy, offset, buffer)
@@ -347,14 +338,6 @@ impl Device for Recorder {
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
         self.count(WRITE, offset, data.len() as u64);
         self.device.repair_copy(copy, offset, data)
-    }
-
-    fn start(&self) -> u64 {
-        self.device.start()
-    }
-
-    fn next_data(&self, offset: u64) -> u64 {
-        self.device.next_data(offset)
     }
 
     fn flush(&self) -> Result<()> {
@@ -371,10 +354,6 @@ impl Device for Recorder {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         Ok(Box::new(RecorderQueue { recorder: self, below: self.device.queue(depth)? }))
-    }
-
-    fn now(&self) -> Duration {
-        self.device.now()
     }
 }
 

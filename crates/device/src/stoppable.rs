@@ -2,7 +2,6 @@
 
 use crate::{Device, Error, Immediate, Queue, Result, Sectors};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// A device that can be taken away from a long operation: from the moment at which `is_asked` says so, every transfer,
 /// flush and discard fails with [`Error::Stopped`], as if the device had been pulled out. So the device holds what it
@@ -48,16 +47,8 @@ impl Device for Stoppable<'_> {
         self.below.sectors()
     }
 
-    fn end(&self) -> u64 {
-        self.below.end()
-    }
-
-    fn why_read_only(&self) -> Option<String> {
-        self.below.why_read_only()
-    }
-
-    fn read_only(&self) -> bool {
-        self.below.read_only()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(self.below)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -80,30 +71,14 @@ impl Device for Stoppable<'_> {
         self.below.write_batch(writes)
     }
 
-    fn copies(&self) -> usize {
-        self.below.copies()
-    }
-
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.goes_on()?;
         self.below.read_copy(copy, offset, buffer)
     }
 
-    fn is_read(&self, copy: usize) -> bool {
-        self.below.is_read(copy)
-    }
-
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
         self.goes_on()?;
         self.below.repair_copy(copy, offset, data)
-    }
-
-    fn next_data(&self, offset: u64) -> u64 {
-        self.below.next_data(offset)
-    }
-
-    fn start(&self) -> u64 {
-        self.below.start()
     }
 
     fn flush(&self) -> Result<()> {
@@ -118,10 +93,6 @@ impl Device for Stoppable<'_> {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         Ok(Box::new(Immediate::new(self, depth)))
-    }
-
-    fn now(&self) -> Duration {
-        self.below.now()
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::placed::{Placed, PlacedQueue};
 use crate::{Device, Error, Operation, Queue, Result, Sectors, check_copy, check_transfer};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Stripes of a device in a given order, as one device.
 ///
@@ -84,8 +83,8 @@ impl Device for Stripes {
         self.device.sectors()
     }
 
-    fn read_only(&self) -> bool {
-        self.device.read_only()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -98,14 +97,6 @@ impl Device for Stripes {
         self.each(Operation::Write, offset, data.len(), |place, range| {
             self.device.write_at(place, &data[range])
         })
-    }
-
-    fn copies(&self) -> usize {
-        self.device.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.device.is_read(copy)
     }
 
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -122,6 +113,19 @@ impl Device for Stripes {
         })
     }
 
+    /// Where a stripe lies differs, and what is not written is not looked for.
+    fn start(&self) -> u64 {
+        0
+    }
+
+    fn next_data(&self, offset: u64) -> u64 {
+        offset.min(self.len())
+    }
+
+    fn end(&self) -> u64 {
+        self.len()
+    }
+
     fn flush(&self) -> Result<()> {
         self.device.flush()
     }
@@ -134,10 +138,6 @@ impl Device for Stripes {
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         let below = self.device.queue(depth)?;
         Ok(Box::new(PlacedQueue::new(self, below, depth)))
-    }
-
-    fn now(&self) -> Duration {
-        self.device.now()
     }
 }
 

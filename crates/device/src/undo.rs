@@ -21,7 +21,6 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A device whose changes can be reverted.
 ///
@@ -137,8 +136,8 @@ impl Device for UndoDevice {
         self.below.sectors()
     }
 
-    fn read_only(&self) -> bool {
-        self.below.read_only()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.below)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -187,14 +186,6 @@ impl Device for UndoDevice {
         Ok(())
     }
 
-    fn copies(&self) -> usize {
-        self.below.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.below.is_read(copy)
-    }
-
     fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.write_out(&mut self.changes.lock())?;
         self.below.read_copy(copy, offset, buffer)
@@ -204,10 +195,6 @@ impl Device for UndoDevice {
     fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
         self.write_out(&mut self.changes.lock())?;
         self.below.repair_copy(copy, offset, data)
-    }
-
-    fn start(&self) -> u64 {
-        self.below.start()
     }
 
     fn next_data(&self, offset: u64) -> u64 {
@@ -233,9 +220,5 @@ impl Device for UndoDevice {
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         Ok(Box::new(Immediate::new(self, depth)))
-    }
-
-    fn now(&self) -> Duration {
-        self.below.now()
     }
 }

@@ -3,7 +3,6 @@
 use platter_device::{Device, Error, Immediate, Queue, Result, Sectors};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// A device that can only be read, and keeps a checksum of every piece that was read.
 pub struct Overheard {
@@ -51,8 +50,9 @@ impl Device for Overheard {
     fn sectors(&self) -> Sectors {
         self.below.sectors()
     }
-    fn end(&self) -> u64 {
-        self.below.end()
+
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.below)
     }
     fn read_only(&self) -> bool {
         true
@@ -62,14 +62,14 @@ impl Device for Overheard {
         self.note(offset, buffer);
         Ok(())
     }
+    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.below.read_copy(copy, offset, buffer)?;
+        self.note(offset, buffer);
+        Ok(())
+    }
+
     fn write_at(&self, _offset: u64, _data: &[u8]) -> Result<()> {
         Err(Error::ReadOnly { device: self.name().into() })
-    }
-    fn start(&self) -> u64 {
-        self.below.start()
-    }
-    fn next_data(&self, offset: u64) -> u64 {
-        self.below.next_data(offset)
     }
     fn flush(&self) -> Result<()> {
         Ok(())
@@ -79,8 +79,5 @@ impl Device for Overheard {
     }
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         Ok(Box::new(Immediate::new(self, depth)))
-    }
-    fn now(&self) -> Duration {
-        self.below.now()
     }
 }

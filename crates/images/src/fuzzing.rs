@@ -35,6 +35,10 @@ impl Device for GrowingDevice {
         self.device.sectors()
     }
 
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.device)
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         check_transfer(self, Operation::Read, offset, buffer.len() as u64)?;
         self.device.read_at(offset, buffer)

@@ -40,6 +40,10 @@ impl Device for Between {
         self.below.sectors()
     }
 
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.below)
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.below.read_at(offset, buffer)
     }

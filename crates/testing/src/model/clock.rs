@@ -52,8 +52,8 @@ impl Device for ClockedDevice {
         self.inner.sectors()
     }
 
-    fn read_only(&self) -> bool {
-        self.inner.read_only()
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.inner)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -70,30 +70,6 @@ impl Device for ClockedDevice {
 
     fn write_batch(&self, writes: &[(u64, &[u8])]) -> Result<()> {
         self.inner.write_batch(writes)
-    }
-
-    fn copies(&self) -> usize {
-        self.inner.copies()
-    }
-
-    fn is_read(&self, copy: usize) -> bool {
-        self.inner.is_read(copy)
-    }
-
-    fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        self.inner.read_copy(copy, offset, buffer)
-    }
-
-    fn repair_copy(&self, copy: usize, offset: u64, data: &[u8]) -> Result<()> {
-        self.inner.repair_copy(copy, offset, data)
-    }
-
-    fn start(&self) -> u64 {
-        self.inner.start()
-    }
-
-    fn next_data(&self, offset: u64) -> u64 {
-        self.inner.next_data(offset)
     }
 
     fn flush(&self) -> Result<()> {
