@@ -347,6 +347,29 @@ impl Extents {
         Ok(extents)
     }
 
+    /// The same stream with these runs, which are in order and have no holes among them. It is only read, never stored.
+    pub fn only_read(&self, runs: &[Extent]) -> Extents {
+        const TOGETHER: usize = 512;
+        let leaf = |runs: &[Extent]| {
+            let last = runs.last().map_or(0, |last| last.end() - 1);
+            Leaf::new(runs[0].at, last, runs.to_vec())
+        };
+        Extents {
+            leaves: runs.chunks(TOGETHER).map(leaf).collect(),
+            inner: Vec::new(),
+            left: Vec::new(),
+            clusters: runs.iter().map(|run| u64::from(run.count)).sum(),
+            runs: runs.len() as u64,
+            owed: self.owed.clone(),
+            owes: 0,
+            changed: 0,
+            is_regular: false,
+            capacity: self.capacity,
+            table: self.table,
+            each: self.each,
+        }
+    }
+
     /// Sets the number of the directory that stands in the pages from now on.
     pub fn set_table(&mut self, table: u64) {
         self.table = table;
@@ -518,10 +541,14 @@ impl Extents {
         Ok(runs)
     }
 
+    /// All rows in order, those of holes too. Every leaf must be loaded.
+    pub fn rows(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied())
+    }
+
     /// All runs in order, without holes. Every leaf must be loaded.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
-        let rows = self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied());
-        rows.filter(|row| !row.is_hole())
+        self.rows().filter(|row| !row.is_hole())
     }
 
     /// The runs that are in memory, in order, without holes.

@@ -120,6 +120,7 @@ mod system;
 mod tree;
 #[cfg(test)]
 mod unknown;
+mod versions;
 mod volume;
 #[cfg(test)]
 mod windows;

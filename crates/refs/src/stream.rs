@@ -9,7 +9,7 @@ use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::{self};
 use crate::layout::tree_header;
 use crate::pages::Pages;
-use crate::{attributes, layout};
+use crate::{attributes, layout, versions};
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Access, Claim, Error, Noted, Pass, RangeLock, Result};
 use std::ops::Range;
@@ -524,12 +524,14 @@ pub struct FoundStreams {
 /// Moves the streams out of a record's attributes: the file's own data, the named streams and the snapshots.
 pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<FoundStreams> {
     attributes::complete(record, pages)?;
+    let are_spread = versions::are_spread(&record.rows);
     let mut taking = Taking {
         pages,
         table,
         integrity: record.attributes & record::Record::INTEGRITY != 0,
         spare: Vec::new(),
         versions: Vec::new(),
+        lacking: Vec::new(),
     };
     let mut found = FoundStreams { own: None, named: Vec::new(), only_read: None };
     let (mut live, mut rest) = (None, Vec::new());
@@ -547,7 +549,7 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
         }
     }
     if let Some(row) = live {
-        let state = taking.extents(&row.value)?;
+        let state = taking.version(LIVE, &row.value)?;
         match &found.own {
             // Content that moved back into the record leaves a row with runs that hold none of it.
             Some(own) if own.size == state.size && u64_at(&row.value, 0x48) == 0 && own.size > 0 => {
@@ -562,8 +564,11 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
             None => rest.push(row),
         }
     }
+    if are_spread {
+        taking.gather(&mut found)?;
+    }
     rest.extend(taking.spare.into_iter().chain(taking.versions).map(|(_, row)| row));
-    found.only_read = attributes::only_read(record, &rest);
+    found.only_read = attributes::only_read(record, &rest).or(are_spread.then_some(versions::SPREAD));
     record.rows = rest;
     Ok(found)
 }
@@ -577,6 +582,8 @@ struct Taking<'p> {
     spare: Vec<(u64, Attribute)>,
     /// The rows with runs of snapshots, by number.
     versions: Vec<(u64, Attribute)>,
+    /// The numbers of the versions that have runs for only a part of their clusters.
+    lacking: Vec<u64>,
 }
 
 impl Taking<'_> {
@@ -595,6 +602,32 @@ impl Taking<'_> {
         open_extents(self.pages, self.table, value, self.integrity)
     }
 
+    /// Reads the version of the data with this number.
+    fn version(&mut self, number: u64, value: &[u8]) -> Result<StreamState> {
+        if versions::lacks_runs(value) {
+            self.lacking.push(number);
+        }
+        self.extents(value)
+    }
+
+    /// Gives each version of the data the runs that it takes from older ones.
+    fn gather(&mut self, found: &mut FoundStreams) -> Result<()> {
+        let kept =
+            found.named.iter_mut().filter_map(|one| Some((one.snapshot.as_ref()?.number, &mut one.state)));
+        let mut versions: Vec<(u64, &mut StreamState)> = kept.collect();
+        versions.sort_by_key(|(number, _)| *number);
+        versions.extend(found.own.as_mut().map(|own| (LIVE, own)));
+        let cluster = u64::from(self.pages.geometry.cluster);
+        let mut older = Vec::new();
+        for (number, state) in versions {
+            let end = state.size.div_ceil(cluster).min(u64::from(u32::MAX)) as u32;
+            if let StreamContent::Extents(extents) = &mut state.content {
+                versions::resolve(extents, self.lacking.contains(&number), end, &mut older, self.pages)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a named stream or a snapshot; `None` if the row is neither.
     fn named(&mut self, row: &Attribute) -> Result<Option<FoundStream>> {
         let name = row.name();
@@ -604,7 +637,7 @@ impl Taking<'_> {
                 return Ok(None);
             };
             let (_, runs) = self.versions.swap_remove(position);
-            let state = self.extents(&runs.value)?;
+            let state = self.version(number, &runs.value)?;
             let snapshot = Some(Snapshot { number, head: row.value.clone() });
             return Ok(Some(FoundStream { name, state, snapshot }));
         }

@@ -2,13 +2,15 @@
 //! forefst and refsprogs document; none of their bytes are from Windows.
 
 mod bounds;
+mod cased;
 mod log;
 mod runs;
 mod sharing;
+mod versions;
 
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
-use crate::layout::attribute::{DATA, EFS, MULTIPLE, NAMED_DATA, SINGLE};
+use crate::layout::attribute::{DATA, EFS, MULTIPLE, NAMED_DATA, OBJECT_LINK, SINGLE};
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::key;
 use crate::layout::{Attribute, Record, TreeNode, TreeNodeMut};
@@ -293,6 +295,52 @@ fn what_was_never_written_reads_as_zeroes() {
         let node = volume.lookup(Node::ROOT, &name("f")).unwrap();
         assert_eq!(content(&volume, node).unwrap(), wanted);
     }
+}
+
+/// Records of Windows have 1 as the number of their names, whatever it is, and some have the link to a name twice.
+#[test]
+fn names_are_counted_by_the_links_of_a_record() {
+    let device = made();
+    let volume = open(&device);
+    let node = file(&volume, "one", b"content");
+    volume.link(node, Node::ROOT, &name("two")).unwrap();
+    let id = {
+        let core = volume.core();
+        core.entity(node.0).unwrap().id
+    };
+    let crate::core::Id::File(home, ordinal) = id else { panic!("{id:?}") };
+    volume.unmount().unwrap();
+    let volume = open(&device);
+    {
+        let mut core = volume.core();
+        let row = key::body(ordinal, home);
+        let (tree, pages) = core.tree_mut(home).unwrap();
+        let value = tree.get(pages, &row, |row| row.value.to_vec()).unwrap().unwrap();
+        let mut record = Record::from_bytes(&value, 0).unwrap();
+        // The field for the number of names is 1 on volumes of Windows, however many there are.
+        record.links = 1;
+        let link = record.rows.iter().find(|row| row.kind() == OBJECT_LINK).unwrap().clone();
+        let at = record.rows.iter().position(|row| row.kind() == OBJECT_LINK).unwrap();
+        record.rows.insert(at, link);
+        tree.put(pages, &row, 1, &record.to_bytes()).unwrap();
+    }
+    volume.unmount().unwrap();
+    checked(&device, &[]);
+    let volume = open(&device);
+    let node = volume.lookup(Node::ROOT, &name("one")).unwrap();
+    assert_eq!(volume.attributes(node).unwrap().links, 2);
+    volume.unlink(Node::ROOT, &name("one")).unwrap();
+    assert_eq!(volume.attributes(node).unwrap().links, 1);
+    volume.forget(node, 1);
+    volume.unmount().unwrap();
+    checked(&device, &[]);
+    let volume = open(&device);
+    let node = volume.lookup(Node::ROOT, &name("two")).unwrap();
+    assert_eq!(content(&volume, node).unwrap(), b"content");
+    volume.forget(node, 1);
+    volume.unlink(Node::ROOT, &name("two")).unwrap();
+    volume.unmount().unwrap();
+    checked(&device, &[]);
 }
 
 #[test]

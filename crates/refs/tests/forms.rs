@@ -129,6 +129,7 @@ fn edit_log(surgeon: &mut Surgeon<'_>, at: usize, word: u32) {
 
 const WRONG: &[Wrong] = &[
     wrong("form of a page header", "page-header", |surgeon| edit(surgeon, ROOT, |bytes| bytes[4] = 3)),
+    wrong("word of a page header", "page-header", |surgeon| edit(surgeon, ROOT, |bytes| bytes[8] = 1)),
     wrong("upper half of a page's table", "page-header", |surgeon| {
         edit(surgeon, ROOT, |bytes| bytes[0x41] = 1)
     }),
@@ -170,6 +171,17 @@ const WRONG: &[Wrong] = &[
     }),
     wrong("header of an object row", "object-row", |surgeon| {
         both(surgeon, OBJECTS, |key| u64_at(key, 8) == 0x600, |value| value[0x08] = 0x19);
+    }),
+    wrong("number of changes of an object", "object-row", |surgeon| {
+        both(
+            surgeon,
+            OBJECTS,
+            |key| u64_at(key, 8) == 0x600,
+            |value| {
+                let clock = u32_at(value, 0x18);
+                put(value, 0x1C, clock + 1);
+            },
+        );
     }),
     wrong("first word of an object row", "object-row", |surgeon| {
         both(surgeon, OBJECTS, |key| u64_at(key, 8) == 0x520, |value| value[0] = 3);

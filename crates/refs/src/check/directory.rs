@@ -132,7 +132,13 @@ impl Walk {
         let last_child = check.objects[&self.object].last_child;
         while let Some(row) = cursor.next(check) {
             match u16_at(&row.key, 0) {
-                0x10 => self.own(check, &row),
+                0x10 => {
+                    // In what order Windows puts names that it tells apart by case is not sure.
+                    if check.geometry.version.keeps_homes() && Record::tells_case(&row.value) {
+                        cursor.take_any_order();
+                    }
+                    self.own(check, &row);
+                }
                 0x20 => self.numbers.met(&row.key, &row.value, row.at),
                 0x30 => self.name(check, &row, waiting),
                 0x40 => self.body(check, &row),

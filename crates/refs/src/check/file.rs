@@ -11,7 +11,7 @@ use crate::layout::attribute::{
 use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::record::Record;
 use crate::layout::{Algorithm, PageReference, TreeNode, Version};
-use crate::stream;
+use crate::{stream, versions};
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
 
@@ -36,7 +36,15 @@ struct FoundSizes {
 impl<'o> Owner<'o> {
     /// The file itself as owner; `spot` is its record.
     fn of(spot: &Spot<'o>) -> Owner<'o> {
-        Owner { spot: *spot, stream: &[], attribute: &[], integrity: false, said: None, is_snapshot: false }
+        Owner {
+            spot: *spot,
+            stream: &[],
+            attribute: &[],
+            integrity: false,
+            said: None,
+            is_snapshot: false,
+            is_spread: false,
+        }
     }
 
     /// A stream of the file as owner, which the attribute `row` holds.
@@ -285,10 +293,12 @@ impl Check<'_> {
         is_snapshot: bool,
     ) -> Option<FoundSizes> {
         let said = (name.is_empty() && !is_snapshot).then_some(record.size);
-        let owner = Owner { is_snapshot, said, ..Owner::new(spot, name, row, record) };
+        let is_version = (row.kind(), u32_at(&row.key, 8)) == (DATA, MULTIPLE);
+        let is_spread = is_version && versions::are_spread(&record.rows);
+        let owner = Owner { is_snapshot, said, is_spread, ..Owner::new(spot, name, row, record) };
         let damaged = FoundSizes { is_damaged: true, ..FoundSizes::default() };
         let cluster = u64::from(self.geometry.cluster);
-        if (row.kind(), u32_at(&row.key, 8)) == (DATA, MULTIPLE) && !is_snapshot {
+        if is_version && !is_snapshot {
             self.versions(&owner, record, &row.value);
         }
         let Some(stream) = self.stream(&owner, &row.value, spot.at) else { return Some(damaged) };
@@ -298,7 +308,8 @@ impl Check<'_> {
         Some(FoundSizes {
             holes: stream.holes.saturating_mul(cluster),
             size: stream.size,
-            allocated: stream.clusters.saturating_mul(cluster),
+            // Which of its clusters the record counts is not known of such a file.
+            allocated: if is_spread { record.allocated } else { stream.clusters.saturating_mul(cluster) },
             has_holes: stream.has_holes,
             is_damaged: stream.is_damaged,
         })

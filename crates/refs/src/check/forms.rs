@@ -38,6 +38,7 @@ impl Unmarked {
 pub fn page(bytes: &[u8]) -> impl Iterator<Item = Field> {
     let fields = [
         ("form of a page header", 0x04, 2, u64::from(u32_at(bytes, 0x04))),
+        ("word of a page header", 0x08, 0, u64::from(u32_at(bytes, 0x08))),
         ("upper half of a page's table", 0x40, 0, u64_at(bytes, 0x40)),
     ];
     fields.into_iter().filter(|(_, _, expected, found)| expected != found)

@@ -23,6 +23,11 @@ impl Order {
         self == Order::Unknown || self.compare(upper, left, right) == Ordering::Less
     }
 
+    /// Whether `key` comes after `most`, which it never does where the order is not known.
+    pub fn is_past(self, upper: &[u16], key: &[u8], most: &[u8]) -> bool {
+        self != Order::Unknown && self.compare(upper, key, most) == Ordering::Greater
+    }
+
     /// Compares two keys. Where the order is not known, bytes are compared.
     pub fn compare(self, upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
         match self {

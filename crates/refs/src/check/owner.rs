@@ -29,6 +29,8 @@ pub struct Owner<'o> {
     pub said: Option<u64>,
     /// Whether the stream is a snapshot, whose clusters may belong to other streams too.
     pub is_snapshot: bool,
+    /// Whether the stream is a version of data whose versions take clusters from each other.
+    pub is_spread: bool,
 }
 
 /// Returns the name by which messages call a file whose names are not known.

@@ -9,6 +9,7 @@ use crate::extents::Reads;
 use crate::layout::bytes::{u16_at, u32_at, u64_at};
 use crate::layout::node::NODE_HEADER;
 use crate::layout::{PageReference, ShareRow, TreeNode};
+use crate::versions;
 use platter_device::Device;
 use platter_vfs::{Progress, Result, Severity};
 
@@ -341,7 +342,7 @@ impl Walk<'_> {
         while at < run.count {
             let cluster = run.cluster + at;
             let count = (ShareRow::CLUSTERS - cluster % ShareRow::CLUSTERS).min(run.count - at);
-            let may_be_shared = check.count_run(cluster, count);
+            let may_be_shared = check.count_run(cluster, count, self.owner.is_spread);
             let before = check.used.claim(real + at, count, Some(Tier::Medium));
             if before > 0 && !self.owner.is_snapshot && !may_be_shared {
                 if self.crossed == 0 {
@@ -375,7 +376,10 @@ impl Walk<'_> {
         let is_sparse = u32_at(value, 0x50) >> 31 == 1;
         // Of the two sizes of a file without holes, the one that its clusters confirm counts.
         let is_as_long = |size: u64| size.div_ceil(cluster) == self.clusters + self.holes;
-        let other = self.owner.said.filter(|&said| !is_sparse && !is_as_long(stored) && is_as_long(said));
+        // A version with runs for a part of its clusters says nothing by their number.
+        let lacks_runs = self.owner.is_spread && versions::lacks_runs(value);
+        let is_in_doubt = |said| !is_sparse && !lacks_runs && !is_as_long(stored) && is_as_long(said);
+        let other = self.owner.said.filter(|&said| is_in_doubt(said));
         let size = other.filter(|_| !self.is_damaged).unwrap_or(stored);
         if size != stored {
             let place = at + 0x38;
@@ -385,7 +389,9 @@ impl Walk<'_> {
         }
         let needed = size.div_ceil(cluster);
         // A hole with a row is not one that the flag must tell of.
-        let has_holes = self.clusters + self.holes < needed;
+        let has_holes = self.clusters + self.holes < needed && !lacks_runs;
+        let own = self.clusters.saturating_mul(cluster);
+        let allocated = if lacks_runs { u64_at(value, 0x30) } else { own };
         let stream = Stream {
             size,
             clusters: self.clusters,
@@ -396,14 +402,13 @@ impl Walk<'_> {
         if self.is_damaged {
             return stream;
         }
-        let allocated = self.clusters.saturating_mul(cluster);
         let valid = u64_at(value, 0x40);
         let fields = [
             ("stream-count", "leaf pages", 0x18, self.leaves),
             ("stream-count", "runs", 0x20, self.runs),
             ("stream-size", "allocated bytes", 0x30, allocated),
             ("stream-size", "valid bytes", 0x40, valid.min(size)),
-            ("stream-size", "allocated bytes", 0x48, allocated),
+            ("stream-size", "allocated bytes", 0x48, own),
         ];
         for (code, what, field, expected) in fields {
             let found = u64_at(value, field);

@@ -26,6 +26,9 @@ struct Range {
     row: Option<(ShareRow, u64)>,
     /// How many streams have been found to have each cluster; `None` as long as no stream has any of them.
     found: Option<Box<[u16]>>,
+    /// Whether versions of a file take clusters of the range from older ones without runs of their own. Whether the
+    /// counts count such versions is not known.
+    is_spread: bool,
 }
 
 /// Reads a row of the table.
@@ -34,7 +37,9 @@ pub fn row(check: &mut Check<'_>, row: &TreeRow) {
     match ShareRow::from_bytes(&row.value, row.value_at) {
         Ok(found) if row.key == ShareRow::key(found.start) => {
             if shares.ranges.len() < MOST {
-                shares.ranges.insert(found.start, Range { row: Some((found, row.at)), found: None });
+                shares
+                    .ranges
+                    .insert(found.start, Range { row: Some((found, row.at)), found: None, is_spread: false });
             } else {
                 shares.is_partial = true;
             }
@@ -58,8 +63,9 @@ pub fn lost(check: &mut Check<'_>) {
 }
 
 impl Check<'_> {
-    /// Counts the clusters of a run of a stream. Returns whether they may belong to other streams too.
-    pub fn count_run(&mut self, cluster: u64, count: u64) -> bool {
+    /// Counts the clusters of a run of a stream, which `is_spread` if other versions of a file may take them without runs
+    /// of their own. Returns whether they may belong to other streams too.
+    pub fn count_run(&mut self, cluster: u64, count: u64, is_spread: bool) -> bool {
         let mut may = true;
         let mut at = cluster;
         let end = cluster.saturating_add(count);
@@ -69,13 +75,14 @@ impl Check<'_> {
             let shares = &mut self.shares;
             if shares.is_table_lost && !shares.ranges.contains_key(&start) {
                 if shares.ranges.len() < MOST {
-                    shares.ranges.insert(start, Range { row: None, found: None });
+                    shares.ranges.insert(start, Range { row: None, found: None, is_spread: false });
                 } else {
                     shares.is_partial = true;
                 }
             }
             match shares.ranges.get_mut(&start) {
                 Some(range) => {
+                    range.is_spread |= is_spread;
                     let found =
                         range.found.get_or_insert_with(|| vec![0; ShareRow::CLUSTERS as usize].into());
                     let counts = &mut found[(at - start) as usize..(stop - start) as usize];
@@ -101,7 +108,7 @@ pub fn finish(check: &mut Check<'_>) {
         let found = |index: usize| range.found.as_ref().map_or(0, |found| found[index]);
         let is_right = |index: usize| match (row.counts[index], found(index)) {
             (0, 0 | 1) | (1, 1) => true,
-            (said, found) => said == found,
+            (said, found) => said == found || range.is_spread && said > found,
         };
         let wrong: Vec<usize> = (0..row.counts.len()).filter(|&index| !is_right(index)).collect();
         if let Some(&first) = wrong.first() {
@@ -131,7 +138,7 @@ impl Shares {
     pub fn rows(self) -> Option<Vec<ShareRow>> {
         let is_deduplicated =
             |range: &Range| range.row.as_ref().is_some_and(|(row, _)| row.is_deduplicated());
-        if self.is_partial || self.ranges.values().any(is_deduplicated) {
+        if self.is_partial || self.ranges.values().any(|range| range.is_spread || is_deduplicated(range)) {
             return None;
         }
         let rows = self.ranges.into_iter().filter_map(|(start, range)| {

@@ -113,7 +113,8 @@ impl Core {
             record.ok_or_else(|| Error::damaged("directory", 0, "a row of its own record", "none"))?;
         let larger = is_larger(&record, key::OWN.len());
         let mut found = stream::take_streams(&mut record, &mut self.pages, object)?;
-        found.only_read = found.only_read.or(larger);
+        let cased = self.in_cased(&[object], &record);
+        found.only_read = found.only_read.or(larger).or(cased);
         let only_read = found.only_read;
         let named = self.open_named(found, &record);
         let (above, name) = object_links(&record.rows).next().unwrap_or((ROOT_DIRECTORY, Vec::new()));
@@ -150,7 +151,9 @@ impl Core {
         };
         let larger = is_larger(&record, row_key);
         let mut found = stream::take_streams(&mut record, &mut self.pages, table)?;
-        found.only_read = found.only_read.or(larger);
+        record.links = record.names();
+        let cased = self.in_cased(&[table], &record);
+        found.only_read = found.only_read.or(larger).or(cased);
         let only_read = found.only_read;
         let node = self.node_for(id);
         let read_only = record.attributes & 1 != 0;
@@ -164,6 +167,15 @@ impl Core {
         let named = self.open_named(found, &record);
         let entity = Entity { id, place, record, stream, named, handed_out: 0, only_read };
         Ok(self.insert(entity, node))
+    }
+
+    /// The reason why what has this record in one of these directories is only read, if one of them, or one that has a
+    /// name of it, tells names apart by case. By what numbers Windows orders such names is not sure, and a row in a wrong
+    /// place would not be found.
+    fn in_cased(&mut self, tables: &[u64], record: &Record) -> Option<&'static str> {
+        let above: Vec<u64> = object_links(&record.rows).map(|(above, _)| above).collect();
+        let is_cased = tables.iter().chain(&above).any(|&directory| self.tells_case(directory));
+        is_cased.then_some("its directory tells names apart by case, and is only read")
     }
 
     fn open_named(&mut self, found: stream::FoundStreams, record: &Record) -> Vec<Named> {

@@ -3,7 +3,8 @@
 use super::{Core, FIRST_OBJECT, Object, ROOT_DIRECTORY};
 use crate::container::Tier;
 use crate::layout::bytes::put;
-use crate::layout::{ObjectRow, PageReference, Root};
+use crate::layout::record::key;
+use crate::layout::{ObjectRow, PageReference, Record, Root};
 use crate::pages::Pages;
 use crate::tree::{Order, Tree};
 use platter_vfs::{Error, Result};
@@ -84,10 +85,23 @@ impl Core {
                 0x530 => Order::SecondWord,
                 _ => Order::Words,
             };
-            let tree = Tree::open(number, order, Tier::Medium, row.root);
+            let mut tree = Tree::open(number, order, Tier::Medium, row.root);
+            if self.geometry().version.keeps_homes() && is_directory(number) {
+                // The own record is the first row in either order.
+                let own = tree.get(&mut self.pages, &key::OWN, |row| Record::tells_case(row.value));
+                if own.is_ok_and(|own| own == Some(true)) {
+                    tree = Tree::open(number, Order::Cased, Tier::Medium, row.root);
+                }
+            }
             self.objects.insert(number, Object { tree, last_child: row.last_child });
         }
         Ok(self.objects.get_mut(&number).expect("there now"))
+    }
+
+    /// Whether a directory tells names apart by case. Platter only reads such a directory.
+    pub fn tells_case(&mut self, directory: u64) -> bool {
+        is_directory(directory)
+            && self.object(directory).is_ok_and(|object| matches!(object.tree.order(), Order::Cased))
     }
 
     /// The tree of an object, to be read, and the pages.
@@ -154,4 +168,9 @@ impl Core {
         *last += 1;
         Ok(*last)
     }
+}
+
+/// Whether an object of this number holds names.
+fn is_directory(number: u64) -> bool {
+    matches!(number, ROOT_DIRECTORY | FIRST_OBJECT..)
 }

@@ -348,12 +348,15 @@ impl ObjectRow {
             _ => (0x30, 0x50, 0),
         };
         let extra = if u32_at(value, 0x14) == 0 { 0u32 } else { 8 };
+        let [clock, epoch] = [0x18, 0x1C].map(|at| u64::from(u32_at(value, at)));
         let fields = [
             (0x00, 2, u64_at(value, 0)),
             (0x08, 0x18, u64::from(u32_at(value, 0x08))),
             (0x0C, u64::from(reference), u64::from(u32_at(value, 0x0C))),
             (0x10, payload, u64::from(u32_at(value, 0x10))),
             (0x14, u64::from(extra), u64::from(u32_at(value, 0x14))),
+            // Every change of an object that is counted takes a checkpoint.
+            (0x1C, if epoch <= clock { epoch } else { clock.min(1) }, epoch),
             (0x00, payload + tail + u64::from(extra), value.len() as u64),
         ];
         fields.into_iter().try_for_each(|(at, expected, found)| match expected == found {

@@ -6,7 +6,7 @@
 
 use super::bytes::{put, u16_at, u32_at, u64_at};
 use super::node::{NODE_HEADER, ROOT, row_size};
-use super::{Attribute, PageReference, TreeNode, TreeNodeMut, legacy};
+use super::{Attribute, PageReference, TreeNode, TreeNodeMut, legacy, object_links};
 use crate::layout::tree_header;
 use platter_vfs::{Error, Result};
 
@@ -63,6 +63,22 @@ impl Record {
     pub const INTEGRITY: u32 = 0x8000;
     /// Attribute flag: the file has extended attributes.
     pub const HAS_EA: u32 = 0x4_0000;
+
+    /// Internal flag of a directory's own record, from 3.14 on: names that differ in case alone are different names.
+    /// Source: forefst `docs/structures/upcase_table.md` (August 2026).
+    const CASED: u32 = 0x02;
+
+    /// Whether the value of the row with a directory's own record says that it tells names apart by case.
+    pub fn tells_case(value: &[u8]) -> bool {
+        value.len() >= Record::HEADER && u32_at(value, 0x4C) & Record::CASED != 0
+    }
+
+    /// The number of names of a file with this record: its links, or the one name that the record stands in the row of.
+    /// On volumes of Windows the field for it is 1 however many names there are, or 0 (forefst
+    /// `docs/concepts/hard_links.md`).
+    pub fn names(&self) -> u32 {
+        (object_links(&self.rows).count() as u32).max(1)
+    }
 
     /// A record without attributes.
     pub fn new(schema: u32, now: u64, attributes: u32, security: u64) -> Record {

@@ -3,6 +3,7 @@
 
 use super::attribute::{self, Attribute};
 use super::bytes::{put, u16_at, u32_at, u64_at};
+use std::collections::HashSet;
 
 /// The reason in the error for a record that has no room for more.
 pub const LIMIT: &str = "its names, streams, attributes and what else is in its record take 7 KiB at most";
@@ -14,9 +15,12 @@ pub fn object_link(row: &Attribute) -> (u64, Vec<u16>) {
     (u64_at(rest, 0), name.take_while(|&unit| unit != 0).collect())
 }
 
-/// The object links among these rows of a record: each directory, and the name there.
+/// The object links among these rows of a record: each directory, and the name there. On volumes of Windows some records
+/// have the same link twice (forefst `docs/attributes/OBJ_LINK.md`); it counts once.
 pub fn object_links(rows: &[Attribute]) -> impl Iterator<Item = (u64, Vec<u16>)> {
-    rows.iter().filter(|row| row.kind() == attribute::OBJECT_LINK).map(object_link)
+    let mut met: HashSet<&[u8]> = HashSet::new();
+    let links = rows.iter().filter(|row| row.kind() == attribute::OBJECT_LINK);
+    links.filter(move |row| met.insert(&row.key)).map(object_link)
 }
 
 /// Returns the link from a record to a name. Its value is the end of its key.

@@ -14,6 +14,8 @@ pub enum Order {
     /// By the type of row; rows of names without regard to case, by this table of upper-case letters; all other rows
     /// word by word, from the second word of 8 bytes on.
     Directory(Arc<[u16]>),
+    /// The same for a directory that tells names apart by case: names by their units.
+    Cased,
 }
 
 impl Order {
@@ -30,7 +32,14 @@ impl Order {
             Order::Directory(upper) => {
                 let kind = u16_at(left, 0);
                 kind.cmp(&u16_at(right, 0)).then_with(|| match kind {
-                    0x30 => names(upper, left, right),
+                    0x30 => names(|unit| upper[usize::from(unit)], left, right),
+                    _ => words(left, right, 8),
+                })
+            }
+            Order::Cased => {
+                let kind = u16_at(left, 0);
+                kind.cmp(&u16_at(right, 0)).then_with(|| match kind {
+                    0x30 => names(|unit| unit, left, right),
                     _ => words(left, right, 8),
                 })
             }
@@ -60,16 +69,17 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
-fn names(upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
+/// Compares names by what `fold` makes of each unit.
+fn names(fold: impl Fn(u16) -> u16, left: &[u8], right: &[u8]) -> Ordering {
     let units = |key: &'_ [u8]| -> Vec<u16> {
-        key[4.min(key.len())..].chunks_exact(2).map(|unit| upper[usize::from(u16_at(unit, 0))]).collect()
+        key[4.min(key.len())..].chunks_exact(2).map(|unit| fold(u16_at(unit, 0))).collect()
     };
     // Most names differ in the first units, so these are compared before the whole names are converted.
     let (mut at, end) = (4, left.len().max(right.len()));
     while at < end {
         match (left.get(at..at + 2), right.get(at..at + 2)) {
             (Some(one), Some(other)) => {
-                let (one, other) = (upper[usize::from(u16_at(one, 0))], upper[usize::from(u16_at(other, 0))]);
+                let (one, other) = (fold(u16_at(one, 0)), fold(u16_at(other, 0)));
                 if one != other {
                     return one.cmp(&other);
                 }

@@ -107,7 +107,7 @@ impl RefsVolume {
                 0,
                 record.attributes,
                 record.times,
-                record.links,
+                record.names(),
             );
         }
         attributes_with(
@@ -116,7 +116,7 @@ impl RefsVolume {
             record.allocated,
             record.attributes,
             record.times,
-            record.links,
+            record.names(),
         )
     }
 
@@ -185,9 +185,9 @@ fn scan_names(
     after: Option<&[u8]>,
     mut visit: impl FnMut(&[u8], ListedRow) -> bool,
 ) -> Result<Option<Error>> {
-    let order = core.order();
     let (mut before, mut unreadable) = (after.map(<[u8]>::to_vec), None);
     let (tree, pages) = core.tree(object)?;
+    let order = tree.order();
     let damage = tree.scan_past_damage(pages, after.unwrap_or(&FIRST_NAME), |row| {
         if crate::layout::bytes::u16_at(row.key, 0) != key::NAME {
             return Ok(false);

@@ -34,7 +34,7 @@ fn rows_in(value: &[u8]) -> Vec<RawRun> {
 }
 
 /// Puts these rows in the place of those in an attribute.
-fn put_rows(attribute: &mut Attribute, rows: &[RawRun]) {
+pub fn put_rows(attribute: &mut Attribute, rows: &[RawRun]) {
     let value = &mut attribute.value;
     let size = |row: &RawRun| 24 + 4 * row.sums.len();
     let bytes: usize = rows.iter().map(|row| size(row).next_multiple_of(8) + 4).sum();

@@ -130,11 +130,11 @@ fn alike(core: &mut Core, mend: Mend, damaged: &HashSet<u64>) -> Result<()> {
 }
 
 /// How the rows of a table are ordered.
-fn order(core: &Core, table: u64) -> Order {
+fn order(core: &mut Core, table: u64) -> Order {
     match table {
         0x530 => Order::SecondWord,
         0..=0x541 => Order::Words,
-        _ => core.order(),
+        _ => core.tree(table).map(|(tree, _)| tree.order()).unwrap_or_else(|_| core.order()),
     }
 }
 
