@@ -113,8 +113,8 @@ pub use file::{Caching, FileDevice, FileOptions};
 pub use gather::Gather;
 pub use gpt::{gpt_partition, make_gpt};
 pub use host::{
-    Hardware, IN_USE, file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed,
-    share_memory, writer_of,
+    Ending, Hardware, IN_USE, file_behind, hardware, host_file_system, inherit_standard_files_only,
+    is_claimed, is_ending, share_memory, writer_of,
 };
 pub use marks::is_encrypted;
 pub use memory::MemoryDevice;

@@ -47,6 +47,8 @@ pub struct Mounted {
     mounts: Mounts,
     /// A channel that closes when no more requests will come. Nothing is sent through it.
     ended: Receiver<()>,
+    /// What to do as soon as no more requests will come.
+    at_end: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Mounted {
@@ -120,7 +122,12 @@ impl Mounted {
                 }
             }
         })?;
-        Ok(Mounted { session, device, served, at: at.to_path_buf(), mounts, ended })
+        Ok(Mounted { session, device, served, at: at.to_path_buf(), mounts, ended, at_end: None })
+    }
+
+    /// Sets what is done as soon as no more requests will come, before the volume is closed.
+    pub fn at_end(&mut self, act: impl FnOnce() + Send + 'static) {
+        self.at_end = Some(Box::new(act));
     }
 
     /// The mounts of this volume.
@@ -135,7 +142,7 @@ impl Mounted {
     /// # Errors
     /// The errors of closing the volume. After an error some changes may not be durable.
     pub fn run(self) -> Result<()> {
-        let Mounted { session, device, served, at, mounts, ended } = self;
+        let Mounted { session, device, served, at, mounts, ended, at_end } = self;
         // The session is never dropped, since this would unmount whatever is at the directory by then. This mount may
         // be gone already, and the one at the directory may be a mount below it or a later one.
         let session = session.spawn().map(ManuallyDrop::new);
@@ -151,6 +158,9 @@ impl Mounted {
                 }
             }
             Err(error) => served.tell(&format!("requests cannot be answered: {error}")),
+        }
+        if let Some(act) = at_end {
+            act();
         }
         match take_away(&device, &at, &served.options.source) {
             Ok(false) => {}

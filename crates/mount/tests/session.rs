@@ -149,3 +149,27 @@ fn threads_that_serve_share_their_memory() {
     }
     mount.ended();
 }
+
+#[test]
+fn the_end_of_the_requests_is_told_before_the_volume_is_closed() {
+    let at = std::env::temp_dir().join(format!("platter-told-{}", std::process::id()));
+    fs::create_dir(&at).unwrap();
+    let (device, served) = served("fat32", "told".into(), |_| ());
+    let mut mounted = Mounted::new(served, &at).unwrap();
+    let (told, seen) = (Arc::new(Mutex::new(None)), device.clone());
+    let tells = told.clone();
+    mounted.at_end(move || {
+        let system = platter_formats::open(seen, OpenOptions { read_only: true, ..OpenOptions::default() });
+        *tells.lock().unwrap() = Some(platter_vfs::is_in_doubt(&*system.unwrap()).unwrap());
+    });
+    let server = thread::spawn(move || mounted.run());
+    fs::write(at.join("file"), "x").unwrap();
+    File::open(&at).unwrap().sync_all().unwrap();
+    assert_eq!(*told.lock().unwrap(), None);
+    assert!(Command::new("umount").arg(&at).status().unwrap().success());
+    server.join().unwrap().unwrap();
+    assert_eq!(*told.lock().unwrap(), Some(true), "it was not closed yet");
+    let system = platter_formats::open(device, OpenOptions { read_only: true, ..OpenOptions::default() });
+    assert!(!platter_vfs::is_in_doubt(&*system.unwrap()).unwrap());
+    fs::remove_dir(&at).unwrap();
+}

@@ -135,7 +135,7 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
             ErrorKind::Exists,
             "is there already, and its size is not changed; without a size the disk in it is used",
         ),
-        (_, Some(_)) => patiently(|| Ok(refuse_in_use(path)?)),
+        (_, Some(_)) => patiently(&[path], || Ok(refuse_in_use(path)?)),
         _ => Ok(()),
     }
 }
@@ -209,7 +209,7 @@ fn part(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) ->
         None => open_file(path, Access::Write { force: options.force }, Caching::default())?,
         Some(size) => {
             let options = FileOptions { exclusive: true, ..FileOptions::default() };
-            patiently(|| made.device(path, size, options))?
+            patiently(&[path], || made.device(path, size, options))?
         }
     };
     let Some(number) = source.partition else { return Ok(device) };

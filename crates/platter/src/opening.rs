@@ -5,7 +5,8 @@ use crate::event::{Event, Listener};
 use crate::source::Source;
 use platter_device::{
     BlankFirstSector, Caching, Device, Error as DeviceError, FileOptions, FileRecord, Mirror, MirrorCopy,
-    MirrorRecord, MirrorSet, Standing, refuse_in_use, refuse_unlike_copies, select_partition, writer_of,
+    MirrorRecord, MirrorSet, Standing, is_ending, refuse_in_use, refuse_unlike_copies, select_partition,
+    writer_of,
 };
 use platter_vfs::{Error as SystemError, FileSystem, is_in_doubt};
 use std::path::{Path, PathBuf};
@@ -152,7 +153,7 @@ pub fn mirror_record(path: &Path) -> FileRecord {
 /// # Errors
 /// As [`open_device`].
 pub fn open_file(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {
-    patiently(|| open_once(path, access, caching))
+    patiently(&[path], || open_once(path, access, caching))
 }
 
 fn open_once(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn Device>> {
@@ -164,15 +165,19 @@ fn open_once(path: &Path, access: Access, caching: Caching) -> Result<Arc<dyn De
     Ok(platter_images::open(path, options)?.device)
 }
 
-/// Opens a device with `open`, again and again for up to 2 seconds while a process has it that no mount and no other
-/// use can be seen of. umount(8) returns before the process that served the mount has closed the volume; and a program
-/// that looks whether a device is claimed, as `platter umount` and udev do, claims it itself for that moment.
-pub(crate) fn patiently<T>(mut open: impl FnMut() -> Result<T>) -> Result<T> {
+/// Opens one of these devices with `open`, again and again while a process has it that no mount and no other use can be seen
+/// of: as long as that process says that it is about to close it, and otherwise for up to 2 seconds. umount(8) returns
+/// before the process that served the mount has closed the volume; and a program that looks whether a device is claimed,
+/// as `platter umount` and udev do, claims it itself for that moment.
+pub(crate) fn patiently<T>(paths: &[impl AsRef<Path>], mut open: impl FnMut() -> Result<T>) -> Result<T> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let start = Instant::now();
     loop {
         match open() {
-            Err(error) if error.is_taken_by_somebody() && start.elapsed() < PATIENCE => {
+            Err(error)
+                if error.is_taken_by_somebody()
+                    && (start.elapsed() < PATIENCE || paths.iter().any(|path| is_ending(path.as_ref()))) =>
+            {
                 thread::sleep(Duration::from_millis(10));
             }
             outcome => return outcome,

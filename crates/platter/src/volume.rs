@@ -115,7 +115,7 @@ impl OpenOptions {
     pub fn open(&self, source: impl AsRef<Path>) -> Result<Volume> {
         let source = Source::parse(source)?;
         if !self.device.access.writes() && !self.beside_writer {
-            patiently(|| refuse_beside_writer(&source))?;
+            patiently(&source.paths, || refuse_beside_writer(&source))?;
         }
         self.open_on(open_device(&source, &self.device)?, &source.to_string())
     }

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -616,6 +616,57 @@ fn a_mount_waits_while_the_volume_is_being_unmounted_from_the_same_directory() {
         });
         mount.mount("");
     });
+    assert_eq!(fs::read(mount.at("file")).unwrap(), b"x");
+    mount.end();
+}
+
+/// Starts to mount what another process has for now, and has `release` let go of it after more time than a mount waits for
+/// a process of which nothing is known.
+fn mounts_when_released(mount: &Mount, release: impl FnOnce()) {
+    let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &["mount", mount.source, "m"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(3));
+    let is_waiting = child.try_wait().unwrap().is_none();
+    release();
+    let output = child.wait_with_output().unwrap();
+    assert!(is_waiting && output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_mount_waits_as_long_as_whoever_has_the_image_says_that_it_is_about_to_close_it() {
+    let mount = Mount::new("closing", "ntfs");
+    mount.end();
+    let path = mount.place.path("disk.img");
+    let options = platter_device::FileOptions { exclusive: true, ..Default::default() };
+    let device = platter_device::FileDevice::open(&path, options).unwrap();
+    let ending = platter_device::Ending::open(&path).unwrap();
+    assert!(!platter_device::is_ending(&path));
+    ending.mark();
+    assert!(platter_device::is_ending(&path));
+    mounts_when_released(&mount, || drop(device));
+    // Whoever has the image by now has left no mark.
+    drop(ending);
+    assert!(!platter_device::is_ending(&path) && platter_device::is_claimed(&path));
+    mount.end();
+    assert!(!platter_device::is_claimed(&path));
+}
+
+#[test]
+fn a_mount_waits_as_long_as_an_unmount_of_the_same_directory_takes() {
+    let mount = Mount::new("unmounting", "refs");
+    mount.end();
+    let process = mount_known(&mount, &[]);
+    fs::write(mount.at("file"), "x").unwrap();
+    fs::metadata(mount.at("")).unwrap();
+    kill("-STOP", process);
+    let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &["umount", "m"]);
+    let mut umount = command.spawn().unwrap();
+    while !platter_device::is_ending(&mount.place.path("disk.img")) {
+        assert!(umount.try_wait().unwrap().is_none(), "it ended although nobody served the mount");
+        thread::yield_now();
+    }
+    mounts_when_released(&mount, || kill("-CONT", process));
+    assert!(umount.wait().unwrap().success());
     assert_eq!(fs::read(mount.at("file")).unwrap(), b"x");
     mount.end();
 }

@@ -3,7 +3,8 @@
 //! Facts: flock(2), fcntl(2) (*open file description locks*, which end when the file is closed and not with the
 //! process). ntfs-3g and QEMU lock images with fcntl, and so does this module, so that each sees the locks of the
 //! others. udev takes a shared flock(2) on a block device while it examines the device (systemd, "Locking Block Device
-//! Access"), so a flock on a block device does not mean that somebody writes to it.
+//! Access"), so a flock on a block device does not mean that somebody writes to it. A lock may lie behind the end of the
+//! file, so one byte that no content reaches is free for a mark: whoever has the device will close it soon.
 
 use crate::host::SOMEBODY;
 use rustix::fs::{FlockOperation, OFlags};
@@ -13,13 +14,52 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
+/// The bytes of a file that a claim locks: all that can have content.
+const CONTENT: Bytes = Bytes { start: 0, length: 1 << 62 };
+/// The byte behind them that a mark locks.
+const MARK: Bytes = Bytes { start: 1 << 62, length: 1 };
+
+struct Bytes {
+    start: i64,
+    length: i64,
+}
+
+/// An image file or block device on which this process can leave a mark that whoever has it will close it soon. The mark
+/// ends with this value.
+pub struct Ending(File);
+
+impl Ending {
+    /// Opens an image file or block device for this; `None` if that cannot be done, or if there is nothing to open.
+    pub fn open(path: &Path) -> Option<Ending> {
+        let kind = std::fs::metadata(path).ok()?.file_type();
+        File::open(path).ok().filter(|_| kind.is_file() || kind.is_block_device()).map(Ending)
+    }
+
+    /// Leaves the mark. Others may have left it too.
+    pub fn mark(&self) {
+        // Where the file system knows no locks, there are no claims either.
+        let _ = fcntl(&self.0, libc::F_OFD_SETLK, libc::F_RDLCK, &MARK);
+    }
+}
+
+/// Whether a process has left the mark that whoever has this image file or block device will close it soon.
+pub fn is_ending(path: &Path) -> bool {
+    let Some(Ending(file)) = Ending::open(path) else { return false };
+    // A lock of another program on the whole file is no mark.
+    let is_mark = |held: libc::flock| {
+        held.l_type == libc::F_RDLCK as libc::c_short
+            && (held.l_start, held.l_len) == (MARK.start, MARK.length)
+    };
+    fcntl(&file, libc::F_OFD_GETLK, libc::F_WRLCK, &MARK).is_ok_and(is_mark)
+}
+
 /// Locks a file or block device until it is closed: exclusively for writing, or shared with other readers if
 /// `read_only`. Returns the process that has a conflicting lock, with its name where the kernel tells it; `None` if the
 /// file is locked now.
 pub fn lock(file: &File, is_block: bool, read_only: bool) -> Option<String> {
     let kind = if read_only { libc::F_RDLCK } else { libc::F_WRLCK };
     // A file system that does not support locks is no reason to refuse.
-    if fcntl(file, libc::F_OFD_SETLK, kind).is_err_and(|error| is_conflict(&error)) {
+    if fcntl(file, libc::F_OFD_SETLK, kind, &CONTENT).is_err_and(|error| is_conflict(&error)) {
         return Some(holder(file, kind));
     }
     let operation = match read_only {
@@ -43,7 +83,7 @@ pub fn is_claimed(path: &Path) -> bool {
     match File::options().read(true).custom_flags(flags.bits() as i32).open(path) {
         Err(error) => error.kind() == io::ErrorKind::ResourceBusy,
         Ok(file) => {
-            let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_WRLCK);
+            let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_WRLCK, &CONTENT);
             held.is_ok_and(|held| held.l_type != libc::F_UNLCK as libc::c_short)
                 || !is_block
                     && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
@@ -57,7 +97,7 @@ pub fn is_claimed(path: &Path) -> bool {
 pub fn writer_of(path: &Path) -> Option<String> {
     let kind = std::fs::metadata(path).ok()?.file_type();
     let file = File::open(path).ok().filter(|_| kind.is_file() || kind.is_block_device())?;
-    let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_RDLCK).ok()?;
+    let held = fcntl(&file, libc::F_OFD_GETLK, libc::F_RDLCK, &CONTENT).ok()?;
     (held.l_type != libc::F_UNLCK as libc::c_short).then(|| holder(&file, libc::F_RDLCK))
 }
 
@@ -68,23 +108,24 @@ fn is_conflict(error: &io::Error) -> bool {
 /// The process that holds a conflicting lock.
 fn holder(file: &File, kind: libc::c_int) -> String {
     // The kernel reports -1 for a lock that belongs to an open file and not to a process.
-    let process = fcntl(file, libc::F_OFD_GETLK, kind).map_or(0, |held| held.l_pid);
+    let process = fcntl(file, libc::F_OFD_GETLK, kind, &CONTENT).map_or(0, |held| held.l_pid);
     match std::fs::read_to_string(format!("/proc/{process}/comm")) {
         Ok(program) if process > 0 => format!("process {process} ({})", program.trim_end()),
         _ => SOMEBODY.into(),
     }
 }
 
-/// Takes a lock on the whole file, or queries who holds one.
-fn fcntl(file: &File, command: libc::c_int, kind: libc::c_int) -> io::Result<libc::flock> {
-    // SAFETY: an all-zero flock is a valid value of that plain C structure: the whole file, and no process, as the
-    // commands for open file descriptions want it.
-    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
-    whole.l_type = kind as libc::c_short;
-    whole.l_whence = libc::SEEK_SET as libc::c_short;
+/// Takes a lock on these bytes, or queries who holds one.
+fn fcntl(file: &File, command: libc::c_int, kind: libc::c_int, bytes: &Bytes) -> io::Result<libc::flock> {
+    // SAFETY: an all-zero flock is a valid value of that plain C structure, and has no process, as the commands for open
+    // file descriptions want it.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    (lock.l_start, lock.l_len) = (bytes.start, bytes.length);
     // SAFETY: the descriptor is open, and both commands read and write one flock at the address given, which is live.
-    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut whole) } {
-        0.. => Ok(whole),
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) } {
+        0.. => Ok(lock),
         _ => Err(io::Error::last_os_error()),
     }
 }

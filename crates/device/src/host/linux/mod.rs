@@ -17,7 +17,7 @@ pub use file::{
 };
 pub use inherit::inherit_standard_files_only;
 pub use kernel::{hardware, host_file_system};
-pub use lock::{is_claimed, lock, writer_of};
+pub use lock::{Ending, is_claimed, is_ending, lock, writer_of};
 pub use unnamed::open_unnamed;
 pub use users::{file_behind, user_of};
 

@@ -5,7 +5,7 @@ use crate::command::mounting::{daemon, log::Logger, remount};
 use crate::command::volume::{open_options, open_part, shadow_copy};
 use clap::Args;
 use platter::{Access, IN_DOUBT, Source, is_unfinished};
-use platter_device::Device;
+use platter_device::{Device, Ending, is_claimed, is_ending};
 use platter_mount::{Mounted, Options, Served, refusal};
 use platter_vfs::{FileSystem, OpenOptions, is_in_doubt};
 use std::ffi::OsString;
@@ -152,8 +152,11 @@ impl Arguments {
             let at = at.as_os_str().as_bytes();
             links.at = at.strip_suffix(b"/").unwrap_or(at).to_vec();
         }
-        wait_for_unmount(&at, &options.source)?;
+        let paths = Source::whole(Source::split_partition(&self.image).0)?.paths;
+        wait_for_unmount(&at, &options.source, &paths)?;
+        wait_for_close(&paths);
         let system = self.open(&mut options)?;
+        let ending: Arc<Vec<Ending>> = Arc::new(paths.iter().filter_map(|path| Ending::open(path)).collect());
         let name = options.source.clone();
         let reads = options.read_only;
         let logger = log.clone();
@@ -164,7 +167,9 @@ impl Arguments {
                 let _ = served.system().unmount();
             }
         });
-        let mounted = mounted.map_err(|error| cannot_mount(&at, &error))?;
+        let mut mounted = mounted.map_err(|error| cannot_mount(&at, &error))?;
+        let ends = ending.clone();
+        mounted.at_end(move || ends.iter().for_each(Ending::mark));
         daemon::end_on_signals(mounted.mounts(), Arc::downgrade(&served), log.clone());
         // What the mount itself has is the last one, so that the copies of a mirror are closed when it ends.
         drop(served);
@@ -177,6 +182,8 @@ impl Arguments {
             if reads { " for reading" } else { "" }
         ));
         let outcome = mounted.run();
+        // Not before the devices are closed.
+        drop(ending);
         match outcome {
             Ok(()) => {
                 log.line(&format!("{name} is unmounted"));
@@ -284,17 +291,32 @@ fn cannot_mount(at: &Path, error: &std::io::Error) -> Failure {
     Failure::from_io(shown(at), error)
 }
 
-/// Waits while a volume is mounted at the directory already, for up to 2 seconds: it may be being unmounted.
-/// `platter umount` makes everything durable before it unmounts, and the mount can be seen until then.
-fn wait_for_unmount(at: &Path, source: &str) -> Result<(), Failure> {
+/// Waits while a volume is mounted at the directory already and is being unmounted: `platter umount` makes everything
+/// durable before it unmounts, says so by a mark, and the mount can be seen until then. For 2 seconds also without the
+/// mark, which comes later if both commands were started together.
+fn wait_for_unmount(at: &Path, source: &str, paths: &[PathBuf]) -> Result<(), Failure> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let start = Instant::now();
     while platter_mount::mount_point(at).about(shown(at))?.is_some_and(|mount| mount.source == source)
-        && start.elapsed() < PATIENCE
+        && (start.elapsed() < PATIENCE || paths.iter().any(|path| is_ending(path)))
     {
         thread::sleep(Duration::from_millis(10));
     }
     Ok(())
+}
+
+/// Waits while a process that says that it is about to close the devices still has one of them.
+fn wait_for_close(paths: &[PathBuf]) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let start = Instant::now();
+    let mut told = false;
+    while let Some(path) = paths.iter().find(|path| is_ending(path) && is_claimed(path)) {
+        if start.elapsed() > PATIENCE && !told {
+            told = true;
+            tell(format_args!("platter: waiting until {} is written and closed", shown(path)));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Returns the source of the mount for `/proc/mounts`: absolute paths, so that other programs find out what is in

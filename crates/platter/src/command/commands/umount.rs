@@ -4,7 +4,7 @@ use crate::command::failure::{About, Failure, Outcome, shown, tell};
 use crate::command::mounting::{mounted_at, users};
 use clap::Args;
 use platter::Source;
-use platter_device::is_claimed;
+use platter_device::{Ending, is_claimed};
 use platter_mount::MountPoint;
 use std::ffi::OsStr;
 use std::fs;
@@ -43,6 +43,10 @@ impl Arguments {
         })?;
         let mut others = of_source(&mount.source)?;
         others.retain(|other| other.device != mount.device);
+        // A mount that begins meanwhile waits for this one, as long as it is being unmounted.
+        let paths = Source::whole(&mount.source)?.paths;
+        let ending: Vec<Ending> = paths.iter().filter_map(|path| Ending::open(path)).collect();
+        ending.iter().for_each(Ending::mark);
         // Syncing the root makes all of the volume durable. A failure does not stop the unmount, but is reported.
         let synced = fs::File::open(&at).and_then(|root| root.sync_all());
         match platter_mount::unmount(&at, self.lazy) {
@@ -65,6 +69,7 @@ impl Arguments {
         if !self.lazy {
             wait(&mount, &others)?;
         }
+        drop(ending);
         Ok(0)
     }
 }
