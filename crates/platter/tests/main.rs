@@ -12,6 +12,7 @@ mod images;
 mod interrupted;
 mod mirror;
 mod mistakes;
+mod mount_backups;
 mod mount_kernel;
 mod mount_names;
 mod mount_numbers;
