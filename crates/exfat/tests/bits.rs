@@ -7,7 +7,7 @@ use platter_exfat::layout::{EntrySet, SLOT, Upcase};
 use platter_exfat::{Exfat, ExfatVolume};
 use platter_testing::model::{Clock, ClockedDevice, told};
 use platter_vfs::{
-    Change, CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent,
+    Change, CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Names, Node, OpenOptions, Silent,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

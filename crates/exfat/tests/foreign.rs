@@ -8,8 +8,8 @@ use platter_exfat::layout::{
 };
 use platter_exfat::{Exfat, ExfatVolume};
 use platter_vfs::{
-    CheckOptions, Cursor, Error, Extent, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions,
-    Place, RenameFlags, Result, Silent,
+    CheckOptions, Cursor, Error, Extent, FileSystem, Format, FormatOptions, Kind, Name, Names, Node,
+    OpenOptions, Place, RenameFlags, Result, Silent,
 };
 use std::sync::Arc;
 

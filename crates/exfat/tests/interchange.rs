@@ -5,7 +5,7 @@ use crate::judges::{ImageFile, Mount, Tree, dissect, fsck, kernel, run as tool};
 use platter_device::{Device, FileDevice, FileOptions};
 use platter_testing::model::judge::{assert_same, judge_every, ours, partly_written};
 use platter_testing::model::{Clock, Listed, Random, Runner, generate, seed};
-use platter_vfs::{FileSystem, Kind, Node, RenameFlags};
+use platter_vfs::{FileSystem, Kind, Names, Node, RenameFlags};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,9 @@
 
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_exfat::{Exfat, ExfatVolume};
-use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, RecoverReport, Silent};
+use platter_vfs::{
+    FileSystem, Format, FormatOptions, Kind, Name, Names, Node, OpenOptions, RecoverReport, Silent,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -6,7 +6,9 @@ use platter_device::{MemoryDevice, Sectors};
 use platter_fat::layout::FatKind;
 use platter_fat::{Fat, FatVolume};
 use platter_testing::model::told;
-use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use platter_vfs::{
+    CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Names, Node, OpenOptions, Silent,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

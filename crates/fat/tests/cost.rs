@@ -4,7 +4,7 @@ use platter_device::{MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
 use platter_testing::model::cost::{self, Hand, Planned};
 use platter_testing::model::{Counted, counts, growing};
-use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Silent};
+use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Names, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
 #[test]

@@ -5,7 +5,7 @@ use crate::judges::{ImageFile, fsck, run as tool};
 use platter_device::{MemoryDevice, Sectors};
 use platter_testing::model::judge::{Tree, assert_same, on_host, ours, without_leap_day_in_2100};
 use platter_testing::model::{Clock, Operation, Random, Runner, generate, seed};
-use platter_vfs::{Cursor, FileSystem, Kind, Node};
+use platter_vfs::{Cursor, FileSystem, Kind, Names, Node};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,7 +7,9 @@ use platter_device::{Device, Fault, Faults, Grain, Operation as DeviceOperation,
 use platter_fat::Fat;
 use platter_testing::model::power::MakeOn;
 use platter_testing::model::{Cuts, seed};
-use platter_vfs::{CheckOptions, Error, FileSystem, Format, Kind, Name, Node, Plan, Silent, SyncScope};
+use platter_vfs::{
+    CheckOptions, Error, FileSystem, Format, Kind, Name, Names, Node, Plan, Silent, SyncScope, Transfers,
+};
 use std::sync::Arc;
 
 /// Fails if fsck.fat finds anything.

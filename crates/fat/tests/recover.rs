@@ -4,7 +4,7 @@ use crate::judges::{ImageFile, run};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
 use platter_testing::model::{Clock, ClockedDevice};
-use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Name, Names, Node, OpenOptions, Silent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

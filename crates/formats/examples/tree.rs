@@ -163,7 +163,7 @@ impl<'a> Tree<'a> {
             let script = *self.random.pick(&SCRIPTS);
             let (node, _) = self.add_directory(above, &format!("{script} dir {number}"))?;
             if self.can.integrity && number % 3 == 0 {
-                self.system.set_integrity(node, Integrity { enabled: true, enforced: true })?;
+                self.system.integrity()?.set(node, Integrity { enabled: true, enforced: true })?;
             }
         }
         Ok(())
@@ -191,7 +191,7 @@ impl<'a> Tree<'a> {
         }
         let node = self.system.create(directory, &name, Kind::File)?;
         if self.can.integrity && kind.is_multiple_of(7) {
-            self.system.set_integrity(node, Integrity { enabled: true, enforced: true })?;
+            self.system.integrity()?.set(node, Integrity { enabled: true, enforced: true })?;
             self.count("files whose integrity was set");
         }
         let (size, sum) = match kind {
@@ -259,7 +259,7 @@ impl<'a> Tree<'a> {
         let count = 1 + self.random.below(3) as usize;
         for (name, size) in [("small", 77), ("large", 10_000), ("größer", 200_000)].into_iter().take(count)
         {
-            let stream = self.system.stream(node, &Name::from(name), true)?;
+            let stream = self.system.streams()?.open(node, &Name::from(name), true)?;
             let (size, sum) = self.fill(stream, size)?;
             self.system.forget(stream, 1);
             writeln!(self.list, "S\t{path}\t{name}\t{size}\t{sum}")?;
@@ -271,7 +271,7 @@ impl<'a> Tree<'a> {
     fn add_large(&mut self) -> Outcome {
         let node = self.system.create(Node::ROOT, &"600 MiB".into(), Kind::File)?;
         if self.can.integrity {
-            self.system.set_integrity(node, Integrity { enabled: true, enforced: true })?;
+            self.system.integrity()?.set(node, Integrity { enabled: true, enforced: true })?;
         }
         let mut hasher = Sha256::new();
         for piece in 0..600u64 {

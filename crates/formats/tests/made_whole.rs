@@ -74,7 +74,7 @@ fn judge(what: &str, system: &dyn FileSystem) -> (usize, usize) {
         assert_eq!(entry.attributes.kind, kind, "{what}, {index}");
         match kind {
             Kind::SymbolicLink => assert_eq!(link_target(system, node).unwrap(), target(index), "{what}"),
-            _ => assert_eq!(system.reparse_point(node).unwrap(), point, "{what}, {index}"),
+            _ => assert_eq!(system.reparse_points().unwrap().get(node).unwrap(), point, "{what}, {index}"),
         }
         system.forget(node, 1);
         made += 1;
@@ -186,9 +186,16 @@ fn what_cannot_be_made_leaves_nothing() {
             // Of changes of which one is refused, none is made.
             let node = make(&*system, "kept", Kind::File, None, &some).unwrap();
             let changes: [(&str, Option<&[u8]>); 2] = [("user.a", Some(b"1")), ("user.missing", None)];
-            let error = system.set_extended_attributes(node, &changes).unwrap_err();
+            let error =
+                system.extended_attributes().and_then(|part| part.set_several(node, &changes)).unwrap_err();
             assert!(matches!(error, Error::NotFound), "{name}: {error}");
-            assert!(matches!(system.extended_attribute(node, "user.a"), Err(Error::NotFound)), "{name}");
+            assert!(
+                matches!(
+                    system.extended_attributes().and_then(|part| part.get(node, "user.a")),
+                    Err(Error::NotFound)
+                ),
+                "{name}"
+            );
             assert_eq!(LinuxAttributes::read(&*system, node).unwrap(), some, "{name}");
             system.forget(node, 1);
         }

@@ -25,18 +25,18 @@ fn a_stream_may_be_called_as_windows_allows() {
     for (format, system) in volumes() {
         let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
         for name in ["\u{5}SummaryInformation", "a?*<>|\" ", "ends with a dot.", " "] {
-            let stream = system.stream(file, &name.into(), true).unwrap();
+            let stream = system.streams().unwrap().open(file, &name.into(), true).unwrap();
             system.write(stream, 0, name.as_bytes()).unwrap();
             system.forget(stream, 1);
-            let stream = system.stream(file, &name.into(), false).unwrap();
+            let stream = system.streams().unwrap().open(file, &name.into(), false).unwrap();
             let mut read = vec![0; 50];
             let length = system.read(stream, 0, &mut read).unwrap();
             assert_eq!(&read[..length], name.as_bytes(), "{format}");
         }
         for name in ["a:b", "a\\b", "a/b", "a\0b", ""] {
-            let refused = system.stream(file, &name.into(), true);
+            let refused = system.streams().and_then(|part| part.open(file, &name.into(), true));
             assert!(matches!(refused, Err(Error::InvalidName { .. })), "{format}: {name:?}: {refused:?}");
-            let none = system.stream(file, &name.into(), false);
+            let none = system.streams().and_then(|part| part.open(file, &name.into(), false));
             assert!(matches!(none, Err(Error::NotFound)), "{format}: {name:?}: {none:?}");
         }
         system.forget(file, 1);
@@ -51,7 +51,7 @@ fn a_stream_may_be_called_as_windows_allows() {
 fn a_removal_that_fails_leaves_the_times_as_they_were() {
     for (format, system) in volumes() {
         let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-        let stream = system.stream(file, &"stream".into(), true).unwrap();
+        let stream = system.streams().unwrap().open(file, &"stream".into(), true).unwrap();
         let old = Change { modified: Some(Timestamp { seconds: 1, nanoseconds: 0 }), ..Change::default() };
         system.set_attributes(file, &old).unwrap();
         system.write(stream, 0, &[1; 100]).unwrap();
@@ -59,7 +59,7 @@ fn a_removal_that_fails_leaves_the_times_as_they_were() {
         let before = times(file);
         assert!(before.0.seconds > 1, "{format}: {before:?}");
         for node in [stream, file] {
-            assert!(system.remove_stream(node, &"none".into()).is_err());
+            assert!(system.streams().and_then(|part| part.remove(node, &"none".into())).is_err());
             assert_eq!((times(file), times(stream)), (before, before), "{format}");
         }
     }

@@ -147,7 +147,10 @@ impl Target {
                 let node = system.create(Node::ROOT, &Name::from(FILE), Kind::File)?;
                 let info = system.info()?;
                 let details = "a fresh volume".to_string();
-                let is_checked = system.integrity(node).is_ok_and(|integrity| integrity.enabled);
+                let is_checked = system
+                    .integrity()
+                    .and_then(|part| part.get(node))
+                    .is_ok_and(|integrity| integrity.enabled);
                 let integrity = if is_checked { ", integrity on" } else { "" };
                 let title = format!("{}, {} clusters{integrity}", info.format, show_size(info.cluster));
                 let description = describe(name, name, &title, "volume", details);

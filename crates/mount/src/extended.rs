@@ -110,24 +110,31 @@ impl Served {
                 let created = self.told(system.attributes(node))?.created.ok_or(Errno::NODATA)?;
                 Ok(created.to_file_time(u64::MAX).to_le_bytes().to_vec())
             }
-            Meaning::Security => self.attribute(system.security_descriptor(node)),
+            Meaning::Security => {
+                self.attribute(system.security_descriptors().and_then(|part| part.get(node)))
+            }
             Meaning::Reparse => {
-                let point = self.attribute(system.reparse_point(node))?.ok_or(Errno::NODATA)?;
+                let point = self
+                    .attribute(system.reparse_points().and_then(|part| part.get(node)))?
+                    .ok_or(Errno::NODATA)?;
                 Ok(reparse::to_bytes(&point))
             }
             Meaning::Integrity => {
-                let is_on = self.told(system.integrity(node))?.enabled;
+                let is_on = self.told(system.integrity().and_then(|part| part.get(node)))?.enabled;
                 Ok(if is_on { b"on".to_vec() } else { b"off".to_vec() })
             }
             Meaning::Access => Ok(if self.options.read_only { b"ro".to_vec() } else { b"rw".to_vec() }),
             Meaning::Streams => {
-                let streams = self.told(system.streams(node))?;
+                let streams = self.told(system.streams().and_then(|part| part.list(node)))?;
                 Ok(list_of(streams.iter().map(|stream| &stream.name)))
             }
-            Meaning::Snapshots => Ok(list_of(&self.told(system.snapshots(node))?)),
+            Meaning::Snapshots => {
+                Ok(list_of(&self.told(system.snapshots().and_then(|part| part.list(node)))?))
+            }
             Meaning::Snapshot(name) => {
                 let name = self.told(find_snapshot(&**system, node, &name))?.ok_or(Errno::NODATA)?;
-                let snapshot = self.attribute(system.stream(node, &name, false))?;
+                let snapshot =
+                    self.attribute(system.streams().and_then(|part| part.open(node, &name, false)))?;
                 let size = self.told(system.attributes(snapshot)).map(|attributes| attributes.size);
                 system.forget(snapshot, 1);
                 Ok(size?.to_string().into_bytes())
@@ -136,12 +143,15 @@ impl Served {
             Meaning::Scrub if node == Node::ROOT => as_json(&self.scrubbing.state()),
             Meaning::Status | Meaning::Scrub => Err(Errno::UNSUPPORTED),
             Meaning::Stream(stream) => {
-                let stream = self.attribute(system.stream(node, &stream, false))?;
+                let stream =
+                    self.attribute(system.streams().and_then(|part| part.open(node, &stream, false)))?;
                 let value = self.stream_value(stream);
                 system.forget(stream, 1);
                 value
             }
-            Meaning::Extended(name) => self.attribute(system.extended_attribute(node, name)),
+            Meaning::Extended(name) => {
+                self.attribute(system.extended_attributes().and_then(|part| part.get(node, name)))
+            }
         }
     }
 
@@ -195,10 +205,12 @@ impl Served {
                     |at: usize| (value.len() >= at + 8).then(|| Timestamp::from_file_time(u64_at(value, at)));
                 set(Change { created: time(0), modified: time(8), accessed: time(16), ..Change::default() })
             }
-            Meaning::Security => self.told(system.set_security_descriptor(node, value)),
+            Meaning::Security => {
+                self.told(system.security_descriptors().and_then(|part| part.set(node, value)))
+            }
             Meaning::Reparse => {
                 let point = reparse::from_bytes(value).ok_or(Errno::INVALID)?;
-                self.told(system.set_reparse_point(node, Some(&point)))
+                self.told(system.reparse_points().and_then(|part| part.set(node, Some(&point))))
             }
             Meaning::Integrity => {
                 let enabled = match value {
@@ -206,26 +218,29 @@ impl Served {
                     b"off" => false,
                     _ => return Err(Errno::INVALID),
                 };
-                let integrity = Integrity { enabled, ..self.told(system.integrity(node))? };
-                self.told(system.set_integrity(node, integrity))
+                let integrity =
+                    Integrity { enabled, ..self.told(system.integrity().and_then(|part| part.get(node)))? };
+                self.told(system.integrity().and_then(|part| part.set(node, integrity)))
             }
             // A snapshot has what every program reads, also what was written through a mapping.
             Meaning::Snapshot(name) if value.is_empty() => match self.hand_over(node, 0..u64::MAX) {
-                true => self.told(system.create_snapshot(node, &name)),
+                true => self.told(system.snapshots().and_then(|part| part.create(node, &name))),
                 false => Err(Errno(libc::EBUSY)),
             },
             // The owner of any other file is not asked whether the volume is scrubbed.
             Meaning::Scrub if node == Node::ROOT => self.scrubbing.order(value, system, self.log()),
             Meaning::Scrub => Err(Errno::UNSUPPORTED),
             Meaning::Stream(stream) => {
-                let stream = self.told(system.stream(node, &stream, true))?;
+                let stream = self.told(system.streams().and_then(|part| part.open(node, &stream, true)))?;
                 let cut = Change { size: Some(value.len() as u64), ..Change::default() };
                 let done = system.set_attributes(stream, &cut).and_then(|_| system.write(stream, 0, value));
                 system.forget(stream, 1);
                 self.told(done)
             }
             Meaning::Extended(name) if name.len() > 254 => Err(Errno(libc::ERANGE)),
-            Meaning::Extended(name) => self.told(system.set_extended_attribute(node, name, Some(value))),
+            Meaning::Extended(name) => {
+                self.told(system.extended_attributes().and_then(|part| part.set(node, name, Some(value))))
+            }
             _ => Err(Errno::INVALID),
         };
         self.accesses.changed(node);
@@ -240,13 +255,21 @@ impl Served {
     pub fn remove_attribute(&self, node: Node, name: &[u8]) -> Answer<()> {
         self.change()?;
         match self.meaning_of(node, name)? {
-            Meaning::Snapshot(name) => self.attribute(self.system.remove_snapshot(node, &name)),
-            Meaning::Stream(stream) => self.attribute(self.system.remove_stream(node, &stream)),
-            Meaning::Extended(name) => self.attribute(self.system.set_extended_attribute(node, name, None)),
-            Meaning::Reparse => match self.attribute(self.system.reparse_point(node))? {
-                Some(_) => self.told(self.system.set_reparse_point(node, None)),
-                None => Err(Errno::NODATA),
-            },
+            Meaning::Snapshot(name) => {
+                self.attribute(self.system.snapshots().and_then(|part| part.remove(node, &name)))
+            }
+            Meaning::Stream(stream) => {
+                self.attribute(self.system.streams().and_then(|part| part.remove(node, &stream)))
+            }
+            Meaning::Extended(name) => {
+                self.attribute(self.system.extended_attributes().and_then(|part| part.set(node, name, None)))
+            }
+            Meaning::Reparse => {
+                match self.attribute(self.system.reparse_points().and_then(|part| part.get(node)))? {
+                    Some(_) => self.told(self.system.reparse_points().and_then(|part| part.set(node, None))),
+                    None => Err(Errno::NODATA),
+                }
+            }
             _ => Err(Errno::NOT_PERMITTED),
         }
     }
@@ -263,11 +286,11 @@ impl Served {
             names.push(0);
         };
         if self.options.streams == Streams::Attributes && self.system.capabilities().streams {
-            let streams = self.told(self.system.streams(node))?;
+            let streams = self.told(self.system.streams().and_then(|part| part.list(node)))?;
             streams.iter().for_each(|stream| add(STREAM, &stream.name.to_bytes()));
         }
         if self.system.capabilities().extended_attributes {
-            for name in self.told(self.system.extended_attributes(node))? {
+            for name in self.told(self.system.extended_attributes().and_then(|part| part.list(node)))? {
                 let is_hidden = self.options.streams == Streams::Attributes && name.starts_with(STREAM);
                 if linux::is_kept(&name) && !is_hidden {
                     add("", name.as_bytes());

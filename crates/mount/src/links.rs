@@ -15,7 +15,7 @@ impl Served {
     /// `None` for every other link, whose target is served as it is stored.
     pub(crate) fn target_inside(&self, node: Node) -> Option<Vec<u8>> {
         let links = self.options.windows_links.as_ref()?;
-        let path = windows_path(&self.system.reparse_point(node).ok()??)?;
+        let path = windows_path(&self.system.reparse_points().and_then(|part| part.get(node)).ok()??)?;
         let is_here = match (&path, links.drive) {
             (WindowsPath::Drive(drive, _), Some(own)) => drive.eq_ignore_ascii_case(&own),
             (WindowsPath::Drive(..) | WindowsPath::Root(_), _) => true,

@@ -140,7 +140,7 @@ fn scrub(shared: &Shared, system: &dyn FileSystem, log: &Log, rate: Option<u64>)
             break ScrubStep::Stopped;
         }
         let began = Instant::now();
-        let report = match system.scrub(&options) {
+        let report = match system.integrity().and_then(|part| part.scrub(&options)) {
             Ok(report) => report,
             Err(error) => {
                 log(&format!("the scrub ended: {error}"));

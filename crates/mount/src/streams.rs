@@ -86,7 +86,8 @@ impl Served {
     /// Looks up `FILE:NAME`.
     pub(crate) fn look_up_stream(&self, directory: Node, name: StreamName<'_>) -> Answer<Stat> {
         let named = self.named_stream(directory, name)?;
-        let found = self.told(self.system.stream(named.file, &named.stream, false));
+        let found =
+            self.told(self.system.streams().and_then(|part| part.open(named.file, &named.stream, false)));
         self.stream_came(named, found)
     }
 
@@ -94,7 +95,7 @@ impl Served {
     /// only checked that the caller may make entries in the directory.
     pub(crate) fn make_stream(&self, directory: Node, name: StreamName<'_>, new: New) -> Answer<Stat> {
         let named = self.named_stream(directory, name)?;
-        let made = match self.system.stream(named.file, &named.stream, false) {
+        let made = match self.system.streams().and_then(|part| part.open(named.file, &named.stream, false)) {
             Ok(stream) => {
                 self.give_back(stream, 1);
                 Err(Errno(libc::EEXIST))
@@ -104,7 +105,9 @@ impl Served {
             {
                 Err(Errno(libc::EACCES))
             }
-            Err(Error::NotFound) => self.told(self.system.stream(named.file, &named.stream, true)),
+            Err(Error::NotFound) => {
+                self.told(self.system.streams().and_then(|part| part.open(named.file, &named.stream, true)))
+            }
             Err(error) => self.told(Err(error)),
         };
         self.stream_came(named, made)
@@ -116,8 +119,10 @@ impl Served {
         let Named { file, stream, is_snapshot } = self.named_stream(directory, name)?;
         let done = match self.stat(file) {
             Ok(stat) if !may_write(&stat, caller) => Err(Errno(libc::EACCES)),
-            Ok(_) if is_snapshot => self.told(self.system.remove_snapshot(file, &stream)),
-            Ok(_) => self.told(self.system.remove_stream(file, &stream)),
+            Ok(_) if is_snapshot => {
+                self.told(self.system.snapshots().and_then(|part| part.remove(file, &stream)))
+            }
+            Ok(_) => self.told(self.system.streams().and_then(|part| part.remove(file, &stream))),
             Err(error) => Err(error),
         };
         self.give_back(file, 1);

@@ -61,7 +61,10 @@ fn owners_and_permissions_stay_where_the_format_has_room_for_them() {
         let (served, _) = served_with(system.clone(), Options::of(0, 0, 0o022));
         let usual = file(&served, "usual");
         assert_eq!((usual.mode, usual.uid, usual.gid), (0o644, 0, 0), "{format}");
-        assert!(system.extended_attributes(Node(usual.node)).unwrap().is_empty(), "{format}: nothing to say");
+        assert!(
+            system.extended_attributes().unwrap().list(Node(usual.node)).unwrap().is_empty(),
+            "{format}: nothing to say"
+        );
         let other = served.make_node(Node::ROOT, b"other", by(1000, libc::S_IFREG | 0o4711)).unwrap();
         assert_eq!((other.mode, other.uid, other.gid), (0o4711, 1000, 1000));
         let owner = OwnerChange { uid: Some(7), gid: None, mode: None };
@@ -87,9 +90,15 @@ fn owners_and_permissions_stay_where_the_format_has_room_for_them() {
         let block = again.lookup(Node::ROOT, b"block").unwrap();
         assert_eq!((block.kind, block.special, block.device), (Kind::File, Some(Special::Block), 0x801));
         // These attributes are what the Windows Subsystem for Linux and Linux's own driver read.
-        assert_eq!(system.extended_attribute(Node(other.node), "$LXUID").unwrap(), [7, 0, 0, 0]);
-        assert_eq!(system.extended_attribute(Node(block.node), "$LXDEV").unwrap(), [8, 0, 0, 0, 1, 0, 0, 0]);
-        assert_eq!(system.reparse_point(Node(block.node)).unwrap().unwrap().tag, 0x8000_0026);
+        assert_eq!(
+            system.extended_attributes().unwrap().get(Node(other.node), "$LXUID").unwrap(),
+            [7, 0, 0, 0]
+        );
+        assert_eq!(
+            system.extended_attributes().unwrap().get(Node(block.node), "$LXDEV").unwrap(),
+            [8, 0, 0, 0, 1, 0, 0, 0]
+        );
+        assert_eq!(system.reparse_points().unwrap().get(Node(block.node)).unwrap().unwrap().tag, 0x8000_0026);
         ends_clean(&*system, &*device, format);
     }
 }
@@ -215,7 +224,7 @@ fn streams_are_attributes_if_that_is_wanted() {
         served.set_attribute(node, b"user.Zone.Identifier", b"[Zone]", SetAttribute::Any).unwrap();
         assert_eq!(served.attribute_value(node, b"user.Zone.Identifier").unwrap(), b"[Zone]", "{format}");
         assert_eq!(served.attribute_names(node).unwrap(), b"user.Zone.Identifier\0");
-        assert_eq!(system.streams(node).unwrap().len(), 1);
+        assert_eq!(system.streams().unwrap().list(node).unwrap().len(), 1);
         // All other attributes are those of the format.
         for name in ["trusted.one", "security.two"] {
             served.set_attribute(node, name.as_bytes(), b"value", SetAttribute::New).unwrap();
@@ -226,7 +235,7 @@ fn streams_are_attributes_if_that_is_wanted() {
         served.remove_attribute(node, b"trusted.one").unwrap();
         served.remove_attribute(node, b"user.Zone.Identifier").unwrap();
         assert_eq!(served.attribute_names(node).unwrap(), b"security.two\0", "{format}");
-        assert!(system.streams(node).unwrap().is_empty());
+        assert!(system.streams().unwrap().list(node).unwrap().is_empty());
     }
 }
 
@@ -249,7 +258,7 @@ fn only_who_may_write_to_a_file_makes_streams_of_it() {
         file("of one", 1000, 0o600);
         file("of all", 0, 0o666);
         assert_eq!(make("of root:stream", 1000), error(libc::EACCES), "{format}");
-        assert!(system.streams(of_root).unwrap().is_empty(), "{format}");
+        assert!(system.streams().unwrap().list(of_root).unwrap().is_empty(), "{format}");
         assert_eq!(make("of root:stream", 0), Ok(()));
         assert_eq!(make("of root:stream", 0), error(libc::EEXIST));
         assert_eq!(make("of one:stream", 1001), error(libc::EACCES));
@@ -638,9 +647,9 @@ fn integrity_is_an_attribute_where_there_is_any() {
     assert_eq!(served_refs.attribute_value(node, name).unwrap(), b"off");
     assert_eq!((set(b"on"), set(b"maybe")), (Ok(()), error(libc::EINVAL)));
     assert_eq!(served_refs.attribute_value(node, name).unwrap(), b"on");
-    assert!(served_refs.system().integrity(node).unwrap().enabled);
+    assert!(served_refs.system().integrity().unwrap().get(node).unwrap().enabled);
     assert_eq!(set(b"off"), Ok(()));
-    assert!(!served_refs.system().integrity(node).unwrap().enabled);
+    assert!(!served_refs.system().integrity().unwrap().get(node).unwrap().enabled);
     let other = served("ntfs");
     let node = Node(file(&other, "file").node);
     assert_eq!(other.attribute_value(node, name).map(|_| ()), error(libc::EOPNOTSUPP));

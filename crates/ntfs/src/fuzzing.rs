@@ -13,7 +13,9 @@ use crate::log::{Change, Log, LogPlace, LogState, Target};
 use crate::{Ntfs, NtfsVolume, lznt1};
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
 use platter_vfs::fuzzing as fuzz;
-use platter_vfs::{CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use platter_vfs::{
+    CheckOptions, FileSystem, Format, FormatOptions, Kind, Name, Names, Node, OpenOptions, Silent,
+};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of a patch: which structure (2), where in it (2), how many bytes (1), and the bytes (8).
@@ -196,11 +198,11 @@ fn populate(volume: &NtfsVolume) -> platter_vfs::Result<()> {
         volume.write(scattered, 2 * 65536 * number, &[2; 4096])?;
     }
     for (name, length) in [("small", 50), ("stream", 20_000)] {
-        let stream = volume.stream(large, &Name::from(name), true)?;
+        let stream = volume.streams()?.open(large, &Name::from(name), true)?;
         volume.write(stream, 0, &vec![3; length])?;
     }
     volume.symlink(below, &Name::from("link"), "some/where")?;
-    volume.set_extended_attribute(large, "user.color", Some(b"green"))
+    volume.extended_attributes()?.set(large, "user.color", Some(b"green"))
 }
 
 /// The patched volume of an input, whose first byte chooses one of the two volumes and whose others are the patches.

@@ -4,7 +4,9 @@ use crate::common::{USUAL, Volume, check_clean, open};
 use platter_device::{Buffer, Device, Fault, Faults, Operation, OverlayDevice, When};
 use platter_ntfs::{Ntfs, NtfsVolume};
 use platter_testing::model::listings;
-use platter_vfs::{Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Plan, SyncScope};
+use platter_vfs::{
+    Error, FileSystem, Format, Kind, Name, Names, Node, OpenOptions, Plan, SyncScope, Transfers,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;

@@ -9,7 +9,7 @@ use platter_ntfs::layout::{
     Attribute, BootSector, DescriptorHeader, Kind, Record, VolumeInformation, fixup, record_number,
     volume_flags,
 };
-use platter_vfs::{CheckOptions, CheckReport, Error, FileSystem, Name, Node, Severity, Silent};
+use platter_vfs::{CheckOptions, CheckReport, Error, FileSystem, Name, Names, Node, Severity, Silent};
 use std::sync::Arc;
 
 fn told(report: &CheckReport) -> String {
@@ -241,7 +241,7 @@ fn a_wrong_bit_in_the_number_of_a_descriptor_costs_no_file_its_own() {
     let device = USUAL.make();
     let system = open(device.clone());
     let file = system.create(Node::ROOT, &numbered(0), platter_vfs::Kind::File).unwrap();
-    let descriptor = system.security_descriptor(file).unwrap();
+    let descriptor = system.security_descriptors().unwrap().get(file).unwrap();
     system.unmount().unwrap();
     let image = device.to_image();
     let starts: Vec<usize> = (20..image.len() - descriptor.len())
@@ -255,7 +255,7 @@ fn a_wrong_bit_in_the_number_of_a_descriptor_costs_no_file_its_own() {
         for bit in (4 * 8..8 * 8).chain(16 * 8..20 * 8) {
             let system = open(repaired(&image, place, bit, "security-copy"));
             let file = system.lookup(Node::ROOT, &numbered(0)).unwrap();
-            let found = system.security_descriptor(file).unwrap();
+            let found = system.security_descriptors().unwrap().get(file).unwrap();
             assert_eq!(found, descriptor, "bit {bit} at {place:#x}");
         }
     }

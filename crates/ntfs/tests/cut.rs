@@ -5,8 +5,8 @@ use platter_device::{Device, MemoryDevice, Partition, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
 use platter_testing::model::Random;
 use platter_vfs::{
-    CheckOptions, CheckReport, Error, Extent, FileSystem, Format, Kind, Node, OpenOptions, Place, Severity,
-    Silent,
+    CheckOptions, CheckReport, Error, Extent, FileSystem, Format, Kind, Names, Node, OpenOptions, Place,
+    Severity, Silent,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -257,7 +257,7 @@ fn is_in_record(image: &[u8], at: usize) -> bool {
 fn what_is_said_of_extended_attributes_is_compared_with_them() {
     let memory = volume_with(|system| {
         let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-        system.set_extended_attribute(file, "AN.ATTRIBUTE", Some(b"and its value")).unwrap();
+        system.extended_attributes().unwrap().set(file, "AN.ATTRIBUTE", Some(b"and its value")).unwrap();
     });
     let sound = memory.to_image();
     assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
@@ -582,9 +582,9 @@ fn a_reparse_point_has_the_data_that_it_states() {
         system.write(file, 0, b"content").unwrap();
         // The tag is not Microsoft's, so a GUID comes first.
         let point = Reparse { tag: 0x0000_0042, data: vec![7; 24] };
-        system.set_reparse_point(file, Some(&point)).unwrap();
+        system.reparse_points().unwrap().set(file, Some(&point)).unwrap();
         let short = Reparse { tag: 0x0000_0042, data: vec![7; 15] };
-        assert!(system.set_reparse_point(file, Some(&short)).is_err());
+        assert!(system.reparse_points().and_then(|part| part.set(file, Some(&short))).is_err());
     });
     let sound = memory.to_image();
     assert!(check(&*memory, CheckOptions::default(), &Silent).unwrap().is_clean());
@@ -603,7 +603,7 @@ fn a_reparse_point_has_the_data_that_it_states() {
         assert_eq!(content_of(&memory, "file").unwrap(), b"content", "{at:#x}, {byte}");
         let system = Ntfs.open(memory, OpenOptions::default()).unwrap();
         let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
-        let point = system.reparse_point(file).unwrap();
+        let point = system.reparse_points().unwrap().get(file).unwrap();
         assert_eq!(point.map(|point| point.data), has_point.then(|| vec![7; 24]), "{at:#x}, {byte}");
         system.unlink(Node::ROOT, &"file".into()).unwrap();
         system.unmount().unwrap();

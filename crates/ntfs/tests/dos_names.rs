@@ -4,7 +4,7 @@
 use crate::common::{self, open};
 use crate::judges::{self, ImageFile, Mount, ntfsfix};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
-use platter_vfs::{Cursor, Error, FileSystem, Kind, Node, RenameFlags};
+use platter_vfs::{Cursor, Error, FileSystem, Kind, Names, Node, RenameFlags};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -4,7 +4,9 @@
 use crate::common::{USUAL, Volume, check_clean, names, open};
 use platter_device::MemoryDevice;
 use platter_ntfs::NtfsVolume;
-use platter_vfs::{Change, Error, FileSystem, Kind, Node, Plan, RenameFlags, Reparse, Result, Silent};
+use platter_vfs::{
+    Change, Error, FileSystem, Kind, Names, Node, Plan, RenameFlags, Reparse, Result, Silent, Transfers,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -58,7 +60,7 @@ fn content_that_is_elsewhere_is_neither_read_nor_written() {
                 println!("{volume:?}, tag {tag:#x}, {fill} bytes are there");
                 let system = open(device.clone());
                 let node = file(&system, "file", *fill);
-                system.set_reparse_point(node, Some(&point(tag, index))).unwrap();
+                system.reparse_points().unwrap().set(node, Some(&point(tag, index))).unwrap();
                 refuses(&system, node);
                 system.unmount().unwrap();
                 drop(system);
@@ -67,8 +69,8 @@ fn content_that_is_elsewhere_is_neither_read_nor_written() {
                 let node = system.lookup(Node::ROOT, &"file".into()).unwrap();
                 refuses(&system, node);
                 assert_eq!(system.attributes(node).unwrap().size, SIZE);
-                assert_eq!(system.reparse_point(node).unwrap().unwrap().tag, tag);
-                let stream = system.stream(node, &"WofCompressedData".into(), true).unwrap();
+                assert_eq!(system.reparse_points().unwrap().get(node).unwrap().unwrap().tag, tag);
+                let stream = system.streams().unwrap().open(node, &"WofCompressedData".into(), true).unwrap();
                 system.write(stream, 0, b"packed").unwrap();
                 let mut buffer = [0; 6];
                 assert_eq!(system.read(stream, 0, &mut buffer).unwrap(), 6);
@@ -78,11 +80,11 @@ fn content_that_is_elsewhere_is_neither_read_nor_written() {
                     .unwrap();
                 assert!(names(&system, Node::ROOT).contains("other"));
                 // Without its reparse point it is a file with holes.
-                system.set_reparse_point(node, None).unwrap();
+                system.reparse_points().unwrap().set(node, None).unwrap();
                 let mut buffer = vec![1; 1000];
                 system.read(node, SIZE - 1000, &mut buffer).unwrap();
                 assert!(buffer.iter().all(|&byte| byte == 0));
-                system.set_reparse_point(node, Some(&point(tag, index))).unwrap();
+                system.reparse_points().unwrap().set(node, Some(&point(tag, index))).unwrap();
                 refuses(&system, node);
                 system.unlink(Node::ROOT, &"other".into()).unwrap();
                 [stream, node].into_iter().for_each(|node| system.forget(node, 1));
@@ -121,12 +123,12 @@ fn content_that_is_there_is_read_whatever_the_tag() {
             let node = system.create(Node::ROOT, &(&*name).into(), Kind::File).unwrap();
             let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
             system.write(node, 0, &bytes).unwrap();
-            system.set_reparse_point(node, Some(&point(tag, index))).unwrap();
+            system.reparse_points().unwrap().set(node, Some(&point(tag, index))).unwrap();
             expected.insert(name, bytes);
         }
         let gone = file(&system, &format!("gone {index}"), 0);
-        system.set_reparse_point(gone, Some(&point(tag, index))).unwrap();
-        let stream = system.stream(gone, &"s".into(), true).unwrap();
+        system.reparse_points().unwrap().set(gone, Some(&point(tag, index))).unwrap();
+        let stream = system.streams().unwrap().open(gone, &"s".into(), true).unwrap();
         system.write(stream, 0, b"of its own").unwrap();
     }
     system.unmount().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common::{USUAL, check_clean, open};
 use platter_device::{Device, Fault, Faults, Operation, OverlayDevice, When};
-use platter_vfs::{Error, FileSystem, Kind, Name, Node, Place, SyncScope};
+use platter_vfs::{Error, FileSystem, Kind, Name, Names, Node, Place, SyncScope};
 use std::sync::Arc;
 
 fn name(number: u64) -> Name {

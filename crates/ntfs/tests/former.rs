@@ -3,7 +3,7 @@
 use crate::common::{check_clean, names, open};
 use platter_device::{MemoryDevice, Sectors};
 use platter_ntfs::{Ntfs, NtfsVolume};
-use platter_vfs::{CheckOptions, FileSystem, Format, Name, Node, Silent};
+use platter_vfs::{CheckOptions, FileSystem, Format, Name, Names, Node, Silent};
 use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ fn long(number: u64) -> Name {
 
 /// The numbers of a file's streams with long names, each of which must have its content.
 fn streams(volume: &NtfsVolume, file: Node) -> BTreeSet<u64> {
-    let known = volume.streams(file).unwrap().into_iter();
+    let known = volume.streams().unwrap().list(file).unwrap().into_iter();
     known
         .map(|stream| {
             let number: u64 = stream.name.to_string()[..5].parse().unwrap();
-            let node = volume.stream(file, &long(number), false).unwrap();
+            let node = volume.streams().unwrap().open(file, &long(number), false).unwrap();
             let mut content = [0; 8];
             assert_eq!(volume.read(node, 0, &mut content).unwrap(), 8);
             assert_eq!(content, number.to_le_bytes());

@@ -6,7 +6,7 @@ use crate::common::{USUAL, Volume, check_clean, open};
 use crate::judges::{ImageFile, ntfsfix};
 use platter_ntfs::NtfsVolume;
 use platter_testing::model::Random;
-use platter_vfs::{Change, FileSystem, Kind, Name, Node, Result};
+use platter_vfs::{Change, FileSystem, Kind, Name, Names, Node, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names, streams and extended attributes that a file must have.
@@ -42,7 +42,10 @@ impl Run {
     fn node(&mut self, file: usize, stream: &str, create: bool) -> Result<Node> {
         match stream {
             OWN => Ok(self.files[file].0),
-            name => self.system.stream(self.files[file].0, &Name::from(name), create),
+            name => self
+                .system
+                .streams()
+                .and_then(|part| part.open(self.files[file].0, &Name::from(name), create)),
         }
     }
 
@@ -105,7 +108,7 @@ impl Run {
                 self.files[file].1.streams.get_mut(&some).unwrap().resize(size as usize, 0);
             }
             58..64 if some != OWN => {
-                self.system.remove_stream(self.files[file].0, &Name::from(&*some))?;
+                self.system.streams()?.remove(self.files[file].0, &Name::from(&*some))?;
                 self.files[file].1.streams.remove(&some);
             }
             64..80 => {
@@ -127,7 +130,7 @@ impl Run {
             86..93 => {
                 let name = format!("EA{}", self.random.below(8));
                 let value = vec![7; self.random.below(2_000) as usize];
-                self.system.set_extended_attribute(self.files[file].0, &name, Some(&value))?;
+                self.system.extended_attributes()?.set(self.files[file].0, &name, Some(&value))?;
                 self.files[file].1.attributes.insert(name, value);
             }
             93..96 => {
@@ -152,12 +155,15 @@ impl Run {
                 let node = system.lookup(directory, &Name::from(&**name));
                 assert_eq!(node.unwrap_or_else(|error| panic!("{what}: {name}: {error}")), file, "{what}");
             }
-            let streams = system.streams(file).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let streams = system
+                .streams()
+                .and_then(|part| part.list(file))
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_eq!(streams.len(), expected.streams.len() - 1, "{what}");
             for (name, content) in &expected.streams {
                 let node = match &**name {
                     OWN => file,
-                    name => system.stream(file, &Name::from(name), false).unwrap(),
+                    name => system.streams().unwrap().open(file, &Name::from(name), false).unwrap(),
                 };
                 let mut found = vec![0; content.len() + 10];
                 let length = system.read(node, 0, &mut found).unwrap();
@@ -165,7 +171,7 @@ impl Run {
                 assert_eq!((length, differs), (content.len(), None), "{what}: {name}");
             }
             for (name, value) in &expected.attributes {
-                assert_eq!(system.extended_attribute(file, name).unwrap(), *value, "{what}");
+                assert_eq!(system.extended_attributes().unwrap().get(file, name).unwrap(), *value, "{what}");
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::judges::readers::{self, assert_same, ours};
 use crate::judges::{ImageFile, ntfsfix};
 use platter_device::Device;
 use platter_testing::model::Random;
-use platter_vfs::{FileSystem, Kind, Name, Node};
+use platter_vfs::{FileSystem, Kind, Name, Names, Node};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::judges::{self, ImageFile, Mount, ntfsfix};
 use platter_device::{Device, FileDevice, FileOptions, MemoryDevice, Sectors};
 use platter_testing::model::judge::{judge_every, partly_written};
 use platter_testing::model::{Clock, Random, Runner, generate, linux, linux_within, seed};
-use platter_vfs::{Change, CheckOptions, FileSystem, Kind, Name, Node, RenameFlags, Silent};
+use platter_vfs::{Change, CheckOptions, FileSystem, Kind, Name, Names, Node, RenameFlags, Silent};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Many files, many names in one directory, a file in many pieces: trees and lists that are larger than in other tests.
 
 use crate::common::{USUAL, Volume, check_clean, open};
-use platter_vfs::{Cursor, FileSystem, Kind, Name, Node};
+use platter_vfs::{Cursor, FileSystem, Kind, Name, Names, Node};
 use std::time::Instant;
 
 /// A name that sorts in another place than the order of creation would give it.

@@ -6,7 +6,7 @@ use crate::common::{USUAL, Volume, check_clean, names, open};
 use crate::judges::{ImageFile, ntfsfix, readers};
 use platter_device::MemoryDevice;
 use platter_ntfs::NtfsVolume;
-use platter_vfs::{Cursor, Error, FileSystem, Kind, Name, Node};
+use platter_vfs::{Cursor, Error, FileSystem, Kind, Name, Names, Node};
 use std::collections::BTreeSet;
 
 /// The number of clusters that a file gets before every other one of them is punched out.
@@ -155,7 +155,7 @@ fn streams(volume: Volume, is_scattered: bool, most: u64, name: impl Fn(u64) -> 
     let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
     let mut made = BTreeSet::new();
     for number in 0..most {
-        match system.stream(file, &name(number), true) {
+        match system.streams().and_then(|part| part.open(file, &name(number), true)) {
             Ok(node) => {
                 system.write(node, 0, &number.to_le_bytes()).unwrap();
                 system.forget(node, 1);
@@ -171,9 +171,9 @@ fn streams(volume: Volume, is_scattered: bool, most: u64, name: impl Fn(u64) -> 
     check_clean(&*device).unwrap();
     let system = open(device.clone());
     let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
-    assert_eq!(system.streams(file).unwrap().len(), made.len());
+    assert_eq!(system.streams().unwrap().list(file).unwrap().len(), made.len());
     for &number in &made {
-        let node = system.stream(file, &name(number), false).unwrap();
+        let node = system.streams().unwrap().open(file, &name(number), false).unwrap();
         let mut content = [0; 8];
         assert_eq!(system.read(node, 0, &mut content).unwrap(), 8);
         assert_eq!(content, number.to_le_bytes());
@@ -260,7 +260,7 @@ fn open_streams_of_one_file_are_recorded_in_little_space() {
     let content = |number: u64| vec![number as u8 | 1; 3000];
     let nodes: Vec<Node> = (0..480)
         .map(|number| {
-            let node = system.stream(file, &long(number), true).unwrap();
+            let node = system.streams().unwrap().open(file, &long(number), true).unwrap();
             system.write(node, 0, &content(number)).unwrap();
             node
         })
@@ -275,7 +275,7 @@ fn open_streams_of_one_file_are_recorded_in_little_space() {
     let system = open(device);
     let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
     for number in 0..480 {
-        let node = system.stream(file, &long(number), false).unwrap();
+        let node = system.streams().unwrap().open(file, &long(number), false).unwrap();
         let mut found = vec![0; 3000];
         assert_eq!(system.read(node, 0, &mut found).unwrap(), 3000);
         let mut expected = content(number);
@@ -311,7 +311,10 @@ fn a_full_volume_refuses_links_and_streams_and_stays_whole() {
             for number in 0..2000 {
                 let outcome = match is_stream {
                     false => system.link(file, Node::ROOT, &long(number)),
-                    true => system.stream(file, &long(number), true).map(|node| system.forget(node, 1)),
+                    true => system
+                        .streams()
+                        .and_then(|part| part.open(file, &long(number), true))
+                        .map(|node| system.forget(node, 1)),
                 };
                 match outcome {
                     Ok(()) if refused == 0 => made += 1,
@@ -332,7 +335,7 @@ fn a_full_volume_refuses_links_and_streams_and_stays_whole() {
             for number in 0..made {
                 let found = match is_stream {
                     false => system.lookup(Node::ROOT, &long(number)),
-                    true => system.stream(file, &long(number), false),
+                    true => system.streams().and_then(|part| part.open(file, &long(number), false)),
                 };
                 found.unwrap_or_else(|error| panic!("{volume:?}: {number}: {error}"));
             }
@@ -407,9 +410,15 @@ fn damaged_extended_attributes_are_found() {
     let device = USUAL.make();
     let system = open(device.clone());
     let file = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    system.set_extended_attribute(file, "ONE", Some(b"first")).unwrap();
-    system.set_extended_attribute(file, "TWO", Some(b"second")).unwrap();
-    assert!(system.set_extended_attribute(file, "THREE", Some(&[0; 65_530])).unwrap_err().is_full());
+    system.extended_attributes().unwrap().set(file, "ONE", Some(b"first")).unwrap();
+    system.extended_attributes().unwrap().set(file, "TWO", Some(b"second")).unwrap();
+    assert!(
+        system
+            .extended_attributes()
+            .and_then(|part| part.set(file, "THREE", Some(&[0; 65_530])))
+            .unwrap_err()
+            .is_full()
+    );
     system.unmount().unwrap();
     let mut image = device.to_image();
     // The length of the second attribute's value.
@@ -423,8 +432,8 @@ fn damaged_extended_attributes_are_found() {
     check_clean(&*device).unwrap();
     let system = open(device);
     let file = system.lookup(Node::ROOT, &"file".into()).unwrap();
-    assert_eq!(system.extended_attributes(file).unwrap(), ["ONE"]);
-    assert_eq!(system.extended_attribute(file, "ONE").unwrap(), b"first");
+    assert_eq!(system.extended_attributes().unwrap().list(file).unwrap(), ["ONE"]);
+    assert_eq!(system.extended_attributes().unwrap().get(file, "ONE").unwrap(), b"first");
 }
 
 /// A directory whose names are not in their order is damaged: a listing that goes on behind the last name that it

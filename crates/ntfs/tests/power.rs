@@ -5,7 +5,7 @@ use crate::common::{USUAL, VOLUMES, Volume, check_clean, open, tested};
 use platter_device::{Buffer, Device, OverlayDevice};
 use platter_testing::model::outlived::Judge;
 use platter_testing::model::seed;
-use platter_vfs::{FileSystem, Kind, Node, Plan, SyncScope};
+use platter_vfs::{FileSystem, Kind, Names, Node, Plan, SyncScope, Transfers};
 use std::sync::Arc;
 
 /// Calls `with` with the judge of power cuts on this kind of volume. The check replays the log on its own.

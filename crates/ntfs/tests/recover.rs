@@ -8,7 +8,7 @@ use platter_ntfs::layout::{
     Attribute, BootSector, Kind as AttributeKind, Record, StandardInformation, fixup,
 };
 use platter_testing::model::Random;
-use platter_vfs::{FileSystem, Kind, Node, RecoverReport, RenameFlags, Silent};
+use platter_vfs::{FileSystem, Kind, Names, Node, RecoverReport, RenameFlags, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ fn files_that_were_deleted_here() {
             let (name, bytes) = (format!("file of {length}"), content(length));
             let file = system.create(inner, &(&*name).into(), Kind::File).unwrap();
             system.write(file, 0, &bytes).unwrap();
-            let stream = system.stream(file, &"stream".into(), true).unwrap();
+            let stream = system.streams().unwrap().open(file, &"stream".into(), true).unwrap();
             let other = content(3_000);
             system.write(stream, 0, &other).unwrap();
             expected.insert(format!("/outer/inner/{name}"), Ok(sum(&bytes)));

@@ -4,7 +4,9 @@ use crate::common::{USUAL, Volume, open};
 use crate::judges::{ImageFile, Mount, ntfsfix};
 use platter_device::{Device, Fault, Faults, MemoryDevice, Operation, When};
 use platter_ntfs::Ntfs;
-use platter_vfs::{CheckOptions, CheckReport, FileSystem, Format, Kind, Node, Place, Severity, Silent};
+use platter_vfs::{
+    CheckOptions, CheckReport, FileSystem, Format, Kind, Names, Node, Place, Severity, Silent,
+};
 use std::sync::Arc;
 
 fn check(device: &dyn Device, repair: bool) -> CheckReport {

@@ -6,7 +6,7 @@ use crate::judges::readers::sum;
 use crate::judges::{ImageFile, run};
 use platter_ntfs::NtfsVolume;
 use platter_testing::model::Random;
-use platter_vfs::{Change, Error, Extent, FileSystem, Kind, Node, Place, Reparse, Silent};
+use platter_vfs::{Change, Error, Extent, FileSystem, Kind, Names, Node, Place, Reparse, Silent};
 
 /// The algorithm's number, and the content that wimlib packed with it.
 const PACKED: [(u32, &[u8]); 4] = [
@@ -57,10 +57,10 @@ fn add(system: &NtfsVolume, name: &str, algorithm: u32, packed: &[u8], size: u64
     let node = system.create(Node::ROOT, &name.into(), Kind::File).unwrap();
     system.set_attributes(node, &Change { size: Some(size), ..Change::default() }).unwrap();
     system.punch(node, 0..size).unwrap();
-    let stream = system.stream(node, &"WofCompressedData".into(), true).unwrap();
+    let stream = system.streams().unwrap().open(node, &"WofCompressedData".into(), true).unwrap();
     system.write(stream, 0, packed).unwrap();
     system.forget(stream, 1);
-    system.set_reparse_point(node, Some(&point(algorithm))).unwrap();
+    system.reparse_points().unwrap().set(node, Some(&point(algorithm))).unwrap();
     node
 }
 
@@ -114,7 +114,7 @@ fn packed_files_are_read_and_not_written() {
                 assert!(matches!(refused, Err(Error::Unreadable(_))) && told.contains("only read"), "{told}");
             }
             // The packed stream is a stream as any other, and the file is removed with it.
-            let stream = system.stream(node, &"WofCompressedData".into(), false).unwrap();
+            let stream = system.streams().unwrap().open(node, &"WofCompressedData".into(), false).unwrap();
             let mut bytes = vec![0; packed.len()];
             assert_eq!(system.read(stream, 0, &mut bytes).unwrap(), packed.len());
             assert!(bytes == packed);
@@ -170,7 +170,7 @@ fn damaged_streams_are_errors() {
     let mut random = Random::new(11);
     for (algorithm, packed) in PACKED {
         let node = add(&system, &format!("file {algorithm}"), algorithm, packed, size as u64);
-        let stream = system.stream(node, &"WofCompressedData".into(), false).unwrap();
+        let stream = system.streams().unwrap().open(node, &"WofCompressedData".into(), false).unwrap();
         let mut failures = 0;
         for _ in 0..400 {
             let at = match random.below(2) {
@@ -198,7 +198,7 @@ fn damaged_streams_are_errors() {
             assert!(error.contains("WofCompressedData"), "{error}");
         }
         system.forget(stream, 1);
-        system.remove_stream(node, &"WofCompressedData".into()).unwrap();
+        system.streams().unwrap().remove(node, &"WofCompressedData".into()).unwrap();
         let error = system.read(node, 0, &mut [0; 9]).unwrap_err().to_string();
         assert!(error.contains("WofCompressedData") && error.contains("found none"), "{error}");
     }
@@ -206,7 +206,7 @@ fn damaged_streams_are_errors() {
     for (index, fields) in [[1, 2, 1, 7], [1, 1, 1, 0]].into_iter().enumerate() {
         let node = add(&system, &format!("other {index}"), 0, PACKED[0].1, size as u64);
         let data = fields.iter().flat_map(|field: &u32| field.to_le_bytes()).collect();
-        system.set_reparse_point(node, Some(&Reparse { tag: 0x8000_0017, data })).unwrap();
+        system.reparse_points().unwrap().set(node, Some(&Reparse { tag: 0x8000_0017, data })).unwrap();
         let refused = system.read(node, 0, &mut [0; 9]);
         assert!(matches!(refused, Err(Error::Unreadable(_))), "{refused:?}");
     }

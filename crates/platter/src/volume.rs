@@ -520,7 +520,7 @@ impl Volume {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported), and as [`Volume::metadata`].
     pub fn streams(&self, path: impl AsRef<Path>) -> Result<Vec<NodeStream>> {
-        self.at(path.as_ref(), |system, held| system.streams(held.node))
+        self.at(path.as_ref(), |system, held| system.streams().and_then(|part| part.list(held.node)))
     }
 
     /// Opens a named stream.
@@ -544,7 +544,11 @@ impl Volume {
     fn stream(&self, path: &Path, stream: &str, create: bool) -> Result<File> {
         let held = self.find(path)?;
         let about = format!("{}:{stream}", path.display());
-        let node = self.system().stream(held.node, &Name::from(stream), create).about(&about)?;
+        let node = self
+            .system()
+            .streams()
+            .and_then(|part| part.open(held.node, &Name::from(stream), create))
+            .about(&about)?;
         Ok(File::new(&self.0, Held::new(self.system(), node), about))
     }
 
@@ -553,7 +557,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn remove_stream(&self, path: impl AsRef<Path>, stream: &str) -> Result<()> {
-        self.at(path.as_ref(), |system, held| system.remove_stream(held.node, &Name::from(stream)))
+        self.at(path.as_ref(), |system, held| {
+            system.streams().and_then(|part| part.remove(held.node, &Name::from(stream)))
+        })
     }
 
     /// Returns the names of the extended attributes of a file or directory.
@@ -561,7 +567,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn extended_attributes(&self, path: impl AsRef<Path>) -> Result<Vec<String>> {
-        self.at(path.as_ref(), |system, held| system.extended_attributes(held.node))
+        self.at(path.as_ref(), |system, held| {
+            system.extended_attributes().and_then(|part| part.list(held.node))
+        })
     }
 
     /// Returns the value of an extended attribute.
@@ -569,7 +577,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn extended_attribute(&self, path: impl AsRef<Path>, name: &str) -> Result<Vec<u8>> {
-        self.at(path.as_ref(), |system, held| system.extended_attribute(held.node, name))
+        self.at(path.as_ref(), |system, held| {
+            system.extended_attributes().and_then(|part| part.get(held.node, name))
+        })
     }
 
     /// Sets (`Some`) or removes (`None`) an extended attribute.
@@ -582,7 +592,9 @@ impl Volume {
         name: &str,
         value: Option<&[u8]>,
     ) -> Result<()> {
-        self.at(path.as_ref(), |system, held| system.set_extended_attribute(held.node, name, value))
+        self.at(path.as_ref(), |system, held| {
+            system.extended_attributes().and_then(|part| part.set(held.node, name, value))
+        })
     }
 
     /// Returns the tag and the data of a file's or directory's reparse point, if it has one.
@@ -590,7 +602,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn reparse_point(&self, path: impl AsRef<Path>) -> Result<Option<Reparse>> {
-        self.at(path.as_ref(), |system, held| system.reparse_point(held.node))
+        self.at(path.as_ref(), |system, held| system.reparse_points().and_then(|part| part.get(held.node)))
     }
 
     /// Sets (`Some`) or removes (`None`) a file's or directory's reparse point.
@@ -598,7 +610,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn set_reparse_point(&self, path: impl AsRef<Path>, point: Option<&Reparse>) -> Result<()> {
-        self.at(path.as_ref(), |system, held| system.set_reparse_point(held.node, point))
+        self.at(path.as_ref(), |system, held| {
+            system.reparse_points().and_then(|part| part.set(held.node, point))
+        })
     }
 
     /// Returns the self-relative Windows security descriptor of a file or directory.
@@ -606,7 +620,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn security_descriptor(&self, path: impl AsRef<Path>) -> Result<Vec<u8>> {
-        self.at(path.as_ref(), |system, held| system.security_descriptor(held.node))
+        self.at(path.as_ref(), |system, held| {
+            system.security_descriptors().and_then(|part| part.get(held.node))
+        })
     }
 
     /// Sets the security descriptor of a file or directory. It is stored, and not enforced.
@@ -614,7 +630,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn set_security_descriptor(&self, path: impl AsRef<Path>, descriptor: &[u8]) -> Result<()> {
-        self.at(path.as_ref(), |system, held| system.set_security_descriptor(held.node, descriptor))
+        self.at(path.as_ref(), |system, held| {
+            system.security_descriptors().and_then(|part| part.set(held.node, descriptor))
+        })
     }
 
     /// Returns whether the data of a file has checksums; for a directory, whether new entries will have them.
@@ -622,7 +640,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn integrity(&self, path: impl AsRef<Path>) -> Result<Integrity> {
-        self.at(path.as_ref(), |system, held| system.integrity(held.node))
+        self.at(path.as_ref(), |system, held| system.integrity().and_then(|part| part.get(held.node)))
     }
 
     /// Turns checksums of data on or off, also for a file that has data.
@@ -630,7 +648,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn set_integrity(&self, path: impl AsRef<Path>, integrity: Integrity) -> Result<()> {
-        self.at(path.as_ref(), |system, held| system.set_integrity(held.node, integrity))
+        self.at(path.as_ref(), |system, held| {
+            system.integrity().and_then(|part| part.set(held.node, integrity))
+        })
     }
 
     /// Returns the names of a file's snapshots.
@@ -638,7 +658,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn snapshots(&self, path: impl AsRef<Path>) -> Result<Vec<Name>> {
-        self.at(path.as_ref(), |system, held| system.snapshots(held.node))
+        self.at(path.as_ref(), |system, held| system.snapshots().and_then(|part| part.list(held.node)))
     }
 
     /// Makes a snapshot of a file's present content under this name.
@@ -646,7 +666,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn create_snapshot(&self, path: impl AsRef<Path>, name: &str) -> Result<()> {
-        self.at(path.as_ref(), |system, held| system.create_snapshot(held.node, &Name::from(name)))
+        self.at(path.as_ref(), |system, held| {
+            system.snapshots().and_then(|part| part.create(held.node, &Name::from(name)))
+        })
     }
 
     /// Removes a snapshot.
@@ -654,7 +676,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::streams`].
     pub fn remove_snapshot(&self, path: impl AsRef<Path>, name: &str) -> Result<()> {
-        self.at(path.as_ref(), |system, held| system.remove_snapshot(held.node, &Name::from(name)))
+        self.at(path.as_ref(), |system, held| {
+            system.snapshots().and_then(|part| part.remove(held.node, &Name::from(name)))
+        })
     }
 
     // Durability

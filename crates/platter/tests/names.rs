@@ -435,12 +435,13 @@ fn streams_match_as_the_format_matches_them() {
         let mut tested = Tested::new(kept);
         let file = tested.volume.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
         for (number, name) in ["Stream", "É", "e\u{301}", "straße"].into_iter().enumerate() {
-            let stream = tested.volume.stream(file, &name.into(), true).unwrap();
+            let stream = tested.volume.streams().unwrap().open(file, &name.into(), true).unwrap();
             tested.volume.write(stream, 0, &[number as u8]).unwrap();
             tested.volume.forget(stream, 1);
         }
         let content = |name: &str| {
-            let stream = tested.volume.stream(file, &name.into(), false).ok()?;
+            let stream =
+                tested.volume.streams().and_then(|part| part.open(file, &name.into(), false)).ok()?;
             let mut byte = [9];
             let read = tested.volume.read(stream, 0, &mut byte).unwrap();
             tested.volume.forget(stream, 1);
@@ -456,10 +457,10 @@ fn streams_match_as_the_format_matches_them() {
         ] {
             assert_eq!(content(name), expected, "{} {name}", kept.format);
         }
-        let count = tested.volume.streams(file).unwrap().len();
-        assert!(tested.volume.remove_stream(file, &"STRASSE".into()).is_err());
-        assert_eq!(tested.volume.streams(file).unwrap().len(), count);
-        tested.volume.remove_stream(file, &"É".into()).unwrap();
+        let count = tested.volume.streams().unwrap().list(file).unwrap().len();
+        assert!(tested.volume.streams().and_then(|part| part.remove(file, &"STRASSE".into())).is_err());
+        assert_eq!(tested.volume.streams().unwrap().list(file).unwrap().len(), count);
+        tested.volume.streams().unwrap().remove(file, &"É".into()).unwrap();
         assert_eq!((content("é"), content("e\u{301}")), (None, Some(2)));
         tested.volume.forget(file, 1);
         tested.again();

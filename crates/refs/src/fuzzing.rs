@@ -15,7 +15,7 @@ use crate::open::{self, Notes};
 use crate::{Refs, RefsVolume};
 use platter_device::{Device, MemoryDevice, OverlayDevice, Sectors};
 use platter_vfs::{
-    Change, CheckOptions, Cursor, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Node,
+    Change, CheckOptions, Cursor, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Names, Node,
     OpenOptions, RenameFlags, ScrubOptions, Silent, SyncScope,
 };
 use std::sync::{Arc, OnceLock};
@@ -194,7 +194,7 @@ fn populate(volume: &RefsVolume) -> platter_vfs::Result<()> {
         volume.write(file, 0, &vec![7; 20 * number])?;
     }
     let large = make(Node::ROOT, "large", Kind::File)?;
-    volume.set_integrity(large, Integrity { enabled: true, enforced: true })?;
+    volume.integrity()?.set(large, Integrity { enabled: true, enforced: true })?;
     for number in 0..20 {
         volume.write(large, 3 * 4096 * number, &[1; 5000])?;
     }
@@ -203,15 +203,15 @@ fn populate(volume: &RefsVolume) -> platter_vfs::Result<()> {
     for number in 0..500 {
         volume.write(scattered, 2 * 4096 * number, &[2; 4096])?;
     }
-    volume.create_snapshot(scattered, &Name::from("kept"))?;
+    volume.snapshots()?.create(scattered, &Name::from("kept"))?;
     let clone = make(below, "clone", Kind::File)?;
     volume.clone_range(scattered, 0, clone, 0, 100 * 4096)?;
     for (name, length) in [("small", 50), ("stream", 20_000)] {
-        let stream = volume.stream(large, &Name::from(name), true)?;
+        let stream = volume.streams()?.open(large, &Name::from(name), true)?;
         volume.write(stream, 0, &vec![3; length])?;
     }
     volume.symlink(below, &Name::from("link"), "some/where")?;
-    volume.set_extended_attribute(large, "user.color", Some(b"green"))
+    volume.extended_attributes()?.set(large, "user.color", Some(b"green"))
 }
 
 /// Fuzzes the open volume: everything is read, and some of it written; then scrub, at once and in parts, check and repair
@@ -266,9 +266,16 @@ fn read_all(volume: &RefsVolume) {
                 return;
             }
             let Ok(node) = volume.lookup(directory, &entry.name) else { continue };
-            let _ = (volume.attributes(node), volume.integrity(node), volume.extents(node));
-            let _ = (volume.read_link(node), volume.extended_attributes(node));
-            let _ = (volume.reparse_point(node), volume.security_descriptor(node));
+            let _ = (
+                volume.attributes(node),
+                volume.integrity().and_then(|part| part.get(node)),
+                volume.extents(node),
+            );
+            let _ = (volume.read_link(node), volume.extended_attributes().and_then(|part| part.list(node)));
+            let _ = (
+                volume.reparse_points().and_then(|part| part.get(node)),
+                volume.security_descriptors().and_then(|part| part.get(node)),
+            );
             if entry.attributes.kind == Kind::Directory {
                 todo.push((node, depth + 1));
                 continue;
@@ -277,9 +284,16 @@ fn read_all(volume: &RefsVolume) {
             for at in [0, size / 2, size.saturating_sub(100)] {
                 let _ = volume.read(node, at, &mut buffer);
             }
-            let streams = volume.streams(node).unwrap_or_default().into_iter().map(|stream| stream.name);
-            for stream in streams.chain(volume.snapshots(node).unwrap_or_default()).take(8) {
-                if let Ok(stream) = volume.stream(node, &stream, false) {
+            let streams = volume
+                .streams()
+                .and_then(|part| part.list(node))
+                .unwrap_or_default()
+                .into_iter()
+                .map(|stream| stream.name);
+            for stream in
+                streams.chain(volume.snapshots().and_then(|part| part.list(node)).unwrap_or_default()).take(8)
+            {
+                if let Ok(stream) = volume.streams().and_then(|part| part.open(node, &stream, false)) {
                     let _ = volume.read(stream, 0, &mut buffer);
                 }
             }
@@ -304,12 +318,14 @@ fn write_some(volume: &RefsVolume) {
             if let Ok(node) = volume.lookup(from, &entry.name) {
                 let _ = volume.write(node, 4096, &[1; 6000]);
                 let _ = volume.punch(node, 8192..20_000);
-                let _ = volume.set_integrity(node, Integrity { enabled: number % 2 == 0, enforced: true });
+                let _ = volume
+                    .integrity()
+                    .and_then(|part| part.set(node, Integrity { enabled: number % 2 == 0, enforced: true }));
                 let _ = volume.clone_range(node, 0, node, 40_960, 8192);
-                let _ = volume.create_snapshot(node, &name("another"));
+                let _ = volume.snapshots().and_then(|part| part.create(node, &name("another")));
                 let _ = volume.write(node, 4096, &[2; 6000]);
-                let _ = volume.remove_snapshot(node, &name("kept"));
-                let _ = volume.set_reparse_point(node, None);
+                let _ = volume.snapshots().and_then(|part| part.remove(node, &name("kept")));
+                let _ = volume.reparse_points().and_then(|part| part.set(node, None));
                 let _ = volume.link(node, directory, &name(&format!("linked {number}")));
             }
             let new = name(&format!("renamed {number}"));

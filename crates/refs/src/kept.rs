@@ -4,7 +4,7 @@ use crate::volume::MOST_CHANGED;
 use crate::{Refs, RefsVolume};
 use platter_device::{MemoryDevice, Sectors};
 use platter_vfs::{
-    Change, DosFlags, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent,
+    Change, DosFlags, FileSystem, Format, FormatOptions, Kind, Name, Names, Node, OpenOptions, Silent,
 };
 use std::sync::Arc;
 

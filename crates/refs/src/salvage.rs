@@ -10,7 +10,7 @@ use crate::scrub::{self, Lost, LostStreams, Owner, has_record, shown};
 use crate::stream;
 use platter_device::Device;
 use platter_vfs::{
-    Change, Damaged, DosFlags, Error, FileSystem, Finding, Name, Node, OpenOptions, Progress, Result,
+    Change, Damaged, DosFlags, Error, FileSystem, Finding, Name, Names, Node, OpenOptions, Progress, Result,
     ScrubOptions, ScrubReport, Severity,
 };
 use std::collections::BTreeSet;
@@ -113,10 +113,14 @@ fn remove_path(volume: &RefsVolume, names: &[Vec<u16>], stream: Option<&[u16]>) 
             volume.set_attributes(node, &Change { flags, ..Change::default() })?;
         }
         match (stream, names.last()) {
-            (Some(stream), _) => match volume.remove_stream(node, &Name::from_units(stream)) {
-                Err(Error::NotFound) => volume.remove_snapshot(node, &Name::from_units(stream)),
-                removed => removed,
-            },
+            (Some(stream), _) => {
+                match volume.streams().and_then(|part| part.remove(node, &Name::from_units(stream))) {
+                    Err(Error::NotFound) => {
+                        volume.snapshots().and_then(|part| part.remove(node, &Name::from_units(stream)))
+                    }
+                    removed => removed,
+                }
+            }
             (None, Some(name)) => volume.unlink(directory, &Name::from_units(name)),
             (None, None) => Err(Error::IsADirectory),
         }

@@ -6,7 +6,7 @@ use crate::open::{Notes, anchors};
 use crate::{Refs, RefsVolume};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_vfs::{
-    CheckOptions, Error, FileSystem, Format, FormatOptions, Kind, Node, OpenOptions, Severity, Silent,
+    CheckOptions, Error, FileSystem, Format, FormatOptions, Kind, Names, Node, OpenOptions, Severity, Silent,
 };
 use std::sync::Arc;
 

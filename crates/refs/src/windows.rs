@@ -18,8 +18,8 @@ use crate::pages::Page;
 use crate::{Refs, RefsVolume, attributes};
 use platter_device::{MemoryDevice, Sectors};
 use platter_vfs::{
-    CheckOptions, Cursor, Entry, Error, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions,
-    Reparse, Result, ScrubOptions, Silent,
+    CheckOptions, Cursor, Entry, Error, FileSystem, Format, FormatOptions, Kind, Name, Names, Node,
+    OpenOptions, Reparse, Result, ScrubOptions, Silent,
 };
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ fn attributes_outside_the_record() {
     let volume = open(&device);
     let wanted: Vec<u8> = (0..50_000u32).map(|at| at as u8).collect();
     let node = file(&volume, "outside", &wanted);
-    volume.set_extended_attribute(node, "user.a", Some(b"value")).unwrap();
-    let stream = volume.stream(node, &name("more"), true).unwrap();
+    volume.extended_attributes().unwrap().set(node, "user.a", Some(b"value")).unwrap();
+    let stream = volume.streams().unwrap().open(node, &name("more"), true).unwrap();
     volume.write(stream, 0, &wanted[..9000]).unwrap();
     file(&volume, "beside", b"beside");
     volume.unmount().unwrap();
@@ -125,8 +125,8 @@ fn attributes_outside_the_record() {
     assert_eq!(listed(&volume).len(), 2);
     let node = volume.lookup(Node::ROOT, &name("outside")).unwrap();
     assert_eq!(content(&volume, node).unwrap(), wanted);
-    assert_eq!(volume.extended_attribute(node, "user.a").unwrap(), b"value");
-    let stream = volume.stream(node, &name("more"), false).unwrap();
+    assert_eq!(volume.extended_attributes().unwrap().get(node, "user.a").unwrap(), b"value");
+    let stream = volume.streams().unwrap().open(node, &name("more"), false).unwrap();
     assert_eq!(content(&volume, stream).unwrap(), &wanted[..9000]);
     // The file is only read; the rest of the volume can be changed.
     let refused =
@@ -136,8 +136,8 @@ fn attributes_outside_the_record() {
     refused(volume.unlink(Node::ROOT, &name("outside")));
     refused(volume.rename(Node::ROOT, &name("outside"), Node::ROOT, &name("other"), Default::default()));
     refused(volume.link(node, Node::ROOT, &name("other")));
-    refused(volume.set_extended_attribute(node, "user.b", Some(b"")));
-    refused(volume.stream(node, &name("third"), true).map(drop));
+    refused(volume.extended_attributes().and_then(|part| part.set(node, "user.b", Some(b""))));
+    refused(volume.streams().and_then(|part| part.open(node, &name("third"), true)).map(drop));
     refused(volume.set_attributes(node, &Default::default()).map(drop));
     volume.unlink(Node::ROOT, &name("beside")).unwrap();
     volume.unmount().unwrap();
@@ -257,7 +257,11 @@ fn what_was_never_written_reads_as_zeroes() {
         let device = made();
         let volume = open(&device);
         let node = file(&volume, "f", &[7; 40_000]);
-        volume.set_integrity(node, platter_vfs::Integrity { enabled: integrity, enforced: true }).unwrap();
+        volume
+            .integrity()
+            .unwrap()
+            .set(node, platter_vfs::Integrity { enabled: integrity, enforced: true })
+            .unwrap();
         volume.unmount().unwrap();
         cut_valid(&device, "f", 10_000);
         checked(&device, &[]);
@@ -426,24 +430,36 @@ fn reparse_points() {
     let volume = open(&device);
     let node = file(&volume, "pipe", b"");
     let pipe = Reparse { tag: 0x8000_0024, data: Vec::new() };
-    volume.set_reparse_point(node, Some(&pipe)).unwrap();
+    volume.reparse_points().unwrap().set(node, Some(&pipe)).unwrap();
     // The data of a tag that is not Microsoft's begins with a GUID, which its length does not count.
     let foreign = file(&volume, "foreign", b"");
     let point = Reparse { tag: 0x0000_0042, data: vec![7; 24] };
-    volume.set_reparse_point(foreign, Some(&point)).unwrap();
-    assert_eq!(volume.reparse_point(foreign).unwrap().unwrap(), point);
-    assert!(volume.set_reparse_point(foreign, Some(&Reparse { data: vec![7; 15], ..point })).is_err());
+    volume.reparse_points().unwrap().set(foreign, Some(&point)).unwrap();
+    assert_eq!(volume.reparse_points().unwrap().get(foreign).unwrap().unwrap(), point);
+    assert!(
+        volume
+            .reparse_points()
+            .and_then(|part| part.set(foreign, Some(&Reparse { data: vec![7; 15], ..point })))
+            .is_err()
+    );
     volume.unlink(Node::ROOT, &name("foreign")).unwrap();
     let link = file(&volume, "linux", b"");
     let mut data = vec![2, 0, 0, 0];
     data.extend("/etc/pässwd".bytes());
     volume
-        .set_reparse_point(link, Some(&Reparse { tag: platter_vfs::reparse::LINUX_SYMLINK, data }))
+        .reparse_points()
+        .unwrap()
+        .set(link, Some(&Reparse { tag: platter_vfs::reparse::LINUX_SYMLINK, data }))
         .unwrap();
     let full = file(&volume, "full", b"x");
     let symlink = platter_vfs::reparse::link_to("elsewhere").unwrap();
-    assert!(volume.set_reparse_point(full, Some(&symlink)).is_err());
-    assert!(volume.set_reparse_point(full, Some(&Reparse { tag: 0x8000_0013, data: Vec::new() })).is_err());
+    assert!(volume.reparse_points().and_then(|part| part.set(full, Some(&symlink))).is_err());
+    assert!(
+        volume
+            .reparse_points()
+            .and_then(|part| part.set(full, Some(&Reparse { tag: 0x8000_0013, data: Vec::new() })))
+            .is_err()
+    );
     // A directory that is a junction.
     let junction = volume.create(Node::ROOT, &name("junction"), Kind::Directory).unwrap();
     let target: Vec<u8> = r"\??\C:\a".encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -451,7 +467,7 @@ fn reparse_points() {
     put(&mut data, 2, target.len() as u16);
     data.extend(&target);
     let point = Reparse { tag: platter_vfs::reparse::JUNCTION, data };
-    volume.set_reparse_point(junction, Some(&point)).unwrap();
+    volume.reparse_points().unwrap().set(junction, Some(&point)).unwrap();
     for node in [node, link, full, junction] {
         volume.forget(node, 1);
     }
@@ -468,7 +484,7 @@ fn reparse_points() {
     ];
     assert_eq!(kinds, wanted.map(|(called, kind)| (called.to_string(), kind)));
     let find = |called: &str| volume.lookup(Node::ROOT, &name(called)).unwrap();
-    assert_eq!(volume.reparse_point(find("pipe")).unwrap(), Some(pipe));
+    assert_eq!(volume.reparse_points().unwrap().get(find("pipe")).unwrap(), Some(pipe));
     assert_eq!(volume.read_link(find("linux")).unwrap(), "/etc/pässwd");
     let junction = find("junction");
     assert_eq!(volume.attributes(junction).unwrap().kind, Kind::SymbolicLink);
@@ -479,8 +495,8 @@ fn reparse_points() {
     volume.forget(junction, 1);
     volume.unlink(Node::ROOT, &name("other")).unwrap();
     let pipe = find("pipe");
-    volume.set_reparse_point(pipe, None).unwrap();
-    assert_eq!(volume.reparse_point(pipe).unwrap(), None);
+    volume.reparse_points().unwrap().set(pipe, None).unwrap();
+    assert_eq!(volume.reparse_points().unwrap().get(pipe).unwrap(), None);
     volume.write(pipe, 0, b"content").unwrap();
     volume.unmount().unwrap();
     checked(&device, &[]);
@@ -492,23 +508,23 @@ fn security_descriptors() {
     let device = made();
     let volume = open(&device);
     let node = file(&volume, "f", b"x");
-    let inherited = volume.security_descriptor(node).unwrap();
+    let inherited = volume.security_descriptors().unwrap().get(node).unwrap();
     assert_eq!(inherited, crate::system::file_descriptor());
     let everything = Ace { flags: Ace::HERE, mask: Ace::FULL, trustee: Sid::USERS };
     let own = descriptor(Sid::USERS, Sid::SYSTEM, &[everything]);
-    volume.set_security_descriptor(node, &own).unwrap();
-    volume.set_security_descriptor(Node::ROOT, &own).unwrap();
+    volume.security_descriptors().unwrap().set(node, &own).unwrap();
+    volume.security_descriptors().unwrap().set(Node::ROOT, &own).unwrap();
     for wrong in [&[][..], &own[..19], &[2; 40], &[0; 5000]] {
-        assert!(volume.set_security_descriptor(node, wrong).is_err());
+        assert!(volume.security_descriptors().and_then(|part| part.set(node, wrong)).is_err());
     }
     volume.unmount().unwrap();
     checked(&device, &[]);
     let volume = open(&device);
     let node = volume.lookup(Node::ROOT, &name("f")).unwrap();
-    assert_eq!(volume.security_descriptor(node).unwrap(), own);
-    assert_eq!(volume.security_descriptor(Node::ROOT).unwrap(), own);
+    assert_eq!(volume.security_descriptors().unwrap().get(node).unwrap(), own);
+    assert_eq!(volume.security_descriptors().unwrap().get(Node::ROOT).unwrap(), own);
     let below = volume.create(Node::ROOT, &name("d"), Kind::Directory).unwrap();
-    assert_eq!(volume.security_descriptor(below).unwrap(), own);
+    assert_eq!(volume.security_descriptors().unwrap().get(below).unwrap(), own);
 }
 
 #[test]
@@ -531,13 +547,13 @@ fn security_descriptors_with_one_hash() {
     let (one, two) = (with(1), with(2));
     assert_eq!(descriptor_hash(&one), descriptor_hash(&two));
     let (first, second) = (file(&volume, "one", b""), file(&volume, "two", b""));
-    volume.set_security_descriptor(first, &one).unwrap();
-    volume.set_security_descriptor(second, &two).unwrap();
+    volume.security_descriptors().unwrap().set(first, &one).unwrap();
+    volume.security_descriptors().unwrap().set(second, &two).unwrap();
     volume.unmount().unwrap();
     checked(&device, &[]);
     let volume = open(&device);
     for (called, wanted) in [("one", one), ("two", two)] {
         let node = volume.lookup(Node::ROOT, &name(called)).unwrap();
-        assert_eq!(volume.security_descriptor(node).unwrap(), wanted);
+        assert_eq!(volume.security_descriptors().unwrap().get(node).unwrap(), wanted);
     }
 }

@@ -7,7 +7,7 @@ use crate::damaged::{Did, Of, Surgeon};
 use platter_device::Device;
 use platter_refs::layout::Root;
 use platter_testing::model::{Counted, Random, counts};
-use platter_vfs::{CheckOptions, FileSystem, Format, Kind, Name, Node, Silent, SyncScope};
+use platter_vfs::{CheckOptions, FileSystem, Format, Kind, Name, Names, Node, Silent, SyncScope};
 
 pub fn word(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
@@ -293,7 +293,7 @@ fn summaries_cost_no_write() {
     let node = counted.file(64 << 20);
     for round in 0..16u8 {
         let seen = counted.seen(|| {
-            counted.volume.set_extended_attribute(node, "user.changed", Some(&[round])).unwrap();
+            counted.volume.extended_attributes().unwrap().set(node, "user.changed", Some(&[round])).unwrap();
             counted.volume.sync(node, SyncScope::Data).unwrap();
         });
         let (reads, _, writes, bytes, flushes) = counts(&seen);

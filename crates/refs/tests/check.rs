@@ -12,7 +12,8 @@ use platter_refs::layout::{
 use platter_refs::{Refs, walk_runs};
 use platter_testing::model::{Random, seed, told};
 use platter_vfs::{
-    CheckOptions, CheckReport, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Severity, Silent,
+    CheckOptions, CheckReport, Cursor, FileSystem, Format, Integrity, Kind, Name, Names, Node, Severity,
+    Silent,
 };
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ fn populate(volume: &impl FileSystem, cluster: u64) {
     volume.write(sparse, 100 * cluster, &content(6, 2 * unit)).unwrap();
     volume.punch(large, 3 * cluster..7 * cluster).unwrap();
     for (name, length) in [("short", 50), ("long", 3 * unit + 1), ("another", 2 * unit)] {
-        let stream = volume.stream(large, &Name::from(name), true).unwrap();
+        let stream = volume.streams().unwrap().open(large, &Name::from(name), true).unwrap();
         volume.write(stream, 0, &content(7, length)).unwrap();
     }
     volume.symlink(root, &Name::from("link"), "deep/er/and deeper").unwrap();
@@ -63,7 +64,7 @@ fn populate(volume: &impl FileSystem, cluster: u64) {
         volume.link(large, root, &Name::from("LARGE AGAIN")).unwrap();
         volume.link(small, above, &Name::from("small too")).unwrap();
     }
-    volume.set_extended_attribute(small, "user.color", Some(b"green")).unwrap();
+    volume.extended_attributes().unwrap().set(small, "user.color", Some(b"green")).unwrap();
     let many = directory(volume, root, "many");
     for index in 0..300 {
         let node =
@@ -78,7 +79,7 @@ fn populate(volume: &impl FileSystem, cluster: u64) {
         volume.write(scattered, 2 * index * cluster, &content(index, unit)).unwrap();
     }
     let plain = file(volume, root, "checked later", &content(9, 20 * unit));
-    volume.set_integrity(plain, Integrity { enabled: true, enforced: true }).unwrap();
+    volume.integrity().unwrap().set(plain, Integrity { enabled: true, enforced: true }).unwrap();
     volume
         .rename(root, &Name::from("just outside"), above, &Name::from("moved"), Default::default())
         .unwrap();

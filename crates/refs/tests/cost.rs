@@ -105,7 +105,7 @@ fn planned_io_allocates_nothing() {
 
 /// Makes a change that no entry of the log of syncs can hold, so that the next sync commits.
 fn change(counted: &Counted, node: Node) {
-    counted.volume.set_extended_attribute(node, "user.changed", Some(b"yes")).unwrap();
+    counted.volume.extended_attributes().unwrap().set(node, "user.changed", Some(b"yes")).unwrap();
 }
 
 #[test]

@@ -6,8 +6,8 @@ use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::{Refs, RefsVolume};
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
-    CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Node, OpenOptions, Result, ScrubOptions,
-    Severity, Silent,
+    CheckOptions, Cursor, Error, FileSystem, Format, Kind, Name, Names, Node, OpenOptions, Result,
+    ScrubOptions, Severity, Silent,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn populate(volume: &impl FileSystem, cluster: u64) {
         volume.link(large, above, &Name::from("large too")).unwrap();
     }
     for (name, length) in [("small", 60), ("not small", 100_000)] {
-        let stream = volume.stream(large, &Name::from(name), true).unwrap();
+        let stream = volume.streams().unwrap().open(large, &Name::from(name), true).unwrap();
         volume.write(stream, 0, &content(2, length)).unwrap();
     }
 }
@@ -77,12 +77,13 @@ fn read(volume: &dyn FileSystem) -> (Tree, usize) {
                     }
                     Ok(node) => {
                         errors += one(whole(volume, node).map(Some), &mut tree, path.clone());
-                        match volume.streams(node) {
+                        match volume.streams().and_then(|part| part.list(node)) {
                             Err(error) => errors += precise(&error),
                             Ok(streams) => {
                                 for stream in streams {
                                     let content = volume
-                                        .stream(node, &stream.name, false)
+                                        .streams()
+                                        .and_then(|part| part.open(node, &stream.name, false))
                                         .and_then(|node| whole(volume, node));
                                     let path = format!("{path}:{}", stream.name);
                                     errors += one(content.map(Some), &mut tree, path);

@@ -12,7 +12,7 @@ use platter_refs::layout::attribute::DATA;
 use platter_refs::layout::bytes::{put, u32_at, u64_at};
 use platter_refs::layout::{Root, TreeNode};
 use platter_testing::model::told;
-use platter_vfs::{FileSystem, Kind, Name, Node};
+use platter_vfs::{FileSystem, Kind, Name, Names, Node};
 use std::sync::Arc;
 
 /// Checks the headers of a page of a table, and the upper halves of the entries in its index.

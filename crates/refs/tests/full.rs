@@ -2,7 +2,7 @@
 
 use crate::common::{VOLUMES, check_clean, open};
 use platter_device::Recorder;
-use platter_vfs::{Change, Error, FileSystem, Integrity, Kind, Name, Node};
+use platter_vfs::{Change, Error, FileSystem, Integrity, Kind, Name, Names, Node};
 use std::sync::Arc;
 
 /// First a file takes all room for data, then directories take all room for pages, since each has a page of its own.
@@ -136,7 +136,7 @@ fn writes_that_are_refused_cost_no_commit_each() {
     system.sync_all().unwrap();
     let before = recorder.traffic();
     for number in 0..100u8 {
-        system.set_extended_attribute(other, "user.number", Some(&[number])).unwrap();
+        system.extended_attributes().unwrap().set(other, "user.number", Some(&[number])).unwrap();
         assert!(system.write(other, 0, &[1; 5000]).is_err_and(|error| error.is_full()));
         assert!(system.allocate(other, 0..1 << 20, true).is_err_and(|error| error.is_full()));
     }
@@ -169,7 +169,7 @@ fn a_file_with_clusters_behind_its_end_gets_integrity_after_a_refused_write() {
         system.unlink(Node::ROOT, &Name::from("large")).unwrap();
         system.forget(large, 1);
         system.sync_all().unwrap();
-        system.set_integrity(ahead, Integrity { enabled: true, enforced: true }).unwrap();
+        system.integrity().unwrap().set(ahead, Integrity { enabled: true, enforced: true }).unwrap();
         system.set_attributes(ahead, &Change { size: Some(40 * cluster), ..Change::default() }).unwrap();
         let mut content = vec![1; 40 * cluster as usize];
         assert_eq!(system.read(ahead, 0, &mut content).unwrap(), content.len(), "{volume:?}");

@@ -10,8 +10,8 @@ use platter_refs::layout::{NumberRow, Record, Root, ShortEntry, object_links};
 use platter_refs::{Refs, RefsVolume};
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
-    CheckOptions, CheckReport, Cursor, Error, FileSystem, Format, Kind, Name, Node, RenameFlags, Reparse,
-    Severity, Silent,
+    CheckOptions, CheckReport, Cursor, Error, FileSystem, Format, Kind, Name, Names, Node, RenameFlags,
+    Reparse, Severity, Silent,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ fn files_outlive_their_home() {
             rename(volume, home, &format!("f{number}"), other, &format!("f{number}"));
         }
         let stream = volume.lookup(other, &"f7".into()).unwrap();
-        let stream = volume.stream(stream, &"stream".into(), true).unwrap();
+        let stream = volume.streams().unwrap().open(stream, &"stream".into(), true).unwrap();
         volume.write(stream, 0, &content(9, 9000)).unwrap();
     });
     with(&device, |volume| volume.rmdir(Node::ROOT, &"home".into()).unwrap());
@@ -198,7 +198,10 @@ fn files_outlive_their_home() {
             assert_eq!(read(volume, node), content(number, 100 * number as usize));
         }
         let node = volume.lookup(other, &"f7".into()).unwrap();
-        assert_eq!(read(volume, volume.stream(node, &"stream".into(), false).unwrap()), content(9, 9000));
+        assert_eq!(
+            read(volume, volume.streams().unwrap().open(node, &"stream".into(), false).unwrap()),
+            content(9, 9000)
+        );
     });
 }
 
@@ -211,13 +214,13 @@ fn a_file_moves_although_its_record_is_full() {
         let node = file(volume, home, "full", b"content");
         for number in 0.. {
             let name = format!("user.{number}");
-            if volume.set_extended_attribute(node, &name, Some(&[7; 40])).is_err() {
+            if volume.extended_attributes().and_then(|part| part.set(node, &name, Some(&[7; 40]))).is_err() {
                 break;
             }
         }
         for number in 0.. {
             let name = Name::from(&*format!("{number}"));
-            if volume.stream(node, &name, true).is_err() {
+            if volume.streams().and_then(|part| part.open(node, &name, true)).is_err() {
                 break;
             }
         }
@@ -557,7 +560,7 @@ fn a_directory_can_be_a_junction() {
             let listed = entries.iter().find(|entry| entry.name == path[1].into()).unwrap();
             assert_eq!(listed.attributes.kind, Kind::SymbolicLink);
             assert_eq!(volume.attributes(node).unwrap().kind, Kind::SymbolicLink);
-            assert_eq!(volume.reparse_point(node).unwrap(), Some(point.clone()));
+            assert_eq!(volume.reparse_points().unwrap().get(node).unwrap(), Some(point.clone()));
             volume.read_link(node).unwrap()
         };
         with(&device, |volume| {
@@ -565,9 +568,12 @@ fn a_directory_can_be_a_junction() {
             let junction = volume.create(above, &"junction".into(), Kind::Directory).unwrap();
             let full = directory(volume, "full");
             file(volume, full, "file", b"");
-            assert!(matches!(volume.set_reparse_point(full, Some(&point)), Err(Error::NotEmpty)));
-            assert!(volume.set_reparse_point(Node::ROOT, Some(&point)).is_err());
-            volume.set_reparse_point(junction, Some(&point)).unwrap();
+            assert!(matches!(
+                volume.reparse_points().and_then(|part| part.set(full, Some(&point))),
+                Err(Error::NotEmpty)
+            ));
+            assert!(volume.reparse_points().and_then(|part| part.set(Node::ROOT, Some(&point))).is_err());
+            volume.reparse_points().unwrap().set(junction, Some(&point)).unwrap();
         });
         check_clean(&*device).unwrap();
         let object = Surgeon::new(&*device).directory(&["above", "junction"]);
@@ -583,7 +589,7 @@ fn a_directory_can_be_a_junction() {
         // Without its point it is a directory again.
         with(&device, |volume| {
             let node = volume.lookup(Node::ROOT, &"moved".into()).unwrap();
-            volume.set_reparse_point(node, None).unwrap();
+            volume.reparse_points().unwrap().set(node, None).unwrap();
             file(volume, node, "inside", b"1");
         });
         check_clean(&*device).unwrap();
@@ -591,7 +597,7 @@ fn a_directory_can_be_a_junction() {
         with(&device, |volume| {
             let node = volume.lookup(Node::ROOT, &"moved".into()).unwrap();
             volume.unlink(node, &"inside".into()).unwrap();
-            volume.set_reparse_point(node, Some(&point)).unwrap();
+            volume.reparse_points().unwrap().set(node, Some(&point)).unwrap();
             volume.forget(node, 1);
             volume.unlink(Node::ROOT, &"moved".into()).unwrap();
         });
@@ -607,7 +613,7 @@ fn a_junction_that_the_index_lacks_is_found() {
     with(&device, |volume| {
         let node = directory(volume, "junction");
         let point = Reparse { tag: 0x8000_0099, data: b"anything".to_vec() };
-        volume.set_reparse_point(node, Some(&point)).unwrap();
+        volume.reparse_points().unwrap().set(node, Some(&point)).unwrap();
         file(volume, node, "inside", b"1");
     });
     check_clean(&*device).unwrap();

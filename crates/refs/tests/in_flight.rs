@@ -3,7 +3,7 @@
 use crate::common::{self, VOLUMES, check_clean, open};
 use platter_device::{Buffer, Device, MemoryDevice, Sectors};
 use platter_testing::model::Between;
-use platter_vfs::{FileSystem, Kind, Node, Plan};
+use platter_vfs::{FileSystem, Kind, Names, Node, Plan, Transfers};
 use std::sync::{Arc, Mutex};
 
 /// A write that begins behind the end of a file zeroes the rest of the cluster with the end, but not the data that

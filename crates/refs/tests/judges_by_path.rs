@@ -51,7 +51,7 @@ fn populate(volume: &impl FileSystem) {
     let node = new(other, "changed", &content(8, 90_000));
     if volume.capabilities().hard_links {
         volume.link(node, Node::ROOT, &Name::from("second name")).unwrap();
-        volume.create_snapshot(node, &Name::from("before")).unwrap();
+        volume.snapshots().unwrap().create(node, &Name::from("before")).unwrap();
         volume.write(node, 8192, &content(9, 20_000)).unwrap();
     }
     let holes = new(other, "holes", &[1; 4096]);

@@ -3,7 +3,7 @@
 use crate::common::{check_clean, open};
 use platter_device::{MemoryDevice, Sectors};
 use platter_refs::Refs;
-use platter_vfs::{Error, FileSystem, Format, FormatOptions, Kind, Node, Silent};
+use platter_vfs::{Error, FileSystem, Format, FormatOptions, Kind, Names, Node, Silent};
 use std::sync::Arc;
 
 const TIB: u64 = 1 << 40;

@@ -3,7 +3,7 @@
 use crate::common::{V3_14, VOLUMES, Volume, check_clean, content, open};
 use platter_device::Device;
 use platter_refs::RefsVolume;
-use platter_vfs::{Error, FileSystem, Integrity, Kind, Name, Node, RenameFlags, Reparse};
+use platter_vfs::{Error, FileSystem, Integrity, Kind, Name, Names, Node, RenameFlags, Reparse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ fn everything(system: &RefsVolume, node: Node) -> Taken {
         bytes
     };
     let mut all = Taken::from([(String::new(), read(node))]);
-    for one in system.streams(node).unwrap() {
-        let stream = system.stream(node, &one.name, false).unwrap();
+    for one in system.streams().unwrap().list(node).unwrap() {
+        let stream = system.streams().unwrap().open(node, &one.name, false).unwrap();
         all.insert(format!(":{}", one.name), read(stream));
         system.forget(stream, 1);
     }
-    for name in system.extended_attributes(node).unwrap() {
-        let value = system.extended_attribute(node, &name).unwrap();
+    for name in system.extended_attributes().unwrap().list(node).unwrap() {
+        let value = system.extended_attributes().unwrap().get(node, &name).unwrap();
         all.insert(format!("@{name}"), value);
     }
     all
@@ -71,7 +71,7 @@ fn names_of(system: &RefsVolume) -> std::collections::BTreeSet<String> {
 
 /// Gives a file a stream. Returns whether there was room for it.
 fn put_stream(system: &RefsVolume, node: Node, name: &str, bytes: &[u8]) -> bool {
-    let stream = match system.stream(node, &Name::from(name), true) {
+    let stream = match system.streams().and_then(|part| part.open(node, &Name::from(name), true)) {
         Err(Error::RecordFull { .. }) => return false,
         made => made.unwrap(),
     };
@@ -84,7 +84,7 @@ fn put_stream(system: &RefsVolume, node: Node, name: &str, bytes: &[u8]) -> bool
 }
 
 fn put_attribute(system: &RefsVolume, node: Node, name: &str, bytes: &[u8]) -> bool {
-    match system.set_extended_attribute(node, name, Some(bytes)) {
+    match system.extended_attributes().and_then(|part| part.set(node, name, Some(bytes))) {
         Err(Error::RecordFull { .. }) => false,
         put => put.map(|()| true).unwrap(),
     }
@@ -177,12 +177,18 @@ fn what_fills_a_record_in_any_order_is_kept() {
                         }
                         6 if has_links => {
                             system
-                                .create_snapshot(node, &Name::from(format!("kept {number}").as_str()))
+                                .snapshots()
+                                .and_then(|part| {
+                                    part.create(node, &Name::from(format!("kept {number}").as_str()))
+                                })
                                 .or_else(known)
                                 .unwrap_or_else(full);
                         }
                         7 => system
-                            .set_integrity(node, Integrity { enabled: number % 2 == 0, enforced: true })
+                            .integrity()
+                            .and_then(|part| {
+                                part.set(node, Integrity { enabled: number % 2 == 0, enforced: true })
+                            })
                             .unwrap_or_else(full),
                         8 => {
                             let change =
@@ -229,9 +235,9 @@ fn a_file_has_names_until_its_record_is_full() {
 fn a_reparse_point_that_does_not_fit_is_refused() {
     holds(V3_14, |system, node| {
         let point = |length| Reparse { tag: 0x8000_0099, data: content(1, length) };
-        let refused = system.set_reparse_point(node, Some(&point(7000)));
+        let refused = system.reparse_points().and_then(|part| part.set(node, Some(&point(7000))));
         assert!(matches!(refused, Err(Error::RecordFull { .. })), "{refused:?}");
-        system.set_reparse_point(node, Some(&point(6000))).unwrap();
+        system.reparse_points().unwrap().set(node, Some(&point(6000))).unwrap();
     });
 }
 
@@ -257,7 +263,7 @@ fn a_directory_holds_what_its_record_does() {
 fn runs_have_their_room_before_they_come() {
     for volume in VOLUMES {
         holds(volume, |system, node| {
-            let stream = system.stream(node, &Name::from("stream"), true).unwrap();
+            let stream = system.streams().unwrap().open(node, &Name::from("stream"), true).unwrap();
             system.write(stream, 0, &[1; 5000]).unwrap();
             let most =
                 (0..7000).rev().find(|&length| put_attribute(system, node, "large", &content(1, length)));
@@ -277,7 +283,7 @@ fn runs_have_their_room_before_they_come() {
 fn a_stream_that_makes_room_in_vain_is_stored() {
     holds(V3_14, |system, node| {
         assert!(put_stream(system, node, "one", &content(1, 1000)));
-        let other = system.stream(node, &Name::from("other"), true).unwrap();
+        let other = system.streams().unwrap().open(node, &Name::from("other"), true).unwrap();
         let most = (0..7000).rev().find(|&length| put_attribute(system, node, "large", &content(1, length)));
         assert!(most.is_some());
         system.sync_all().unwrap();

@@ -3,7 +3,7 @@
 use crate::common::{V3_14, VOLUMES, open};
 use platter_device::MemoryDevice;
 use platter_refs::RefsVolume;
-use platter_vfs::{Cursor, FileSystem, Kind, Name, Node, RenameFlags};
+use platter_vfs::{Cursor, FileSystem, Kind, Name, Names, Node, RenameFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

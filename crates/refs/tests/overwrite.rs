@@ -5,7 +5,7 @@ use crate::common::{VOLUMES, check_clean, content, open};
 use platter_device::{Device, Recorder};
 use platter_refs::RefsVolume;
 use platter_testing::model::Random;
-use platter_vfs::{FileSystem, Kind, Name, Node, SyncScope};
+use platter_vfs::{FileSystem, Kind, Name, Names, Node, SyncScope};
 use std::sync::Arc;
 
 /// A file that takes half of the free space is overwritten at random until ten times its size was written; nothing is

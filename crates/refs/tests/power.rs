@@ -5,7 +5,7 @@ use crate::common::{self, VOLUMES, Volume, open, tested};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, When};
 use platter_testing::model::outlived::Judge;
 use platter_testing::model::seed;
-use platter_vfs::{Error, FileSystem, Kind, Node, SyncScope};
+use platter_vfs::{Error, FileSystem, Kind, Names, Node, SyncScope};
 use std::sync::Arc;
 
 /// Calls `with` with a judge of power cuts on this kind of volume.

@@ -5,8 +5,8 @@ use platter_device::{Device, MemoryDevice, Mirror, OverlayDevice};
 use platter_refs::Refs;
 use platter_testing::model::{Random, seed, told};
 use platter_vfs::{
-    CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, RecoverReport, RenameFlags,
-    Silent,
+    CheckOptions, Cursor, FileSystem, Format, Kind, Name, Names, Node, OpenOptions, RecoverReport,
+    RenameFlags, Silent,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn plant(device: Arc<MemoryDevice>) -> Harvest {
     }
     let large = make(Node::ROOT, "large", Kind::File);
     put("/large", large, 3_456_789);
-    let named = system.stream(large, &Name::from("stream"), true).unwrap();
+    let named = system.streams().unwrap().open(large, &Name::from("stream"), true).unwrap();
     put("/large:stream", named, 5000);
     let two = make(Node::ROOT, "two", Kind::File);
     put("/two", two, 10_000);
@@ -75,7 +75,7 @@ fn plant(device: Arc<MemoryDevice>) -> Harvest {
         let clone = make(Node::ROOT, "clone", Kind::File);
         system.clone_range(two, 0, clone, 0, cloned.len() as u64).unwrap();
         planted.insert("/clone".into(), (false, Some(cloned)));
-        system.create_snapshot(large, &Name::from("kept")).unwrap();
+        system.snapshots().unwrap().create(large, &Name::from("kept")).unwrap();
         planted.insert("/large:kept".into(), (false, Some(whole.clone())));
         system.write(large, 8192, &[1; 4096]).unwrap();
         let mut changed = whole;

@@ -4,7 +4,7 @@
 use crate::common::{V3_14, VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Sectors};
 use platter_refs::RefsVolume;
-use platter_vfs::{Cursor, Error, FileSystem, Integrity, Kind, Name, Node};
+use platter_vfs::{Cursor, Error, FileSystem, Integrity, Kind, Name, Names, Node};
 use std::sync::Arc;
 
 fn volume(of: Volume, bytes: u64) -> Arc<MemoryDevice> {
@@ -80,7 +80,9 @@ fn fill(of: Volume, leave: u64, put: impl Fn(&RefsVolume, Node, u64) -> Result<(
 fn attributes_are_refused_when_there_is_no_room_for_them() {
     for of in [VOLUMES[0], VOLUMES[2]] {
         let count = fill(of, 64 << 20, |system, node, number| {
-            system.set_extended_attribute(node, "user.some", Some(&content(number, 3000)))
+            system
+                .extended_attributes()
+                .and_then(|part| part.set(node, "user.some", Some(&content(number, 3000))))
         });
         assert!(count > 5_000, "{of:?}: {count}");
     }
@@ -96,7 +98,7 @@ fn content_in_records_is_refused_when_there_is_no_room_for_it() {
 fn streams_are_refused_when_there_is_no_room_for_them() {
     fill(V3_14, 32 << 20, |system, node, number| {
         for name in ["one", "two", "three"] {
-            let stream = system.stream(node, &Name::from(name), true)?;
+            let stream = system.streams()?.open(node, &Name::from(name), true)?;
             let written = system.write(stream, 0, &content(number, 1800));
             system.forget(stream, 1);
             written?;
@@ -217,7 +219,7 @@ fn allocation_for_a_file_with_integrity_is_refused() {
     let device = volume(V3_14, 400 << 20);
     let system = open(device);
     let node = file(&system, "file");
-    system.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
+    system.integrity().unwrap().set(node, Integrity { enabled: true, enforced: true }).unwrap();
     let refused = system.allocate(node, 0..1 << 30, false);
     assert!(matches!(refused, Err(Error::Unsupported { .. })), "{refused:?}");
     assert_eq!(system.attributes(node).unwrap().size, 0);

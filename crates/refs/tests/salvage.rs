@@ -7,7 +7,7 @@ use platter_device::{Device, MemoryDevice, OverlayDevice};
 use platter_refs::layout::Root;
 use platter_refs::layout::bytes::u64_at;
 use platter_refs::{Refs, RefsVolume};
-use platter_vfs::{CheckOptions, Cursor, FileSystem, Format, Kind, Name, Node, OpenOptions, Silent};
+use platter_vfs::{CheckOptions, Cursor, FileSystem, Format, Kind, Name, Names, Node, OpenOptions, Silent};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

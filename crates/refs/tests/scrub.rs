@@ -6,8 +6,8 @@ use platter_device::{Device, MemoryDevice, Mirror, Queue, Recorder, Result, Sect
 use platter_refs::Refs;
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
-    CheckOptions, Cursor, FileSystem, Format, Integrity, Kind, Name, Node, Place, ScrubOptions, ScrubReport,
-    Severity, Silent, SyncScope,
+    CheckOptions, Cursor, FileSystem, Format, Integrity, Kind, Name, Names, Node, Place, ScrubOptions,
+    ScrubReport, Severity, Silent, SyncScope,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -88,7 +88,7 @@ fn plant(device: Arc<MemoryDevice>) -> BTreeMap<String, Vec<u8>> {
     }
     let streams = make(Node::ROOT, "streams", Kind::File);
     put("/streams".into(), streams, 10_000);
-    let stream = system.stream(streams, &Name::from("named"), true).unwrap();
+    let stream = system.streams().unwrap().open(streams, &Name::from("named"), true).unwrap();
     put("/streams:named".into(), stream, 2_500_000);
     system.unmount().unwrap();
     planted
@@ -98,7 +98,9 @@ fn find(system: &dyn FileSystem, path: &str) -> platter_vfs::Result<Node> {
     let (path, stream) = path.split_once(':').map_or((path, None), |(path, stream)| (path, Some(stream)));
     let names = path.split('/').filter(|name| !name.is_empty());
     let node = names.into_iter().try_fold(Node::ROOT, |node, name| system.lookup(node, &Name::from(name)))?;
-    stream.map_or(Ok(node), |stream| system.stream(node, &Name::from(stream), false))
+    stream.map_or(Ok(node), |stream| {
+        system.streams().and_then(|part| part.open(node, &Name::from(stream), false))
+    })
 }
 
 fn read(system: &dyn FileSystem, path: &str, length: usize) -> platter_vfs::Result<Vec<u8>> {
@@ -302,7 +304,7 @@ fn a_copy_is_mended_while_the_volume_is_in_use() {
                 let mut options =
                     ScrubOptions { checksums_only: true, limit: Some(2 << 20), ..ScrubOptions::default() };
                 loop {
-                    let report = system.scrub(&options).unwrap();
+                    let report = system.integrity().unwrap().scrub(&options).unwrap();
                     assert_eq!((report.lost, report.remaining), (0, None), "{:#?}", report.damaged);
                     repaired += report.repaired;
                     options.from = report.next;
@@ -375,7 +377,7 @@ fn what_has_no_checksum_is_compared() {
     let mut planted = plant(good.clone());
     let system = open(good.clone());
     let file = find(&system, "/large 1").unwrap();
-    system.set_integrity(file, Integrity { enabled: true, enforced: true }).unwrap();
+    system.integrity().unwrap().set(file, Integrity { enabled: true, enforced: true }).unwrap();
     system.unmount().unwrap();
     let free = (300 << 20) + 123;
     planted.retain(|path, _| path == "/large 0" || path == "/large 1");

@@ -9,8 +9,8 @@ use platter_device::{
 use platter_refs::{Refs, RefsVolume};
 use platter_testing::model::{Random, seed};
 use platter_vfs::{
-    CheckOptions, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Node, OpenOptions, Plan,
-    RenameFlags, Silent, SyncScope,
+    CheckOptions, FileSystem, Format, FormatOptions, Integrity, Kind, Name, Names, Node, OpenOptions, Plan,
+    RenameFlags, Silent, SyncScope, Transfers,
 };
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ impl Run {
         let cluster = volume.cluster;
         let nodes = [0, 1].map(|file| {
             let node = system.create(Node::ROOT, &FILES[file].into(), Kind::File).unwrap();
-            system.set_integrity(node, Integrity { enabled: file == 0, enforced: true }).unwrap();
+            system.integrity().unwrap().set(node, Integrity { enabled: file == 0, enforced: true }).unwrap();
             node
         });
         system.create(Node::ROOT, &"other 0".into(), Kind::File).unwrap();
@@ -650,7 +650,7 @@ fn has_log(device: &MemoryDevice) -> bool {
 /// Overwrites clusters of a file with integrity, with a sync after each.
 fn overwrite(system: &RefsVolume, rounds: u8) -> Node {
     let node = system.create(Node::ROOT, &"file".into(), Kind::File).unwrap();
-    system.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
+    system.integrity().unwrap().set(node, Integrity { enabled: true, enforced: true }).unwrap();
     system.write(node, 0, &[9; 64 << 10]).unwrap();
     system.sync_all().unwrap();
     for round in 0..rounds {

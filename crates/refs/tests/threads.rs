@@ -2,7 +2,7 @@
 
 use crate::common::{VOLUMES, check_clean, open};
 use platter_testing::model::get_along;
-use platter_vfs::{FileSystem, Kind, Node};
+use platter_vfs::{FileSystem, Kind, Names, Node};
 use std::sync::Barrier;
 
 #[test]

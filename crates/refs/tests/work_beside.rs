@@ -3,7 +3,7 @@
 use crate::common::{BYTES, VOLUMES, check_clean, open};
 use platter_device::{Buffer, Device, FileDevice, FileOptions, Kind as RequestKind, Request};
 use platter_refs::RefsVolume;
-use platter_vfs::{Error, FileSystem, Kind, Node, Plan};
+use platter_vfs::{Error, FileSystem, Kind, Names, Node, Plan, Transfers};
 use std::sync::Arc;
 
 const LENGTH: usize = 1 << 20;

@@ -1,11 +1,12 @@
 //! The reference: a file system in memory, simple enough to be obviously right.
 
-use platter_device::Device;
 use platter_device::sync::{Mutex, MutexGuard};
+use platter_device::{Device, Queue};
 use platter_vfs::{
-    Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem,
-    Integrity, Kind, Name, NameRules, NewEntry, Node, NodeStream, Place, Plan, RenameFlags, Result, Space,
-    SyncScope, Timestamp, VolumeInfo, reparse,
+    Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, ExtendedAttributes, Extent,
+    FileSystem, Integrity, IntegrityStreams, Kind, Name, NameRules, Names, NewEntry, Node, NodeStream, Place,
+    Plan, Progress, RenameFlags, Result, ScrubOptions, ScrubReport, Space, Streams, SyncScope, Timestamp,
+    Transfers, VolumeInfo, reparse,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -562,6 +563,110 @@ impl FileSystem for MemoryFileSystem {
         Ok(())
     }
 
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        self.attributes_of(&self.lock(), node)
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        let now = self.stamp();
+        let mut state = self.change()?;
+        if let Some(size) = change.size {
+            let data = state.writable(node)?;
+            self.check_size(Some(size))?;
+            if size != data.len() as u64 {
+                data.resize(size as usize, 0);
+                let face = state.face_mut(node)?;
+                face.modified = now;
+                face.flags.0 |= DosFlags::ARCHIVE.0;
+            }
+        }
+        let face = state.face_mut(node)?;
+        if let Some(flags) = change.flags {
+            face.flags = DosFlags(flags.0 & DosFlags::SETTABLE.0);
+        }
+        face.created = change.created.unwrap_or(face.created);
+        face.modified = change.modified.unwrap_or(face.modified);
+        face.accessed = change.accessed.unwrap_or(face.accessed);
+        self.attributes_of(&state, node)
+    }
+
+    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        self.change()?.face_mut(node)?.accessed = at;
+        Ok(())
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        {
+            let mut state = self.change()?;
+            state.writable(node)?;
+        }
+        self.check_size(offset.checked_add(data.len() as u64))?;
+        self.put(node, offset, data)
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.require(self.options.capabilities.preallocate, "preallocation")?;
+        let mut state = self.change()?;
+        let data = state.writable(node)?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument("the range is empty"));
+        }
+        self.check_size(Some(range.end))?;
+        let grows = !keep_size && range.end > data.len() as u64;
+        self.require(!state.face(node)?.integrity, "clusters taken ahead for files with integrity")?;
+        drop(state);
+        if grows { self.rewrite(node, |file| file.resize(range.end as usize, 0)) } else { Ok(()) }
+    }
+
+    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
+        self.require(self.options.capabilities.sparse, "holes in files")?;
+        self.change()?.writable(node)?;
+        if range.is_empty() {
+            return Err(Error::InvalidArgument("the range is empty"));
+        }
+        self.rewrite(node, |file| {
+            let end = range.end.min(file.len() as u64) as usize;
+            let start = range.start.min(end as u64) as usize;
+            file[start..end].fill(0);
+        })
+    }
+
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
+        let length = self.lock().object(node)?.file()?.len() as u64;
+        let whole = Extent { offset: 0, length, place: Place::Resident };
+        Ok(whole.within(&range).into_iter().collect())
+    }
+
+    fn streams(&self) -> Result<&dyn Streams> {
+        self.require(self.options.capabilities.streams, "named streams")?;
+        Ok(self)
+    }
+
+    fn extended_attributes(&self) -> Result<&dyn ExtendedAttributes> {
+        self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
+        Ok(self)
+    }
+
+    fn integrity(&self) -> Result<&dyn IntegrityStreams> {
+        self.require(self.options.capabilities.integrity, "integrity streams")?;
+        Ok(self)
+    }
+
+    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
+        self.lock().object(node).map(|_| ())
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.lock().unmounted = true;
+        Ok(())
+    }
+}
+
+impl Names for MemoryFileSystem {
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
         self.lookup_by(directory, name, self.case())
     }
@@ -740,37 +845,11 @@ impl FileSystem for MemoryFileSystem {
             _ => Err(Error::NotADirectory),
         }
     }
+}
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.attributes_of(&self.lock(), node)
-    }
-
-    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
-        let now = self.stamp();
-        let mut state = self.change()?;
-        if let Some(size) = change.size {
-            let data = state.writable(node)?;
-            self.check_size(Some(size))?;
-            if size != data.len() as u64 {
-                data.resize(size as usize, 0);
-                let face = state.face_mut(node)?;
-                face.modified = now;
-                face.flags.0 |= DosFlags::ARCHIVE.0;
-            }
-        }
-        let face = state.face_mut(node)?;
-        if let Some(flags) = change.flags {
-            face.flags = DosFlags(flags.0 & DosFlags::SETTABLE.0);
-        }
-        face.created = change.created.unwrap_or(face.created);
-        face.modified = change.modified.unwrap_or(face.modified);
-        face.accessed = change.accessed.unwrap_or(face.accessed);
-        self.attributes_of(&state, node)
-    }
-
-    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
-        self.change()?.face_mut(node)?.accessed = at;
-        Ok(())
+impl Transfers for MemoryFileSystem {
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(self.device.queue(depth)?)
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
@@ -811,51 +890,10 @@ impl FileSystem for MemoryFileSystem {
         self.put(Node(plan.node), plan.offset, data)?;
         Ok(true)
     }
+}
 
-    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        {
-            let mut state = self.change()?;
-            state.writable(node)?;
-        }
-        self.check_size(offset.checked_add(data.len() as u64))?;
-        self.put(node, offset, data)
-    }
-
-    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
-        self.require(self.options.capabilities.preallocate, "preallocation")?;
-        let mut state = self.change()?;
-        let data = state.writable(node)?;
-        if range.is_empty() {
-            return Err(Error::InvalidArgument("the range is empty"));
-        }
-        self.check_size(Some(range.end))?;
-        let grows = !keep_size && range.end > data.len() as u64;
-        self.require(!state.face(node)?.integrity, "clusters taken ahead for files with integrity")?;
-        drop(state);
-        if grows { self.rewrite(node, |file| file.resize(range.end as usize, 0)) } else { Ok(()) }
-    }
-
-    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
-        self.require(self.options.capabilities.sparse, "holes in files")?;
-        self.change()?.writable(node)?;
-        if range.is_empty() {
-            return Err(Error::InvalidArgument("the range is empty"));
-        }
-        self.rewrite(node, |file| {
-            let end = range.end.min(file.len() as u64) as usize;
-            let start = range.start.min(end as u64) as usize;
-            file[start..end].fill(0);
-        })
-    }
-
-    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
-        let length = self.lock().object(node)?.file()?.len() as u64;
-        let whole = Extent { offset: 0, length, place: Place::Resident };
-        Ok(whole.within(&range).into_iter().collect())
-    }
-
-    fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
-        self.require(self.options.capabilities.streams, "named streams")?;
+impl Streams for MemoryFileSystem {
+    fn list(&self, node: Node) -> Result<Vec<NodeStream>> {
         let state = self.lock();
         let streams = &state.object(node)?.streams;
         streams
@@ -867,8 +905,7 @@ impl FileSystem for MemoryFileSystem {
             .collect()
     }
 
-    fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
-        self.require(self.options.capabilities.streams, "named streams")?;
+    fn open(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
         let now = self.stamp();
         let case = self.case();
         let mut state = self.lock();
@@ -895,8 +932,7 @@ impl FileSystem for MemoryFileSystem {
         Ok(stream)
     }
 
-    fn remove_stream(&self, node: Node, name: &Name) -> Result<()> {
-        self.require(self.options.capabilities.streams, "named streams")?;
+    fn remove(&self, node: Node, name: &Name) -> Result<()> {
         let case = self.case();
         let mut state = self.change()?;
         let folded = name.folded(case);
@@ -911,19 +947,18 @@ impl FileSystem for MemoryFileSystem {
         state.object_mut(stream)?.integrity = integrity;
         state.unname(stream)
     }
+}
 
-    fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
-        self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
+impl ExtendedAttributes for MemoryFileSystem {
+    fn list(&self, node: Node) -> Result<Vec<String>> {
         Ok(self.lock().object(node)?.extended.keys().cloned().collect())
     }
 
-    fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
-        self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
+    fn get(&self, node: Node, name: &str) -> Result<Vec<u8>> {
         self.lock().object(node)?.extended.get(name).cloned().ok_or(Error::NotFound)
     }
 
-    fn set_extended_attributes(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
-        self.require(self.options.capabilities.extended_attributes, "extended attributes")?;
+    fn set_several(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         let mut state = self.change()?;
         if state.object(node)?.part_of.is_some() {
             return Err(Error::InvalidArgument("a named stream has no extended attributes"));
@@ -938,14 +973,14 @@ impl FileSystem for MemoryFileSystem {
         state.object_mut(node)?.extended = all;
         Ok(())
     }
+}
 
-    fn integrity(&self, node: Node) -> Result<Integrity> {
-        self.require(self.options.capabilities.integrity, "integrity streams")?;
+impl IntegrityStreams for MemoryFileSystem {
+    fn get(&self, node: Node) -> Result<Integrity> {
         Ok(Integrity { enabled: self.lock().face(node)?.integrity, enforced: true })
     }
 
-    fn set_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
-        self.require(self.options.capabilities.integrity, "integrity streams")?;
+    fn set_watched(&self, node: Node, integrity: Integrity, _watch: &dyn Progress) -> Result<()> {
         let mut state = self.change()?;
         let object = state.object_mut(node)?;
         if object.part_of.is_some() {
@@ -955,17 +990,8 @@ impl FileSystem for MemoryFileSystem {
         Ok(())
     }
 
-    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
-        self.lock().object(node).map(|_| ())
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn unmount(&self) -> Result<()> {
-        self.lock().unmounted = true;
-        Ok(())
+    fn scrub(&self, _options: &ScrubOptions) -> Result<ScrubReport> {
+        Err(self.unsupported_error("checksums to scrub"))
     }
 }
 

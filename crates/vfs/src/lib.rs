@@ -44,6 +44,7 @@
 //!     volume.finish_read(&mut plan, buffer, done)
 //! }
 //! # let device = std::sync::Arc::new(platter_device::MemoryDevice::new(1 << 20, platter_device::Sectors::SMALL));
+//! # use platter_vfs::Names;
 //! # let volume = platter_testing::MemoryFileSystem::new(device, Default::default());
 //! # let file = volume.create(Node::ROOT, &"file".into(), platter_vfs::Kind::File).unwrap();
 //! # volume.write(file, 0, &[7; 4096]).unwrap();
@@ -102,7 +103,10 @@ pub use range_lock::{Access, Claim, Pass, RangeLock, range_of_write};
 pub use recover::{RecoverReport, Recovered, RecoveredData, Stretch, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use snapshots::find_snapshot;
-pub use system::FileSystem;
+pub use system::{
+    ExtendedAttributes, FileSystem, IntegrityStreams, Names, ReparsePoints, SecurityDescriptors, Snapshots,
+    Streams, Transfers,
+};
 pub use types::{
     Attributes, Capabilities, Change, CheckpointId, Cursor, DosFlags, Entry, Extent, Integrity, Kind, Node,
     NodeStream, Place, Progress, RenameFlags, Reparse, Silent, Space, SyncScope, Timestamp, VolumeInfo,

@@ -70,11 +70,11 @@ impl LinuxAttributes {
     /// The errors of reading extended attributes.
     pub fn read(system: &dyn FileSystem, node: Node) -> Result<LinuxAttributes> {
         let mut found = LinuxAttributes::default();
-        for name in system.extended_attributes(node)? {
+        for name in system.extended_attributes()?.list(node)? {
             if !LinuxAttributes::has(&name) {
                 continue;
             }
-            let value = system.extended_attribute(node, &name)?;
+            let value = system.extended_attributes()?.get(node, &name)?;
             let number = (value.len() >= 4).then(|| u32_at(&value, 0));
             match &*name.to_ascii_uppercase() {
                 UID => found.uid = number,
@@ -107,7 +107,7 @@ impl LinuxAttributes {
     pub fn write(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
         let values = self.extended();
         let changes: Vec<_> = values.iter().map(|(name, value)| (*name, Some(&value[..]))).collect();
-        system.set_extended_attributes(node, &changes)
+        system.extended_attributes().and_then(|part| part.set_several(node, &changes))
     }
 
     /// Whether no field is given.
@@ -183,7 +183,7 @@ pub fn link_to(target: &[u8]) -> Reparse {
 /// # Errors
 /// [`Error::InvalidArgument`] if the node is no symbolic link, and the errors of reading it.
 pub fn link_target(system: &dyn FileSystem, node: Node) -> Result<Vec<u8>> {
-    match system.reparse_point(node) {
+    match system.reparse_points().and_then(|part| part.get(node)) {
         Ok(Some(Reparse { tag: reparse::LINUX_SYMLINK, data })) => {
             Ok(data.get(LINK_VERSION.len()..).unwrap_or(&[]).to_vec())
         }

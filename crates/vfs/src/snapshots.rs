@@ -10,7 +10,7 @@ use crate::{Error, FileSystem, Name, Node, Result};
 /// # Errors
 /// The errors of reading the node.
 pub fn find_snapshot(system: &dyn FileSystem, node: Node, name: &Name) -> Result<Option<Name>> {
-    let all = match system.snapshots(node) {
+    let all = match system.snapshots().and_then(|part| part.list(node)) {
         Err(Error::Unsupported { .. }) => return Ok(None),
         found => found?,
     };

@@ -3,7 +3,7 @@
 use platter_device::{MemoryDevice, Sectors};
 use platter_testing::{MemoryFileSystem, MemoryOptions};
 use platter_vfs::linux::LinuxAttributes;
-use platter_vfs::{FileSystem, Kind, Name, Node};
+use platter_vfs::{FileSystem, Kind, Name, Names, Node};
 use std::sync::Arc;
 
 #[test]
@@ -15,5 +15,13 @@ fn owners_are_read_back_as_they_were_written() {
     let some = LinuxAttributes { uid: Some(1000), mode: Some(0o60644), device: Some((8, 1)), gid: None };
     some.write(&system, node).unwrap();
     assert_eq!(LinuxAttributes::read(&system, node).unwrap(), some);
-    assert!(system.extended_attributes(node).unwrap().iter().all(|name| LinuxAttributes::has(name)));
+    assert!(
+        system
+            .extended_attributes()
+            .unwrap()
+            .list(node)
+            .unwrap()
+            .iter()
+            .all(|name| LinuxAttributes::has(name))
+    );
 }

@@ -2,10 +2,10 @@
 
 use super::Volume;
 use crate::Family;
-use platter_device::Device;
+use platter_device::{Device, Queue};
 use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, Entry, Extent, FileSystem, Name, NewEntry, Node, Plan,
-    RenameFlags, Result, Space, SyncScope, VolumeInfo,
+    Attributes, Capabilities, Change, Cursor, Entry, Extent, FileSystem, Name, Names, NewEntry, Node, Plan,
+    RenameFlags, Result, Space, SyncScope, Transfers, VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,6 +35,36 @@ impl<F: Family> FileSystem for Volume<F> {
         self.change_label(label)
     }
 
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        self.entity_attributes(&mut self.core(), node.0)
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        self.change_node(node, change)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        self.write_any(node, offset, data)
+    }
+
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
+        self.extents_of(node, range)
+    }
+
+    fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
+        self.sync_node(node, scope)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.sync_nodes()
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.close()
+    }
+}
+
+impl<F: Family> Names for Volume<F> {
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
         self.lookup_entry(directory, name, false)
     }
@@ -77,12 +107,22 @@ impl<F: Family> FileSystem for Volume<F> {
         self.parent_of(directory)
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.entity_attributes(&mut self.core(), node.0)
+    fn link(&self, _node: Node, _directory: Node, _name: &Name) -> Result<()> {
+        Err(self.unsupported_error("hard links"))
     }
 
-    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
-        self.change_node(node, change)
+    fn read_link(&self, _node: Node) -> Result<String> {
+        Err(self.unsupported_error("symbolic links"))
+    }
+}
+
+impl<F: Family> Transfers for Volume<F> {
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(self.device.queue(depth)?)
+    }
+
+    fn wait_until_free(&self, node: Node) {
+        self.wait_for_plans(node);
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
@@ -104,29 +144,5 @@ impl<F: Family> FileSystem for Volume<F> {
 
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
         self.finish_writing(plan, data, done)
-    }
-
-    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        self.write_any(node, offset, data)
-    }
-
-    fn wait_until_free(&self, node: Node) {
-        self.wait_for_plans(node);
-    }
-
-    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
-        self.extents_of(node, range)
-    }
-
-    fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
-        self.sync_node(node, scope)
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.sync_nodes()
-    }
-
-    fn unmount(&self) -> Result<()> {
-        self.close()
     }
 }

@@ -6,7 +6,7 @@ use platter_exfat::layout::{
 };
 use platter_exfat::{Exfat, ExfatVolume};
 use platter_testing::model::Random;
-use platter_vfs::{Change, FileSystem, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
+use platter_vfs::{Change, FileSystem, Format, FormatOptions, Kind, Name, Names, Node, OpenOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -99,16 +99,17 @@ impl Tree {
     /// Reads the named streams and extended attributes of a node.
     fn beside(&mut self, system: &dyn FileSystem, node: Node, path: &str) {
         if system.capabilities().streams {
-            for stream in system.streams(node).unwrap_or_else(|error| {
+            for stream in system.streams().and_then(|part| part.list(node)).unwrap_or_else(|error| {
                 self.faults.push(format!("{path}: streams: {error}"));
                 Vec::new()
             }) {
                 let name = format!("{path}:{}", stream.name);
-                let content = system.stream(node, &stream.name, false).and_then(|node| {
-                    let content = system.attributes(node).and_then(|found| read(system, node, &found));
-                    system.forget(node, 1);
-                    content
-                });
+                let content =
+                    system.streams().and_then(|part| part.open(node, &stream.name, false)).and_then(|node| {
+                        let content = system.attributes(node).and_then(|found| read(system, node, &found));
+                        system.forget(node, 1);
+                        content
+                    });
                 match content {
                     Ok(content) => drop(self.found.insert(name, Seen::File(content))),
                     Err(error) => self.faults.push(format!("{name}: {error}")),
@@ -116,10 +117,10 @@ impl Tree {
             }
         }
         if system.capabilities().extended_attributes {
-            match system.extended_attributes(node) {
+            match system.extended_attributes().and_then(|part| part.list(node)) {
                 Ok(names) => {
                     for name in names {
-                        match system.extended_attribute(node, &name) {
+                        match system.extended_attributes().and_then(|part| part.get(node, &name)) {
                             Ok(value) => {
                                 let content = Content {
                                     size: value.len() as u64,
@@ -248,13 +249,24 @@ pub fn every_file(system: &dyn FileSystem, each: &mut dyn FnMut(Node)) {
         for entry in entries(system, directory).0 {
             let node = system.lookup(directory, &entry.name).expect("a good volume");
             let streams: Vec<Name> = match system.capabilities().streams {
-                true => {
-                    system.streams(node).expect("a good volume").into_iter().map(|one| one.name).collect()
-                }
+                true => system
+                    .streams()
+                    .expect("a good volume")
+                    .list(node)
+                    .expect("a good volume")
+                    .into_iter()
+                    .map(|one| one.name)
+                    .collect(),
                 false => Vec::new(),
             };
             for stream in streams {
-                each(system.stream(node, &stream, false).expect("a good volume"));
+                each(
+                    system
+                        .streams()
+                        .expect("a good volume")
+                        .open(node, &stream, false)
+                        .expect("a good volume"),
+                );
             }
             match entry.attributes.kind {
                 Kind::Directory => directories.push(node),

@@ -254,7 +254,11 @@ fn more(system: &dyn FileSystem, directory: Node, write: &mut dyn FnMut(Node, u6
         let file = make(&format!("special {number}"));
         write(file, 0, 2000 * number);
         if known.streams {
-            let stream = system.stream(file, &Name::from("a stream"), true).expect("room for a stream");
+            let stream = system
+                .streams()
+                .expect("room for a stream")
+                .open(file, &Name::from("a stream"), true)
+                .expect("room for a stream");
             write(stream, 0, 1500 * number);
         }
         if known.hard_links {
@@ -266,7 +270,11 @@ fn more(system: &dyn FileSystem, directory: Node, write: &mut dyn FnMut(Node, u6
             system.symlink(directory, &name, &format!("special {number}")).expect("room for a link");
         }
         if known.extended_attributes {
-            system.set_extended_attribute(file, "AN.ATTRIBUTE", Some(b"and its value")).expect("room");
+            system
+                .extended_attributes()
+                .expect("room")
+                .set(file, "AN.ATTRIBUTE", Some(b"and its value"))
+                .expect("room");
         }
         if known.sparse {
             write(file, 300_000 + 100_000 * number, 5000);

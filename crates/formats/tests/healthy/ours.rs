@@ -118,14 +118,14 @@ impl User<'_> {
                 self.system.symlink(above, &name, "../some/where").map(drop)
             }
             17 => {
-                let stream = self.system.stream(node, &Name::from("a stream"), true)?;
+                let stream = self.system.streams()?.open(node, &Name::from("a stream"), true)?;
                 let outcome = self.write(stream);
                 self.system.forget(stream, 1);
                 outcome
             }
             18 => {
                 let value = self.random.bytes(30);
-                self.system.set_extended_attribute(node, "AN.ATTRIBUTE", Some(&value))
+                self.system.extended_attributes()?.set(node, "AN.ATTRIBUTE", Some(&value))
             }
             _ => self.system.sync(node, SyncScope::All),
         }

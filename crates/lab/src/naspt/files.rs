@@ -335,7 +335,7 @@ impl Files {
         let (Some(system), ItemPlace::Node(root)) = (&self.system, &self.root) else { return false };
         let name = Name::from("snapshots");
         let Ok(node) = system.create(*root, &name, Kind::File) else { return false };
-        let has = system.snapshots(node).is_ok();
+        let has = system.snapshots().and_then(|part| part.list(node)).is_ok();
         system.forget(node, 1);
         system.unlink(*root, &name).is_ok() && has
     }
@@ -343,7 +343,7 @@ impl Files {
     pub fn snapshot(&mut self, open: &Open, name: &str) -> Result<()> {
         if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
             let start = Instant::now();
-            system.create_snapshot(*node, &Name::from(name))?;
+            system.snapshots()?.create(*node, &Name::from(name))?;
             self.done.changes += 1;
             self.done.latencies.record(start.elapsed());
         }
@@ -353,8 +353,8 @@ impl Files {
     pub fn remove_snapshots(&self, open: &Open) -> Result<()> {
         if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
             // A file whose format has no snapshots has none to remove.
-            for name in system.snapshots(*node).unwrap_or_default() {
-                system.remove_snapshot(*node, &name)?;
+            for name in system.snapshots().and_then(|part| part.list(*node)).unwrap_or_default() {
+                system.snapshots()?.remove(*node, &name)?;
             }
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! The contract: one line a method, which calls the verb that carries it out.
 
 use super::{NTFS, NtfsVolume};
-use platter_device::Device;
+use platter_device::{Device, Queue};
 use platter_vfs::{
-    Attributes, Capabilities, Change, ChangeJournal, ChangeRecord, Cursor, Entry, Extent, FileSystem, Name,
-    NewEntry, Node, NodeStream, Plan, RenameFlags, Reparse, Result, Space, SyncScope, Timestamp, VolumeInfo,
+    Attributes, Capabilities, Change, ChangeJournal, ChangeRecord, Cursor, Entry, ExtendedAttributes, Extent,
+    FileSystem, Name, Names, NewEntry, Node, NodeStream, Plan, RenameFlags, Reparse, ReparsePoints, Result,
+    SecurityDescriptors, Space, Streams, SyncScope, Timestamp, Transfers, VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,6 +35,71 @@ impl FileSystem for NtfsVolume {
         self.change_label(label)
     }
 
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        self.attributes_of(&mut self.core(), node.0)
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        self.change_node(node, change)
+    }
+
+    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        self.keep_access(node, at)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        self.write_any(node, offset, data)
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.with_space(|| self.preallocate(node, range.clone(), keep_size))
+    }
+
+    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
+        self.with_space(|| self.make_hole(node, range.clone()))
+    }
+
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
+        self.extents_of(node, &range)
+    }
+
+    fn change_journal(
+        &self,
+        visit: &mut dyn FnMut(Result<ChangeRecord>) -> Result<()>,
+    ) -> Result<Option<ChangeJournal>> {
+        self.list_journal(visit)
+    }
+
+    fn streams(&self) -> Result<&dyn Streams> {
+        Ok(self)
+    }
+
+    fn extended_attributes(&self) -> Result<&dyn ExtendedAttributes> {
+        Ok(self)
+    }
+
+    fn reparse_points(&self) -> Result<&dyn ReparsePoints> {
+        Ok(self)
+    }
+
+    fn security_descriptors(&self) -> Result<&dyn SecurityDescriptors> {
+        Ok(self)
+    }
+
+    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
+        self.sync_node(node.0)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.sync_nodes()
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.close()
+    }
+}
+
+impl Names for NtfsVolume {
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
         self.find(directory, name, false)
     }
@@ -83,17 +149,15 @@ impl FileSystem for NtfsVolume {
     fn parent(&self, directory: Node) -> Result<Node> {
         self.parent_of(directory)
     }
+}
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.attributes_of(&mut self.core(), node.0)
+impl Transfers for NtfsVolume {
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(self.device.queue(depth)?)
     }
 
-    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
-        self.change_node(node, change)
-    }
-
-    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
-        self.keep_access(node, at)
+    fn wait_until_free(&self, node: Node) {
+        self.wait_for_plans(node)
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
@@ -116,83 +180,52 @@ impl FileSystem for NtfsVolume {
     fn finish_write(&self, plan: &mut Plan, data: &[u8], done: platter_device::Result<()>) -> Result<bool> {
         self.finish_writing(plan, data, done)
     }
+}
 
-    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        self.write_any(node, offset, data)
-    }
-
-    fn wait_until_free(&self, node: Node) {
-        self.wait_for_plans(node)
-    }
-
-    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
-        self.with_space(|| self.preallocate(node, range.clone(), keep_size))
-    }
-
-    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
-        self.with_space(|| self.make_hole(node, range.clone()))
-    }
-
-    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
-        self.extents_of(node, &range)
-    }
-
-    fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
+impl Streams for NtfsVolume {
+    fn list(&self, node: Node) -> Result<Vec<NodeStream>> {
         self.streams_of(node)
     }
 
-    fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+    fn open(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
         self.with_space(|| self.open_stream(node, name, create))
     }
 
-    fn remove_stream(&self, node: Node, name: &Name) -> Result<()> {
+    fn remove(&self, node: Node, name: &Name) -> Result<()> {
         self.with_space(|| self.delete_stream(node, name))
     }
+}
 
-    fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
+impl ExtendedAttributes for NtfsVolume {
+    fn list(&self, node: Node) -> Result<Vec<String>> {
         self.extended_names(node)
     }
 
-    fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
+    fn get(&self, node: Node, name: &str) -> Result<Vec<u8>> {
         self.extended_value(node, name)
     }
 
-    fn set_extended_attributes(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+    fn set_several(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         self.with_space(|| self.change_extended(node, changes))
     }
+}
 
-    fn reparse_point(&self, node: Node) -> Result<Option<Reparse>> {
+impl ReparsePoints for NtfsVolume {
+    fn get(&self, node: Node) -> Result<Option<Reparse>> {
         self.reparse_point_of(node)
     }
 
-    fn set_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
+    fn set(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
         self.with_space(|| self.change_reparse_point(node, point))
     }
+}
 
-    fn security_descriptor(&self, node: Node) -> Result<Vec<u8>> {
+impl SecurityDescriptors for NtfsVolume {
+    fn get(&self, node: Node) -> Result<Vec<u8>> {
         self.descriptor_of(node)
     }
 
-    fn set_security_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
+    fn set(&self, node: Node, descriptor: &[u8]) -> Result<()> {
         self.with_space(|| self.change_descriptor(node, descriptor))
-    }
-
-    fn change_journal(
-        &self,
-        visit: &mut dyn FnMut(Result<ChangeRecord>) -> Result<()>,
-    ) -> Result<Option<ChangeJournal>> {
-        self.list_journal(visit)
-    }
-
-    fn sync(&self, node: Node, _scope: SyncScope) -> Result<()> {
-        self.sync_node(node.0)
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.sync_nodes()
-    }
-
-    fn unmount(&self) -> Result<()> {
-        self.close()
     }
 }

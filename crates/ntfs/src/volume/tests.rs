@@ -7,7 +7,7 @@ use crate::layout::bytes::{put, u32_at, u64_at};
 use crate::layout::{Kind as Type, Reference, record_number};
 use platter_device::{Device, MemoryDevice, Recorder, Sectors};
 use platter_vfs::{
-    Change, ChangeJournal, CheckOptions, Error, FileSystem, Format, FormatOptions, Kind, Name, Node,
+    Change, ChangeJournal, CheckOptions, Error, FileSystem, Format, FormatOptions, Kind, Name, Names, Node,
     OpenOptions, RenameFlags, Silent,
 };
 use std::sync::Arc;
@@ -177,9 +177,9 @@ fn a_change_journal_says_that_it_is_not_complete() {
     let volume = open();
     let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
     let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
-    let stream = volume.stream(file, &"$J".into(), true).unwrap();
+    let stream = volume.streams().unwrap().open(file, &"$J".into(), true).unwrap();
     volume.write(stream, 0, &[1; 0x1230]).unwrap();
-    let stream = volume.stream(file, &"$Max".into(), true).unwrap();
+    let stream = volume.streams().unwrap().open(file, &"$Max".into(), true).unwrap();
     let identifier: u64 = 0x01D0_0000_0000_0000;
     let limits = [0x200_0000, 0x80_0000, identifier, 0x10].map(u64::to_le_bytes).concat();
     volume.write(stream, 0, &limits).unwrap();
@@ -237,7 +237,7 @@ fn what_windows_leaves_is_no_damage() {
     let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
     let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
     for name in ["$J", "$Max"] {
-        let stream = volume.stream(file, &name.into(), true).unwrap();
+        let stream = volume.streams().unwrap().open(file, &name.into(), true).unwrap();
         volume.write(stream, 0, &[1; 32]).unwrap();
     }
     let geometry = {
@@ -446,11 +446,11 @@ fn the_change_journal_is_listed() {
         let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
         let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
         let file = volume.create(extend, &"$UsnJrnl".into(), Kind::File).unwrap();
-        let limits = volume.stream(file, &"$Max".into(), true).unwrap();
+        let limits = volume.streams().unwrap().open(file, &"$Max".into(), true).unwrap();
         volume
             .write(limits, 0, &[0x200_0000u64, 0x80_0000, 77, START].map(u64::to_le_bytes).concat())
             .unwrap();
-        let stream = volume.stream(file, &"$J".into(), true).unwrap();
+        let stream = volume.streams().unwrap().open(file, &"$J".into(), true).unwrap();
         volume.set_attributes(stream, &Change { size: Some(START), ..Change::default() }).unwrap();
         volume.punch(stream, 0..START).unwrap();
         let (mut names, mut at) = (Vec::new(), START);
@@ -478,7 +478,7 @@ fn the_change_journal_is_listed() {
         let volume = NtfsVolume::open(memory.clone(), OpenOptions::default()).unwrap();
         let extend = Node(volume.core().nodes.enter(Reference(record_number::EXTEND)));
         let file = volume.lookup(extend, &"$UsnJrnl".into()).unwrap();
-        let stream = volume.stream(file, &"$J".into(), false).unwrap();
+        let stream = volume.streams().unwrap().open(file, &"$J".into(), false).unwrap();
         volume.write(stream, damaged, &[7]).unwrap();
         volume.unmount().unwrap();
         // Whoever lists may end it.

@@ -50,7 +50,7 @@ pub fn ours(system: &dyn FileSystem) -> All {
                 known(attributes.accessed),
                 known(attributes.changed),
             ],
-            descriptor: sum(&system.security_descriptor(node).unwrap()),
+            descriptor: sum(&system.security_descriptors().unwrap().get(node).unwrap()),
             streams,
             links: attributes.links,
         };
@@ -60,8 +60,8 @@ pub fn ours(system: &dyn FileSystem) -> All {
 }
 
 fn streams(system: &dyn FileSystem, node: platter_vfs::Node) -> Vec<String> {
-    let shown = system.streams(node).unwrap().into_iter().map(|found| {
-        let stream = system.stream(node, &found.name, false).unwrap();
+    let shown = system.streams().unwrap().list(node).unwrap().into_iter().map(|found| {
+        let stream = system.streams().unwrap().open(node, &found.name, false).unwrap();
         let mut content = vec![0; found.size as usize];
         assert_eq!(system.read(stream, 0, &mut content).unwrap(), content.len());
         system.forget(stream, 1);

@@ -73,7 +73,7 @@ pub fn ours_by(system: &dyn FileSystem, sum: Sum) -> Tree {
 pub fn with_streams(system: &dyn FileSystem) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     each_name(system, &mut |path, node, attributes| {
-        if attributes.kind == Kind::File && !system.streams(node).unwrap().is_empty() {
+        if attributes.kind == Kind::File && !system.streams().unwrap().list(node).unwrap().is_empty() {
             found.insert(path);
         }
     });
@@ -104,9 +104,9 @@ pub fn without_long_streams(image: &ImageFile) -> ImageFile {
     let device = Arc::new(MemoryDevice::from_image(&image.bytes(), Sectors::SMALL));
     let system = NtfsVolume::open(device.clone(), OpenOptions::default()).unwrap();
     let remove_from = |node| {
-        for stream in system.streams(node).unwrap_or_default() {
+        for stream in system.streams().and_then(|part| part.list(node)).unwrap_or_default() {
             if stream.name.units().len() > 100 {
-                system.remove_stream(node, &stream.name).unwrap();
+                system.streams().unwrap().remove(node, &stream.name).unwrap();
             }
         }
     };

@@ -5,7 +5,7 @@ use super::repair::relay;
 use super::{Check, FindLost, repaired};
 use crate::RefsVolume;
 use platter_device::{Device, OverlayDevice};
-use platter_vfs::{Cursor, FileSystem, Kind, Node, OpenOptions, Result, Silent};
+use platter_vfs::{Cursor, Kind, Names, Node, OpenOptions, Result, Silent};
 use std::sync::Arc;
 
 /// Returns why the volume is better left as it is, or `None` if a repair leads to as many files as can be reached

@@ -10,9 +10,10 @@ use crate::open;
 use crate::{attributes, system};
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
-    Attributes, Capabilities, Change, Cursor, Entry, Error, Extent, FileSystem, Integrity, Name, NewEntry,
-    Node, NodeStream, Plan, Progress, RenameFlags, Reparse, Result, ScrubOptions, ScrubReport, Silent, Space,
-    SyncScope, Timestamp, VolumeInfo,
+    Attributes, Capabilities, Change, Cursor, Entry, Error, ExtendedAttributes, Extent, FileSystem,
+    Integrity, IntegrityStreams, Name, Names, NewEntry, Node, NodeStream, Plan, Progress, RenameFlags,
+    Reparse, ReparsePoints, Result, ScrubOptions, ScrubReport, SecurityDescriptors, Snapshots, Space,
+    Streams, SyncScope, Timestamp, Transfers, VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,10 +82,6 @@ impl FileSystem for RefsVolume {
         &self.device
     }
 
-    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        Ok(Box::new(Gather::new(self.device.queue(depth)?, depth)))
-    }
-
     fn space(&self) -> Result<Space> {
         let core = self.core();
         let total = core.pages.map.len() as u64 * u64::from(self.geometry.per_container);
@@ -111,6 +108,85 @@ impl FileSystem for RefsVolume {
         })
     }
 
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        let core = self.core();
+        Ok(self.attributes_of(&core, core.entity(node.0)?))
+    }
+
+    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
+        self.relieve()?;
+        self.change_attributes(node, change)
+    }
+
+    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
+        self.relieve()?;
+        self.keep_access(node, at)
+    }
+
+    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
+        self.relieve()?;
+        self.write_bytes(node, offset, data)
+    }
+
+    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
+        self.relieve()?;
+        self.with_space(|lacks| self.allocate_range(node, range.clone(), keep_size, lacks))
+    }
+
+    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
+        self.relieve()?;
+        self.punch_range(node, range)
+    }
+
+    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
+        self.list_extents(node, range)
+    }
+
+    fn clone_range(&self, from: Node, offset: u64, to: Node, to_offset: u64, length: u64) -> Result<()> {
+        self.refuse_sharing("shared clusters")?;
+        self.relieve()?;
+        self.clone_between((from, offset), (to, to_offset), length)
+    }
+
+    fn streams(&self) -> Result<&dyn Streams> {
+        Ok(self)
+    }
+
+    fn extended_attributes(&self) -> Result<&dyn ExtendedAttributes> {
+        Ok(self)
+    }
+
+    fn reparse_points(&self) -> Result<&dyn ReparsePoints> {
+        Ok(self)
+    }
+
+    fn security_descriptors(&self) -> Result<&dyn SecurityDescriptors> {
+        Ok(self)
+    }
+
+    fn integrity(&self) -> Result<&dyn IntegrityStreams> {
+        Ok(self)
+    }
+
+    fn snapshots(&self) -> Result<&dyn Snapshots> {
+        Ok(self)
+    }
+
+    fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
+        self.core().entity(node.0)?;
+        self.make_durable(scope)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.make_durable(SyncScope::All)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.close()
+    }
+}
+
+impl Names for RefsVolume {
     fn lookup(&self, directory: Node, name: &Name) -> Result<Node> {
         self.find(directory, name, false)
     }
@@ -179,20 +255,17 @@ impl FileSystem for RefsVolume {
         let node = core.open_directory(above)?;
         Ok(Node(node))
     }
+}
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        let core = self.core();
-        Ok(self.attributes_of(&core, core.entity(node.0)?))
+impl Transfers for RefsVolume {
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Gather::new(self.device.queue(depth)?, depth)))
     }
 
-    fn set_attributes(&self, node: Node, change: &Change) -> Result<Attributes> {
-        self.relieve()?;
-        self.change_attributes(node, change)
-    }
-
-    fn note_access(&self, node: Node, at: Timestamp) -> Result<()> {
-        self.relieve()?;
-        self.keep_access(node, at)
+    fn wait_until_free(&self, node: Node) {
+        if let Ok(stream) = self.data_of(node) {
+            stream.wait_free();
+        }
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {
@@ -224,26 +297,22 @@ impl FileSystem for RefsVolume {
         self.finish_writing(plan, data, done)
     }
 
-    fn write(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
-        self.relieve()?;
-        self.write_bytes(node, offset, data)
+    fn plan_sync(
+        &self,
+        writes: &mut dyn Iterator<Item = &mut Plan>,
+        plan: &mut Plan,
+        buffer: &mut Buffer,
+    ) -> Result<bool> {
+        self.plan_syncing(writes, plan, buffer)
     }
 
-    fn allocate(&self, node: Node, range: Range<u64>, keep_size: bool) -> Result<()> {
-        self.relieve()?;
-        self.with_space(|lacks| self.allocate_range(node, range.clone(), keep_size, lacks))
+    fn finish_sync(&self, plan: &mut Plan, done: platter_device::Result<()>) -> Result<()> {
+        self.finish_syncing(plan, done)
     }
+}
 
-    fn punch(&self, node: Node, range: Range<u64>) -> Result<()> {
-        self.relieve()?;
-        self.punch_range(node, range)
-    }
-
-    fn extents_in(&self, node: Node, range: Range<u64>) -> Result<Vec<Extent>> {
-        self.list_extents(node, range)
-    }
-
-    fn streams(&self, node: Node) -> Result<Vec<NodeStream>> {
+impl Streams for RefsVolume {
+    fn list(&self, node: Node) -> Result<Vec<NodeStream>> {
         let core = self.core();
         let named = core.entity(node.0)?.named.iter().filter(|named| named.snapshot.is_none());
         Ok(named
@@ -251,43 +320,49 @@ impl FileSystem for RefsVolume {
             .collect())
     }
 
-    fn stream(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
+    fn open(&self, node: Node, name: &Name, create: bool) -> Result<Node> {
         self.relieve()?;
         self.open_stream(node, name, create)
     }
 
-    fn remove_stream(&self, node: Node, name: &Name) -> Result<()> {
+    fn remove(&self, node: Node, name: &Name) -> Result<()> {
         self.relieve()?;
         self.delete_stream(node, name)
     }
+}
 
-    fn extended_attributes(&self, node: Node) -> Result<Vec<String>> {
+impl ExtendedAttributes for RefsVolume {
+    fn list(&self, node: Node) -> Result<Vec<String>> {
         let core = self.core();
         Ok(extended_attributes(&core.entity(node.0)?.record).into_iter().map(|(name, _)| name).collect())
     }
 
-    fn extended_attribute(&self, node: Node, name: &str) -> Result<Vec<u8>> {
+    fn get(&self, node: Node, name: &str) -> Result<Vec<u8>> {
         let core = self.core();
         let all = extended_attributes(&core.entity(node.0)?.record);
         all.into_iter().find(|(other, _)| other == name).map(|(_, value)| value).ok_or(Error::NotFound)
     }
 
-    fn set_extended_attributes(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
+    fn set_several(&self, node: Node, changes: &[(&str, Option<&[u8]>)]) -> Result<()> {
         self.relieve()?;
         self.change_extended_attributes(node, changes)
     }
+}
 
-    fn reparse_point(&self, node: Node) -> Result<Option<Reparse>> {
+impl ReparsePoints for RefsVolume {
+    fn get(&self, node: Node) -> Result<Option<Reparse>> {
         let core = self.core();
         Ok(attributes::reparse_point(&core.entity(node.0)?.record))
     }
 
-    fn set_reparse_point(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
+    fn set(&self, node: Node, point: Option<&Reparse>) -> Result<()> {
         self.relieve()?;
         self.with_space(|_| self.change_reparse_point(node, point))
     }
+}
 
-    fn security_descriptor(&self, node: Node) -> Result<Vec<u8>> {
+impl SecurityDescriptors for RefsVolume {
+    fn get(&self, node: Node) -> Result<Vec<u8>> {
         let mut core = self.core();
         let id = core.entity(node.0)?.record.security;
         let missing =
@@ -295,7 +370,7 @@ impl FileSystem for RefsVolume {
         core.security_descriptor(id)?.ok_or_else(missing)
     }
 
-    fn set_security_descriptor(&self, node: Node, descriptor: &[u8]) -> Result<()> {
+    fn set(&self, node: Node, descriptor: &[u8]) -> Result<()> {
         /// The most bytes of a descriptor that a row of the table can hold.
         const MOST: usize = 4096;
         if descriptor.len() > MOST || !system::is_descriptor(descriptor) {
@@ -318,8 +393,10 @@ impl FileSystem for RefsVolume {
             Ok(())
         })
     }
+}
 
-    fn integrity(&self, node: Node) -> Result<Integrity> {
+impl IntegrityStreams for RefsVolume {
+    fn get(&self, node: Node) -> Result<Integrity> {
         let core = self.core();
         let owner = match core.entity(node.0)?.place {
             RecordPlace::Part { of } => of,
@@ -329,71 +406,31 @@ impl FileSystem for RefsVolume {
         Ok(Integrity { enabled, enforced: true })
     }
 
-    fn set_integrity(&self, node: Node, integrity: Integrity) -> Result<()> {
-        self.set_integrity_watched(node, integrity, &Silent)
-    }
-
-    fn set_integrity_watched(&self, node: Node, integrity: Integrity, watch: &dyn Progress) -> Result<()> {
+    fn set_watched(&self, node: Node, integrity: Integrity, watch: &dyn Progress) -> Result<()> {
         self.relieve()?;
         self.change_integrity(node, integrity, watch)
-    }
-
-    fn clone_range(&self, from: Node, offset: u64, to: Node, to_offset: u64, length: u64) -> Result<()> {
-        self.refuse_sharing("shared clusters")?;
-        self.relieve()?;
-        self.clone_between((from, offset), (to, to_offset), length)
-    }
-
-    fn create_snapshot(&self, node: Node, name: &Name) -> Result<()> {
-        self.refuse_sharing("file snapshots")?;
-        self.relieve()?;
-        self.with_space(|_| self.keep_version(node, name))
-    }
-
-    fn snapshots(&self, node: Node) -> Result<Vec<Name>> {
-        let core = self.core();
-        let named = core.entity(node.0)?.named.iter().filter(|named| named.snapshot.is_some());
-        Ok(named.map(|one| Name::from_units(&one.name)).collect())
-    }
-
-    fn remove_snapshot(&self, node: Node, name: &Name) -> Result<()> {
-        self.relieve()?;
-        self.delete_named(node, name, true)
-    }
-
-    fn plan_sync(
-        &self,
-        writes: &mut dyn Iterator<Item = &mut Plan>,
-        plan: &mut Plan,
-        buffer: &mut Buffer,
-    ) -> Result<bool> {
-        self.plan_syncing(writes, plan, buffer)
-    }
-
-    fn finish_sync(&self, plan: &mut Plan, done: platter_device::Result<()>) -> Result<()> {
-        self.finish_syncing(plan, done)
-    }
-
-    fn sync(&self, node: Node, scope: SyncScope) -> Result<()> {
-        self.core().entity(node.0)?;
-        self.make_durable(scope)
-    }
-
-    fn sync_all(&self) -> Result<()> {
-        self.make_durable(SyncScope::All)
     }
 
     fn scrub(&self, options: &ScrubOptions) -> Result<ScrubReport> {
         self.scrub_in_use(options)
     }
+}
 
-    fn unmount(&self) -> Result<()> {
-        self.close()
+impl Snapshots for RefsVolume {
+    fn list(&self, node: Node) -> Result<Vec<Name>> {
+        let core = self.core();
+        let named = core.entity(node.0)?.named.iter().filter(|named| named.snapshot.is_some());
+        Ok(named.map(|one| Name::from_units(&one.name)).collect())
     }
 
-    fn wait_until_free(&self, node: Node) {
-        if let Ok(stream) = self.data_of(node) {
-            stream.wait_free();
-        }
+    fn create(&self, node: Node, name: &Name) -> Result<()> {
+        self.refuse_sharing("file snapshots")?;
+        self.relieve()?;
+        self.with_space(|_| self.keep_version(node, name))
+    }
+
+    fn remove(&self, node: Node, name: &Name) -> Result<()> {
+        self.relieve()?;
+        self.delete_named(node, name, true)
     }
 }

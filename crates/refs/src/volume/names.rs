@@ -438,7 +438,7 @@ fn above_security(core: &Core, directory: Node) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_vfs::{FileSystem, OpenOptions};
+    use platter_vfs::{FileSystem, Names, OpenOptions};
 
     /// Windows makes such names for programs that ask for them with a path that begins with `\\?\`.
     #[test]

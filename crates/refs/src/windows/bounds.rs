@@ -4,7 +4,7 @@
 use super::runs::{RawRun, bytes, change_rows, with_holes};
 use super::*;
 use platter_device::Recorder;
-use platter_vfs::{Change, Integrity, RecoveredData, RenameFlags, Stretch};
+use platter_vfs::{Change, Integrity, Names, RecoveredData, RenameFlags, Stretch};
 use std::collections::BTreeMap;
 
 const CLUSTER: usize = 4096;
@@ -75,7 +75,7 @@ fn rows_of_several_clusters_are_recovered_and_verified() {
     let device = made();
     let volume = open(&device);
     let node = volume.create(Node::ROOT, &name("checked"), Kind::File).unwrap();
-    volume.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
+    volume.integrity().unwrap().set(node, Integrity { enabled: true, enforced: true }).unwrap();
     let wanted = bytes(1, 12);
     volume.write(node, 0, &wanted).unwrap();
     volume.unmount().unwrap();
@@ -155,7 +155,7 @@ fn fields_of_any_value_cost_no_more_than_what_is_there() {
         let sound = made();
         let volume = open(&sound);
         let node = volume.create(Node::ROOT, &name("odd"), Kind::File).unwrap();
-        volume.set_integrity(node, Integrity { enabled: integrity, enforced: true }).unwrap();
+        volume.integrity().unwrap().set(node, Integrity { enabled: integrity, enforced: true }).unwrap();
         volume.write(node, 0, &bytes(1, 12)).unwrap();
         file(&volume, "other", &bytes(2, 5));
         volume.unmount().unwrap();

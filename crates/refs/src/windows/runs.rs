@@ -3,7 +3,7 @@
 
 use super::*;
 use platter_testing::model::Random;
-use platter_vfs::{Integrity, Place};
+use platter_vfs::{Integrity, Names, Place};
 
 const CLUSTER: usize = 4096;
 
@@ -140,7 +140,7 @@ fn rows_of_holes_read_as_zeroes_and_stay() {
         // A change elsewhere in the file leaves them as they are.
         volume.write(node, 0, &bytes(2, 1)).unwrap();
         wanted[..CLUSTER].copy_from_slice(&bytes(2, 1));
-        volume.set_extended_attribute(node, "user.a", Some(b"b")).unwrap();
+        volume.extended_attributes().unwrap().set(node, "user.a", Some(b"b")).unwrap();
         volume.unmount().unwrap();
         checked(&device, &[]);
         let after = rows_of(&device, "sparse");
@@ -164,12 +164,12 @@ fn rows_of_holes_read_as_zeroes_and_stay() {
         // Snapshots, clones and integrity.
         let volume = open(&device);
         let node = volume.lookup(Node::ROOT, &name("sparse")).unwrap();
-        volume.create_snapshot(node, &name("kept")).unwrap();
+        volume.snapshots().unwrap().create(node, &name("kept")).unwrap();
         volume.write(node, 31 * CLUSTER as u64, &[8; 10]).unwrap();
         let copy = volume.create(Node::ROOT, &name("copy"), Kind::File).unwrap();
         let length = 35 * CLUSTER as u64;
         volume.clone_range(node, 0, copy, 0, length).unwrap();
-        let kept = volume.stream(node, &name("kept"), false).unwrap();
+        let kept = volume.streams().unwrap().open(node, &name("kept"), false).unwrap();
         assert_eq!(content(&volume, kept).unwrap(), wanted);
         wanted[31 * CLUSTER..31 * CLUSTER + 10].fill(8);
         assert_eq!(content(&volume, copy).unwrap(), wanted);
@@ -178,7 +178,7 @@ fn rows_of_holes_read_as_zeroes_and_stay() {
         checked(&device, &[]);
         let volume = open(&device);
         let node = volume.lookup(Node::ROOT, &name("copy")).unwrap();
-        volume.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
+        volume.integrity().unwrap().set(node, Integrity { enabled: true, enforced: true }).unwrap();
         assert_eq!(content(&volume, node).unwrap(), wanted);
         volume.unmount().unwrap();
         checked(&device, &[]);
@@ -246,7 +246,7 @@ fn the_flags_of_runs_are_kept() {
         |volume, node| volume.write(node, 9 * CLUSTER as u64, &bytes(3, 1)).unwrap(),
         |volume, node| resize(volume, node, 30 * CLUSTER as u64 + 5),
         |volume, node| {
-            volume.create_snapshot(node, &name("kept")).unwrap();
+            volume.snapshots().unwrap().create(node, &name("kept")).unwrap();
             volume.write(node, 3 * CLUSTER as u64, &bytes(4, 2)).unwrap();
         },
     ];
@@ -287,7 +287,7 @@ fn rows_with_several_checksums() {
     let device = made();
     let volume = open(&device);
     let node = volume.create(Node::ROOT, &name("checked"), Kind::File).unwrap();
-    volume.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
+    volume.integrity().unwrap().set(node, Integrity { enabled: true, enforced: true }).unwrap();
     let mut wanted = bytes(1, 12);
     volume.write(node, 0, &wanted).unwrap();
     volume.unmount().unwrap();
@@ -345,7 +345,7 @@ fn a_row_with_hundreds_of_checksums_becomes_pages() {
     let device = made();
     let volume = open(&device);
     let node = volume.create(Node::ROOT, &name("checked"), Kind::File).unwrap();
-    volume.set_integrity(node, Integrity { enabled: true, enforced: true }).unwrap();
+    volume.integrity().unwrap().set(node, Integrity { enabled: true, enforced: true }).unwrap();
     let wanted = bytes(1, 250);
     volume.write(node, 0, &wanted).unwrap();
     volume.unmount().unwrap();
@@ -390,7 +390,7 @@ fn a_run_longer_than_the_volume_ends() {
         let device = made();
         let volume = open(&device);
         let node = volume.create(Node::ROOT, &name("long"), Kind::File).unwrap();
-        volume.set_integrity(node, Integrity { enabled: integrity, enforced: true }).unwrap();
+        volume.integrity().unwrap().set(node, Integrity { enabled: integrity, enforced: true }).unwrap();
         volume.write(node, 0, &bytes(1, 12)).unwrap();
         file(&volume, "other", &bytes(2, 5));
         volume.unmount().unwrap();

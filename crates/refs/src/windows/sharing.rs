@@ -52,12 +52,15 @@ fn snapshots_of_streams() {
     let volume = open(&device);
     let free = volume.space().unwrap().free;
     let node = volume.lookup(Node::ROOT, &name("f")).unwrap();
-    assert_eq!(volume.snapshots(node).unwrap(), [name("before")]);
-    assert_eq!(volume.streams(node).unwrap().len(), 0);
-    let kept = volume.stream(node, &name("before"), false).unwrap();
+    assert_eq!(volume.snapshots().unwrap().list(node).unwrap(), [name("before")]);
+    assert_eq!(volume.streams().unwrap().list(node).unwrap().len(), 0);
+    let kept = volume.streams().unwrap().open(node, &name("before"), false).unwrap();
     assert_eq!(content(&volume, kept).unwrap(), wanted);
     assert!(matches!(volume.write(kept, 0, b"x"), Err(Error::NotPermitted(_))));
-    assert!(matches!(volume.remove_stream(node, &name("before")), Err(Error::NotFound)));
+    assert!(matches!(
+        volume.streams().and_then(|part| part.remove(node, &name("before"))),
+        Err(Error::NotFound)
+    ));
     // The live data is written and the file moved; the snapshot keeps its content.
     volume.write(node, 0, &[1; 9000]).unwrap();
     let below = volume.create(Node::ROOT, &name("d"), Kind::Directory).unwrap();
@@ -71,11 +74,11 @@ fn snapshots_of_streams() {
     let below = volume.lookup(Node::ROOT, &name("d")).unwrap();
     let node = volume.lookup(below, &name("g")).unwrap();
     assert_eq!(content(&volume, node).unwrap(), [1; 9000]);
-    let kept = volume.stream(node, &name("before"), false).unwrap();
+    let kept = volume.streams().unwrap().open(node, &name("before"), false).unwrap();
     assert_eq!(content(&volume, kept).unwrap(), wanted);
     volume.forget(kept, 1);
-    volume.remove_snapshot(node, &name("before")).unwrap();
-    assert_eq!(volume.snapshots(node).unwrap(), []);
+    volume.snapshots().unwrap().remove(node, &name("before")).unwrap();
+    assert_eq!(volume.snapshots().unwrap().list(node).unwrap(), []);
     volume.forget(node, 1);
     volume.unlink(below, &name("g")).unwrap();
     volume.forget(below, 1);
@@ -107,10 +110,18 @@ fn clones() {
         let empty = volume.space().unwrap().free;
         let mut wanted: Vec<u8> = (0..400_000u32).map(|at| (at / 7) as u8).collect();
         let one = volume.create(Node::ROOT, &name("one"), Kind::File).unwrap();
-        volume.set_integrity(one, platter_vfs::Integrity { enabled: integrity, enforced: true }).unwrap();
+        volume
+            .integrity()
+            .unwrap()
+            .set(one, platter_vfs::Integrity { enabled: integrity, enforced: true })
+            .unwrap();
         volume.write(one, 0, &wanted).unwrap();
         let two = volume.create(Node::ROOT, &name("two"), Kind::File).unwrap();
-        volume.set_integrity(two, platter_vfs::Integrity { enabled: integrity, enforced: true }).unwrap();
+        volume
+            .integrity()
+            .unwrap()
+            .set(two, platter_vfs::Integrity { enabled: integrity, enforced: true })
+            .unwrap();
         volume.sync_all().unwrap();
         let before = volume.space().unwrap().free;
         volume.clone_range(one, 0, two, 0, 400_000).unwrap();
@@ -187,13 +198,16 @@ fn snapshots_that_are_made() {
         let volume = open(&device);
         let mut wanted: Vec<u8> = (0..size).map(|at: u32| at as u8).collect();
         let node = file(&volume, "f", &wanted);
-        volume.create_snapshot(node, &name("first")).unwrap();
-        assert!(matches!(volume.create_snapshot(node, &name("FIRST")), Err(Error::Exists)));
+        volume.snapshots().unwrap().create(node, &name("first")).unwrap();
+        assert!(matches!(
+            volume.snapshots().and_then(|part| part.create(node, &name("FIRST"))),
+            Err(Error::Exists)
+        ));
         let first = wanted.clone();
         volume.write(node, 10, &[1; 5000]).unwrap();
         wanted.resize(wanted.len().max(5010), 0);
         wanted[10..5010].fill(1);
-        volume.create_snapshot(node, &name("second")).unwrap();
+        volume.snapshots().unwrap().create(node, &name("second")).unwrap();
         let second = wanted.clone();
         volume.write(node, 0, &[2; 4096]).unwrap();
         wanted[..4096].fill(2);
@@ -201,15 +215,15 @@ fn snapshots_that_are_made() {
         checked(&device, &[]);
         let volume = open(&device);
         let node = volume.lookup(Node::ROOT, &name("f")).unwrap();
-        assert_eq!(volume.snapshots(node).unwrap(), [name("first"), name("second")]);
+        assert_eq!(volume.snapshots().unwrap().list(node).unwrap(), [name("first"), name("second")]);
         for (called, kept) in [("first", &first), ("second", &second)] {
-            let part = volume.stream(node, &name(called), false).unwrap();
+            let part = volume.streams().unwrap().open(node, &name(called), false).unwrap();
             assert_eq!(&content(&volume, part).unwrap(), kept, "{called}");
             volume.forget(part, 1);
         }
         assert_eq!(content(&volume, node).unwrap(), wanted);
-        volume.remove_snapshot(node, &name("first")).unwrap();
-        volume.create_snapshot(node, &name("third")).unwrap();
+        volume.snapshots().unwrap().remove(node, &name("first")).unwrap();
+        volume.snapshots().unwrap().create(node, &name("third")).unwrap();
         volume.sync_all().unwrap();
         checked_beside(&volume, &device);
         volume.unlink(Node::ROOT, &name("f")).unwrap();
@@ -284,7 +298,9 @@ fn shared_files(seed: u64, operations: usize, integrity: bool) {
             let called = format!("f{number}");
             let node = volume.create(Node::ROOT, &name(&called), Kind::File).unwrap();
             volume
-                .set_integrity(node, platter_vfs::Integrity { enabled: integrity, enforced: true })
+                .integrity()
+                .unwrap()
+                .set(node, platter_vfs::Integrity { enabled: integrity, enforced: true })
                 .unwrap();
             files.push(File { node, called, bytes: Vec::new(), kept: Vec::new(), is_named: true });
         }
@@ -339,19 +355,19 @@ fn shared_files(seed: u64, operations: usize, integrity: bool) {
             10 if files[one].is_named && files[one].kept.len() < 3 => {
                 number += 1;
                 let called = format!("s{number}");
-                volume.create_snapshot(files[one].node, &name(&called)).unwrap();
+                volume.snapshots().unwrap().create(files[one].node, &name(&called)).unwrap();
                 let bytes = files[one].bytes.clone();
                 files[one].kept.push((called, bytes));
             }
             11 if files[one].is_named && !files[one].kept.is_empty() => {
                 let position = random.below(files[one].kept.len() as u64) as usize;
                 let (called, _) = files[one].kept.remove(position);
-                volume.remove_snapshot(files[one].node, &name(&called)).unwrap();
+                volume.snapshots().unwrap().remove(files[one].node, &name(&called)).unwrap();
             }
             12 => {
                 let range = place as u64..(place + length) as u64;
                 let allocated = volume.allocate(files[one].node, range, random.below(2) == 0);
-                let has_integrity = volume.integrity(files[one].node).unwrap().enabled;
+                let has_integrity = volume.integrity().unwrap().get(files[one].node).unwrap().enabled;
                 assert!(allocated.is_ok() != has_integrity, "{allocated:?}");
                 let size = volume.attributes(files[one].node).unwrap().size as usize;
                 files[one].bytes.resize(size, 0);
@@ -389,7 +405,7 @@ fn shared_files(seed: u64, operations: usize, integrity: bool) {
                 file.node = volume.lookup(Node::ROOT, &name(&file.called)).unwrap();
                 assert!(content(&volume, file.node).unwrap() == file.bytes, "{} opened again", file.called);
                 for (called, bytes) in &file.kept {
-                    let part = volume.stream(file.node, &name(called), false).unwrap();
+                    let part = volume.streams().unwrap().open(file.node, &name(called), false).unwrap();
                     assert!(&content(&volume, part).unwrap() == bytes, "{}:{called}", file.called);
                     volume.forget(part, 1);
                 }

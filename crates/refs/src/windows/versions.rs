@@ -109,10 +109,10 @@ fn each_version_has_the_clusters_that_only_older_ones_have_runs_for() {
         checked(&device, &[]);
         let volume = open(&device);
         let node = volume.lookup(Node::ROOT, &name("f")).unwrap();
-        assert_eq!(volume.snapshots(node).unwrap(), [name("first"), name("second")]);
+        assert_eq!(volume.snapshots().unwrap().list(node).unwrap(), [name("first"), name("second")]);
         assert!(content(&volume, node).unwrap() == wanted[""]);
         for called in ["first", "second"] {
-            let kept = volume.stream(node, &name(called), false).unwrap();
+            let kept = volume.streams().unwrap().open(node, &name(called), false).unwrap();
             assert!(content(&volume, kept).unwrap() == wanted[called], "{called}");
             volume.forget(kept, 1);
         }
@@ -136,8 +136,8 @@ fn such_a_file_is_only_read_and_a_repair_leaves_it() {
         refused(volume.write(node, 0, b"x"));
         refused(volume.punch(node, 0..4096));
         refused(volume.unlink(Node::ROOT, &name("f")));
-        refused(volume.create_snapshot(node, &name("third")));
-        refused(volume.remove_snapshot(node, &name("first")));
+        refused(volume.snapshots().and_then(|part| part.create(node, &name("third"))));
+        refused(volume.snapshots().and_then(|part| part.remove(node, &name("first"))));
         volume.unlink(Node::ROOT, &name("beside")).unwrap();
         let other = file(&volume, "other", &[9; 40_000]);
         volume.forget(other, 1);

@@ -78,7 +78,7 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
     MemoryOptions {
         format: "ReFS",
         capabilities: system.capabilities().clone(),
-        integrity: system.integrity(Node::ROOT).unwrap().enabled,
+        integrity: system.integrity().unwrap().get(Node::ROOT).unwrap().enabled,
         earliest: Timestamp { seconds: -11_644_473_600, nanoseconds: 0 },
         latest: Timestamp { seconds: 253_402_300_799, nanoseconds: 999_999_900 },
     }

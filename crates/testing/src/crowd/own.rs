@@ -133,7 +133,8 @@ impl Member {
             89..91 if place.toggles => {
                 let integrity = Integrity { enabled: self.random.chance(50), enforced: true };
                 let node = self.own.files[which].node;
-                optional("integrity", place.system.set_integrity(node, integrity)).map(drop)
+                optional("integrity", place.system.integrity().and_then(|part| part.set(node, integrity)))
+                    .map(drop)
             }
             91..96 => {
                 let directory = self.random.below(DIRECTORIES as u64) as usize;
@@ -232,7 +233,7 @@ impl Member {
         let write = self.next_write();
         let mut data = vec![0; ((1 + self.random.below(60)) * SLOT) as usize];
         let file = &self.own.files[which];
-        let side = match place.system.stream(file.node, &"side".into(), true) {
+        let side = match place.system.streams().and_then(|part| part.open(file.node, &"side".into(), true)) {
             Err(Error::Unsupported { .. }) => return Ok(()),
             side => told("stream", side)?,
         };

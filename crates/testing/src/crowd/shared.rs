@@ -131,7 +131,7 @@ impl Member {
             93..95 if place.toggles => {
                 let integrity = Integrity { enabled: self.random.chance(50), enforced: true };
                 watched.begins(format!("{integrity:?} of shared file {file}"));
-                optional("integrity", system.set_integrity(node, integrity))?;
+                optional("integrity", system.integrity().and_then(|part| part.set(node, integrity)))?;
             }
             _ => {
                 let scope = if self.random.chance(50) { SyncScope::All } else { SyncScope::Data };

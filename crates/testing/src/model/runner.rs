@@ -6,8 +6,8 @@ use super::random::Random;
 use crate::{MemoryFileSystem, MemoryOptions};
 use platter_device::{Buffer, MemoryDevice};
 use platter_vfs::{
-    Attributes, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, NewEntry,
-    Node, Place, Plan, Result, Timestamp,
+    Attributes, Change, Cursor, DosFlags, Entry, Error, Extent, FileSystem, Integrity, Kind, Name, Names,
+    NewEntry, Node, Place, Plan, Result, Timestamp, Transfers,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -457,32 +457,42 @@ impl Runner {
                 if !self.can_take(*into) || self.reference.node_count() >= MOST_NODES {
                     return Ok(());
                 }
-                self.ask_node(what, *into, |system, ours| system.stream(side(pair, ours), &name.0, *create))?;
+                self.ask_node(what, *into, |system, ours| {
+                    system.streams().and_then(|part| part.open(side(pair, ours), &name.0, *create))
+                })?;
                 self.compare_streams(pair)
             }
             Operation::RemoveStream { node, name } => {
                 let Some(pair) = self.held(*node) else { return Ok(()) };
-                self.ask(what, |system, ours| system.remove_stream(side(pair, ours), &name.0))?;
+                self.ask(what, |system, ours| {
+                    system.streams().and_then(|part| part.remove(side(pair, ours), &name.0))
+                })?;
                 self.compare_streams(pair)
             }
             Operation::SetExtended { node, name, value } => {
                 let Some(pair) = self.held(*node) else { return Ok(()) };
                 self.ask(what, |system, ours| {
-                    system.set_extended_attribute(side(pair, ours), name, value.as_deref())
+                    system
+                        .extended_attributes()
+                        .and_then(|part| part.set(side(pair, ours), name, value.as_deref()))
                 })?;
                 self.compare_extended(what, pair)
             }
             Operation::Extended { node, name } => {
                 let Some(pair) = self.held(*node) else { return Ok(()) };
-                self.ask_same(what, |system, ours| system.extended_attribute(side(pair, ours), name))
-                    .map(|_| ())
+                self.ask_same(what, |system, ours| {
+                    system.extended_attributes().and_then(|part| part.get(side(pair, ours), name))
+                })
+                .map(|_| ())
             }
             Operation::SetIntegrity { node, enabled } => {
                 let Some(pair) = self.held(*node) else { return Ok(()) };
                 // Changing the integrity waits for writes in flight.
                 self.end_flights("finish before integrity changes")?;
                 let integrity = Integrity { enabled: *enabled, enforced: true };
-                self.ask(what, |system, ours| system.set_integrity(side(pair, ours), integrity))?;
+                self.ask(what, |system, ours| {
+                    system.integrity().and_then(|part| part.set(side(pair, ours), integrity))
+                })?;
                 self.compare_attributes(pair)
             }
             Operation::Compare => self.compare_all(),
@@ -543,7 +553,9 @@ impl Runner {
         }
         self.ask_same("attributes", |system, ours| Ok(comparable(system.attributes(side(pair, ours))?)))?;
         if self.reference.capabilities().integrity {
-            self.ask_same("integrity", |system, ours| system.integrity(side(pair, ours)))?;
+            self.ask_same("integrity", |system, ours| {
+                system.integrity().and_then(|part| part.get(side(pair, ours)))
+            })?;
         }
         Ok(())
     }
@@ -551,7 +563,8 @@ impl Runner {
     fn compare_streams(&mut self, pair: Pair) -> Outcome {
         self.ask_same("streams", |system, ours| {
             let mut streams: Vec<_> = system
-                .streams(side(pair, ours))?
+                .streams()?
+                .list(side(pair, ours))?
                 .into_iter()
                 .map(|stream| (stream.name, stream.size))
                 .collect();
@@ -945,8 +958,12 @@ fn comparable(
 
 /// The extended attributes of a file or directory.
 pub(super) fn extended(system: &dyn FileSystem, node: Node) -> Result<BTreeMap<String, Vec<u8>>> {
-    let names = system.extended_attributes(node)?.into_iter();
-    names.map(|name| system.extended_attribute(node, &name).map(|value| (name, value))).collect()
+    let names = system.extended_attributes()?.list(node)?.into_iter();
+    names
+        .map(|name| {
+            system.extended_attributes().and_then(|part| part.get(node, &name)).map(|value| (name, value))
+        })
+        .collect()
 }
 
 /// The extended attributes with which an entry of this name is made: none, one or two.

@@ -46,7 +46,7 @@ mod tests {
     use super::super::*;
     use crate::{MemoryFileSystem, MemoryOptions};
     use platter_device::{MemoryDevice, Sectors};
-    use platter_vfs::{DosFlags, Error, FileSystem, Kind, Node, RenameFlags, Result, SyncScope};
+    use platter_vfs::{DosFlags, Error, FileSystem, Kind, Names, Node, RenameFlags, Result, SyncScope};
     use std::sync::Arc;
 
     /// A second reference as the subject: it agrees with the first unless its options differ.

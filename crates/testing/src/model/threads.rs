@@ -89,10 +89,12 @@ fn live(system: &dyn FileSystem, thread: u64, rounds: u64, shared: Node) {
             }
             11 => {
                 let integrity = Integrity { enabled: random.chance(50), enforced: true };
-                optional(system.set_integrity(node, integrity));
+                optional(system.integrity().and_then(|part| part.set(node, integrity)));
             }
             12 => {
-                if let Some(side) = optional(system.stream(node, &"side".into(), true)) {
+                if let Some(side) =
+                    optional(system.streams().and_then(|part| part.open(node, &"side".into(), true)))
+                {
                     system.write(side, random.below(9000), &mine(thread, 3000)).unwrap();
                     system.forget(side, 1);
                 }

@@ -131,7 +131,7 @@ impl Caller<'_> {
             }),
             Step::Integrity(file, enabled) => {
                 let integrity = Integrity { enabled: *enabled, enforced: true };
-                if let Err(error) = system.set_integrity(node(file), integrity) {
+                if let Err(error) = system.integrity().and_then(|part| part.set(node(file), integrity)) {
                     self.expect(&error, "set integrity");
                 }
             }
@@ -182,8 +182,8 @@ impl Caller<'_> {
     fn snapshot(&self, node: Node) {
         let system = &*self.stage.system;
         let name = Name::from(format!("snapshot {}", self.number).as_str());
-        let outcome = match system.create_snapshot(node, &name) {
-            Err(Error::Exists) => system.remove_snapshot(node, &name),
+        let outcome = match system.snapshots().and_then(|part| part.create(node, &name)) {
+            Err(Error::Exists) => system.snapshots().and_then(|part| part.remove(node, &name)),
             outcome => outcome,
         };
         match outcome {

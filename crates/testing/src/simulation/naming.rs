@@ -93,7 +93,7 @@ impl Caller<'_> {
         let outcome = match file {
             STREAM => (|| {
                 let owner = system.lookup(Node::ROOT, &shared(0))?;
-                let removed = system.remove_stream(owner, &side());
+                let removed = system.streams().and_then(|part| part.remove(owner, &side()));
                 system.forget(owner, 1);
                 removed
             })(),

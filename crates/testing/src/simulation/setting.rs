@@ -60,7 +60,7 @@ pub(super) fn hold(system: &dyn FileSystem, file: usize, create: bool) -> Result
         return system.lookup(Node::ROOT, &shared(file));
     }
     let owner = system.lookup(Node::ROOT, &shared(0))?;
-    let stream = system.stream(owner, &side(), create);
+    let stream = system.streams().and_then(|part| part.open(owner, &side(), create));
     system.forget(owner, 1);
     stream
 }

@@ -280,23 +280,26 @@ fn row(what: String, size: impl Into<Option<u64>>) -> AttributeRow {
 }
 
 fn streams(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
-    let streams = or_none(held.system.streams(held.node))?.unwrap_or_default().into_iter();
+    let streams =
+        or_none(held.system.streams().and_then(|part| part.list(held.node)))?.unwrap_or_default().into_iter();
     rows.extend(streams.map(|NodeStream { name, size }| row(format!("stream:{name}"), size)));
     Ok(())
 }
 
 fn snapshots(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
     let system = &held.system;
-    for name in or_none(system.snapshots(held.node))?.unwrap_or_default() {
-        let part = Held::new(system, system.stream(held.node, &name, false)?);
+    for name in or_none(system.snapshots().and_then(|part| part.list(held.node)))?.unwrap_or_default() {
+        let part = Held::new(system, system.streams()?.open(held.node, &name, false)?);
         rows.push(row(format!("snapshot:{name}"), system.attributes(part.node)?.size));
     }
     Ok(())
 }
 
 fn extended(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
-    for name in or_none(held.system.extended_attributes(held.node))?.unwrap_or_default() {
-        let size = held.system.extended_attribute(held.node, &name)?.len() as u64;
+    for name in
+        or_none(held.system.extended_attributes().and_then(|part| part.list(held.node)))?.unwrap_or_default()
+    {
+        let size = held.system.extended_attributes()?.get(held.node, &name)?.len() as u64;
         rows.push(row(format!("ea:{name}"), size));
     }
     Ok(())
@@ -304,7 +307,9 @@ fn extended(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()
 
 fn reparse_point(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
     let (system, node) = (&held.system, held.node);
-    let Some(Some(point)) = or_none(system.reparse_point(node))? else { return Ok(()) };
+    let Some(Some(point)) = or_none(system.reparse_points().and_then(|part| part.get(node)))? else {
+        return Ok(());
+    };
     let size = HEADER as u64 + point.data.len() as u64;
     let mut row = AttributeRow { tag: Some(point.tag), ..row("reparse".into(), size) };
     let is_link = system.attributes(node)?.kind == Kind::SymbolicLink;
@@ -316,7 +321,7 @@ fn reparse_point(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Resu
 }
 
 fn security(held: &Held, rows: &mut Vec<AttributeRow>) -> platter_vfs::Result<()> {
-    let descriptor = or_none(held.system.security_descriptor(held.node))?;
+    let descriptor = or_none(held.system.security_descriptors().and_then(|part| part.get(held.node)))?;
     rows.extend(descriptor.map(|descriptor| row("security".into(), descriptor.len() as u64)));
     Ok(())
 }
@@ -346,12 +351,19 @@ impl Get {
                 let snapshot = self.what.about(&path, stream_of(&held, name, true, false))?;
                 print(&snapshot, &path, &mut output)?
             }
-            What::Extended(name) => {
-                output.bytes(&self.what.about(&path, system.extended_attribute(node, name))?)?
+            What::Extended(name) => output.bytes(
+                &self
+                    .what
+                    .about(&path, system.extended_attributes().and_then(|part| part.get(node, name)))?,
+            )?,
+            What::Security => {
+                output.bytes(&system.security_descriptors().and_then(|part| part.get(node)).about(&path)?)?
             }
-            What::Security => output.bytes(&system.security_descriptor(node).about(&path)?)?,
             What::Reparse => {
-                let point = system.reparse_point(node).and_then(|point| point.ok_or(Error::NotFound));
+                let point = system
+                    .reparse_points()
+                    .and_then(|part| part.get(node))
+                    .and_then(|point| point.ok_or(Error::NotFound));
                 let point = self.what.about(&path, point)?;
                 output.bytes(&reparse::to_bytes(&point))?;
             }
@@ -365,7 +377,7 @@ impl Get {
 /// under a snapshot's.
 fn stream_of(held: &Held, name: &Name, is_snapshot: bool, create: bool) -> platter_vfs::Result<Held> {
     let (system, node) = (&held.system, held.node);
-    let found = system.stream(node, name, create && !is_snapshot)?;
+    let found = system.streams()?.open(node, name, create && !is_snapshot)?;
     let found = Held::new(system, found);
     if find_snapshot(&**system, node, name)?.is_some() == is_snapshot {
         Ok(found)
@@ -394,7 +406,9 @@ impl Set {
         let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
         let held = path.find(&system)?;
         match &self.what {
-            What::Snapshot(name) => system.create_snapshot(held.node, name).about(&path),
+            What::Snapshot(name) => {
+                system.snapshots().and_then(|part| part.create(held.node, name)).about(&path)
+            }
             What::Stream(name) => {
                 // A source that cannot be read costs nothing of the stream that is there.
                 let (source, mut reader) = reader(file)?;
@@ -408,14 +422,21 @@ impl Set {
                 if copied.is_err() && is_new {
                     drop(stream);
                     // The first error is returned.
-                    let _ = system.remove_stream(held.node, name);
+                    let _ = system.streams().and_then(|part| part.remove(held.node, name));
                 }
                 copied
             }
             What::Extended(name) => {
-                system.set_extended_attribute(held.node, name, Some(&bytes(file, 1 << 16)?)).about(&path)
+                let value = bytes(file, 1 << 16)?;
+                system
+                    .extended_attributes()
+                    .and_then(|part| part.set(held.node, name, Some(&value)))
+                    .about(&path)
             }
-            What::Security => system.set_security_descriptor(held.node, &bytes(file, 1 << 16)?).about(&path),
+            What::Security => {
+                let descriptor = bytes(file, 1 << 16)?;
+                system.security_descriptors().and_then(|part| part.set(held.node, &descriptor)).about(&path)
+            }
             What::Reparse => {
                 let bytes = bytes(file, 1 << 16)?;
                 let point = reparse::from_bytes(&bytes).ok_or_else(|| {
@@ -424,7 +445,7 @@ impl Set {
                         "expected tag, length, two zero bytes, and as many bytes as the length says",
                     )
                 })?;
-                system.set_reparse_point(held.node, Some(&point)).about(&path)
+                system.reparse_points().and_then(|part| part.set(held.node, Some(&point))).about(&path)
             }
         }
     }
@@ -506,10 +527,12 @@ impl Remove {
         let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
         let held = path.find(&system)?;
         let removed = match &self.what {
-            What::Stream(name) => system.remove_stream(held.node, name),
-            What::Snapshot(name) => system.remove_snapshot(held.node, name),
-            What::Extended(name) => system.set_extended_attribute(held.node, name, None),
-            What::Reparse => system.set_reparse_point(held.node, None),
+            What::Stream(name) => system.streams().and_then(|part| part.remove(held.node, name)),
+            What::Snapshot(name) => system.snapshots().and_then(|part| part.remove(held.node, name)),
+            What::Extended(name) => {
+                system.extended_attributes().and_then(|part| part.set(held.node, name, None))
+            }
+            What::Reparse => system.reparse_points().and_then(|part| part.set(held.node, None)),
             What::Security => {
                 return Err(security_stays(&path));
             }

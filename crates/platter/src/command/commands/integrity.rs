@@ -111,7 +111,8 @@ impl Get {
                     let path = VolumePath::parse(argument)?;
                     let system = volumes.volume(&path.image, Access::Read)?;
                     walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, kind| {
-                        let Integrity { enabled, enforced } = held.system.integrity(held.node).about(path)?;
+                        let Integrity { enabled, enforced } =
+                            held.system.integrity().and_then(|part| part.get(held.node)).about(path)?;
                         let (path, kind) = (path.to_string(), word(kind == Kind::Directory));
                         tell(IntegrityRow { path, kind, enabled, enforced: Some(enforced) })
                     })
@@ -148,7 +149,10 @@ impl Set {
                     let path = VolumePath::parse(argument)?;
                     let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
                     walk(&path, &path.find(&system)?, self.recursive, &mut |path, held, _| {
-                        held.system.set_integrity_watched(held.node, integrity, &bar).about(path)
+                        held.system
+                            .integrity()
+                            .and_then(|part| part.set_watched(held.node, integrity, &bar))
+                            .about(path)
                     })
                 }
             });

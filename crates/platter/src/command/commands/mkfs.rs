@@ -187,7 +187,8 @@ fn report(format: &dyn Format, device: Arc<dyn Device>) -> Outcome {
         info.identifier
     ))?;
     output.finish()?;
-    let has_integrity = system.integrity(Node::ROOT).is_ok_and(|integrity| integrity.enabled);
+    let has_integrity =
+        system.integrity().and_then(|part| part.get(Node::ROOT)).is_ok_and(|integrity| integrity.enabled);
     let is_sha256 = info.metadata_checksum == Some("SHA-256");
     if has_integrity && (info.cluster > 4096 || is_sha256) {
         let with = if is_sha256 { "on volumes with SHA-256" } else { "with clusters of 64 KiB" };

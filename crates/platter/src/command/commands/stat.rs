@@ -83,9 +83,13 @@ impl Told {
         let on_device =
             |place: &Place| matches!(place, Place::Device(_) | Place::Unwritten(_) | Place::Compressed);
         let owner = or_none(LinuxAttributes::read(&**system, node)).about(path)?.unwrap_or_default();
-        let names = or_none(system.extended_attributes(node)).about(path)?.unwrap_or_default();
-        let streams = or_none(system.streams(node)).about(path)?.unwrap_or_default();
-        let snapshots = or_none(system.snapshots(node)).about(path)?.unwrap_or_default();
+        let names = or_none(system.extended_attributes().and_then(|part| part.list(node)))
+            .about(path)?
+            .unwrap_or_default();
+        let streams =
+            or_none(system.streams().and_then(|part| part.list(node))).about(path)?.unwrap_or_default();
+        let snapshots =
+            or_none(system.snapshots().and_then(|part| part.list(node))).about(path)?.unwrap_or_default();
         let is_link = attributes.kind == Kind::SymbolicLink;
         let times = [
             ("created", attributes.created),
@@ -115,7 +119,9 @@ impl Told {
             target: if is_link { or_none(system.read_link(node)).about(path)? } else { None },
             integrity: match is_link {
                 true => None,
-                false => or_none(system.integrity(node)).about(path)?.map(|integrity| integrity.enabled),
+                false => or_none(system.integrity().and_then(|part| part.get(node)))
+                    .about(path)?
+                    .map(|integrity| integrity.enabled),
             },
             streams: streams.iter().map(|stream| stream.name.to_string()).collect(),
             snapshots: snapshots.iter().map(ToString::to_string).collect(),

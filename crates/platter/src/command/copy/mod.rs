@@ -416,10 +416,13 @@ impl<'a> Copy<'a> {
         let (system, node) = (&to.system, to.node);
         let share = || {
             if manner != Manner::Over
-                && let (Ok(wanted), Ok(there)) = (system.integrity(from.node), system.integrity(node))
+                && let (Ok(wanted), Ok(there)) = (
+                    system.integrity().and_then(|part| part.get(from.node)),
+                    system.integrity().and_then(|part| part.get(node)),
+                )
                 && wanted != there
             {
-                system.set_integrity(node, wanted)?;
+                system.integrity()?.set(node, wanted)?;
             }
             system.clone_range(from.node, 0, node, 0, size)
         };

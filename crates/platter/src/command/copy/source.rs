@@ -187,27 +187,38 @@ impl Source {
         let (system, node) = (&held.system, held.node);
         let mut extras = Extras::default();
         let mut failures = Vec::new();
-        for stream in or_told(system.streams(node), self, &mut failures).unwrap_or_default() {
+        for stream in or_told(system.streams().and_then(|part| part.list(node)), self, &mut failures)
+            .unwrap_or_default()
+        {
             let at = format!("{self}:{}", stream.name);
-            let opened = system.stream(node, &stream.name, false);
+            let opened = system.streams().and_then(|part| part.open(node, &stream.name, false));
             if let Some(opened) = or_told(opened, &at, &mut failures) {
                 let content = StreamContent::Held(Held::new(system, opened));
                 extras.streams.push(Stream { name: stream.name, content });
             }
         }
-        let names = or_told(system.extended_attributes(node), self, &mut failures).unwrap_or_default();
+        let names =
+            or_told(system.extended_attributes().and_then(|part| part.list(node)), self, &mut failures)
+                .unwrap_or_default();
         for name in names.into_iter().filter(|name| !LinuxAttributes::has(name)) {
             let at = format!("{self}:{name}");
-            let value = or_told(system.extended_attribute(node, &name), &at, &mut failures);
+            let value = or_told(
+                system.extended_attributes().and_then(|part| part.get(node, &name)),
+                &at,
+                &mut failures,
+            );
             extras.extended.extend(value.map(|value| (name, value)));
         }
         if matches!(what, What::File | What::Directory) {
-            extras.reparse = or_told(system.reparse_point(node), self, &mut failures).flatten();
+            extras.reparse =
+                or_told(system.reparse_points().and_then(|part| part.get(node)), self, &mut failures)
+                    .flatten();
         }
         let usual = platter_vfs::security::usual_descriptors();
-        let security = or_told(system.security_descriptor(node), self, &mut failures);
+        let security =
+            or_told(system.security_descriptors().and_then(|part| part.get(node)), self, &mut failures);
         extras.security = security.filter(|own| !own.is_empty() && !usual.contains(own));
-        let snapshots = or_told(system.snapshots(node), self, &mut failures);
+        let snapshots = or_told(system.snapshots().and_then(|part| part.list(node)), self, &mut failures);
         extras.snapshots = snapshots.map_or(0, |all| all.len() as u64);
         extras.failures = failures;
         extras

@@ -275,11 +275,13 @@ impl Target {
                 // Between volumes the reparse point itself is copied, so that Windows sees the same kind of link; a
                 // junction is one only on a directory.
                 let point = match source {
-                    Source::Volume(_, from) => match from.system.reparse_point(from.node) {
-                        Ok(point) => point.filter(|point| reparse::is_link(point.tag)),
-                        Err(Error::Unsupported { .. }) => None,
-                        Err(error) => return Err(error).about(source),
-                    },
+                    Source::Volume(_, from) => {
+                        match from.system.reparse_points().and_then(|part| part.get(from.node)) {
+                            Ok(point) => point.filter(|point| reparse::is_link(point.tag)),
+                            Err(Error::Unsupported { .. }) => None,
+                            Err(error) => return Err(error).about(source),
+                        }
+                    }
                     Source::Host(_) | Source::Input => None,
                 };
                 self.clear(name)?;
@@ -411,8 +413,8 @@ impl Target {
 fn empty(held: &Held) -> platter_vfs::Result<()> {
     let (system, node) = (&held.system, held.node);
     system.set_attributes(node, &Change { size: Some(0), ..Change::default() })?;
-    match system.reparse_point(node) {
-        Ok(Some(_)) => system.set_reparse_point(node, None),
+    match system.reparse_points().and_then(|part| part.get(node)) {
+        Ok(Some(_)) => system.reparse_points().and_then(|part| part.set(node, None)),
         Ok(None) | Err(Error::Unsupported { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -427,9 +429,11 @@ fn is_for_want_of_privilege(error: &io::Error) -> bool {
 /// Whether a file has neither streams nor extended attributes nor snapshots, except what records its owner.
 fn has_content_only(held: &Held) -> platter_vfs::Result<bool> {
     let (system, node) = (&held.system, held.node);
-    let streams = or_none(system.streams(node))?.unwrap_or_default();
-    let mut names = or_none(system.extended_attributes(node))?.unwrap_or_default().into_iter();
-    let snapshots = or_none(system.snapshots(node))?.unwrap_or_default();
+    let streams = or_none(system.streams().and_then(|part| part.list(node)))?.unwrap_or_default();
+    let mut names = or_none(system.extended_attributes().and_then(|part| part.list(node)))?
+        .unwrap_or_default()
+        .into_iter();
+    let snapshots = or_none(system.snapshots().and_then(|part| part.list(node)))?.unwrap_or_default();
     Ok(streams.is_empty() && names.all(|name| LinuxAttributes::has(&name)) && snapshots.is_empty())
 }
 
@@ -541,9 +545,12 @@ impl Made {
                     is_kept_by_host(host::set_extended(path, name.as_bytes(), &value)).about(&at)
                 }
                 Made::Host(_) => Ok(false),
-                Made::Volume(_, held) => {
-                    is_kept(held.system.set_extended_attribute(held.node, &name, Some(&value))).about(&at)
-                }
+                Made::Volume(_, held) => is_kept(
+                    held.system
+                        .extended_attributes()
+                        .and_then(|part| part.set(held.node, &name, Some(&value))),
+                )
+                .about(&at),
             };
             given(kept, Loss::Extended, at);
         }
@@ -551,7 +558,8 @@ impl Made {
             let kept = match self {
                 Made::Host(_) => Ok(false),
                 Made::Volume(path, held) => {
-                    is_kept(held.system.set_reparse_point(held.node, Some(&point))).about(path)
+                    is_kept(held.system.reparse_points().and_then(|part| part.set(held.node, Some(&point))))
+                        .about(path)
                 }
             };
             given(kept, Loss::Reparse, from.to_string());
@@ -559,9 +567,10 @@ impl Made {
         if let Some(descriptor) = security {
             let kept = match self {
                 Made::Host(_) => Ok(false),
-                Made::Volume(path, held) => {
-                    is_kept(held.system.set_security_descriptor(held.node, &descriptor)).about(path)
-                }
+                Made::Volume(path, held) => is_kept(
+                    held.system.security_descriptors().and_then(|part| part.set(held.node, &descriptor)),
+                )
+                .about(path),
             };
             given(kept, Loss::Security, from.to_string());
         }
@@ -582,7 +591,7 @@ impl Made {
                 let kept = is_kept(copy_stream(held, name, &stream.content)).about(at);
                 if kept.is_err() {
                     // The incomplete stream is removed: it would look like a whole one.
-                    let _ = held.system.remove_stream(held.node, name);
+                    let _ = held.system.streams().and_then(|part| part.remove(held.node, name));
                 }
                 kept
             }
@@ -665,7 +674,7 @@ fn junction(
     point: &Reparse,
 ) -> platter_vfs::Result<Node> {
     let node = system.create(directory, name, Kind::Directory)?;
-    system.set_reparse_point(node, Some(point)).map(|()| node).inspect_err(|_| {
+    system.reparse_points().and_then(|part| part.set(node, Some(point))).map(|()| node).inspect_err(|_| {
         let _ = system.rmdir(directory, name);
         system.forget(node, 1);
     })
@@ -744,7 +753,7 @@ fn bytes_of(content: &StreamContent, at: &str) -> Result<Option<Vec<u8>>, Failur
 
 fn copy_stream(held: &Held, name: &Name, content: &StreamContent) -> platter_vfs::Result<()> {
     let system = &held.system;
-    let stream = Held::new(system, system.stream(held.node, name, true)?);
+    let stream = Held::new(system, system.streams()?.open(held.node, name, true)?);
     match content {
         StreamContent::Bytes(bytes) if bytes.is_empty() => Ok(()),
         StreamContent::Bytes(bytes) => system.write(stream.node, 0, bytes),
