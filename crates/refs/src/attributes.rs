@@ -4,7 +4,8 @@
 //! record, the way refsprogs reads them.
 
 use crate::layout::attribute::{COUNTER, DATA, EFS, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS};
-use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crate::layout::reparse_point::{read_reparse, reparse_value};
+use crate::layout::stream::version_number;
 use crate::layout::{Attribute, PageReference, Record, Row, legacy};
 use crate::pages::{ANY_TABLE, Pages};
 use platter_vfs::{Error, Reparse, Result, reparse};
@@ -100,27 +101,15 @@ pub fn only_read(record: &Record, left: &[Attribute]) -> Option<&'static str> {
 
 /// Whether a row holds a version of the file's data, and is not the counter row.
 fn is_version(row: &Attribute) -> bool {
-    row.kind() == DATA && u64_at(row.rest(), 0) != COUNTER
+    row.kind() == DATA && version_number(row) != COUNTER
 }
 
 pub use platter_vfs::reparse::is_link;
 
-/// The offset of a reparse point's data in the value of its row.
-const REPARSE_DATA: usize = 0x14;
-
 /// The reparse point of a record.
 pub fn reparse_point(record: &Record) -> Option<Reparse> {
     let row = record.single(REPARSE)?;
-    let length = usize::from(u16_at(&row.value, 0x10));
-    let data = row.value.get(REPARSE_DATA..).unwrap_or(&[]);
-    let tag = u32_at(&row.value, 0x0C);
-    let length = length + guid_length(tag);
-    Some(Reparse { tag, data: data[..length.min(data.len())].to_vec() })
-}
-
-/// The bytes of the GUID in front of a reparse point's data, which the data's length does not count.
-fn guid_length(tag: u32) -> usize {
-    platter_vfs::reparse::header(tag) - platter_vfs::reparse::header(u32::MAX)
+    Some(read_reparse(&row.value))
 }
 
 /// Sets the reparse point of a record, or removes it.
@@ -129,15 +118,8 @@ pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
     record.reparse = point.map_or(0, |point| point.tag);
     record.attributes &= !Record::REPARSE_POINT;
     let Some(point) = point else { return };
-    let mut value = vec![0; REPARSE_DATA + point.data.len()];
-    let length = value.len();
-    put(&mut value, 0x04, length as u32 - 12);
-    put(&mut value, 0x08, 0x0Cu32);
-    put(&mut value, 0x0C, point.tag);
-    put(&mut value, 0x10, point.data.len().saturating_sub(guid_length(point.tag)) as u16);
-    value[REPARSE_DATA..].copy_from_slice(&point.data);
     record.attributes |= Record::REPARSE_POINT;
-    record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, value));
+    record.rows.push(Attribute::new(SINGLE, REPARSE, 0, &[], 0, reparse_value(point)));
 }
 
 /// The target of a symbolic link, junction or mount point, as shown to users.

@@ -3,8 +3,8 @@
 //! Tables with a row for each container have hundreds of thousands of rows on a large volume. Inserted one by one, each
 //! would need a search from the root.
 
-use crate::layout::PageReference;
 use crate::layout::node::{INNER, ROOT, row_size};
+use crate::layout::{PageReference, header};
 use crate::pages::{Page, Pages};
 use crate::tree::Tree;
 use platter_vfs::{Error, Result};
@@ -123,8 +123,8 @@ impl<'t> Bulk<'t> {
             Page::with_header(size, &self.header, levels, if levels > 0 { ROOT | INNER } else { ROOT });
         top.node_mut().move_rows(0, &mut root.node_mut());
         let leaves = if levels > 0 { self.leaves } else { 0 };
-        crate::layout::bytes::put(root.tree_header(), 0x18, leaves);
-        crate::layout::bytes::put(root.tree_header(), 0x20, self.rows);
+        header::LEAVES.put(root.tree_header(), leaves);
+        header::ROWS.put(root.tree_header(), self.rows);
         let root = pages.add(root, tier)?;
         Ok(self.like.at(root))
     }

@@ -4,9 +4,7 @@
 //! The runs are kept in *leaves* of bounded size, so that finding a cluster takes two binary searches, and a commit
 //! writes only the leaves that changed. Few runs stand in the stream's own row; more of them go to pages below it.
 //!
-//! Source: forefst `docs/structures/extent_descriptors.md` (August 2026): the field at 0x0A counts 24 bytes, and 4 more
-//! for each cluster of a run with checksums (CRC-32C, recomputed for 886 clusters of 4 KiB of Windows' volumes; what
-//! stands there with clusters of 64 KiB or with SHA-256 is not proven). The next row begins at a multiple of 8.
+//! The rows themselves are those of [`layout::extent`](crate::layout::extent).
 
 mod changing;
 mod stored;
@@ -14,150 +12,15 @@ mod stored;
 mod tests;
 
 use crate::geometry::Geometry;
-use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
-use crate::layout::node::{INNER, NODE_HEADER};
+use crate::layout::extent::{CHECKED_ROW, STREAM_HEADER, readable_rows, rows_size};
+pub use crate::layout::extent::{Extent, RunKind};
+use crate::layout::node::{INNER, NODE_HEADER, PLACE};
 use crate::layout::{PageReference, TreeNode};
 use crate::pages::{ANY_TABLE, Pages};
 use crate::space::Owed;
 use platter_vfs::{Error, Result};
 use smallvec::SmallVec;
-use stored::{Opening, readable_rows};
-pub use stored::{Reads, Stored, reads, rows};
-
-/// A run of clusters of a stream, as a row holds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// The first cluster, counted in the stream.
-    pub at: u32,
-    /// The number of clusters.
-    pub count: u32,
-    /// The first cluster on the volume, as a virtual number; 0 for a hole.
-    pub cluster: u64,
-    /// What the row says of its content.
-    pub kind: RunKind,
-}
-
-/// What a row of a stream says of the content of its clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunKind {
-    /// Clusters without checksum. The row has these flags: [`RunKind::PLAIN`], or [`MARKED`] as well.
-    Plain(u16),
-    /// One cluster, whose content has this CRC-32C.
-    Checked(u32),
-    /// A hole for which Windows keeps a row, with these flags. It reads as zeroes.
-    Hole(u16),
-}
-
-impl RunKind {
-    /// A run without checksum, as new ones are written.
-    pub const PLAIN: RunKind = RunKind::Plain(PLAIN);
-
-    /// The kind of a run whose content has this checksum, if it has one.
-    pub fn of(checksum: Option<u32>) -> RunKind {
-        checksum.map_or(RunKind::PLAIN, RunKind::Checked)
-    }
-}
-
-impl Extent {
-    /// The cluster of the stream after the run.
-    pub fn end(&self) -> u32 {
-        self.at + self.count
-    }
-
-    /// The part of the run from the cluster `from` of the stream up to `to`, both within the run.
-    pub fn part(&self, from: u32, to: u32) -> Extent {
-        let cluster = if self.is_hole() { 0 } else { self.cluster + u64::from(from - self.at) };
-        Extent { at: from, count: to - from, cluster, ..*self }
-    }
-
-    /// The CRC-32C of the content; a run with a checksum is one cluster long.
-    pub fn checksum(&self) -> Option<u32> {
-        match self.kind {
-            RunKind::Checked(checksum) => Some(checksum),
-            RunKind::Plain(_) | RunKind::Hole(_) => None,
-        }
-    }
-
-    /// Whether the row stands for a hole.
-    pub fn is_hole(&self) -> bool {
-        matches!(self.kind, RunKind::Hole(_))
-    }
-
-    fn size(&self) -> usize {
-        if self.checksum().is_some() { 32 } else { 24 }
-    }
-
-    /// Reads the row at the beginning of `bytes`: its runs are appended to `to`. `None` if `bytes` are too few.
-    fn read(bytes: &[u8], to: &mut Vec<Extent>) -> Option<()> {
-        let fixed = bytes.get(..24)?;
-        let (flags, size) = (u16_at(fixed, 0x08), usize::from(u16_at(fixed, 0x0A)));
-        let (at, count) = (u32_at(fixed, 0x0C), u32_at(fixed, 0x14));
-        // A damaged number leads nowhere; as this one it can be counted on from like any other.
-        let cluster = u64_at(fixed, 0x00).min(u64::MAX - u64::from(u32::MAX));
-        if !has_checksums(flags) {
-            let is_hole = is_hole(flags) && cluster == 0;
-            let kind = if is_hole { RunKind::Hole(flags) } else { RunKind::Plain(flags) };
-            to.push(Extent { at, count, cluster, kind });
-            return Some(());
-        }
-        // A row of one cluster is read even if its size is not as it should be, as long as the checksum is there.
-        let sums = bytes.get(24..24 + (count as usize).checked_mul(4)?)?;
-        if count > 1 && size != 24 + sums.len() {
-            return None;
-        }
-        to.extend(sums.chunks_exact(4).zip(0u32..).map(|(sum, index)| Extent {
-            at: at.wrapping_add(index),
-            count: 1,
-            cluster: cluster.wrapping_add(u64::from(index)),
-            kind: RunKind::Checked(u32_at(sum, 0)),
-        }));
-        Some(())
-    }
-
-    /// Stores the run at the beginning of `bytes`.
-    fn store(&self, bytes: &mut [u8]) {
-        // The row is put together first and copied as a whole: a leaf has hundreds of them.
-        let mut row = [0; 32];
-        put(&mut row, 0x00, self.cluster);
-        let (flags, length) = match self.kind {
-            RunKind::Checked(_) => (CHECKED, 0x1Cu16),
-            RunKind::Plain(flags) | RunKind::Hole(flags) => (flags, 0x18),
-        };
-        put(&mut row, 0x08, flags);
-        put(&mut row, 0x0A, length);
-        put(&mut row, 0x0C, self.at);
-        put(&mut row, 0x14, self.count);
-        put(&mut row, 0x18, self.checksum().unwrap_or(0));
-        match self.checksum() {
-            Some(_) => bytes[..32].copy_from_slice(&row),
-            None => bytes[..24].copy_from_slice(&row[..24]),
-        }
-    }
-}
-
-/// Flags of a row: a run without checksum.
-const PLAIN: u16 = 0x40;
-/// Flags of a row: a run without checksum too, as Windows writes most. What the flag 0x10 says is not known; it goes
-/// with the file's attribute 0x8000 in forefst's census, and stands in the rows with checksums too.
-const MARKED: u16 = 0x50;
-/// Flags of a row: each cluster has a checksum. The flag 0x80 is the one that says so.
-const CHECKED: u16 = 0xD0;
-/// Flags of rows for holes, with cluster 0, on volumes of Windows from 3.9 on.
-const HOLES: [u16; 2] = [0x60, 0x64];
-/// Flags of further rows on volumes of Windows. No source says what they mean.
-const UNEXPLAINED: [u16; 2] = [0x54, 0x850];
-
-/// Whether a row with these flags has checksums behind it.
-fn has_checksums(flags: u16) -> bool {
-    flags & CHECKED == CHECKED
-}
-
-fn is_hole(flags: u16) -> bool {
-    HOLES.contains(&flags)
-}
-
-/// Flag of a node: its rows have no row header.
-const FIXED: u8 = 8;
+use stored::Opening;
 
 /// How many of a stream's runs stand in its own row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,10 +142,15 @@ pub enum Mapping {
     Absent(usize),
 }
 
+/// The bytes of a page of a stream that rows and their index can take.
+fn node_room(geometry: &Geometry) -> usize {
+    geometry.page() - STREAM_HEADER - NODE_HEADER
+}
+
 impl Extents {
     /// A stream without runs.
     pub fn new(pages: &Pages, table: u64) -> Extents {
-        let capacity = pages.geometry.page() - 0x58 - NODE_HEADER;
+        let capacity = node_room(&pages.geometry);
         Extents {
             leaves: Vec::new(),
             inner: Vec::new(),
@@ -307,7 +175,7 @@ impl Extents {
     /// The most pages that this many new runs take, with the inner ones.
     pub fn pages_of(runs: usize, geometry: &Geometry) -> u64 {
         // A page that was split is half full.
-        let each = (geometry.page() - 0x58 - NODE_HEADER) / 36 / 2;
+        let each = node_room(geometry) / (CHECKED_ROW + PLACE) / 2;
         (runs / each + 8) as u64
     }
 
@@ -561,8 +429,8 @@ impl Extents {
     pub fn node_size(&self, geometry: &Geometry, form: Form) -> usize {
         match &self.leaves[..] {
             [] => LEAST_NODE,
-            [Leaf { rows: Some(rows), .. }] if stored::runs_size(rows) <= form.runs() => {
-                (NODE_HEADER + stored::runs_size(rows)).next_multiple_of(8).max(LEAST_NODE)
+            [Leaf { rows: Some(rows), .. }] if rows_size(rows) <= form.runs() => {
+                (NODE_HEADER + rows_size(rows)).next_multiple_of(8).max(LEAST_NODE)
             }
             leaves => stored::inner_size(form.children().min(leaves.len()), geometry.reference),
         }

@@ -4,16 +4,15 @@ use crate::container::Container;
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::bytes::put;
 use crate::layout::record::key;
+use crate::layout::system::{self, LOG_BLOCK, LogArea, LogControl};
 use crate::layout::{
     Algorithm, Attribute, BootRecord, Checkpoint, Checksum, CompressionPolicy, ContainerRow, PageReference,
     ROOTS, Record, Root, Superblock, Version, page,
 };
-use crate::layout::{NumberRow, make_index, make_object_link};
+use crate::layout::{NumberRow, ParentChildRow, header, make_index, make_object_link};
 use crate::pages::Pages;
 use crate::space::Space;
-use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use crate::tree::{Order, Tree};
 use platter_device::{Buffer, Device, show_size};
 use platter_vfs::{Error, FormatOptions, Progress, Result, Timestamp};
@@ -128,12 +127,7 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
     let clusters = device.len() / CONTAINER * u64::from(per_container);
     let now = device.now().as_nanos() as u64;
     let serial = options.serial.unwrap_or_else(|| mix(now));
-    let guid: [u8; 16] = {
-        let mut bytes = [0; 16];
-        put(&mut bytes, 0, mix(serial ^ now));
-        put(&mut bytes, 8, mix(serial.wrapping_add(now)));
-        bytes
-    };
+    let guid = page::identifier(mix(serial ^ now), mix(serial.wrapping_add(now)));
     let geometry = Geometry {
         version,
         cluster,
@@ -147,11 +141,7 @@ fn plan(device: &dyn Device, options: &FormatOptions) -> Result<(BootRecord, Geo
         let (has, least) = (show_size(device.len()), show_size(FEWEST * CONTAINER));
         return Err(cannot(format!("the device has {has}; a volume needs {least}")));
     }
-    let mut instance = [0; 16];
-    if checksum != 0 {
-        put(&mut instance, 0, mix(serial ^ 1));
-        put(&mut instance, 8, mix(serial ^ 2));
-    }
+    let instance = if checksum != 0 { page::identifier(mix(serial ^ 1), mix(serial ^ 2)) } else { [0; 16] };
     if geometry.containers() > MOST {
         // A device may be too large by so little that only the bytes tell it.
         let (has, most) = (device.len(), MOST * CONTAINER);
@@ -345,12 +335,10 @@ fn empty(
         let mut extra = vec![0; extra_size(geometry.version, root.schema())];
         match root {
             Root::Objects | Root::ObjectsCopy => {
-                put(&mut extra, 0x00, 1u64);
-                put(&mut extra, 0x10, crate::core::FIRST_OBJECT - 1);
+                header::begin_objects(&mut extra, crate::core::FIRST_OBJECT - 1);
             }
             Root::Containers | Root::ContainersCopy => {
-                let mark = CompressionPolicy::mark(geometry.version < Version::V3_7);
-                put(&mut extra, CompressionPolicy::AT, mark);
+                CompressionPolicy::put_none(&mut extra, geometry.version < Version::V3_7);
             }
             _ => {}
         }
@@ -463,7 +451,7 @@ pub fn add_directory(
 ) -> Result<()> {
     // This row is put first: if damage in the table prevents it, nothing else has been changed yet.
     if number != ROOT_DIRECTORY {
-        let row = parent_child(above, number);
+        let row = ParentChildRow { above, child: number }.to_bytes();
         let (tree, pages) = core.root(Root::ParentChild);
         tree.put(pages, &row, 0, &row)?;
     }
@@ -476,14 +464,6 @@ pub fn add_directory(
 /// The rows that the record of each directory has: its name in the directory above, and the mark of a directory.
 pub fn directory_rows(above: u64, name: &[u16]) -> Vec<Attribute> {
     vec![make_object_link(above, name), make_index()]
-}
-
-/// The row of the parent-child table for a directory: key and value in one.
-pub fn parent_child(above: u64, child: u64) -> [u8; 32] {
-    let mut row = [0; 32];
-    put(&mut row, 8, above);
-    put(&mut row, 24, child);
-    row
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
 use crate::layout::node::{NODE_HEADER, ROOT};
 use crate::layout::page::{HEADER, NODE, volume_signature};
 use crate::layout::record::key;
+use crate::layout::system::{LogArea, directory_descriptor, security_row, system_descriptor};
 use crate::layout::tree_header;
 use crate::layout::{
     Algorithm, BootRecord, ContainerRow, ObjectRow, PageHeader, PageReference, Record, Row, Superblock,
     TreeNode, TreeNodeMut, Version,
 };
 use crate::pages::Page;
-use crate::system::{LogArea, directory_descriptor, security_row, system_descriptor};
 
 const BOOT_RECORD: &[u8; BootRecord::SIZE] = include_bytes!("../tests/data/boot_record.bin");
 const SUPERBLOCK: &[u8; 4096] = include_bytes!("../tests/data/superblock.bin");

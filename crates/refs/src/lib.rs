@@ -14,9 +14,8 @@
 //!
 //! *What stands on disk*
 //! - [`layout`]: one type for each structure: boot record, superblock, checkpoint, pages, nodes, records, rows of
-//!   tables.
-//! - `system`: the rows of the tables that every volume has: schemas, upcase table, security descriptors, and where the
-//!   log is.
+//!   tables. No other module knows where a byte stands. In it `layout::system`: the rows of the tables that every volume
+//!   has: schemas, upcase table, security descriptors, and where the log is.
 //! - `geometry`: sizes, and how virtual and real cluster numbers relate.
 //! - `live_log`: whether the format's log holds changes that the checkpoint does not contain.
 //! - `restored`: damaged superblocks and checkpoints, put together from their copies.
@@ -116,7 +115,6 @@ mod space;
 mod space_rows;
 mod stream;
 mod sync_log;
-mod system;
 mod tree;
 #[cfg(test)]
 mod unknown;

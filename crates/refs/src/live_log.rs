@@ -7,8 +7,8 @@
 //! Source: forefst `docs/concepts/transactions_crash_consistency.md`, `docs/structures/mlog.md`.
 
 use crate::geometry::Geometry;
-use crate::layout::Version;
-use crate::system::{LOG_BLOCK, LogArea, LogRecord, log_checksum, log_checksum_of, operation};
+use crate::layout::system::{LOG_BLOCK, LogArea, LogRecord, log_checksum, log_checksum_of, operation};
+use crate::layout::{Checkpoint, Version};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ pub fn read(device: &dyn Device, area: &LogArea, owner: Owner) -> Result<Option<
         let expected = format!("a block below {count:#x}");
         return Err(Error::damaged(
             "oldest log record of the checkpoint",
-            0x70,
+            Checkpoint::LOG.at() as u64,
             expected,
             format!("{place:#x}"),
         ));

@@ -5,7 +5,7 @@ use crate::container::Container;
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::geometry::{ContainerMap, Geometry, of_superblocks};
-use crate::layout::bytes::u64_at;
+use crate::layout::system;
 use crate::layout::{
     AllocatorPart, AllocatorRow, BootRecord, Checkpoint, ContainerRow, PageReference, Root, Superblock,
 };
@@ -15,7 +15,6 @@ use crate::ranges::Ranges;
 use crate::restored;
 use crate::space::Space;
 use crate::space_rows::ALLOCATORS;
-use crate::system;
 use crate::tree::{Order, Tree};
 use platter_device::Device;
 use platter_vfs::{Error, Result};
@@ -91,7 +90,7 @@ fn fits(record: BootRecord, device: &dyn Device) -> Result<BootRecord> {
     if length > device.len() {
         return Err(Error::damaged(
             "sectors of the volume",
-            0x18,
+            BootRecord::SECTORS.at() as u64,
             format!("at most {}", device.len() / u64::from(record.sector)),
             record.sectors,
         ));
@@ -160,7 +159,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
             }
             _ => Err(Error::damaged(
                 "place of a checkpoint",
-                0xC0 + 8 * slot as u64,
+                Superblock::checkpoint_at(slot),
                 format!("below {clusters}"),
                 place,
             )),
@@ -446,7 +445,7 @@ fn commits(anchors: &Anchors, checkpoint: &Checkpoint) -> Result<()> {
             |(start, count): (u64, u64)| place < start.saturating_add(count) && start < place + page;
         let is_inside = place > 0 && place.checked_add(page).is_some_and(|end| end <= geometry.clusters);
         if !is_inside || taken.clone().chain([other]).any(overlaps) {
-            let field = 0xC0 + 8 * slot as u64;
+            let field = Superblock::checkpoint_at(slot);
             let expected = format!("{page} clusters of its own inside the volume");
             return Err(Error::damaged("place of a checkpoint", field, expected, format!("{place:#x}")));
         }
@@ -542,7 +541,7 @@ pub fn label(core: &mut Core) -> Result<String> {
     for object in [0x500, 0x501] {
         let Ok((tree, pages)) = core.tree(object) else { continue };
         let scanned = tree.scan(pages, &[], |row| {
-            if u64_at(row.key, 0) & 0xFFFF == 0x510 {
+            if system::is_label(row.key) {
                 found = system::read_label(row.value);
             }
             Ok(true)

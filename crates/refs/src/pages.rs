@@ -7,8 +7,7 @@
 use crate::anchor::in_copies;
 use crate::container::Tier;
 use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::bytes::u32_at;
-use crate::layout::page::{HEADER, NODE};
+use crate::layout::page::{self, HEADER, NODE};
 use crate::layout::{Algorithm, Checksum, PageHeader, PageReference, TreeNode, TreeNodeMut, Version};
 use crate::space::{ContainerRun, Space};
 use platter_device::{Buffer, Device, Kind, Request, Segment, Segments};
@@ -125,7 +124,7 @@ impl Page {
             let (expected, found) = (reference.clusters[0], header.clusters[0]);
             return Err(Error::damaged(
                 "page's own cluster",
-                at + 0x20,
+                at + PageHeader::CLUSTER.at() as u64,
                 format!("{expected:#x}"),
                 format!("{found:#x}"),
             ));
@@ -133,7 +132,7 @@ impl Page {
         if header.table != table && table != ANY_TABLE {
             return Err(Error::damaged(
                 "page's table",
-                at + 0x48,
+                at + PageHeader::TABLE.at() as u64,
                 format!("{table:#x}"),
                 format!("{:#x}", header.table),
             ));
@@ -142,12 +141,12 @@ impl Page {
             let (expected, found) = (geometry.signature, header.volume);
             return Err(Error::damaged(
                 "page's volume signature",
-                at + 0x0C,
+                at + PageHeader::VOLUME.at() as u64,
                 format!("{expected:#x}"),
                 format!("{found:#x}"),
             ));
         }
-        let start = HEADER + u32_at(&bytes, HEADER) as usize;
+        let start = page::node_start(&bytes);
         if start < HEADER + 8 || start > bytes.len() / 2 || !start.is_multiple_of(8) {
             return Err(Error::damaged(
                 "size of the tree header",

@@ -42,7 +42,7 @@ impl Format for Refs {
             let format = format!("ReFS {}", boot.version);
             return Ok((!is_left).then_some(Recognised { format, label: None, cut_off: None }));
         }
-        let version = format!("ReFS {}.{}", sector[0x28], sector[0x29]);
+        let version = format!("ReFS {}", BootRecord::version_of(&sector));
         Ok(Some(Recognised { format: version, label: None, cut_off: None }))
     }
 

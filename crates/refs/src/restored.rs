@@ -6,8 +6,9 @@
 //! result is what was written there.
 
 use crate::geometry::Geometry;
-use crate::layout::bytes::{put, u32_at, u64_at};
-use crate::layout::{Algorithm, Checkpoint, Checksum, PageReference, ROOTS, Superblock, Version, page};
+use crate::layout::bytes::{Field, FieldAt};
+use crate::layout::page::{self, PageHeader};
+use crate::layout::{Algorithm, Checkpoint, Checksum, PageReference, ROOTS, Superblock};
 
 /// The most guesses that are tried.
 const MOST_GUESSES: usize = 1 << 14;
@@ -15,8 +16,6 @@ const MOST_GUESSES: usize = 1 << 14;
 const LIKELY: usize = 64;
 /// The number of bits of a stored checksum that may be wrong themselves.
 const WRONG_BITS: u32 = 1;
-/// The offset of the checksum in a reference.
-const VALUE: usize = 0x28;
 
 /// Restores the superblock and its page from the pages at all three places; `None` in `copies` stands for a place that
 /// cannot be read.
@@ -35,10 +34,10 @@ pub fn superblock(
         {
             let Some(copy) = copy else { continue };
             let mut bytes = guess.clone();
-            bytes[..4].copy_from_slice(&page::SUPERBLOCK);
-            put(&mut bytes, 0x20, place);
-            put(&mut bytes, 0x78, Superblock::SELF as u32);
-            put(&mut bytes, 0x7C, size as u32);
+            page::put_signature(&mut bytes, page::SUPERBLOCK);
+            PageHeader::CLUSTER.put(&mut bytes, place);
+            Superblock::SEAL.place.put(&mut bytes, Superblock::SELF as u32);
+            Superblock::SEAL.length.put(&mut bytes, size as u32);
             let (own, covered) = (Superblock::SELF..Superblock::SELF + size, bytes.len());
             if !matches(&mut bytes, own.clone(), covered, &stored(copy, own.start, algorithm), true) {
                 continue;
@@ -46,7 +45,7 @@ pub fn superblock(
             page::seal(&mut bytes, own, covered, algorithm, place);
             let Ok(found) = Superblock::from_bytes(&bytes, place, 0) else { continue };
             // The page header holds the signature of the volume's identifier, which is a second proof.
-            if u32_at(&bytes, 0x0C) == page::volume_signature(&found.guid) {
+            if PageHeader::VOLUME.of(&bytes) == page::volume_signature(&found.guid) {
                 return Some((found, bytes));
             }
         }
@@ -63,7 +62,8 @@ fn majority(one: &[u8], two: &[u8], three: &[u8]) -> Vec<u8> {
 fn stored(page: &[u8], own: usize, algorithm: Algorithm) -> Checksum {
     let mut stored = Checksum { algorithm, value: [0; 32] };
     let size = algorithm.size();
-    stored.value[..size].copy_from_slice(&page[own + VALUE..own + VALUE + size]);
+    stored.value[..size]
+        .copy_from_slice(&page[own + PageReference::CHECKSUM..own + PageReference::CHECKSUM + size]);
     stored
 }
 
@@ -101,8 +101,13 @@ struct Choice {
 }
 
 impl Choice {
-    fn new(places: &[usize], values: impl IntoIterator<Item = Vec<u8>>) -> Choice {
-        Choice { places: places.to_vec(), values: distinct(values) }
+    fn of<T: Field>(fields: &[FieldAt<T>], values: impl IntoIterator<Item = T>) -> Choice {
+        let values = values.into_iter().map(|value| {
+            let mut bytes = vec![0; size_of::<T>()];
+            value.store(&mut bytes, 0);
+            bytes
+        });
+        Choice { places: fields.iter().map(|field| field.at()).collect(), values: distinct(values) }
     }
 
     fn put(&self, bytes: &mut [u8], index: usize) {
@@ -139,14 +144,17 @@ fn checkpoint(
     let covered = geometry.cluster as usize;
     let (own_page, other_page) = (bytes, other.unwrap_or(bytes));
     let standard = |verified| Checkpoint::flags(geometry.version, verified);
-    let flags = [u32_at(own_page, 0x78), u32_at(other_page, 0x78), standard(true), standard(false)];
+    let flags = [own_page, other_page]
+        .map(|page| Checkpoint::FLAGS.of(page))
+        .into_iter()
+        .chain([true, false].map(standard));
     for flags in distinct(flags) {
         let (list, own) = Checkpoint::places(flags);
         let sizes = [PageReference::compact(geometry.algorithm), PageReference::LEGACY];
-        let size = sizes
-            .into_iter()
-            .find(|&size| [own_page, other_page].iter().any(|page| u32_at(page, 0x5C) as usize == size))?;
-        if own + size + ROOTS * size > covered || list + 4 * ROOTS > own {
+        let size = sizes.into_iter().find(|&size| {
+            [own_page, other_page].iter().any(|page| Checkpoint::SEAL.length.of(page) as usize == size)
+        })?;
+        if own + size + ROOTS * size > covered || Checkpoint::list_end(list) > own {
             continue;
         }
         let layout = Layout { geometry, place, flags, list, own, size };
@@ -188,26 +196,26 @@ impl Layout<'_> {
         let mut bytes = page.to_vec();
         if is_known {
             bytes.fill(0);
-            put(&mut bytes, 0x88, self.root(ROOTS) as u32);
-            put(&mut bytes, 0x8C, 32u32);
+            Checkpoint::END.put(&mut bytes, self.root(ROOTS) as u32);
+            Checkpoint::WORD.put(&mut bytes, 32);
         }
         let clusters = [self.place, 0, 0, 0];
-        page::PageHeader {
+        PageHeader {
             signature: page::CHECKPOINT,
             volume: self.geometry.signature,
             clusters,
-            ..page::PageHeader::from_bytes(&bytes)
+            ..PageHeader::from_bytes(&bytes)
         }
         .store(&mut bytes);
-        put(&mut bytes, 0x58, self.own as u32);
-        put(&mut bytes, 0x5C, self.size as u32);
-        put(&mut bytes, 0x78, self.flags);
-        put(&mut bytes, 0x90, ROOTS as u32);
+        Checkpoint::SEAL.place.put(&mut bytes, self.own as u32);
+        Checkpoint::SEAL.length.put(&mut bytes, self.size as u32);
+        Checkpoint::FLAGS.put(&mut bytes, self.flags);
+        Checkpoint::COUNT.put(&mut bytes, ROOTS as u32);
         if self.flags & Checkpoint::INDIRECT != 0 {
-            put(&mut bytes, 0x94, self.list as u32);
+            Checkpoint::LIST.put(&mut bytes, self.list as u32);
         }
         for index in 0..ROOTS {
-            put(&mut bytes, self.list + 4 * index, self.root(index) as u32);
+            Checkpoint::put_place(&mut bytes, self.list, index, self.root(index));
         }
         bytes
     }
@@ -216,21 +224,23 @@ impl Layout<'_> {
     /// which may be other pages.
     fn choices(&self, pages: [&[u8]; 2], roots: [&[u8]; 2]) -> Vec<Choice> {
         let [page, other] = pages;
-        let field = |page: &[u8], at: usize, length: usize| page[at..at + length].to_vec();
-        let Version { major, minor } = self.geometry.version;
-        let version = [major, 0, minor, 0].to_vec();
-        let clock = field(page, 0x60, 8);
+        let version = Checkpoint::version_word(self.geometry.version);
+        let (clock, header_clock) = (Checkpoint::CLOCK.of(page), PageHeader::CLOCK.of(page));
+        let stored = |field: FieldAt<u32>| [field.of(page), field.of(other)];
+        let logs = [page, other].map(|page| Checkpoint::LOG.of(page));
+        let allocators = [Checkpoint::ALLOCATOR_CLOCK.of(page), clock, header_clock];
+        let [own, others] = stored(Checkpoint::ECHO);
         let mut choices = vec![
-            Choice::new(&[0x10, 0x60], [clock.clone(), field(page, 0x10, 8)]),
-            Choice::new(&[0x68], [field(page, 0x68, 8), clock, field(page, 0x10, 8)]),
-            Choice::new(&[0x70], [field(page, 0x70, 8), field(other, 0x70, 8)]),
-            Choice::new(&[0x54], [field(page, 0x54, 4), field(other, 0x54, 4), version.clone()]),
-            Choice::new(&[0x50], [field(page, 0x50, 4), field(other, 0x50, 4), version, vec![0; 4]]),
+            Choice::of(&[PageHeader::CLOCK, Checkpoint::CLOCK], [clock, header_clock]),
+            Choice::of(&[Checkpoint::ALLOCATOR_CLOCK], allocators),
+            Choice::of(&[Checkpoint::LOG], logs),
+            Choice::of(&[Checkpoint::VERSION], stored(Checkpoint::VERSION).into_iter().chain([version])),
+            Choice::of(&[Checkpoint::ECHO], [own, others, version, 0]),
         ];
         for index in 0..ROOTS {
             let at = self.root(index);
             let values = roots.map(|page| self.reference(&page[at..at + self.size]));
-            choices.push(Choice::new(&[at], values));
+            choices.push(Choice { places: vec![at], values: distinct(values) });
         }
         choices
     }
@@ -239,7 +249,7 @@ impl Layout<'_> {
     fn reference(&self, bytes: &[u8]) -> Vec<u8> {
         let count = self.geometry.page_clusters() as usize;
         let firsts: Vec<u64> =
-            (0..count).map(|index| u64_at(bytes, 8 * index).wrapping_sub(index as u64)).collect();
+            (0..count).map(|index| PageReference::cluster(bytes, index).wrapping_sub(index as u64)).collect();
         let votes = |first: &u64| firsts.iter().filter(|other| *other == first).count();
         let first = firsts.iter().copied().max_by_key(votes).unwrap_or(0);
         let mut clusters = [0; 4];
@@ -287,7 +297,8 @@ impl Layout<'_> {
             self.reference(root) == root
         });
         let known = self.base(page, false);
-        let is_known = known[..self.own] == page[..self.own] && u64_at(page, 0x10) == u64_at(page, 0x60);
+        let is_known =
+            known[..self.own] == page[..self.own] && PageHeader::CLOCK.of(page) == Checkpoint::CLOCK.of(page);
         let found = Checkpoint::from_bytes(page, self.place, covered, self.geometry.signature, 0).ok()?;
         (is_plain && is_known && found.unknown().is_none()).then_some(found)
     }

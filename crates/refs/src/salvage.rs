@@ -3,11 +3,10 @@
 use crate::RefsVolume;
 use crate::core::Core;
 use crate::layout::attribute::{DATA, NAMED_DATA, STREAM_EXTENTS};
-use crate::layout::bytes::u64_at;
 use crate::layout::record::key;
+use crate::layout::stream::{extents_number, is_snapshot, snapshot_number, summary, version_number};
 use crate::layout::{Record, ShortEntry};
 use crate::scrub::{self, Lost, LostStreams, Owner, has_record, shown};
-use crate::stream;
 use platter_device::Device;
 use platter_vfs::{
     Change, Damaged, DosFlags, Error, FileSystem, Finding, Name, Names, Node, OpenOptions, Progress, Result,
@@ -56,8 +55,9 @@ fn salvage(device: Arc<dyn Device>, mut lost: LostStreams, report: &mut ScrubRep
             Lost::Extents => strike(&mut volume.core(), &owner),
             Lost::Data => remove(&volume, &owner),
         };
-        let names = if owner.stream.is_some() { &owner.names[..1] } else { &owner.names[..] };
-        let paths = names.iter().map(|(directory, name)| {
+        // A stream is named once, by the first name of its file.
+        let most = if owner.stream.is_some() { 1 } else { owner.names.len() };
+        let paths = owner.names.iter().take(most).map(|(directory, name)| {
             let mut path = scrub::path(&mut volume.core(), *directory).unwrap_or_default();
             path.push(name.clone());
             shown(&path, owner.stream.as_deref())
@@ -138,7 +138,7 @@ fn strike(core: &mut Core, owner: &Owner) -> Result<()> {
     let row = tree.get(pages, &row_key, |row| (row.key.to_vec(), row.value.to_vec()))?;
     let (found, mut value) = row.ok_or(Error::NotFound)?;
     let (mut home, mut record_key) = (*directory, found.clone());
-    if !has_record(&found, &[0x30]) {
+    if !has_record(&found, &[key::NAME]) {
         let short = ShortEntry::from_bytes(&value, 0)?;
         (home, record_key) = (short.object, key::body(short.ordinal, short.object).to_vec());
         let (tree, pages) = core.tree(home)?;
@@ -161,11 +161,11 @@ fn strike(core: &mut Core, owner: &Owner) -> Result<()> {
         return Err(Error::NotPermitted("its attributes stand outside its record, which is only read"));
     }
     let head = record.rows.iter().find(|row| is_named(row)).map(|row| row.value.clone()).unwrap_or_default();
-    let (number, version) = (u64_at(&head, 0x3C), stream::snapshot_number(&head));
-    let is_snapshot = stream::is_snapshot(&head);
+    let (number, version) = (summary::NUMBER.of(&head), snapshot_number(&head));
+    let is_snapshot = is_snapshot(&head);
     record.take(|row| match row.kind() {
-        STREAM_EXTENTS => !is_snapshot && u64_at(row.rest(), 0x20) == number,
-        DATA => is_snapshot && !row.is_single() && u64_at(row.rest(), 0) == version,
+        STREAM_EXTENTS => !is_snapshot && extents_number(row) == Some(number),
+        DATA => is_snapshot && !row.is_single() && version_number(row) == version,
         _ => is_named(row),
     });
     let (tree, pages) = core.tree_mut(home)?;

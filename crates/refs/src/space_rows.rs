@@ -5,7 +5,6 @@ use crate::container::Tier;
 use crate::core::Core;
 use crate::free_counts::FreeCounts;
 use crate::geometry::ContainerMap;
-use crate::layout::bytes::put;
 use crate::layout::{AllocatorRow, AllocatorSummary, ContainerRow, Root};
 use crate::ranges::{Range, Ranges, Use};
 use platter_vfs::Result;
@@ -39,9 +38,7 @@ impl Core {
             let clusters = self.geometry().per_container;
             for (start, count) in self.ranges[tier as usize].take_odd() {
                 let row = AllocatorRow { start, count, used: 0, bits: None };
-                let mut key = [0; AllocatorRow::KEY];
-                put(&mut key, 0, start);
-                put(&mut key, 8, count);
+                let key = AllocatorRow::key(start, count);
                 let (tree, pages) = self.root(root);
                 tree.remove(pages, &key)?;
                 let (first, pieces) = row.around(clusters).expect("seen on opening");

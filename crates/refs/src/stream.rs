@@ -1,27 +1,22 @@
 //! A stream's data: its size, and where its bytes are. Reading, and writing in place, need no other structure.
 
+use crate::attributes;
 use crate::extents::{Extents, Form};
 use crate::geometry::Geometry;
-use crate::layout::attribute::{
-    Attribute, COUNTER, DATA, LIVE, MULTIPLE, NAMED_DATA, SINGLE, STREAM_EXTENTS, SUMMARY,
-};
-use crate::layout::bytes::{put, u32_at, u64_at};
+use crate::layout::attribute::{Attribute, COUNTER, DATA, LIVE, NAMED_DATA, SINGLE, STREAM_EXTENTS, SUMMARY};
 use crate::layout::record::{self};
-use crate::layout::tree_header;
+use crate::layout::stream::{
+    Sizes, counter_row, extents, extents_area, extents_number, extents_row, extents_value, inline_content,
+    is_outside, is_snapshot, kind_word, named_row, outside_head, pad_named, raise_next_version,
+    snapshot_head, snapshot_number, summary, version_number, version_row,
+};
 use crate::pages::Pages;
-use crate::{attributes, layout, versions};
+use crate::versions;
 use platter_device::sync::{FILE, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use platter_vfs::{Access, Claim, Error, Noted, Pass, RangeLock, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Bytes of the value of the row that names a stream whose content is not in the record.
-pub const HEAD: usize = 0x74;
-/// Bytes before the node in a row's value that holds extents.
-pub const EXTENTS_HEADER: usize = 0x88;
-/// Bytes that the node of a large named stream is longer than its content needs, see [`pad_named`].
-pub const ADDED_TO_NAMED: usize = 0x60;
 
 /// Where a stream's bytes are.
 pub enum StreamContent {
@@ -232,6 +227,11 @@ impl StreamState {
         }
     }
 
+    /// The stream's sizes, as its row says them.
+    fn sizes(&self, geometry: &Geometry) -> Sizes {
+        Sizes { size: self.size, valid: self.valid(), allocated: self.allocated(geometry) }
+    }
+
     /// Whether the stream has holes, as far as the number of clusters shows.
     pub fn is_sparse(&self, geometry: &Geometry) -> bool {
         let needed = self.size.div_ceil(u64::from(geometry.cluster));
@@ -240,20 +240,6 @@ impl StreamState {
             extents.clusters() < needed || self.unwritten.is_some() && extents.clusters() > needed
         })
     }
-}
-
-/// Makes a stream summary, as it stands before content in the record.
-fn summary(length: usize, allocated: u64, (size, valid): (u64, u64), flags: u32) -> Vec<u8> {
-    let mut value = vec![0; length];
-    put(&mut value, 0x04, length as u32 - 12);
-    put(&mut value, 0x08, 0x0Cu32);
-    put(&mut value, 0x0C, 0x30u32);
-    put(&mut value, 0x18, allocated);
-    put(&mut value, 0x20, size);
-    put(&mut value, 0x28, valid);
-    put(&mut value, 0x30, allocated);
-    put(&mut value, 0x38, flags);
-    value
 }
 
 /// How the streams of a record are stored.
@@ -269,59 +255,36 @@ pub struct Storing<'a> {
     pub clock: u64,
 }
 
-/// The flags of a stream summary: the kind of checksum that its data has, or would have, and the integrity flag.
-fn summary_flags(geometry: &Geometry, integrity: bool) -> u32 {
-    let kind = if geometry.algorithm == crate::layout::Algorithm::Sha256 { 4 } else { 2 };
-    kind | if integrity { 0x1_0000 } else { 0 }
-}
-
-/// Makes the value that holds a stream's extents: a tree header with the stream's sizes, and the node.
-fn extents_value(
-    state: &StreamState,
-    versions: u32,
-    (geometry, integrity): (&Geometry, bool),
-    stored: &crate::extents::Stored,
-) -> Vec<u8> {
-    let allocated = state.allocated(geometry);
-    let mut extra = [0; 0x60];
-    put(&mut extra, 0x04, 0x28u32);
-    put(&mut extra, 0x08, allocated);
-    put(&mut extra, 0x10, state.size);
-    put(&mut extra, 0x18, state.valid());
-    put(&mut extra, 0x20, allocated);
-    put(&mut extra, 0x28, versions | if state.is_sparse(geometry) { 1 << 31 } else { 0 });
-    put(&mut extra, 0x30, summary_flags(geometry, integrity));
-    let mut value = tree_header(0x200, 1, &extra);
-    put(&mut value, 0x18, stored.leaf_pages);
-    put(&mut value, 0x20, stored.runs);
-    value.extend_from_slice(&stored.node);
-    value
+impl Storing<'_> {
+    /// The word of a stream that says which checksums its data has or would have.
+    fn kind_word(&self) -> u32 {
+        kind_word(self.pages.geometry.algorithm, self.integrity)
+    }
 }
 
 /// Reads the value that holds a stream's extents.
 fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) -> Result<StreamState> {
-    let start = u32_at(value, 0) as usize;
-    let (Some(area), 0x88) = (value.get(start..), start) else {
-        return Err(Error::damaged("stream's header", 0, "0x88 bytes", format!("{start:#x}")));
-    };
+    let area = extents_area(value)
+        .map_err(|found| Error::damaged("stream's header", 0, "0x88 bytes", format!("{found:#x}")))?;
     let cluster = u64::from(pages.geometry.cluster);
-    let size = u64_at(value, 0x38);
+    let size = extents::SIZE.of(value);
     if size > LARGEST {
-        return Err(Error::damaged("stream's size", 0x38, format!("at most {LARGEST}"), size));
+        let at = extents::SIZE.at() as u64;
+        return Err(Error::damaged("stream's size", at, format!("at most {LARGEST}"), size));
     }
-    let allocated = u64_at(value, 0x30);
-    let mut extents = Extents::open(pages, table, area, (allocated / cluster, u64_at(value, 0x20)))?;
+    let counts = (extents::ALLOCATED.of(value) / cluster, extents::RUNS.of(value));
+    let mut runs = Extents::open(pages, table, area, counts)?;
     // Whether the allocated size of Windows counts holes that have rows is not known. It may where a stream with holes
     // seems to have none. Leaves that cannot be read are reported when they are needed.
-    if u32_at(value, 0x50) >> 31 == 1 && extents.clusters() >= extents.end() {
-        extents.recount(pages).ok();
+    if extents::VERSIONS.of(value) & extents::SPARSE != 0 && runs.clusters() >= runs.end() {
+        runs.recount(pages).ok();
     }
     // Clusters after the end were allocated ahead: a stream that grows over them must not show their old content.
-    let valid = u64_at(value, 0x40);
-    let is_ahead = valid < size || extents.end() > size.div_ceil(cluster);
+    let valid = extents::VALID.of(value);
+    let is_ahead = valid < size || runs.end() > size.div_ceil(cluster);
     Ok(StreamState {
         size,
-        content: StreamContent::Extents(extents),
+        content: StreamContent::Extents(runs),
         unwritten: is_ahead.then_some(valid.min(size)),
         integrity,
         shared: false,
@@ -341,39 +304,26 @@ pub fn store_data(
 ) -> Result<Vec<Attribute>> {
     if let StreamContent::Inline(content) = &state.content {
         let allocated = content.len().next_multiple_of(8);
-        let mut value = summary(
-            SUMMARY + allocated,
-            allocated as u64,
-            (content.len() as u64, content.len() as u64),
-            summary_flags(&storing.pages.geometry, storing.integrity),
-        );
+        let size = content.len() as u64;
+        let mut value =
+            summary::make(SUMMARY + allocated, allocated as u64, (size, size), storing.kind_word());
         value[SUMMARY..SUMMARY + content.len()].copy_from_slice(content);
         return Ok(vec![Attribute::new(SINGLE, DATA, 0, &[], 0, value)]);
     }
     let value = store_extents(state, versions, storing)?;
-    Ok(vec![version(LIVE, 1, value)])
-}
-
-/// Makes the row with the runs of the version of a file's data that has this number.
-fn version(number: u64, flags: u16, value: Vec<u8>) -> Attribute {
-    let mut key = [0; 24];
-    put(&mut key, 0, number);
-    Attribute::new(MULTIPLE, DATA, 0x0E, &key, flags, value)
+    Ok(vec![version_row(LIVE, 1, value)])
 }
 
 /// Updates the counter row of a record with runs, which holds the number for the next version of the data; adds one if
-/// there is none. The other fields of the row are not known, so a row that Windows wrote keeps them.
+/// there is none.
 pub fn store_counter(rows: &mut Vec<Attribute>) {
     let numbers = rows.iter().filter(|row| row.kind() == DATA && !row.is_single()).map(version_number);
     let Some(next) = numbers.filter(|&number| number != COUNTER).max().map(|last| last + 1) else { return };
     let position = rows.iter().position(is_counter).unwrap_or_else(|| {
-        rows.push(version(COUNTER, 0, vec![0; 40]));
+        rows.push(counter_row(COUNTER));
         rows.len() - 1
     });
-    let counter = &mut rows[position].value;
-    if counter.len() >= 0x28 && u64_at(counter, 0x20) < next {
-        put(counter, 0x20, next);
-    }
+    raise_next_version(&mut rows[position].value, next);
 }
 
 /// Whether a row is the counter row, with the number for the next version of the data.
@@ -385,13 +335,17 @@ pub fn is_counter(row: &Attribute) -> bool {
 pub fn next_version(rows: &[Attribute]) -> u64 {
     let versions = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
     versions
-        .map(|row| if version_number(row) == COUNTER { u64_at(&row.value, 0x20) } else { 0 })
+        .map(
+            |row| {
+                if version_number(row) == COUNTER {
+                    crate::layout::stream::next_version(&row.value)
+                } else {
+                    0
+                }
+            },
+        )
         .max()
         .unwrap_or(0)
-}
-
-fn version_number(row: &Attribute) -> u64 {
-    u64_at(row.rest(), 0)
 }
 
 /// A snapshot of a file's data.
@@ -404,32 +358,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Flags in the word at 0x02 of a snapshot's row: a stream outside the record, with a number, and a kept version.
-    const FLAGS: u16 = 0x1C00;
     /// The reason in the error for a change of a snapshot.
     pub const KEPT: &str = "a snapshot stays as it was made";
 
     /// A snapshot of a stream in this state, with the runs under this number.
     pub fn new(number: u64, state: &StreamState, now: u64, geometry: &Geometry) -> Snapshot {
-        let sizes = (state.size, state.valid());
-        let mut head =
-            summary(HEAD, state.allocated(geometry), sizes, summary_flags(geometry, state.integrity));
-        put(&mut head, 0x02, Snapshot::FLAGS);
-        put(&mut head, 0x10, 2u16);
-        put(&mut head, 0x44, number as u32);
-        put(&mut head, 0x4C, now);
+        let kind = kind_word(geometry.algorithm, state.integrity);
+        let head = snapshot_head(number, state.sizes(geometry), kind, now);
         Snapshot { number, head }
     }
-}
-
-/// Whether the value of a row of a named stream is that of a snapshot.
-pub fn is_snapshot(value: &[u8]) -> bool {
-    layout::bytes::u16_at(value, 0x10) == 2
-}
-
-/// The number of the version with a snapshot's runs, from the value of the row that names it.
-pub fn snapshot_number(value: &[u8]) -> u64 {
-    u64::from(u32_at(value, 0x44))
 }
 
 /// Makes the attributes of a snapshot: the row that names it, and its runs.
@@ -440,9 +377,7 @@ pub fn store_snapshot(
     storing: &mut Storing<'_>,
 ) -> Result<Vec<Attribute>> {
     let value = store_extents(state, 1, storing)?;
-    let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-    let head = Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, snapshot.head.clone());
-    Ok(vec![head, version(snapshot.number, 1, value)])
+    Ok(vec![named_row(name, snapshot.head.clone()), version_row(snapshot.number, 1, value)])
 }
 
 /// Stores the extents in pages where needed, and returns the value of the row that holds them.
@@ -451,7 +386,10 @@ fn store_extents(state: &mut StreamState, versions: u32, storing: &mut Storing<'
         return Err(Error::InvalidArgument("an inline stream has no extents"));
     };
     let stored = extents.store(storing.form, storing.pages, storing.clock)?;
-    Ok(extents_value(state, versions, (&storing.pages.geometry, storing.integrity), &stored))
+    let geometry = &storing.pages.geometry;
+    let holes = if state.is_sparse(geometry) { extents::SPARSE } else { 0 };
+    let counts = (stored.leaf_pages, stored.runs);
+    Ok(extents_value(state.sizes(geometry), versions | holes, storing.kind_word(), counts, &stored.node))
 }
 
 /// Makes the attributes of a named stream. `number` stands in both rows of one whose content is in clusters.
@@ -461,44 +399,17 @@ pub fn store_named(
     number: u64,
     storing: &mut Storing<'_>,
 ) -> Result<Vec<Attribute>> {
-    let units: Vec<u8> = name.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-    let flags = summary_flags(&storing.pages.geometry, storing.integrity);
     if let StreamContent::Inline(content) = &state.content {
         // The allocated size is exact here, by which other readers tell content in the record from extents.
         let size = content.len() as u64;
-        let mut value = summary(SUMMARY + content.len(), size, (size, size), flags);
+        let mut value = summary::make(SUMMARY + content.len(), size, (size, size), storing.kind_word());
         value[SUMMARY..].copy_from_slice(content);
-        return Ok(vec![Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, value)]);
+        return Ok(vec![named_row(name, value)]);
     }
     let mut value = store_extents(state, 1, storing)?;
     pad_named(&mut value);
-    let mut key = [0; 0x40];
-    put(&mut key, 0x20, number);
-    let extents = Attribute::new(MULTIPLE, STREAM_EXTENTS, 0, &key, 1, value);
-    let allocated = state.allocated(&storing.pages.geometry);
-    let mut head = summary(HEAD, allocated, (state.size, state.valid()), flags);
-    put(&mut head, 0x02, 0x1000u16);
-    put(&mut head, 0x3C, number);
-    put(&mut head, 0x44, number);
-    Ok(vec![Attribute::new(MULTIPLE, NAMED_DATA, 5, &units, 0, head), extents])
-}
-
-/// Gives the node of a named stream's extents free space that it does not need: another reader takes the length of the
-/// value for the bound of offsets that count from the start of the row.
-fn pad_named(value: &mut Vec<u8>) {
-    let area = value.len() - 0x88;
-    let (index, count) = (u32_at(value, 0x88 + 0x10) as usize, u32_at(value, 0x88 + 0x14) as usize);
-    let places: Vec<u8> = value[0x88 + index..].to_vec();
-    let more = ADDED_TO_NAMED;
-    value.resize(value.len() + more, 0);
-    value[0x88 + index..].fill(0);
-    let length = value.len();
-    value[length - places.len()..].copy_from_slice(&places);
-    let node = &mut value[0x88..];
-    put(node, 0x08, u32_at(node, 0x08) + more as u32);
-    put(node, 0x10, (index + more) as u32);
-    put(node, 0x20, (area + more) as u64);
-    debug_assert_eq!(u32_at(node, 0x14) as usize, count);
+    let head = outside_head(number, state.sizes(&storing.pages.geometry), storing.kind_word());
+    Ok(vec![named_row(name, head), extents_row(number, value)])
 }
 
 /// A named stream or a snapshot, read from a record.
@@ -538,7 +449,10 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
     let mut rows = Vec::new();
     for row in std::mem::take(&mut record.rows) {
         match row.kind() {
-            STREAM_EXTENTS if row.rest().len() == 0x40 => taking.spare.push((u64_at(row.rest(), 0x20), row)),
+            STREAM_EXTENTS => match extents_number(&row) {
+                Some(number) => taking.spare.push((number, row)),
+                None => rest.push(row),
+            },
             DATA if row.is_single() => {
                 found.own.get_or_insert(taking.inline(&row.value, "inline data")?);
             }
@@ -552,7 +466,7 @@ pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) 
         let state = taking.version(LIVE, &row.value)?;
         match &found.own {
             // Content that moved back into the record leaves a row with runs that hold none of it.
-            Some(own) if own.size == state.size && u64_at(&row.value, 0x48) == 0 && own.size > 0 => {
+            Some(own) if own.size == state.size && extents::OWN.of(&row.value) == 0 && own.size > 0 => {
                 rest.push(row)
             }
             _ => found.own = Some(state),
@@ -589,9 +503,8 @@ struct Taking<'p> {
 impl Taking<'_> {
     /// Reads content that stands in the record after a summary.
     fn inline(&self, value: &[u8], what: &'static str) -> Result<StreamState> {
-        let size = u64_at(value, 0x20);
-        let content = value.get(SUMMARY..).and_then(|content| content.get(..usize::try_from(size).ok()?));
-        let Some(content) = content else {
+        let size = summary::SIZE.of(value);
+        let Some(content) = inline_content(value) else {
             return Err(Error::damaged(what, 0, format!("{size} bytes in the record"), value.len()));
         };
         let content = StreamContent::Inline(content.to_vec());
@@ -641,14 +554,14 @@ impl Taking<'_> {
             let snapshot = Some(Snapshot { number, head: row.value.clone() });
             return Ok(Some(FoundStream { name, state, snapshot }));
         }
-        if layout::bytes::u16_at(&row.value, 0x10) != 0 {
+        if summary::NAMED.of(&row.value) != 0 {
             return Ok(None);
         }
-        let (size, number) = (u64_at(&row.value, 0x20), u64_at(&row.value, 0x3C));
-        let large = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == HEAD;
+        let (size, number) = (summary::SIZE.of(&row.value), summary::NUMBER.of(&row.value));
+        let large = is_outside(&row.value);
         let of = |is_its: &dyn Fn(&(u64, Attribute)) -> bool| self.spare.iter().position(is_its);
-        let runs =
-            of(&|(other, _)| *other == number).or_else(|| of(&|(_, runs)| u64_at(&runs.value, 0x38) == size));
+        let runs = of(&|(other, _)| *other == number)
+            .or_else(|| of(&|(_, runs)| extents::SIZE.of(&runs.value) == size));
         let state = match runs.filter(|_| large) {
             Some(position) => {
                 let (_, runs) = self.spare.swap_remove(position);

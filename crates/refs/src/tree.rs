@@ -7,9 +7,8 @@ mod order;
 mod removing;
 
 use crate::container::Tier;
-use crate::layout::bytes::{put, u64_at};
 use crate::layout::node::{INNER, ROOT, row_size};
-use crate::layout::{CHECKSUM_KIND, PageReference, Row, TreeNode, tree_header};
+use crate::layout::{PageReference, Row, TreeNode, header, tree_header};
 use crate::pages::{Page, Pages};
 pub use order::Order;
 use platter_vfs::{Error, Result};
@@ -62,7 +61,7 @@ impl Tree {
         kind: u16,
     ) -> Result<Tree> {
         let mut header = tree_header(schema, kind, extra);
-        put(&mut header, CHECKSUM_KIND, u32::from(pages.geometry.algorithm.code()));
+        header::CHECKSUM_KIND.put(&mut header, u32::from(pages.geometry.algorithm.code()));
         let page = Page::with_header(pages.geometry.page(), &header, 0, ROOT);
         let root = pages.add(page, tier)?;
         Ok(Tree { table, root, order, tier })
@@ -71,8 +70,8 @@ impl Tree {
     /// Makes a tree without rows that has this tree header, and otherwise number, order and tier of this one.
     pub fn emptied(&self, pages: &mut Pages, header: &[u8]) -> Result<Tree> {
         let mut header = header.to_vec();
-        put(&mut header, 0x18, 0u64);
-        put(&mut header, 0x20, 0u64);
+        header::LEAVES.put(&mut header, 0);
+        header::ROWS.put(&mut header, 0);
         let root = pages.add(Page::with_header(pages.geometry.page(), &header, 0, ROOT), self.tier)?;
         Ok(self.at(root))
     }
@@ -401,26 +400,26 @@ impl Tree {
         let root = pages.dirty(&self.root, self.tier);
         let is_inner = root.node().is_inner();
         let header = root.tree_header();
-        let total = u64_at(header, 0x20).wrapping_add_signed(rows);
-        put(header, 0x20, total);
-        let before = u64_at(header, 0x18);
+        let total = header::ROWS.of(header).wrapping_add_signed(rows);
+        header::ROWS.put(header, total);
+        let before = header::LEAVES.of(header);
         let now = match (is_inner, before) {
             (false, _) => 0,
             (true, 0) => 2,
             (true, before) => before.wrapping_add_signed(leaves),
         };
-        put(header, 0x18, now);
+        header::LEAVES.put(header, now);
     }
 
     /// Returns the tree header after its fixed part.
     pub fn extra(&self, pages: &mut Pages) -> Result<Vec<u8>> {
-        Ok(self.header(pages)?.get(0x28..).unwrap_or(&[]).to_vec())
+        Ok(header::extra(&self.header(pages)?).to_vec())
     }
 
     /// The tree header after its fixed part, to be changed.
     pub fn extra_mut<'p>(&mut self, pages: &'p mut Pages) -> Result<&'p mut [u8]> {
         self.root = pages.change(&self.root, self.table, self.tier)?;
-        Ok(&mut pages.dirty(&self.root, self.tier).tree_header()[0x28..])
+        Ok(header::extra_mut(pages.dirty(&self.root, self.tier).tree_header()))
     }
 
     /// Computes the checksum of every changed page, leaves first. [`Tree::root`] has that of the root afterwards.

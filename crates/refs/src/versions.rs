@@ -2,7 +2,7 @@
 //!
 //! Windows gives each version only the runs of what was written since the snapshot before it. A cluster for which the
 //! live version has no run is that of the newest snapshot that has one; a snapshot takes what it lacks from older ones.
-//! The allocated size at 0x30 of a version's row counts all of its clusters, and that at 0x48 only its own. Platter
+//! Of the two allocated sizes in a version's row one counts all of its clusters, the other only its own. Platter
 //! gives each version all of its runs, and both sizes are the same.
 //!
 //! Source: forefst `docs/concepts/snapshots_versioning.md` and `placement_and_residency.md` (August 2026).
@@ -10,27 +10,24 @@
 use crate::extents::{Extent, Extents};
 use crate::layout::Attribute;
 use crate::layout::attribute::{COUNTER, DATA};
-use crate::layout::bytes::u64_at;
+use crate::layout::stream;
 use crate::pages::Pages;
 use platter_vfs::Result;
 
 /// The reason in the error for a change of a file whose versions lack runs.
 pub const SPREAD: &str = "its content is spread over its snapshots as Windows does it, and is only read";
 
-/// The offsets of the allocated sizes in the value of a version's row: of all its clusters, and of its own.
-const ALL: usize = 0x30;
-const OWN: usize = 0x48;
-
 /// Whether a version has runs for only a part of its clusters, from the value of its row.
 pub fn lacks_runs(value: &[u8]) -> bool {
-    value.len() >= OWN + 8 && u64_at(value, OWN) < u64_at(value, ALL)
+    value.len() >= stream::extents::OWN.end()
+        && stream::extents::OWN.of(value) < stream::extents::ALLOCATED.of(value)
 }
 
 /// Whether the versions of a file's data, from the attributes of its record, take clusters from each other.
 pub fn are_spread(rows: &[Attribute]) -> bool {
     let versions = || {
         let data = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
-        data.filter(|row| row.rest().len() >= 8 && u64_at(row.rest(), 0) != COUNTER)
+        data.filter(|row| row.rest().len() >= 8 && stream::version_number(row) != COUNTER)
     };
     versions().nth(1).is_some() && versions().any(|row| lacks_runs(&row.value))
 }

@@ -509,7 +509,7 @@ fn security_descriptors() {
     let volume = open(&device);
     let node = file(&volume, "f", b"x");
     let inherited = volume.security_descriptors().unwrap().get(node).unwrap();
-    assert_eq!(inherited, crate::system::file_descriptor());
+    assert_eq!(inherited, crate::layout::system::file_descriptor());
     let everything = Ace { flags: Ace::HERE, mask: Ace::FULL, trustee: Sid::USERS };
     let own = descriptor(Sid::USERS, Sid::SYSTEM, &[everything]);
     volume.security_descriptors().unwrap().set(node, &own).unwrap();
@@ -529,8 +529,8 @@ fn security_descriptors() {
 
 #[test]
 fn security_descriptors_with_one_hash() {
-    use crate::system::file_descriptor;
-    use crate::system::security::descriptor_hash;
+    use crate::layout::system::file_descriptor;
+    use crate::layout::system::security::descriptor_hash;
     let device = made();
     let volume = open(&device);
     // Appends two words whose effects on the hash cancel out: the first is rotated by three bits before the second is

@@ -3,8 +3,7 @@
 use super::noted::Repair;
 use crate::anchor::{self, Anchor};
 use crate::geometry::{Geometry, of_superblocks};
-use crate::layout::bytes::{put, u16_at, u32_at};
-use crate::layout::{BootRecord, Checkpoint, PageHeader, PageReference, Superblock, page};
+use crate::layout::{BootRecord, Checkpoint, PageHeader, Superblock, page};
 use crate::restored;
 use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
@@ -93,7 +92,7 @@ fn sector_at(
         let most = device.len() / u64::from(record.sector);
         return Err(Error::damaged(
             "sectors of the volume",
-            offset + 0x18,
+            offset + BootRecord::SECTORS.at() as u64,
             format!("at most {most}"),
             record.sectors,
         ));
@@ -115,10 +114,10 @@ fn boot_record(device: &dyn Device, report: &mut CheckReport, repair: &mut Repai
         Ok((record, mut bytes)) => {
             let place = (record.sectors - 1) * u64::from(record.sector);
             if let Some(mended) = BootRecord::mended(&bytes) {
-                let found = u16_at(&bytes, BootRecord::COVERED);
+                let found = BootRecord::COVERED.of(&bytes);
                 let message = format!(
                     "bytes that the boot record's checksum covers, at offset {:#x}: expected {:#x}, found {found:#x}",
-                    BootRecord::COVERED,
+                    BootRecord::COVERED.at(),
                     BootRecord::SIZE
                 );
                 find(report, "boot-record", message);
@@ -195,7 +194,7 @@ fn superblocks(
         let at = place * u64::from(cluster);
         let message = match read {
             Ok((found, bytes)) if found == best => {
-                untidy(&bytes, *place, (0x78, 0x7C), "superblock", (cluster, report, repair));
+                untidy(&bytes, *place, Superblock::SEAL, "superblock", (cluster, report, repair));
                 continue;
             }
             Ok((found, _)) => {
@@ -204,7 +203,7 @@ fn superblocks(
             Err(error) => super::page::plain(&error),
         };
         find(report, "superblock", message);
-        repair.write(at, moved(&bytes, *place, (0x78, 0x7C), cluster as usize));
+        repair.write(at, page::moved(&bytes, *place, Superblock::SEAL, cluster as usize));
     }
     Ok(best)
 }
@@ -219,11 +218,11 @@ fn shown(superblock: &Superblock) -> String {
 fn untidy(
     bytes: &[u8],
     place: u64,
-    fields: (usize, usize),
+    fields: page::SealFields,
     name: &'static str,
     (cluster, report, repair): (u32, &mut CheckReport, &mut Repair),
 ) {
-    let tidy = moved(bytes, place, fields, cluster as usize);
+    let tidy = page::moved(bytes, place, fields, cluster as usize);
     if tidy != bytes {
         let at = place * u64::from(cluster);
         let message =
@@ -231,17 +230,6 @@ fn untidy(
         report.add(Finding { code: name, severity: Severity::Notice, path: None, message, repaired: false });
         repair.write(at, tidy);
     }
-}
-
-/// Returns a superblock or checkpoint for another place, sealed anew. `fields` are the offsets of the two fields that
-/// hold place and length of its seal (the reference to itself), and `covered` bytes go into its checksum.
-fn moved(bytes: &[u8], place: u64, fields: (usize, usize), covered: usize) -> Vec<u8> {
-    let mut bytes = bytes.to_vec();
-    put(&mut bytes, 0x20, place);
-    let (start, length) = (u32_at(&bytes, fields.0) as usize, u32_at(&bytes, fields.1) as usize);
-    let sealed = PageReference::from_bytes(&bytes[start..start + length], 0).expect("the seal was verified");
-    page::seal(&mut bytes, start..start + length, covered, sealed.checksum.algorithm, place);
-    bytes
 }
 
 fn checkpoints(
@@ -272,7 +260,7 @@ fn checkpoints(
         };
         match (read, &pages[slot]) {
             (Ok(checkpoint), Some(bytes)) => {
-                untidy(bytes, place, (0x58, 0x5C), "checkpoint", (geometry.cluster, report, repair));
+                untidy(bytes, place, Checkpoint::SEAL, "checkpoint", (geometry.cluster, report, repair));
                 good.push((checkpoint, slot, bytes.clone()));
             }
             (Err(error), _) => bad.push((slot, is_inside, error)),
@@ -318,15 +306,17 @@ fn checkpoints(
             // look only there.
             let clock = if bad_slot == 0 { newest.clock + 1 } else { newest.clock.saturating_sub(1) };
             let mut copy = bytes.clone();
-            put(&mut copy, 0x10, clock);
-            put(&mut copy, 0x60, clock);
-            put(&mut copy, 0x68, newest.allocator_clock.min(clock));
-            repair
-                .write(geometry.offset(place), moved(&copy, place, (0x58, 0x5C), geometry.cluster as usize));
+            PageHeader::CLOCK.put(&mut copy, clock);
+            Checkpoint::CLOCK.put(&mut copy, clock);
+            Checkpoint::ALLOCATOR_CLOCK.put(&mut copy, newest.allocator_clock.min(clock));
+            repair.write(
+                geometry.offset(place),
+                page::moved(&copy, place, Checkpoint::SEAL, geometry.cluster as usize),
+            );
         }
     }
     if newest.allocator_clock > newest.clock {
-        let at = geometry.offset(superblock.checkpoints[slot]) + 0x68;
+        let at = geometry.offset(superblock.checkpoints[slot]) + Checkpoint::ALLOCATOR_CLOCK.at() as u64;
         let found = newest.allocator_clock;
         find(
             report,

@@ -3,7 +3,6 @@
 use super::page::{FIRST_CONTAINER, Subject, plain};
 use super::tree::{RowCursor, TreeRow};
 use super::{Check, copies};
-use crate::layout::bytes::{u32_at, u64_at};
 use crate::layout::{ContainerRow, Root};
 use platter_vfs::{Error, Result, Severity};
 use std::collections::HashMap;
@@ -28,7 +27,7 @@ pub fn read(check: &mut Check<'_>) {
         let most = check.geometry.clusters / u64::from(check.geometry.per_container);
         plausible(check, row).is_ok_and(|found| {
             let is_single = places.get(&found.start).is_none_or(|&containers| containers < 2);
-            let is_key = row.key[..] == row.value[..ContainerRow::KEY] && u64_at(&row.key, 8) == 1 << 32;
+            let is_key = row.key[..] == ContainerRow::key(found.number) && row.value.starts_with(&row.key);
             found.number - FIRST_CONTAINER < most && is_single && is_key
         })
     };
@@ -70,7 +69,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
     }
     let container = match read_row(check, &row) {
         Ok(found) => {
-            let free = (found.free, u32_at(&row.value, 0x28));
+            let free = (found.free, ContainerRow::free_too(&row.value));
             if found.flags & ContainerRow::COMPRESSED != 0 && !check.is_compressed {
                 check.is_compressed = true;
                 let message = format!(
@@ -114,21 +113,22 @@ fn read_row(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
 /// Reads a row, and compares its fields with each other and with the volume's size, but not with other rows.
 fn plausible(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
     let found = ContainerRow::from_bytes(&row.value, row.value_at)?;
-    let number = u64_at(&row.key, 0);
+    let number = ContainerRow::number_of(&row.key);
     if found.number != number || number < FIRST_CONTAINER {
         return Err(Error::damaged("number of a container", row.value_at, number, found.number));
     }
     let count = check.geometry.per_container;
-    let length = u64_at(&row.value, row.value.len() - 8);
+    let length = ContainerRow::count_too(&row.value);
     if found.count != count || length != u64::from(count) {
         let found = format!("{} and {length}", found.count);
-        return Err(Error::damaged("clusters of a container", row.value_at + 0x18, count, found));
+        let at = row.value_at + ContainerRow::COUNT.at() as u64;
+        return Err(Error::damaged("clusters of a container", at, count, found));
     }
     let end = found.start.checked_add(u64::from(count));
     let is_inside = end.is_some_and(|end| end <= check.geometry.clusters);
     if !is_inside || found.start % u64::from(count) != 0 {
         let expected = format!("a multiple of {count:#x} inside the volume");
-        let at = row.value_at + row.value.len() as u64 - 16;
+        let at = row.value_at + ContainerRow::place_at(row.value.len()) as u64;
         return Err(Error::damaged("place of a container", at, expected, format!("{:#x}", found.start)));
     }
     Ok(found)

@@ -11,10 +11,9 @@ use super::tree::{RowCursor, TreeRow};
 use super::{Check, Task, links, reparse};
 use crate::container::Tier;
 use crate::core::ROOT_DIRECTORY;
-use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::object_links;
 use crate::layout::record::key;
-use crate::layout::{NumberRow, Record, Root, ShortEntry};
+use crate::layout::{NumberRow, ParentChildRow, Record, Root, ShortEntry};
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::{BTreeSet, HashSet};
 
@@ -131,17 +130,17 @@ impl Walk {
         let Some(mut cursor) = cursor(check, self.object) else { return };
         let last_child = check.objects[&self.object].last_child;
         while let Some(row) = cursor.next(check) {
-            match u16_at(&row.key, 0) {
-                0x10 => {
+            match key::kind(&row.key) {
+                key::RECORD => {
                     // In what order Windows puts names that it tells apart by case is not sure.
                     if check.geometry.version.keeps_homes() && Record::tells_case(&row.value) {
                         cursor.take_any_order();
                     }
                     self.own(check, &row);
                 }
-                0x20 => self.numbers.met(&row.key, &row.value, row.at),
-                0x30 => self.name(check, &row, waiting),
-                0x40 => self.body(check, &row),
+                key::NUMBER => self.numbers.met(&row.key, &row.value, row.at),
+                key::NAME => self.name(check, &row, waiting),
+                key::BODY => self.body(check, &row),
                 kind => {
                     let message =
                         format!("row at offset {}: a directory has no rows of type {kind:#x}", row.at);
@@ -277,7 +276,7 @@ impl Walk {
                 format!("name at offset {}: {error}", row.at),
             );
         }
-        match u16_at(&row.key, 2) {
+        match key::form(&row.key) {
             key::LONG => {
                 let spot = Spot {
                     table: self.object,
@@ -358,7 +357,7 @@ impl Walk {
 
     /// Checks the record of a file with several names.
     fn body(&mut self, check: &mut Check<'_>, row: &TreeRow) {
-        let (ordinal, home) = (u64_at(&row.key, 8), u64_at(&row.key, 16));
+        let (ordinal, home) = (key::ordinal(&row.key), key::home(&row.key));
         let fallback = nameless(ordinal);
         if home != self.object {
             let message = format!(
@@ -406,11 +405,9 @@ pub fn compare_parents(check: &mut Check<'_>) {
         let row = cursor.next(check);
         check.is_again = false;
         let Some(row) = row else { break };
-        let pair = (u64_at(&row.key, 8), u64_at(&row.key, 24));
-        let is_sound = row.key.len() == 32
-            && row.value == row.key
-            && u64_at(&row.key, 0) == 0
-            && u64_at(&row.key, 16) == 0;
+        let found = ParentChildRow::from_bytes(&row.key);
+        let pair = (found.above, found.child);
+        let is_sound = row.key == found.to_bytes() && row.value == row.key;
         if is_sound && missing.remove(&pair) {
             continue;
         }

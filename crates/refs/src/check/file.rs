@@ -6,12 +6,16 @@ use super::page::{Subject, plain, tidy};
 use super::{Check, Task};
 use crate::container::Tier;
 use crate::layout::attribute::{
-    Attribute, COUNTER, DATA, LIVE, MULTIPLE, NAMED_DATA, REPARSE, SINGLE, STREAM_EXTENTS, SUMMARY,
+    Attribute, COUNTER, DATA, LIVE, MULTIPLE, NAMED_DATA, REPARSE, SINGLE, SUMMARY,
 };
-use crate::layout::bytes::{put, u32_at, u64_at};
+use crate::layout::bytes::{Field, FieldAt};
 use crate::layout::record::Record;
-use crate::layout::{Algorithm, PageReference, TreeNode, Version};
-use crate::{stream, versions};
+use crate::layout::stream::{
+    INTEGRITY, extents, extents_number, is_outside, is_snapshot, kind_word, snapshot_number, summary,
+    version_number,
+};
+use crate::layout::{PageReference, TreeNode, Version};
+use crate::versions;
 use platter_vfs::{Name, NameRules, Severity};
 use std::collections::HashSet;
 
@@ -19,8 +23,6 @@ use std::collections::HashSet;
 const MOST_INLINE: u64 = 0x800;
 /// The most different security identifiers without a descriptor that are remembered.
 const MOST_IDS: usize = 1 << 16;
-/// The length in bytes of a named stream's summary, where the content is not in the record.
-const OUTSIDE: usize = 0x74;
 
 /// The sizes of a stream as its content or its runs give them, to be compared with those in the record.
 #[derive(Default)]
@@ -70,13 +72,18 @@ impl Check<'_> {
         self.repair.add(Task::Amend { directory: spot.table, key: spot.row.to_vec(), change });
     }
 
-    /// Notes for the repair that `bytes` go to offset `at` of the value of the owner's attribute.
-    pub fn amend_attribute(&mut self, owner: &Owner<'_>, at: usize, bytes: Vec<u8>) {
+    /// Notes for the repair that a field of the value of the owner's attribute gets this value.
+    pub fn amend_attribute<T: Field + Send + 'static>(
+        &mut self,
+        owner: &Owner<'_>,
+        field: FieldAt<T>,
+        value: T,
+    ) {
         let key = owner.attribute.to_vec();
         self.amend(&owner.spot, move |record| {
             let row = record.rows.iter_mut().find(|row| row.key == key);
-            if let Some(field) = row.and_then(|row| row.value.get_mut(at..at + bytes.len())) {
-                field.copy_from_slice(&bytes);
+            if let Some(row) = row.filter(|row| field.end() <= row.value.len()) {
+                field.put(&mut row.value, value);
             }
         });
     }
@@ -106,25 +113,22 @@ impl Check<'_> {
             self.find_in(&owner, "node-count", Severity::Inconsistent, message);
             self.amend(spot, |_| {});
         }
-        let (expected, found) = (TreeNode::new(area).len() as u64, u64_at(value, 0x20));
+        let (expected, found) = (TreeNode::new(area).len() as u64, Record::COUNT.of(value));
         if expected != found && record.outside.is_empty() {
-            let message =
-                format!("rows of a record at offset {}: expected {expected}, found {found}", spot.at + 0x20);
+            let at = spot.at + Record::COUNT.at() as u64;
+            let message = format!("rows of a record at offset {at}: expected {expected}, found {found}");
             self.find_in(&owner, "tree-count", Severity::Inconsistent, message);
             self.amend(spot, |_| {});
         }
         for row in &record.rows {
-            let (expected, found) = (row.value.len() as u64, u64_at(&row.key, 0));
+            let (expected, found) = (row.value.len() as u64, row.stated_length());
             if expected != found {
                 let message = format!(
                     "length of attribute {:#x} in its key: expected {expected}, found {found}",
                     row.kind()
                 );
                 self.find_in(&owner, "attribute", Severity::Inconsistent, message);
-                self.amend(spot, |record| {
-                    let rows = record.rows.iter_mut().filter(|row| row.key.len() >= 8);
-                    rows.for_each(|row| put(&mut row.key, 0, row.value.len() as u64));
-                });
+                self.amend(spot, |record| record.rows.iter_mut().for_each(Attribute::state_length));
             }
         }
         // Identifier 0 means that the file has no descriptor.
@@ -183,11 +187,11 @@ impl Check<'_> {
         let mut names: HashSet<Vec<u16>> = HashSet::new();
         let mut taken: HashSet<u64> = HashSet::new();
         for row in &record.rows {
-            match (row.kind(), u32_at(&row.key, 8)) {
+            match (row.kind(), row.marker()) {
                 (DATA, SINGLE) => own = own.or(self.inline(spot, record, &[], row, true)),
-                (DATA, MULTIPLE) if u64_at(row.rest(), 0) == COUNTER => {}
+                (DATA, MULTIPLE) if version_number(row) == COUNTER => {}
                 (DATA, MULTIPLE) => {
-                    let is_snapshot = u64_at(row.rest(), 0) != LIVE;
+                    let is_snapshot = version_number(row) != LIVE;
                     if is_snapshot {
                         self.unnamed_snapshot(spot, record, row);
                     }
@@ -203,8 +207,8 @@ impl Check<'_> {
             }
         }
         // Clusters of runs that no named stream claims are in use all the same.
-        for row in record.rows.iter().filter(|row| row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40) {
-            let number = u64_at(row.rest(), 0x20);
+        for row in &record.rows {
+            let Some(number) = extents_number(row) else { continue };
             if taken.insert(number) {
                 self.outside(spot, record, &[], row, false);
                 let message = format!(
@@ -226,7 +230,7 @@ impl Check<'_> {
         rounded: bool,
     ) -> Option<FoundSizes> {
         let owner = Owner::new(spot, name, row, record);
-        let size = u64_at(&row.value, 0x20);
+        let size = summary::SIZE.of(&row.value);
         if row.value.len() < SUMMARY || size > (row.value.len() - SUMMARY) as u64 {
             let message =
                 format!("inline stream: expected {size} bytes in the record, found {}", row.value.len());
@@ -241,37 +245,35 @@ impl Check<'_> {
         // On volumes of Windows the allocated size of data is either the size or that rounded up (forefst
         // `docs/attributes/DATA.md`: "not a fixed 8-byte round-up", and listings of four volumes, which have both).
         let is_known = |found: u64| found == size || rounded && found == size.next_multiple_of(8);
-        let first = u64_at(&row.value, 0x18);
+        let first = summary::ALLOCATED.of(&row.value);
         let allocated = match is_known(first) {
             true => first,
             false if rounded => size.next_multiple_of(8),
             false => size,
         };
-        for field in [0x18, 0x30] {
-            let found = u64_at(&row.value, field);
+        for field in [summary::ALLOCATED, summary::ALLOCATED_TOO] {
+            let found = field.of(&row.value);
             if !is_known(found) {
                 let message =
                     format!("allocated bytes of an inline stream: expected {allocated}, found {found}");
                 self.find_in(&owner, "stream-size", Severity::Inconsistent, message);
-                self.amend_attribute(&owner, 0x18, allocated.to_le_bytes().into());
-                self.amend_attribute(&owner, 0x30, allocated.to_le_bytes().into());
+                self.amend_attribute(&owner, summary::ALLOCATED, allocated);
+                self.amend_attribute(&owner, summary::ALLOCATED_TOO, allocated);
                 break;
             }
         }
-        self.stream_kind(&owner, record, (&row.value, 0x38));
+        self.stream_kind(&owner, record, (&row.value, summary::KIND));
         Some(FoundSizes { size, allocated, ..FoundSizes::default() })
     }
 
-    /// Checks the word of a stream, at this offset in its value, that says which checksums its data has or would have: it
+    /// Checks the word of a stream, this field of its value, that says which checksums its data has or would have: it
     /// follows the volume's checksum, and the integrity attribute of the file. Before 3.7 it is 0.
-    fn stream_kind(&mut self, owner: &Owner<'_>, record: &Record, (value, at): (&[u8], usize)) {
-        const INTEGRITY: u32 = 0x1_0000;
-        if record.schema < Version::V3_7.file_schema() || value.len() < at + 4 {
+    fn stream_kind(&mut self, owner: &Owner<'_>, record: &Record, (value, field): (&[u8], FieldAt<u32>)) {
+        if record.schema < Version::V3_7.file_schema() || value.len() < field.end() {
             return;
         }
-        let kind = if self.geometry.algorithm == Algorithm::Sha256 { 4 } else { 2 };
-        let expected = kind | if record.attributes & Record::INTEGRITY != 0 { INTEGRITY } else { 0 };
-        let found = u32_at(value, at);
+        let expected = kind_word(self.geometry.algorithm, record.attributes & Record::INTEGRITY != 0);
+        let found = field.of(value);
         if found & (INTEGRITY | 0xFF) != expected {
             let message = format!(
                 "kind of checksums of a stream in the record at offset {}: expected {expected:#x}, found {found:#x}",
@@ -279,7 +281,7 @@ impl Check<'_> {
             );
             self.find_in(owner, "stream-kind", Severity::Inconsistent, message);
             let word = found & !(INTEGRITY | 0xFF) | expected;
-            self.amend_attribute(owner, at, word.to_le_bytes().into());
+            self.amend_attribute(owner, field, word);
         }
     }
 
@@ -293,7 +295,7 @@ impl Check<'_> {
         is_snapshot: bool,
     ) -> Option<FoundSizes> {
         let said = (name.is_empty() && !is_snapshot).then_some(record.size);
-        let is_version = (row.kind(), u32_at(&row.key, 8)) == (DATA, MULTIPLE);
+        let is_version = (row.kind(), row.marker()) == (DATA, MULTIPLE);
         let is_spread = is_version && versions::are_spread(&record.rows);
         let owner = Owner { is_snapshot, said, is_spread, ..Owner::new(spot, name, row, record) };
         let damaged = FoundSizes { is_damaged: true, ..FoundSizes::default() };
@@ -303,7 +305,7 @@ impl Check<'_> {
         }
         let Some(stream) = self.stream(&owner, &row.value, spot.at) else { return Some(damaged) };
         if !is_snapshot {
-            self.stream_kind(&owner, record, (&row.value, 0x58));
+            self.stream_kind(&owner, record, (&row.value, extents::KIND));
         }
         Some(FoundSizes {
             holes: stream.holes.saturating_mul(cluster),
@@ -317,22 +319,22 @@ impl Check<'_> {
 
     /// Checks the number of versions that the data of a file has, snapshots included.
     fn versions(&mut self, owner: &Owner<'_>, record: &Record, value: &[u8]) {
-        if value.len() < 0x54 || record.schema < Version::V3_14.file_schema() {
+        if value.len() < extents::VERSIONS.end() || record.schema < Version::V3_14.file_schema() {
             return;
         }
         let is_version = |row: &&Attribute| {
-            (row.kind(), u32_at(&row.key, 8)) == (DATA, MULTIPLE) && u64_at(row.rest(), 0) != COUNTER
+            (row.kind(), row.marker()) == (DATA, MULTIPLE) && version_number(row) != COUNTER
         };
         let expected = record.rows.iter().filter(is_version).count() as u32;
-        let word = u32_at(value, 0x50);
-        let found = word & !(1 << 31);
+        let word = extents::VERSIONS.of(value);
+        let found = word & !extents::SPARSE;
         if found != expected {
             let at = owner.spot.at;
             let message = format!(
                 "versions of the data in the record at offset {at}: expected {expected}, found {found}"
             );
             self.find_in(owner, "stream-count", Severity::Inconsistent, message);
-            self.amend_attribute(owner, 0x50, (word & 1 << 31 | expected).to_le_bytes().into());
+            self.amend_attribute(owner, extents::VERSIONS, word & extents::SPARSE | expected);
         }
     }
 
@@ -344,20 +346,17 @@ impl Check<'_> {
         name: &[u16],
         taken: &mut HashSet<u64>,
     ) {
-        if stream::is_snapshot(&row.value) {
+        if is_snapshot(&row.value) {
             self.snapshot(spot, record, row, name);
             return;
         }
-        let is_outside = u32_at(&row.value, 0) & 0x1000_0000 != 0 && row.value.len() == OUTSIDE;
-        if !is_outside {
+        if !is_outside(&row.value) {
             self.inline(spot, record, name, row, false);
             return;
         }
         let owner = Owner::new(spot, name, row, record);
-        let (size, number) = (u64_at(&row.value, 0x20), u64_at(&row.value, 0x3C));
-        let runs = record.rows.iter().find(|row| {
-            row.kind() == STREAM_EXTENTS && row.rest().len() == 0x40 && u64_at(row.rest(), 0x20) == number
-        });
+        let (size, number) = (summary::SIZE.of(&row.value), summary::NUMBER.of(&row.value));
+        let runs = record.rows.iter().find(|row| extents_number(row) == Some(number));
         let Some(runs) = runs.filter(|_| taken.insert(number)) else {
             let message = format!("named stream: expected the runs with number {number:#x}, found none");
             self.lose(&owner, "stream", message);
@@ -367,7 +366,7 @@ impl Check<'_> {
         if found.is_damaged {
             return;
         }
-        let allocated = u64_at(&row.value, 0x18);
+        let allocated = summary::ALLOCATED.of(&row.value);
         // Whether the allocated size counts holes that have rows is not known.
         let is_right =
             allocated == found.allocated || allocated == found.allocated.saturating_add(found.holes);
@@ -377,21 +376,22 @@ impl Check<'_> {
                 found.size, found.allocated
             );
             self.find_in(&owner, "stream-size", Severity::Inconsistent, message);
-            for (field, number) in
-                [(0x18, found.allocated), (0x20, found.size), (0x28, found.size), (0x30, found.allocated)]
-            {
-                self.amend_attribute(&owner, field, number.to_le_bytes().into());
+            for (field, number) in [
+                (summary::ALLOCATED, found.allocated),
+                (summary::SIZE, found.size),
+                (summary::VALID, found.size),
+                (summary::ALLOCATED_TOO, found.allocated),
+            ] {
+                self.amend_attribute(&owner, field, number);
             }
         }
     }
 
     /// Reports runs of a version of the data that no snapshot names.
     fn unnamed_snapshot(&mut self, spot: &Spot<'_>, record: &Record, row: &Attribute) {
-        let number = u64_at(row.rest(), 0);
+        let number = version_number(row);
         let is_its = |row: &&Attribute| {
-            row.kind() == NAMED_DATA
-                && stream::is_snapshot(&row.value)
-                && stream::snapshot_number(&row.value) == number
+            row.kind() == NAMED_DATA && is_snapshot(&row.value) && snapshot_number(&row.value) == number
         };
         if record.rows.iter().find(is_its).is_none() {
             let message =
@@ -404,20 +404,20 @@ impl Check<'_> {
     /// data.
     fn snapshot(&mut self, spot: &Spot<'_>, record: &Record, row: &Attribute, name: &[u16]) {
         let owner = Owner::new(spot, name, row, record);
-        let number = stream::snapshot_number(&row.value);
+        let number = snapshot_number(&row.value);
         let is_its = |row: &&Attribute| {
-            (row.kind(), u32_at(&row.key, 8)) == (DATA, MULTIPLE) && u64_at(row.rest(), 0) == number
+            (row.kind(), row.marker()) == (DATA, MULTIPLE) && version_number(row) == number
         };
         let Some(runs) = record.rows.iter().find(is_its) else {
             let message = format!("snapshot: expected the runs with number {number:#x}, found none");
             self.find_in(&owner, "snapshot", Severity::DataLoss, message);
             return;
         };
-        let (expected, found) = (u64_at(&runs.value, 0x38), u64_at(&row.value, 0x20));
+        let (expected, found) = (extents::SIZE.of(&runs.value), summary::SIZE.of(&row.value));
         if expected != found {
             let message = format!("size of a snapshot: expected {expected}, found {found}");
             self.find_in(&owner, "snapshot", Severity::Inconsistent, message);
-            self.amend_attribute(&owner, 0x20, expected.to_le_bytes().into());
+            self.amend_attribute(&owner, summary::SIZE, expected);
         }
     }
 
@@ -463,8 +463,10 @@ impl Check<'_> {
             }
         }
         if own.has_holes && record.attributes & Record::SPARSE == 0 {
-            let message =
-                format!("attributes in the record at offset {}: expected the one of holes", spot.at + 0x48);
+            let message = format!(
+                "attributes in the record at offset {}: expected the one of holes",
+                spot.at + Record::FLAGS.at() as u64
+            );
             self.find_in(&owner, "sparse", Severity::Inconsistent, message);
             self.amend(spot, |record| record.attributes |= Record::SPARSE);
         }

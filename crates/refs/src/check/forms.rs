@@ -6,16 +6,15 @@
 
 use super::Check;
 use crate::core::{FIRST_OBJECT, ROOT_DIRECTORY};
-use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
-use crate::layout::{CHECKSUM_KIND, Root, TreeNode, Version, tree_header};
-use crate::system;
+use crate::layout::header::{
+    CHECKSUM_KIND, FIXED, FIXED_LENGTH, KIND, LENGTH, SCHEMA, SCHEMA_TOO, WORD, extra, tree_header,
+};
+use crate::layout::system;
+use crate::layout::{PageHeader, Root, TreeNode, Version, node};
 use platter_vfs::Severity;
 
 /// A field: its name, its offset, the expected and the found value.
 pub type Field = (&'static str, u64, u64, u64);
-
-/// The bytes of a tree header that all trees have.
-const FIXED: usize = 0x28;
 
 /// Inner nodes without the mark of their last child.
 #[derive(Default)]
@@ -37,9 +36,14 @@ impl Unmarked {
 /// Returns the fields of the header of a page that are not as in every page.
 pub fn page(bytes: &[u8]) -> impl Iterator<Item = Field> {
     let fields = [
-        ("form of a page header", 0x04, 2, u64::from(u32_at(bytes, 0x04))),
-        ("word of a page header", 0x08, 0, u64::from(u32_at(bytes, 0x08))),
-        ("upper half of a page's table", 0x40, 0, u64_at(bytes, 0x40)),
+        ("form of a page header", PageHeader::FORM.at() as u64, 2, u64::from(PageHeader::FORM.of(bytes))),
+        ("word of a page header", PageHeader::WORD.at() as u64, 0, u64::from(PageHeader::WORD.of(bytes))),
+        (
+            "upper half of a page's table",
+            PageHeader::TABLE_UPPER.at() as u64,
+            0,
+            PageHeader::TABLE_UPPER.of(bytes),
+        ),
     ];
     fields.into_iter().filter(|(_, _, expected, found)| expected != found)
 }
@@ -51,16 +55,22 @@ pub fn marks(area: &[u8], is_marked: bool) -> Result<bool, (usize, String, Strin
     if node.is_stream() {
         return Ok(true);
     }
-    let (index, count) = (u32_at(area, 0x10) as usize, node.len());
+    let (index, count) = (node::INDEX.of(area) as usize, node.len());
     for position in 0..count {
-        let at = index + 4 * position + 2;
-        let found = u16_at(area, at);
+        let field = node::PLACE_MARK.within(index + node::PLACE * position);
+        let found = field.of(area);
         let may_be_marked = is_marked && node.is_inner() && position + 1 == count;
         match found {
             0 if may_be_marked => {}
             0xFFFF if may_be_marked => return Ok(!node.row(position).key.is_empty()),
             0xFFFF => {}
-            _ => return Err((at, if may_be_marked { "0" } else { "0xffff" }.into(), format!("{found:#x}"))),
+            _ => {
+                return Err((
+                    field.at(),
+                    if may_be_marked { "0" } else { "0xffff" }.into(),
+                    format!("{found:#x}"),
+                ));
+            }
         }
     }
     Ok(true)
@@ -101,24 +111,24 @@ fn kind(table: u64) -> Option<(u32, u32)> {
 pub fn header(header: &[u8], table: u64, checksum: u8) -> impl Iterator<Item = Field> {
     let fields = kind(table).map(|(schema, extra)| {
         [
-            ("size", 0x00, FIXED as u32 + extra, header.len() as u32),
-            ("size of the fixed part", 0x04, FIXED as u32, u32::from(u16_at(header, 0x04))),
-            ("word", 0x08, 1, u32_at(header, 0x08)),
-            ("schema", 0x0C, schema, u32_at(header, 0x0C)),
-            ("schema", 0x10, schema, u32_at(header, 0x10)),
-            ("kind of checksum", CHECKSUM_KIND as u64, u32::from(checksum), u32_at(header, CHECKSUM_KIND)),
+            ("size", LENGTH.at(), FIXED as u32 + extra, header.len() as u32),
+            ("size of the fixed part", FIXED_LENGTH.at(), FIXED as u32, u32::from(FIXED_LENGTH.of(header))),
+            ("word", WORD.at(), 1, WORD.of(header)),
+            ("schema", SCHEMA.at(), schema, SCHEMA.of(header)),
+            ("schema", SCHEMA_TOO.at(), schema, SCHEMA_TOO.of(header)),
+            ("kind of checksum", CHECKSUM_KIND.at(), u32::from(checksum), CHECKSUM_KIND.of(header)),
         ]
     });
     let wrong = fields.into_iter().flatten().filter(|(_, _, expected, found)| expected != found);
-    wrong.map(|(what, at, expected, found)| (what, at, u64::from(expected), u64::from(found)))
+    wrong.map(|(what, at, expected, found)| (what, at as u64, u64::from(expected), u64::from(found)))
 }
 
 /// The tree header of a table, with the fields put right that [`header`] checks.
 pub fn mended(header: &[u8], table: u64, checksum: u8) -> Vec<u8> {
-    let Some((schema, extra)) = kind(table) else { return header.to_vec() };
-    let mut region = header.get(FIXED..).unwrap_or(&[]).to_vec();
-    region.resize(extra as usize, 0);
-    let mut mended = tree_header(schema, u16_at(header, 0x06), &region);
-    put(&mut mended, CHECKSUM_KIND, u32::from(checksum));
+    let Some((schema, size)) = kind(table) else { return header.to_vec() };
+    let mut region = extra(header).to_vec();
+    region.resize(size as usize, 0);
+    let mut mended = tree_header(schema, KIND.of(header), &region);
+    CHECKSUM_KIND.put(&mut mended, u32::from(checksum));
     mended
 }

@@ -4,8 +4,7 @@
 
 use super::Check;
 use super::tree::TreeRow;
-use crate::layout::Root;
-use crate::layout::bytes::u64_at;
+use crate::layout::{AllocatorRow, Root, system};
 use platter_vfs::Severity;
 
 /// The rows walked so far.
@@ -19,9 +18,9 @@ pub struct Rows {
 
 /// Reads a row.
 pub fn row(rows: &mut Rows, row: &TreeRow) {
-    let is_keyed = row.key.len() == 16 && row.value.len() >= 0x18 && row.value[..16] == row.key[..];
+    let is_keyed = system::is_integrity_state_row(&row.key, &row.value);
     let (start, count) = match is_keyed {
-        true => (u64_at(&row.key, 0), u64_at(&row.key, 8)),
+        true => AllocatorRow::clusters_of(&row.key),
         false => (u64::MAX, 0),
     };
     match start.checked_add(count).filter(|_| start == rows.end && count > 0) {

@@ -2,9 +2,8 @@
 
 use super::Check;
 use super::page::plain;
-use crate::layout::bytes::{put, u32_at};
+use crate::layout::system::{self, LOG_BLOCK, LogArea, LogControl};
 use crate::live_log;
-use crate::system::{self, LOG_BLOCK, LogArea, LogControl};
 use platter_vfs::Severity;
 
 /// The place of the log, if it is inside the volume.
@@ -105,8 +104,9 @@ fn controls(check: &mut Check<'_>, area: &LogArea) {
         let message = format!("log's control block at offset {at}: {what}");
         // Of the two, the one that is written anew becomes the older.
         let sequence = |block: &[u8]| LogControl::from_bytes(block).map_or(1, |control| control.sequence);
-        let anew = || renumbered(&source, sequence(&source).saturating_sub(1));
-        let made = || if good.is_empty() { renumbered(&source, 1 + index as u64) } else { anew() };
+        let anew = || system::renumbered_control(&source, sequence(&source).saturating_sub(1));
+        let made =
+            || if good.is_empty() { system::renumbered_control(&source, 1 + index as u64) } else { anew() };
         writes.push((*at, mended.clone().unwrap_or_else(made)));
         check.find("log-control", Severity::Inconsistent, None, message);
     }
@@ -123,7 +123,7 @@ fn controls(check: &mut Check<'_>, area: &LogArea) {
             if *block != newest {
                 let sequence =
                     LogControl::from_bytes(&newest).map_or(1, |one| one.sequence.saturating_sub(1));
-                writes.push((*at, renumbered(&newest, sequence)));
+                writes.push((*at, system::renumbered_control(&newest, sequence)));
             }
         }
     }
@@ -160,7 +160,7 @@ fn judge(block: &[u8], wanted: &LogControl, area: &LogArea) -> Result<(), Wrong>
         return Err(wrong(format!("next block: expected at most {most:#x}, found {:#x}", control.next)));
     }
     if checksum.is_right() {
-        let Some((what, mended)) = control_form(block) else { return Ok(()) };
+        let Some((what, mended)) = system::control_form(block) else { return Ok(()) };
         return Err(Wrong { what, mended: Some(mended) });
     }
     let mended = LogControl { blocks: wanted.blocks.clone(), ..control }.to_bytes();
@@ -169,37 +169,4 @@ fn judge(block: &[u8], wanted: &LogControl, area: &LogArea) -> Result<(), Wrong>
         "checksum: expected {expected:#x}, found {found:#x}, which an earlier version of Platter wrote"
     );
     Err(Wrong { what, mended: Some(mended) })
-}
-
-/// Compares the fields of a control block that are the same in all of them. Returns what is wrong with the first that is
-/// not, and the block with all of them put right.
-fn control_form(block: &[u8]) -> Option<(String, Vec<u8>)> {
-    let content = system::control_content(block)?;
-    let fields = [(0x08, 1), (0x0C, LOG_BLOCK as u32), (0x38, 1), (0x3C, 1), (content + 0x3C, 1)];
-    let wrong = fields.into_iter().find(|&(at, expected)| u32_at(block, at) != expected);
-    let names = [content + 0x28, content + 0x50];
-    let alias = names.into_iter().find(|&at| block[at..at + 16] != block[0x10..0x20]);
-    let what = match (wrong, alias) {
-        (Some((at, expected)), _) => {
-            format!("field at {at:#x}: expected {expected:#x}, found {:#x}", u32_at(block, at))
-        }
-        (None, Some(at)) => format!("identifier at {at:#x}: expected that of the block's header"),
-        (None, None) => return None,
-    };
-    let mut mended = block.to_vec();
-    fields.into_iter().for_each(|(at, expected)| put(&mut mended, at, expected));
-    names.into_iter().for_each(|at| mended.copy_within(0x10..0x20, at));
-    system::seal(&mut mended);
-    Some((what, mended))
-}
-
-/// A control block with another sequence number.
-fn renumbered(block: &[u8], sequence: u64) -> Vec<u8> {
-    let mut block = block.to_vec();
-    put(&mut block, 0x20, sequence);
-    if let Some(content) = system::control_content(&block) {
-        put(&mut block, content, sequence);
-    }
-    system::seal(&mut block);
-    block
 }

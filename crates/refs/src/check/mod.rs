@@ -159,7 +159,7 @@ fn nothing_usable(error: &Error) -> CheckReport {
 
 /// Whether a row is the same as the one with its key in `known`, the rows of a new volume; true also for a key that is
 /// not in `known`.
-fn is_known(known: &[crate::system::SystemRow], row: &TreeRow) -> bool {
+fn is_known(known: &[crate::layout::system::SystemRow], row: &TreeRow) -> bool {
     known.iter().find(|(key, _)| *key == row.key).is_none_or(|(_, value)| *value == row.value)
 }
 
@@ -294,7 +294,7 @@ impl<'d> Check<'d> {
             is_again: false,
             containers: Vec::new(),
             starts: Vec::new(),
-            upper: (0..=u16::MAX).map(crate::system::windows_upper).collect(),
+            upper: (0..=u16::MAX).map(crate::layout::system::windows_upper).collect(),
             objects: BTreeMap::new(),
             security: HashSet::new(),
             unknown_security: BTreeMap::new(),
@@ -371,9 +371,9 @@ impl<'d> Check<'d> {
     fn plain_roots(&mut self) {
         let schemas = (self.root_cursor(Root::Schemas), self.root_cursor(Root::SchemasCopy));
         let minor = self.geometry.version.minor;
-        let known = crate::system::schema_rows(minor, self.geometry.page() as u32);
+        let known = crate::layout::system::schema_rows(minor, self.geometry.page() as u32);
         // Earlier versions of Platter wrote the page size of 4 KiB clusters into the rows of all volumes.
-        let former = crate::system::schema_rows(minor, 0x4000);
+        let former = crate::layout::system::schema_rows(minor, 0x4000);
         let valid = |_: &mut Check<'_>, row: &TreeRow| is_known(&known, row) || is_known(&former, row);
         let lost = (self.is_directory_lost, self.is_content_lost);
         let mut are_known = true;

@@ -1,7 +1,7 @@
 //! The repairs that a check notes. The code that carries them out is in [`repair`](super::repair).
 
+use crate::layout::system::SystemRow;
 use crate::layout::{Record, Root};
-use crate::system::SystemRow;
 use std::collections::BTreeSet;
 
 /// A change of a record.

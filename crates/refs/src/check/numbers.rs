@@ -2,7 +2,6 @@
 
 use super::{Check, Task};
 use crate::layout::NumberRow;
-use crate::layout::bytes::u64_at;
 use crate::layout::record::key;
 use platter_vfs::Severity;
 use std::collections::HashMap;
@@ -38,7 +37,7 @@ impl Numbers {
         if row == NumberRow::Other {
             return;
         }
-        let ordinal = u64_at(key, 8);
+        let ordinal = key::ordinal(key);
         if key != key::number(ordinal) {
             self.refuse(format!("row at offset {at}: expected a key of 24 bytes with a number alone"));
         } else {

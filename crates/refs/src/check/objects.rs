@@ -9,9 +9,8 @@ use super::{Check, copies, log, security};
 use crate::container::Tier;
 use crate::core::FIRST_OBJECT;
 use crate::format::file_time;
-use crate::layout::bytes::{u32_at, u64_at};
-use crate::layout::{ObjectRow, PageReference, Root};
-use crate::system;
+use crate::layout::system;
+use crate::layout::{ObjectRow, PageReference, Root, header};
 use platter_vfs::Severity;
 
 /// An object, as its row in the object table describes it.
@@ -24,8 +23,6 @@ pub struct Object {
     pub at: u64,
 }
 
-/// The offset, in the object table's tree header, of the highest object number given out.
-const COUNTER: usize = 0x38;
 /// The most rows of one object that are kept in memory; the tables whose rows are looked at have fewer.
 const MOST_ROWS: usize = 1 << 16;
 
@@ -40,7 +37,8 @@ pub fn read_table(check: &mut Check<'_>) {
         cursor.next(check);
         check.is_again = false;
         let (header, at) = cursor.header();
-        let (given, at) = (u64_at(header, COUNTER), at + COUNTER as u64);
+        let given = header::LAST_OBJECT.of(header);
+        let at = at + header::LAST_OBJECT.at() as u64;
         if !header.is_empty() && given < last {
             let name = &cursor.subject().name;
             let message = format!(
@@ -58,7 +56,7 @@ fn leads_somewhere(check: &mut Check<'_>, row: &TreeRow) -> bool {
     let subject = Subject {
         name: String::new(),
         path: None,
-        table: u64_at(&row.key, 8),
+        table: ObjectRow::number_of(&row.key),
         order: Order::Unknown,
         tier: Tier::Medium,
         severity: Severity::Notice,
@@ -69,9 +67,9 @@ fn leads_somewhere(check: &mut Check<'_>, row: &TreeRow) -> bool {
 }
 
 fn row(check: &mut Check<'_>, row: TreeRow) {
-    let number = u64_at(&row.key, 8);
+    let number = ObjectRow::number_of(&row.key);
     let found = match ObjectRow::from_bytes(&row.value, row.value_at) {
-        Ok(found) if row.key.len() == ObjectRow::KEY && u64_at(&row.key, 0) == 0 => found,
+        Ok(found) if row.key == ObjectRow::key(number) => found,
         outcome => {
             let error = outcome.err().map_or_else(|| format!("key {:02x?}", row.key), |error| plain(&error));
             let message = format!("object table: row of object {number:#x} at offset {}: {error}", row.at);
@@ -85,7 +83,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
         let expected = check.anchors.checkpoint.clock;
         let message = format!(
             "object table: clock of object {number:#x} at offset {}: expected at most {expected}, found {}",
-            row.value_at + 0x18,
+            row.value_at + ObjectRow::CLOCK.at() as u64,
             found.clock
         );
         check.find("page-clock", Severity::Inconsistent, None, message);
@@ -119,7 +117,7 @@ pub fn read_own(check: &mut Check<'_>) {
                     _ => Vec::new(),
                 };
                 let valid = |check: &mut Check<'_>, row: &TreeRow| match first {
-                    0x09 if u32_at(&row.key, 0) == 1 => {
+                    0x09 if system::LogArea::is_place(&row.key) => {
                         log::sound(check, system::LogArea::from_rows([(&row.key[..], &row.value[..])]))
                             .is_some()
                     }

@@ -1,6 +1,7 @@
 //! How the keys of a table are ordered. The code that writes has an implementation of its own, in [`crate::tree`].
 
-use crate::layout::bytes::u16_at;
+use crate::layout::record::key;
+use crate::layout::words::{WORD, after_first};
 use std::cmp::Ordering;
 
 /// A rule for the order of keys.
@@ -32,30 +33,28 @@ impl Order {
     pub fn compare(self, upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
         match self {
             Order::Words => words(left, right),
-            Order::SecondWord => words(tail(left), tail(right)).then_with(|| words(left, right)),
+            Order::SecondWord => {
+                words(after_first(left), after_first(right)).then_with(|| words(left, right))
+            }
             Order::Unknown => left.cmp(right),
             Order::Directory => {
-                let kinds = (u16_at(left, 0), u16_at(right, 0));
+                let kinds = (key::kind(left), key::kind(right));
                 kinds.0.cmp(&kinds.1).then_with(|| match kinds.0 {
-                    0x30 => folded(upper, left).cmp(folded(upper, right)),
-                    _ => words(tail(left), tail(right)),
+                    key::NAME => folded(upper, left).cmp(folded(upper, right)),
+                    _ => words(after_first(left), after_first(right)),
                 })
             }
         }
     }
 }
 
-fn tail(key: &[u8]) -> &[u8] {
-    key.get(8..).unwrap_or(&[])
-}
-
 /// Compares word by word, each as a number. A key compares like a longer one that ends in zeroes.
 fn words(left: &[u8], right: &[u8]) -> Ordering {
     let number = |key: &[u8], index: usize| {
-        let bytes = key.get(8 * index..).unwrap_or(&[]);
-        bytes.iter().take(8).rev().fold(0, |number: u64, &byte| number << 8 | u64::from(byte))
+        let bytes = key.get(WORD * index..).unwrap_or(&[]);
+        bytes.iter().take(WORD).rev().fold(0, |number: u64, &byte| number << 8 | u64::from(byte))
     };
-    let count = left.len().max(right.len()).div_ceil(8);
+    let count = left.len().max(right.len()).div_ceil(WORD);
     (0..count)
         .map(|index| number(left, index).cmp(&number(right, index)))
         .find(|order| order.is_ne())
@@ -64,8 +63,7 @@ fn words(left: &[u8], right: &[u8]) -> Ordering {
 
 /// The units of the name in a key, in upper case.
 fn folded<'k>(upper: &'k [u16], key: &'k [u8]) -> impl Iterator<Item = u16> + 'k {
-    let units = key.get(4..).unwrap_or(&[]).chunks_exact(2).map(|unit| u16_at(unit, 0));
-    units.map(|unit| fold(upper, unit))
+    key::each_unit(key).map(|unit| fold(upper, unit))
 }
 
 /// A unit in upper case.
@@ -79,7 +77,7 @@ mod tests {
 
     #[test]
     fn rules() {
-        let upper: Vec<u16> = (0..=u16::MAX).map(crate::system::windows_upper).collect();
+        let upper: Vec<u16> = (0..=u16::MAX).map(crate::layout::system::windows_upper).collect();
         let name = |flags: u8, text: &str| -> Vec<u8> {
             [0x30, 0, flags, 0].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
         };

@@ -5,10 +5,9 @@ use super::forms;
 use super::order::Order;
 use crate::anchor::in_copies;
 use crate::container::Tier;
-use crate::layout::bytes::{u32_at, u64_at};
-use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
-use crate::layout::page::{HEADER, NODE};
-use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode, Version};
+use crate::layout::node::{self, INNER, NODE_HEADER, ROOT, STREAM};
+use crate::layout::page::{self, HEADER, NODE};
+use crate::layout::{Algorithm, PageHeader, PageReference, TreeNode, Version, header};
 use platter_vfs::{Error, Result, Severity};
 
 /// The tree whose pages are walked.
@@ -165,12 +164,12 @@ impl Check<'_> {
             };
             bytes = good;
         }
-        let page = Page { start: HEADER + u32_at(&bytes, HEADER) as usize, bytes, at };
+        let page = Page { start: page::node_start(&bytes), bytes, at };
         let clock = PageHeader::from_bytes(&page.bytes).clock;
         if clock > self.clock {
             let message = format!(
                 "clock of a page at offset {}: expected at most {}, found {clock}",
-                at + 0x10,
+                at + PageHeader::CLOCK.at() as u64,
                 self.clock
             );
             self.find("page-clock", Severity::Inconsistent, subject.path.clone(), named(subject, message));
@@ -242,29 +241,54 @@ impl Check<'_> {
             return wrong("page-header", "metadata page", at, "MSB+".into(), found);
         }
         let numbers = [
-            ("page's volume signature", 0x0C, u64::from(self.geometry.signature), u64::from(header.volume)),
-            ("page's own cluster", 0x20, reference.clusters[0], header.clusters[0]),
-            ("page's own cluster", 0x28, reference.clusters[1], header.clusters[1]),
-            ("page's own cluster", 0x30, reference.clusters[2], header.clusters[2]),
-            ("page's own cluster", 0x38, reference.clusters[3], header.clusters[3]),
-            ("page's table", 0x48, subject.table, header.table),
+            (
+                "page's volume signature",
+                PageHeader::VOLUME.at(),
+                u64::from(self.geometry.signature),
+                u64::from(header.volume),
+            ),
+            (
+                "page's own cluster",
+                PageHeader::CLUSTER.within(0).at(),
+                reference.clusters[0],
+                header.clusters[0],
+            ),
+            (
+                "page's own cluster",
+                PageHeader::CLUSTER.within(8).at(),
+                reference.clusters[1],
+                header.clusters[1],
+            ),
+            (
+                "page's own cluster",
+                PageHeader::CLUSTER.within(16).at(),
+                reference.clusters[2],
+                header.clusters[2],
+            ),
+            (
+                "page's own cluster",
+                PageHeader::CLUSTER.within(24).at(),
+                reference.clusters[3],
+                header.clusters[3],
+            ),
+            ("page's table", PageHeader::TABLE.at(), subject.table, header.table),
         ];
         for (structure, field, expected, found) in numbers {
-            if expected != found && !(field == 0x48 && role.embedded) {
+            if expected != found && !(field == PageHeader::TABLE.at() && role.embedded) {
                 return wrong(
                     "page-header",
                     structure,
-                    at + field,
+                    at + field as u64,
                     format!("{expected:#x}"),
                     format!("{found:#x}"),
                 );
             }
         }
-        let start = HEADER.saturating_add(u32_at(bytes, HEADER) as usize);
-        let least = HEADER + if role.level.is_none() { 0x28 } else { 8 };
+        let start = page::node_start(bytes);
+        let least = HEADER + if role.level.is_none() { header::FIXED } else { 8 };
         if start < least || start > bytes.len() / 2 || !start.is_multiple_of(8) {
             let expected = format!("{:#x} to half a page", least - HEADER);
-            let found = format!("{:#x}", u32_at(bytes, HEADER));
+            let found = format!("{:#x}", page::tree_header_length(bytes));
             return wrong("page-header", "size of the tree header", at + HEADER as u64, expected, found);
         }
         let place = at + start as u64;
@@ -361,10 +385,10 @@ pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
     let (level, flags) = (node.level(), node.flags());
     match role.level {
         Some(expected) if expected != level => {
-            return Err((0x0C, format!("level {expected}"), level.to_string()));
+            return Err((node::LEVEL.at(), format!("level {expected}"), level.to_string()));
         }
         None if level > MOST_LEVELS => {
-            return Err((0x0C, format!("at most level {MOST_LEVELS}"), level.to_string()));
+            return Err((node::LEVEL.at(), format!("at most level {MOST_LEVELS}"), level.to_string()));
         }
         _ => {}
     }
@@ -372,14 +396,14 @@ pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
     expected |= if role.level.is_none() { ROOT } else { 0 };
     expected |= if role.stream { STREAM } else { 0 };
     if flags & (INNER | ROOT | STREAM) != expected {
-        return Err((0x0D, format!("flags {expected:#x}"), format!("{flags:#x}")));
+        return Err((node::FLAGS.at(), format!("flags {expected:#x}"), format!("{flags:#x}")));
     }
     if role.stream && level == 0 {
         return Ok(());
     }
     let mut places: Vec<(usize, usize)> = (0..node.len())
         .map(|position| node.offset(position))
-        .map(|offset| (offset, offset.saturating_add(u32_at(area, offset) as usize)))
+        .map(|offset| (offset, offset.saturating_add(node::row_length(area, offset))))
         .collect();
     places.sort_unstable();
     match places.windows(2).find(|pair| pair[0].1 > pair[1].0) {
@@ -394,10 +418,10 @@ pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
 /// as of [`node`].
 pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
     let node = TreeNode::new(area);
-    let (index, end) = (u32_at(area, 0x10) as usize, u64_at(area, 0x20));
-    if end != area.len() as u64 || index + 4 * node.len() != area.len() {
+    let (index, end) = (node::INDEX.of(area) as usize, node::LENGTH.of(area));
+    if end != area.len() as u64 || index + node::PLACE * node.len() != area.len() {
         let expected = format!("an index of {} rows up to {:#x}", node.len(), area.len());
-        return Err((0x10, expected, format!("{index:#x} to {end:#x}")));
+        return Err((node::INDEX.at(), expected, format!("{index:#x} to {end:#x}")));
     }
     if node.is_stream() && !node.is_inner() {
         return Ok(());
@@ -405,7 +429,9 @@ pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
     let expected = area.len().checked_sub(NODE_HEADER + node.used());
     match expected {
         Some(expected) if expected == node.free() => Ok(()),
-        expected => Err((0x08, format!("{} free bytes", expected.unwrap_or(0)), node.free().to_string())),
+        expected => {
+            Err((node::FREE.at(), format!("{} free bytes", expected.unwrap_or(0)), node.free().to_string()))
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::Check;
 use super::known::own_cursor;
 use super::noted::Mend;
 use crate::layout::Record;
-use crate::system;
+use crate::layout::system;
 use platter_vfs::Severity;
 use std::collections::{BTreeMap, BTreeSet};
 

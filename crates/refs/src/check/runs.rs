@@ -5,10 +5,10 @@ use super::order::Order;
 use super::owner::Owner;
 use super::page::{Page, Role, Subject, plain, tidy};
 use crate::container::Tier;
-use crate::extents::Reads;
-use crate::layout::bytes::{u16_at, u32_at, u64_at};
+use crate::layout::extent::{CHILD_LAST, Reads, RunRow};
 use crate::layout::node::NODE_HEADER;
-use crate::layout::{PageReference, ShareRow, TreeNode};
+use crate::layout::stream::{EXTENTS_HEADER as HEADER, extents, extents_area};
+use crate::layout::{PageReference, ShareRow, TreeNode, header};
 use crate::versions;
 use platter_device::Device;
 use platter_vfs::{Progress, Result, Severity};
@@ -57,11 +57,6 @@ pub struct Stream {
     /// Whether some of the runs are damaged or could not be read.
     pub is_damaged: bool,
 }
-
-/// The length of the header of a value that holds runs, in bytes.
-const HEADER: usize = 0x88;
-/// The bits of a run's flags that are all set if its clusters have checksums.
-const CHECKED: u16 = 0xD0;
 
 struct FoundRun {
     at: u64,
@@ -116,11 +111,11 @@ impl Check<'_> {
     /// Reads a value that holds the runs of a stream, and counts their clusters as used. `at` is the offset on the
     /// device that messages count from.
     pub fn stream(&mut self, owner: &Owner<'_>, value: &[u8], at: u64) -> Option<Stream> {
-        let header = u32_at(value, 0) as usize;
-        let area = value.get(HEADER..).filter(|area| header == HEADER && area.len() >= NODE_HEADER);
+        let area = extents_area(value).ok().filter(|area| area.len() >= NODE_HEADER);
         let Some(area) = area else {
+            let found = header::LENGTH.of(value);
             let message =
-                format!("stream's header at offset {at}: expected {HEADER:#x} bytes, found {header:#x}");
+                format!("stream's header at offset {at}: expected {HEADER:#x} bytes, found {found:#x}");
             self.lose(owner, "stream", message);
             return None;
         };
@@ -201,7 +196,7 @@ impl Walk<'_> {
             *next += 1;
             let (row, from) = (node.row(position), at + node.offset(position) as u64);
             let (level, is_last) = (node.level() - 1, position + 1 == node.len());
-            let last = (!is_last).then(|| u64_at(row.key, 0));
+            let last = (!is_last).then(|| CHILD_LAST.of(row.key));
             let reference = match PageReference::from_bytes(row.value, from) {
                 Ok(reference) => reference,
                 Err(error) => {
@@ -273,7 +268,8 @@ impl Walk<'_> {
                 check.find_in(self.owner, "run-kind", Severity::DataLoss, message);
             }
         }
-        let size = 24 + run.checksums.as_ref().map_or(0, |sums| 4 * sums.len() as u64);
+        let sums = run.checksums.as_ref().map_or(0, Vec::len);
+        let size = (RunRow::LEN + RunRow::SUM * sums) as u64;
         if run.reads == Reads::Content && run.size != size {
             check.find_in(
                 self.owner,
@@ -372,8 +368,8 @@ impl Walk<'_> {
     /// Compares the stream's header with its runs.
     fn compare(self, check: &mut Check<'_>, value: &[u8], at: u64) -> Stream {
         let cluster = u64::from(check.geometry.cluster);
-        let stored = u64_at(value, 0x38);
-        let is_sparse = u32_at(value, 0x50) >> 31 == 1;
+        let stored = extents::SIZE.of(value);
+        let is_sparse = extents::VERSIONS.of(value) & extents::SPARSE != 0;
         // Of the two sizes of a file without holes, the one that its clusters confirm counts.
         let is_as_long = |size: u64| size.div_ceil(cluster) == self.clusters + self.holes;
         // A version with runs for a part of its clusters says nothing by their number.
@@ -382,16 +378,16 @@ impl Walk<'_> {
         let other = self.owner.said.filter(|&said| is_in_doubt(said));
         let size = other.filter(|_| !self.is_damaged).unwrap_or(stored);
         if size != stored {
-            let place = at + 0x38;
+            let place = at + extents::SIZE.at() as u64;
             let message = format!("size of a stream at offset {place}: expected {size}, found {stored}");
             check.find_in(self.owner, "stream-size", Severity::Inconsistent, message);
-            check.amend_attribute(self.owner, 0x38, size.to_le_bytes().into());
+            check.amend_attribute(self.owner, extents::SIZE, size);
         }
         let needed = size.div_ceil(cluster);
         // A hole with a row is not one that the flag must tell of.
         let has_holes = self.clusters + self.holes < needed && !lacks_runs;
         let own = self.clusters.saturating_mul(cluster);
-        let allocated = if lacks_runs { u64_at(value, 0x30) } else { own };
+        let allocated = if lacks_runs { extents::ALLOCATED.of(value) } else { own };
         let stream = Stream {
             size,
             clusters: self.clusters,
@@ -402,56 +398,53 @@ impl Walk<'_> {
         if self.is_damaged {
             return stream;
         }
-        let valid = u64_at(value, 0x40);
+        let valid = extents::VALID.of(value);
         let fields = [
-            ("stream-count", "leaf pages", 0x18, self.leaves),
-            ("stream-count", "runs", 0x20, self.runs),
-            ("stream-size", "allocated bytes", 0x30, allocated),
-            ("stream-size", "valid bytes", 0x40, valid.min(size)),
-            ("stream-size", "allocated bytes", 0x48, own),
+            ("stream-count", "leaf pages", extents::LEAF_PAGES, self.leaves),
+            ("stream-count", "runs", extents::RUNS, self.runs),
+            ("stream-size", "allocated bytes", extents::ALLOCATED, allocated),
+            ("stream-size", "valid bytes", extents::VALID, valid.min(size)),
+            ("stream-size", "allocated bytes", extents::OWN, own),
         ];
         for (code, what, field, expected) in fields {
-            let found = u64_at(value, field);
+            let found = field.of(value);
             // Whether the allocated size counts holes that have rows is not known.
             let with_holes = expected.saturating_add(self.holes.saturating_mul(cluster));
             let is_right = expected == found || what == "allocated bytes" && with_holes == found;
             if !is_right {
-                let place = at + field as u64;
+                let place = at + field.at() as u64;
                 let message =
                     format!("{what} of a stream at offset {place}: expected {expected}, found {found}");
                 check.find_in(self.owner, code, Severity::Inconsistent, message);
-                check.amend_attribute(self.owner, field, expected.to_le_bytes().into());
+                check.amend_attribute(self.owner, field, expected);
             }
         }
-        let flags = u32_at(value, 0x50);
-        if has_holes && flags >> 31 == 0 {
-            let message = format!("flags of a stream at offset {}: expected the one of holes", at + 0x50);
+        let flags = extents::VERSIONS.of(value);
+        if has_holes && flags & extents::SPARSE == 0 {
+            let place = at + extents::VERSIONS.at() as u64;
+            let message = format!("flags of a stream at offset {place}: expected the one of holes");
             check.find_in(self.owner, "sparse", Severity::Inconsistent, message);
-            check.amend_attribute(self.owner, 0x50, (flags | 1 << 31).to_le_bytes().into());
+            check.amend_attribute(self.owner, extents::VERSIONS, flags | extents::SPARSE);
         }
         stream
     }
 }
 
 fn read_run(area: &[u8], offset: usize) -> Option<FoundRun> {
-    let bytes = area.get(offset..offset + 24).filter(|_| offset >= NODE_HEADER)?;
-    let (flags, count) = (u16_at(bytes, 0x08), u32_at(bytes, 0x14));
-    let reads = crate::extents::reads(bytes);
-    let checksums = match flags & CHECKED == CHECKED && reads == Reads::Content {
-        true => {
-            let end = offset + 24 + (count as usize).checked_mul(4)?;
-            Some(area.get(offset + 24..end)?.chunks_exact(4).map(|sum| u32_at(sum, 0)).collect())
-        }
+    let bytes = area.get(offset..).filter(|_| offset >= NODE_HEADER)?;
+    let row = RunRow::from_bytes(bytes)?;
+    let checksums = match row.has_checksums() && row.reads() == Reads::Content {
+        true => Some(row.checksums(bytes)?.collect()),
         false => None,
     };
     Some(FoundRun {
-        at: u64::from(u32_at(bytes, 0x0C)),
-        count: u64::from(count),
-        cluster: u64_at(bytes, 0x00),
+        at: u64::from(row.at),
+        count: u64::from(row.count),
+        cluster: row.cluster,
         checksums,
-        flags,
-        size: u64::from(u16_at(bytes, 0x0A)),
-        reads,
-        is_hole: matches!(flags, 0x60 | 0x64) && u64_at(bytes, 0x00) == 0,
+        flags: row.flags,
+        size: u64::from(row.size),
+        reads: row.reads(),
+        is_hole: row.is_hole(),
     })
 }

@@ -3,7 +3,7 @@
 use super::known::SECURITY;
 use super::tree::TreeRow;
 use super::{Check, Task};
-use crate::system;
+use crate::layout::system;
 use platter_vfs::Severity;
 
 /// Checks the row of a descriptor, and notes its identifier.

@@ -4,7 +4,7 @@ use super::Check;
 use super::page::{FIRST_CONTAINER, plain};
 use super::tree::{RowCursor, TreeRow};
 use crate::container::Tier;
-use crate::layout::{AllocatorPart, AllocatorRow, AllocatorSummary, Root};
+use crate::layout::{AllocatorPart, AllocatorRow, AllocatorSummary, ContainerRow, Root, header};
 use platter_vfs::{Error, Result, Severity};
 use std::collections::{BTreeMap, HashMap};
 
@@ -99,7 +99,7 @@ fn summary(check: &mut Check<'_>, root: Root, rows: &Rows, cursor: &RowCursor) {
         check.repair.space();
     }
     let (header, at) = cursor.header();
-    let Some(found) = AllocatorSummary::from_bytes(header.get(0x28..).unwrap_or(&[])) else { return };
+    let Some(found) = AllocatorSummary::from_bytes(header::extra(header)) else { return };
     // At 3.4 the medium allocator has no rows for the containers of the others, and its summary counts them.
     let all = check.starts.len() as u64 * u64::from(check.geometry.per_container);
     let is_split = root == Root::MediumAllocator && !check.geometry.version.has_shared_allocators();
@@ -111,7 +111,7 @@ fn summary(check: &mut Check<'_>, root: Root, rows: &Rows, cursor: &RowCursor) {
     let message = format!(
         "{}: summary in the root page at offset {}: expected {expected} clusters, {} of them free, found {} and {}",
         root.name(),
-        at + 0x28,
+        at + header::FIXED as u64,
         rows.free,
         found.covered,
         found.free
@@ -352,7 +352,7 @@ fn owners(check: &mut Check<'_>, index: usize, seen: &Seen, is_damaged: bool) {
     if is_counted && free != (u64::from(seen.free), seen.free) && !is_damaged {
         let message = format!(
             "container table: free clusters of container {number} at offset {}: expected {}, found {} and {}",
-            at + 0x20,
+            at + ContainerRow::FREE.at() as u64,
             seen.free,
             free.0,
             free.1

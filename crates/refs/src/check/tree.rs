@@ -3,8 +3,7 @@
 use super::order::Order;
 use super::page::{MOST_LEVELS, Page, Role, Subject, named, plain};
 use super::{Check, forms};
-use crate::layout::bytes::u64_at;
-use crate::layout::{PageReference, Version};
+use crate::layout::{PageReference, Version, header};
 use platter_vfs::Severity;
 use std::collections::HashSet;
 
@@ -232,10 +231,11 @@ impl RowCursor {
         }
         let (leaves, rows) = self.counted;
         let leaves = if self.root_is_inner { leaves } else { 0 };
-        for (what, field, expected) in [("leaf pages", 0x18, leaves), ("rows", 0x20, rows)] {
-            let found = u64_at(&self.header, field);
+        for (what, field, expected) in [("leaf pages", header::LEAVES, leaves), ("rows", header::ROWS, rows)]
+        {
+            let found = field.of(&self.header);
             if found != expected {
-                let at = self.header_at + field as u64;
+                let at = self.header_at + field.at() as u64;
                 let message = format!("count of {what} at offset {at}: expected {expected}, found {found}");
                 check.find(
                     "tree-count",

@@ -3,9 +3,8 @@
 use super::{Core, Id, MOST_RUNS, ROOT_DIRECTORY, RecordPlace};
 use crate::attributes;
 use crate::batch::Batch;
-use crate::layout::bytes::put;
 use crate::layout::record::key;
-use crate::layout::{LIMIT, ObjectRow, Record, Root, ShortEntry, object_links};
+use crate::layout::{LIMIT, ObjectRow, Record, Root, ShortEntry, header, object_links};
 use crate::stream::{self, StreamContent};
 use crate::sync_log::SyncLog;
 use platter_device::Device;
@@ -130,8 +129,8 @@ impl Core {
         let last = self.next_object - 1;
         for root in [Root::Objects, Root::ObjectsCopy] {
             let (tree, pages) = self.root(root);
-            if tree.extra(pages)?.get(0x10..0x18).is_some_and(|given| given != last.to_le_bytes()) {
-                put(tree.extra_mut(pages)?, 0x10, last);
+            if header::last_object(&tree.extra(pages)?).is_some_and(|given| given != last) {
+                header::put_last_object(tree.extra_mut(pages)?, last);
             }
         }
         self.store_space()?;

@@ -209,7 +209,7 @@ impl Core {
     }
 
     fn index_point(&mut self, tag: u32, ordinal: u64, directory: u64, is_there: bool) -> Result<()> {
-        let (row_key, value) = crate::system::reparse_row(tag, ordinal, directory);
+        let (row_key, value) = crate::layout::system::reparse_row(tag, ordinal, directory);
         for object in [0x540, 0x541] {
             let (tree, pages) = self.tree_mut(object)?;
             match is_there {

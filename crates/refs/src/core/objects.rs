@@ -2,9 +2,8 @@
 
 use super::{Core, FIRST_OBJECT, Object, ROOT_DIRECTORY};
 use crate::container::Tier;
-use crate::layout::bytes::put;
 use crate::layout::record::key;
-use crate::layout::{ObjectRow, PageReference, Record, Root};
+use crate::layout::{ObjectRow, PageReference, Record, Root, header};
 use crate::pages::Pages;
 use crate::tree::{Order, Tree};
 use platter_vfs::{Error, Result};
@@ -12,13 +11,11 @@ use platter_vfs::{Error, Result};
 impl Core {
     /// The security descriptor with this identifier.
     pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
-        let mut from = vec![0; 16];
-        put(&mut from, 0x08, (id >> 32) as u32);
-        put(&mut from, 0x0C, id as u32);
+        let from = crate::layout::system::security_key_from(id);
         let mut found = None;
         let (tree, pages) = self.tree(0x530)?;
         tree.scan(pages, &from, |row| {
-            let known = crate::system::read_security_row(row.key, row.value);
+            let known = crate::layout::system::read_security_row(row.key, row.value);
             found = known.filter(|(other, _)| *other == id).map(|(_, descriptor)| descriptor.to_vec());
             Ok(false)
         })?;
@@ -30,14 +27,14 @@ impl Core {
     pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
         /// The most descriptors with the same hash.
         const MOST: u64 = 1 << 16;
-        let first = crate::system::security_id(descriptor);
+        let first = crate::layout::system::security_id(descriptor);
         for number in 0..MOST {
             let id = first + (number << 32);
             match self.security_descriptor(id)? {
                 Some(known) if known == descriptor => return Ok(id),
                 Some(_) => {}
                 None => {
-                    let (row_key, value) = crate::system::security_row_with(id, descriptor);
+                    let (row_key, value) = crate::layout::system::security_row_with(id, descriptor);
                     let (tree, pages) = self.tree_mut(0x530)?;
                     tree.put(pages, &row_key, 0, &value)?;
                     return Ok(id);
@@ -55,13 +52,12 @@ impl Core {
         let (tree, pages) = self.root(Root::Objects);
         let from = ObjectRow::key(FIRST_OBJECT);
         tree.scan(pages, &from, |row| {
-            last = last.max(crate::layout::bytes::u64_at(row.key, 8));
+            last = last.max(ObjectRow::number_of(row.key));
             Ok(true)
         })?;
         // A number is never given out twice, so those of removed objects count too.
         let (tree, pages) = self.root(Root::Objects);
-        let given =
-            tree.extra(pages)?.get(0x10..0x18).map_or(0, |bytes| crate::layout::bytes::u64_at(bytes, 0));
+        let given = header::last_object(&tree.extra(pages)?).unwrap_or(0);
         self.next_object = last.max(given.min(1 << 62)) + 1;
         Ok(())
     }

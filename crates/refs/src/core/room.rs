@@ -10,8 +10,9 @@ use crate::extents::Form;
 use crate::layout::attribute::SUMMARY;
 use crate::layout::node::{ROW_HEADER, row_size};
 use crate::layout::record::key;
+use crate::layout::stream::{ADDED_TO_NAMED, EXTENTS_HEADER, HEAD};
 use crate::layout::{LIMIT, Record};
-use crate::stream::{self, ADDED_TO_NAMED, EXTENTS_HEADER, HEAD, Stream, StreamContent};
+use crate::stream::{self, Stream, StreamContent};
 use crate::tree::Tree;
 use platter_vfs::{Error, Result};
 

@@ -1,6 +1,7 @@
 //! Replacing runs of a stream by others, in memory.
 
-use super::{Extent, Extents, Leaf, MARKED, MOST_ROWS, News, RunKind, first_from};
+use super::{Extent, Extents, Leaf, MOST_ROWS, News, RunKind, first_from};
+use crate::layout::extent::MARKED;
 use std::ops::RangeInclusive;
 
 impl Leaf {

@@ -1,119 +1,17 @@
 //! The form of a stream's runs on disk: in the stream's own row, or in pages below it.
 
-use super::{
-    CHECKED, Extent, Extents, FIXED, Form, LEAST_NODE, Leaf, MARKED, News, PLAIN, UNEXPLAINED, has_checksums,
-    is_hole,
-};
+use super::{Extent, Extents, Form, LEAST_NODE, Leaf, News};
 use crate::container::Tier;
 use crate::geometry::Geometry;
-use crate::layout::bytes::{put, u16_at, u32_at, u64_at};
+use crate::layout::extent::{CHILD_KEY, CHILD_LAST, FIXED, child_size, row_at, rows_size, store_rows};
 use crate::layout::node::{INNER, NODE_HEADER, ROOT, STREAM};
 use crate::layout::{PageReference, TreeNode, TreeNodeMut};
 use crate::pages::{ANY_TABLE, Page, Pages};
 use platter_vfs::{Error, Result};
 
-/// Returns the runs of a leaf node, or an error if one is of a kind whose clusters may not hold the content as it is.
-pub(super) fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
-    let node = TreeNode::new(area);
-    for at in (0..node.len()).map(|position| node.offset(position)) {
-        let Some(row) = area.get(at..at + 24) else { continue };
-        if reads(row) != Reads::Content {
-            let expected = format!("{PLAIN:#x}, {MARKED:#x}, {CHECKED:#x}, or that of a hole");
-            let found = format!("{:#x} with {} bytes", u16_at(row, 0x08), u16_at(row, 0x0A));
-            return Err(Error::damaged("kind of a run of a stream", at as u64, expected, found));
-        }
-    }
-    rows(area)
-}
-
-/// What can be read of the content of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
-    /// All of it.
-    Content,
-    /// Nothing: Windows writes such rows, and it is not known what they mean.
-    Unexplained,
-    /// Nothing: no such rows are known.
-    Unknown,
-}
-
-/// Tells from the fixed part of a row what can be read of it.
-pub fn reads(row: &[u8]) -> Reads {
-    let (flags, cluster, count) = (u16_at(row, 0x08), u64_at(row, 0x00), u64::from(u32_at(row, 0x14)));
-    let size = u64::from(u16_at(row, 0x0A));
-    match flags {
-        PLAIN | MARKED => Reads::Content,
-        _ if is_hole(flags) && cluster == 0 => Reads::Content,
-        _ if UNEXPLAINED.contains(&flags) => Reads::Unexplained,
-        // The driver has other checksums for clusters of 64 KiB, and on volumes with SHA-256. Whether they stand here is
-        // not known; if so, the size tells them apart.
-        _ if has_checksums(flags)
-            && [8, 32].iter().any(|each| size == 24 + each * count)
-            && size != 24 + 4 * count =>
-        {
-            Reads::Unexplained
-        }
-        _ if has_checksums(flags) => Reads::Content,
-        _ => Reads::Unknown,
-    }
-}
-
-/// Returns the runs of a leaf node, in order, after checking that they do not overlap.
-pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
-    let node = TreeNode::new(area);
-    let mut rows = Vec::with_capacity(node.len());
-    let wrong = |at: usize, found: String| {
-        Err(Error::damaged("run of a stream", at as u64, "a run that is not empty", found))
-    };
-    for position in 0..node.len() {
-        let at = node.offset(position);
-        let first = rows.len();
-        // The index begins after the rows, so the bytes of the area bound what a count may say.
-        if area.get(at..).and_then(|bytes| Extent::read(bytes, &mut rows)).is_none() {
-            return wrong(at, format!("{at:#x} of {:#x} bytes", area.len()));
-        }
-        let fits =
-            |row: &Extent| row.count > 0 && row.at.checked_add(row.count).is_some_and(|end| end < u32::MAX);
-        if rows.len() == first || !rows[first..].iter().all(fits) {
-            return wrong(at, format!("{:?}", &rows[first..]));
-        }
-    }
-    rows.sort_by_key(|row| row.at);
-    if let Some(pair) = rows.windows(2).find(|pair| pair[0].end() > pair[1].at) {
-        return Err(Error::damaged("runs of a stream", 0, "runs that do not overlap", format!("{pair:?}")));
-    }
-    Ok(rows)
-}
-
-/// Stores runs as the rows of a leaf node that fills the empty `area`, with the index at its end.
-fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
-    let length = area.len();
-    TreeNodeMut::fresh(area, 0, flags);
-    let index = length - 4 * rows.len();
-    let mut at = NODE_HEADER;
-    let mut clusters = 0u64;
-    for (position, row) in rows.iter().enumerate() {
-        row.store(&mut area[at..]);
-        clusters += u64::from(row.count);
-        let upper = if embedded { u64::from(row.at) } else { clusters };
-        put(area, index + 4 * position, at as u16);
-        put(area, index + 4 * position + 2, upper.min(0xFFFF) as u16);
-        at += row.size();
-    }
-    put(area, 0x04, at as u32);
-    put(area, 0x08, (index - at) as u32);
-    put(area, 0x10, index as u32);
-    put(area, 0x14, rows.len() as u32);
-}
-
-/// The bytes that runs and their entries in the index take in a node.
-pub(super) fn runs_size(rows: &[Extent]) -> usize {
-    rows.iter().map(|row| row.size() + 4).sum()
-}
-
 /// The bytes of a node in a stream's own row with this many children, with references of `reference` bytes.
 pub(super) fn inner_size(children: usize, reference: usize) -> usize {
-    (NODE_HEADER + children * (32 + reference + 4)).next_multiple_of(8).max(LEAST_NODE)
+    (NODE_HEADER + children * child_size(reference)).next_multiple_of(8).max(LEAST_NODE)
 }
 
 /// The result of [`Extents::store`].
@@ -159,7 +57,7 @@ impl Opening {
 
 /// The number of children of a full inner page.
 pub(super) fn children_of_page(geometry: &Geometry) -> usize {
-    (geometry.page() - 0x58 - NODE_HEADER) / (32 + geometry.reference + 4)
+    super::node_room(geometry) / child_size(geometry.reference)
 }
 
 impl Extents {
@@ -173,7 +71,7 @@ impl Extents {
     ) -> Result<()> {
         for row in node.rows() {
             let reference = PageReference::from_bytes(row.value, 0)?;
-            let last = u64_at(row.key, 0).min(u64::from(u32::MAX - 1)) as u32;
+            let last = CHILD_LAST.of(row.key).min(u64::from(u32::MAX - 1)) as u32;
             if node.level() > 1 {
                 if depth > 4 || opening.inner > 1 << 16 {
                     return Err(Error::damaged("stream's tree", 0, "at most 5 levels", "more"));
@@ -205,7 +103,7 @@ impl Extents {
     fn split_large(&mut self) {
         let is_large = |leaf: &Leaf, capacity: usize| {
             let rows = leaf.rows.as_ref().filter(|_| leaf.news == News::All);
-            rows.is_some_and(|rows| rows.len() * 24 > capacity / 2 && runs_size(rows) > capacity)
+            rows.is_some_and(|rows| rows.len() * 24 > capacity / 2 && rows_size(rows) > capacity)
         };
         let mut index = 0;
         while index < self.leaves.len() {
@@ -223,7 +121,7 @@ impl Extents {
         self.split_large();
         let inline = match &self.leaves[..] {
             [] => true,
-            [leaf] => leaf.rows.as_ref().is_some_and(|rows| runs_size(rows) <= form.runs()),
+            [leaf] => leaf.rows.as_ref().is_some_and(|rows| rows_size(rows) <= form.runs()),
             _ => false,
         };
         let stored = if inline {
@@ -231,7 +129,7 @@ impl Extents {
             let rows: &[Extent] = self.leaves.first().and_then(|leaf| leaf.rows.as_deref()).unwrap_or(&[]);
             self.runs = rows.len() as u64;
             // The length of the whole row is a multiple of 8.
-            let length = (NODE_HEADER + runs_size(rows)).next_multiple_of(8).max(LEAST_NODE);
+            let length = (NODE_HEADER + rows_size(rows)).next_multiple_of(8).max(LEAST_NODE);
             let mut node = vec![0; length];
             let flags = if rows.is_empty() { ROOT | STREAM } else { ROOT | STREAM | FIXED };
             store_rows(&mut node, rows, flags, true);
@@ -406,14 +304,14 @@ impl Leaf {
         };
         let place_of = |position: &u16| {
             let position = usize::from(*position);
-            (NODE_HEADER + 32 * position, &rows[position])
+            (row_at(position), &rows[position])
         };
         let Some(page) = pages.at_hand(before, Tier::Medium) else { return Ok(None) };
         let (node, area) = (page.node(), page.area());
         let is_there = |position: &u16| {
             let (at, row) = place_of(position);
             let mut old = Vec::with_capacity(1);
-            let is_read = area.get(at..at + 32).and_then(|bytes| Extent::read(bytes, &mut old));
+            let is_read = Extent::read_checked(area, at, &mut old);
             usize::from(*position) < node.len()
                 && node.offset(usize::from(*position)) == at
                 && is_read.is_some()
@@ -443,8 +341,8 @@ fn store_children(
     let mut node = TreeNodeMut::fresh(area, level, flags);
     let mut value = vec![0; reference];
     for (position, (last, page)) in children.iter().enumerate() {
-        let mut key = [0; 16];
-        put(&mut key, 0, u64::from(*last));
+        let mut key = [0; CHILD_KEY];
+        CHILD_LAST.put(&mut key, u64::from(*last));
         page.store(&mut value);
         assert!(node.insert(position, &key, 0, &value), "sized for its rows");
     }

@@ -1,5 +1,6 @@
 //! The number of pages that a change of single rows writes, and that the pages have the runs in memory afterwards.
 
+use super::stored::Stored;
 use super::*;
 use crate::{Refs, RefsVolume};
 use platter_device::{MemoryDevice, Sectors};

@@ -3,7 +3,7 @@
 //! Source: forefst `docs/structures/allocators.md`, `container_table.md`, `integrity_state.md` and `object_table.md`;
 //! container and object rows as Windows wrote them.
 
-use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::bytes::{FieldAt, put, u16_at, u32_at, u64_at};
 use super::{PageReference, Version};
 use crate::ranges::{Range, Use};
 use platter_vfs::{Error, Result};
@@ -60,12 +60,28 @@ impl AllocatorRow {
     /// The most clusters of a row with a bitmap.
     const MOST: u64 = 16384;
 
+    const START: FieldAt<u64> = FieldAt::new(0x00);
+    const COUNT: FieldAt<u64> = FieldAt::new(0x08);
+
+    /// The key of the row of these clusters.
+    pub fn key(start: u64, count: u64) -> [u8; AllocatorRow::KEY] {
+        let mut key = [0; AllocatorRow::KEY];
+        Self::START.put(&mut key, start);
+        Self::COUNT.put(&mut key, count);
+        key
+    }
+
+    /// The first cluster and the number of clusters in a row's key.
+    pub fn clusters_of(key: &[u8]) -> (u64, u64) {
+        (Self::START.of(key), Self::COUNT.of(key))
+    }
+
     /// Reads a row's value. The number at 0x16 is a count that Windows lets drift, and is not read.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the row has no room for its bitmap, or does not count its free clusters right.
     pub fn from_bytes(value: &[u8], at: u64) -> Result<AllocatorRow> {
-        let (start, count, flags) = (u64_at(value, 0), u64_at(value, 8), u16_at(value, 0x12));
+        let (start, count, flags) = (Self::START.of(value), Self::COUNT.of(value), u16_at(value, 0x12));
         let free = u64::from(u16_at(value, 0x10));
         if value.len() < Self::BITS {
             return Err(Error::damaged("allocator row", at, "at least 24 bytes", value.len()));
@@ -185,8 +201,8 @@ impl AllocatorRow {
         let free = self.count.saturating_sub(self.used);
         let bitmap = self.bits.as_ref().map_or(0, |bits| 8 * bits.len());
         let mut value = vec![0; Self::BITS + bitmap];
-        put(&mut value, 0x00, self.start);
-        put(&mut value, 0x08, self.count);
+        Self::START.put(&mut value, self.start);
+        Self::COUNT.put(&mut value, self.count);
         put(&mut value, 0x10, free.min(0xFFFF) as u16);
         let (flags, header) = match self.bits {
             Some(_) => (Self::PARTIAL, tier | Self::BITS as u16),
@@ -259,6 +275,42 @@ impl ContainerRow {
     /// a container.
     pub const COMPRESSED: u32 = 0x800;
 
+    const NUMBER: FieldAt<u64> = FieldAt::new(0x00);
+    /// The number of clusters in the container, the first time that the row has it.
+    pub const COUNT: FieldAt<u32> = FieldAt::new(0x18);
+    /// The number of free clusters.
+    pub const FREE: FieldAt<u64> = FieldAt::new(0x20);
+    /// The number of free clusters again, at most [`u32::MAX`].
+    const FREE_TOO: FieldAt<u32> = FieldAt::new(0x28);
+
+    /// The key of a container.
+    pub fn key(number: u64) -> [u8; ContainerRow::KEY] {
+        let mut key = [0; ContainerRow::KEY];
+        Self::NUMBER.put(&mut key, number);
+        put(&mut key, 8, 1u64 << 32);
+        key
+    }
+
+    /// The container's number in a row's key.
+    pub fn number_of(key: &[u8]) -> u64 {
+        Self::NUMBER.of(key)
+    }
+
+    /// The number of free clusters, the second time that a row's value has it.
+    pub fn free_too(value: &[u8]) -> u32 {
+        Self::FREE_TOO.of(value)
+    }
+
+    /// The number of clusters, the second time that a row's value has it.
+    pub fn count_too(value: &[u8]) -> u64 {
+        u64_at(value, value.len().saturating_sub(8))
+    }
+
+    /// The offset of the container's place in a row's value of this length.
+    pub fn place_at(length: usize) -> usize {
+        length.saturating_sub(16)
+    }
+
     /// The length of a row's value in bytes, for clusters of `cluster` bytes and page references of `reference` bytes.
     pub fn size(cluster: u32, reference: usize) -> usize {
         if cluster == 65536 || reference == 0x48 { 224 } else { 160 }
@@ -270,11 +322,11 @@ impl ContainerRow {
             return Err(Error::damaged("container row", at, "160 or 224 bytes", value.len()));
         }
         Ok(ContainerRow {
-            number: u64_at(value, 0x00),
+            number: Self::NUMBER.of(value),
             flags: u32_at(value, 0x14),
-            count: u32_at(value, 0x18),
-            free: u64_at(value, 0x20),
-            start: u64_at(value, value.len() - 16),
+            count: Self::COUNT.of(value),
+            free: Self::FREE.of(value),
+            start: u64_at(value, Self::place_at(value.len())),
         })
     }
 
@@ -296,15 +348,14 @@ impl ContainerRow {
     /// The row's value, `size` bytes long.
     pub fn to_bytes(&self, size: usize) -> Vec<u8> {
         let mut value = vec![0; size];
-        put(&mut value, 0x00, self.number);
-        put(&mut value, 0x08, 1u64 << 32);
+        value[..Self::KEY].copy_from_slice(&Self::key(self.number));
         put(&mut value, 0x10, 1u32);
         put(&mut value, 0x14, self.flags);
-        put(&mut value, 0x18, self.count);
-        put(&mut value, 0x20, self.free);
-        put(&mut value, 0x28, self.free.min(u64::from(u32::MAX)) as u32);
+        Self::COUNT.put(&mut value, self.count);
+        Self::FREE.put(&mut value, self.free);
+        Self::FREE_TOO.put(&mut value, self.free.min(u64::from(u32::MAX)) as u32);
         put(&mut value, 0x4C, 1u32);
-        put(&mut value, size - 16, self.start);
+        put(&mut value, Self::place_at(size), self.start);
         put(&mut value, size - 8, self.count);
         value
     }
@@ -328,10 +379,19 @@ impl ObjectRow {
     /// Bytes of the key: zero, and the object's number.
     pub const KEY: usize = 16;
 
+    const NUMBER: FieldAt<u64> = FieldAt::new(0x08);
+    /// The clock of the last change.
+    pub const CLOCK: FieldAt<u32> = FieldAt::new(0x18);
+
+    /// The object's number in a row's key.
+    pub fn number_of(key: &[u8]) -> u64 {
+        Self::NUMBER.of(key)
+    }
+
     /// The key of an object.
     pub fn key(object: u64) -> [u8; ObjectRow::KEY] {
         let mut key = [0; ObjectRow::KEY];
-        put(&mut key, 8, object);
+        Self::NUMBER.put(&mut key, object);
         key
     }
 
@@ -384,7 +444,7 @@ impl ObjectRow {
             })?)
         };
         Ok(ObjectRow {
-            clock: u32_at(value, 0x18),
+            clock: Self::CLOCK.of(value),
             epoch: u32_at(value, 0x1C),
             root: PageReference::from_bytes(&value[0x20..], at + 0x20)?,
             last_child,
@@ -403,7 +463,7 @@ impl ObjectRow {
         put(&mut value, 0x0C, reference as u32);
         put(&mut value, 0x10, payload as u32);
         put(&mut value, 0x14, extra as u32);
-        put(&mut value, 0x18, self.clock);
+        Self::CLOCK.put(&mut value, self.clock);
         put(&mut value, 0x1C, self.epoch);
         self.root.store(&mut value[0x20..0x20 + reference]);
         if let Some(last) = self.last_child {

@@ -3,7 +3,7 @@
 //! Source: as of [`record`](super::record).
 
 use super::Row;
-use super::bytes::{put, u16_at, u32_at};
+use super::bytes::{FieldAt, u16_at};
 
 /// An attribute: a row of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,30 +48,56 @@ pub const COUNTER: u64 = 8;
 pub const SUMMARY: usize = 0x3C;
 
 impl Attribute {
+    /// In the key: the bytes of the value.
+    const LENGTH: FieldAt<u64> = FieldAt::new(0x00);
+    /// In the key: [`SINGLE`] or [`MULTIPLE`].
+    const MARKER: FieldAt<u32> = FieldAt::new(0x08);
+    const KIND: FieldAt<u16> = FieldAt::new(0x0C);
+    const SUBTYPE: FieldAt<u16> = FieldAt::new(0x0E);
+    /// Where the end of the key begins.
+    const REST: usize = 16;
+
     /// An attribute whose key has this marker ([`SINGLE`] or [`MULTIPLE`]), type and subtype, with `rest` after them.
     pub fn new(marker: u32, kind: u16, subtype: u16, rest: &[u8], flags: u16, value: Vec<u8>) -> Attribute {
-        let mut key = vec![0; 16];
-        put(&mut key, 0x00, value.len() as u64);
-        put(&mut key, 0x08, marker);
-        put(&mut key, 0x0C, kind);
-        put(&mut key, 0x0E, subtype);
+        let mut key = vec![0; Attribute::REST];
+        Attribute::LENGTH.put(&mut key, value.len() as u64);
+        Attribute::MARKER.put(&mut key, marker);
+        Attribute::KIND.put(&mut key, kind);
+        Attribute::SUBTYPE.put(&mut key, subtype);
         key.extend_from_slice(rest);
         Attribute { key, flags, value }
     }
 
     /// The attribute's type.
     pub fn kind(&self) -> u16 {
-        u16_at(&self.key, 0x0C)
+        Attribute::KIND.of(&self.key)
+    }
+
+    /// The word of the key that is [`SINGLE`] or [`MULTIPLE`].
+    pub fn marker(&self) -> u32 {
+        Attribute::MARKER.of(&self.key)
+    }
+
+    /// The length of the value as the key has it.
+    pub fn stated_length(&self) -> u64 {
+        Attribute::LENGTH.of(&self.key)
+    }
+
+    /// Puts the length of the value into the key, if that is long enough to hold it.
+    pub fn state_length(&mut self) {
+        if self.key.len() >= Attribute::LENGTH.end() {
+            Attribute::LENGTH.put(&mut self.key, self.value.len() as u64);
+        }
     }
 
     /// Whether a record has at most one attribute of this type.
     pub fn is_single(&self) -> bool {
-        u32_at(&self.key, 0x08) == SINGLE
+        self.marker() == SINGLE
     }
 
     /// The end of the key, after type and subtype: a name, or the number of a stream.
     pub fn rest(&self) -> &[u8] {
-        self.key.get(16..).unwrap_or(&[])
+        self.key.get(Attribute::REST..).unwrap_or(&[])
     }
 
     /// The name at the end of the key, up to the first zero unit.
@@ -82,7 +108,7 @@ impl Attribute {
 
     /// The parts of the key by which the attributes of a record are ordered.
     pub fn order(&self) -> (u32, u16, &[u8]) {
-        (u32_at(&self.key, 0x08), self.kind(), self.rest())
+        (self.marker(), self.kind(), self.rest())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: forefst `docs/structures/vbr.md`, libfsrefs' documentation, and boot records that Windows wrote.
 
-use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::bytes::{FieldAt, put, u16_at, u32_at, u64_at};
 use platter_vfs::{Error, Result};
 
 /// A version of the format.
@@ -113,6 +113,16 @@ impl BootRecord {
         [64 << 20, 65536, 4096, sector].map(|unit| length / unit * unit)
     }
 
+    /// The number of sectors of the volume.
+    pub const SECTORS: FieldAt<u64> = FieldAt::new(0x18);
+    const MAJOR: FieldAt<u8> = FieldAt::new(0x28);
+    const MINOR: FieldAt<u8> = FieldAt::new(0x29);
+
+    /// The version in a sector, whether it is one that is read or not.
+    pub fn version_of(bytes: &[u8]) -> Version {
+        Version { major: BootRecord::MAJOR.of(bytes), minor: BootRecord::MINOR.of(bytes) }
+    }
+
     /// Bytes of the boot record that have a meaning; the rest of the sector is zero.
     pub const SIZE: usize = 512;
 
@@ -131,7 +141,7 @@ impl BootRecord {
         if !BootRecord::is_refs(bytes) {
             return not_this("the boot record lacks the names \"ReFS\" and \"FSRS\"".into());
         }
-        let version = Version { major: bytes[0x28], minor: bytes[0x29] };
+        let version = BootRecord::version_of(bytes);
         if version.major != 3 || !(4..=15).contains(&version.minor) {
             return not_this(format!("it is version {version}; 3.4 to 3.15 are read"));
         }
@@ -145,7 +155,7 @@ impl BootRecord {
             ));
         }
         let record = BootRecord {
-            sectors: u64_at(bytes, 0x18),
+            sectors: BootRecord::SECTORS.of(bytes),
             sector: u32_at(bytes, 0x20),
             sectors_per_cluster: u32_at(bytes, 0x24),
             version,
@@ -177,7 +187,7 @@ impl BootRecord {
         if record.sectors.checked_mul(u64::from(record.sector)).is_none_or(|length| length < 64 * cluster) {
             return Err(Error::damaged(
                 "sectors of the volume",
-                at + 0x18,
+                at + BootRecord::SECTORS.at() as u64,
                 "at least 64 clusters",
                 record.sectors,
             ));
@@ -191,7 +201,7 @@ impl BootRecord {
         bytes[3..7].copy_from_slice(b"ReFS");
         bytes[16..20].copy_from_slice(b"FSRS");
         put(&mut bytes, 0x14, BootRecord::SIZE as u16);
-        put(&mut bytes, 0x18, self.sectors);
+        BootRecord::SECTORS.put(&mut bytes, self.sectors);
         put(&mut bytes, 0x20, self.sector);
         put(&mut bytes, 0x24, self.sectors_per_cluster);
         put(&mut bytes, 0x28, self.version.major);
@@ -207,15 +217,15 @@ impl BootRecord {
     }
 
     /// The offset of the number of bytes that the checksum covers: always [`BootRecord::SIZE`].
-    pub const COVERED: usize = 0x14;
+    pub const COVERED: FieldAt<u16> = FieldAt::new(0x14);
 
     /// The sector of a boot record with that number put right; `None` if it is right.
     pub fn mended(sector: &[u8]) -> Option<Vec<u8>> {
-        if u16_at(sector, BootRecord::COVERED) == BootRecord::SIZE as u16 {
+        if BootRecord::COVERED.of(sector) == BootRecord::SIZE as u16 {
             return None;
         }
         let mut mended = sector.to_vec();
-        put(&mut mended, BootRecord::COVERED, BootRecord::SIZE as u16);
+        BootRecord::COVERED.put(&mut mended, BootRecord::SIZE as u16);
         let sum = checksum(mended.first_chunk()?);
         put(&mut mended, 0x16, sum);
         Some(mended)

@@ -5,8 +5,8 @@
 //! the roots are found through a list of 4-byte offsets, which stands at 0x94 or, from 3.14 on, at an offset that is
 //! stored there; after it, on the next 16 bytes, comes the page's own reference, and then the roots'.
 
-use super::bytes::{put, u16_at, u32_at, u64_at};
-use super::page::{self, PageHeader};
+use super::bytes::FieldAt;
+use super::page::{self, PageHeader, SealFields};
 use super::{Algorithm, PageReference, Version};
 use platter_vfs::{Error, Result};
 
@@ -137,6 +137,31 @@ impl Checkpoint {
     /// Flag: checksums of pages are verified.
     pub const VERIFIED: u32 = 0x400;
     const KNOWN: u32 = Checkpoint::ALWAYS | Checkpoint::NATIVE | Checkpoint::INDIRECT | Checkpoint::VERIFIED;
+    /// The version of the format to which all writers keep; 0 where nothing was verified.
+    pub const ECHO: FieldAt<u32> = FieldAt::new(0x50);
+    /// The version of the format.
+    pub const VERSION: FieldAt<u32> = FieldAt::new(0x54);
+    /// Where the checkpoint's reference to itself is.
+    pub const SEAL: SealFields = SealFields { place: FieldAt::new(0x58), length: FieldAt::new(0x5C) };
+    /// The clock, as in the page header.
+    pub const CLOCK: FieldAt<u64> = FieldAt::new(0x60);
+    /// The clock of the allocators.
+    pub const ALLOCATOR_CLOCK: FieldAt<u64> = FieldAt::new(0x68);
+    /// The sequence number of the oldest record of the log that is needed.
+    pub const LOG: FieldAt<u64> = FieldAt::new(0x70);
+    /// The flags.
+    pub const FLAGS: FieldAt<u32> = FieldAt::new(0x78);
+    /// Where the last root's reference ends.
+    pub const END: FieldAt<u32> = FieldAt::new(0x88);
+    /// A word that is 32 in every checkpoint.
+    pub const WORD: FieldAt<u32> = FieldAt::new(0x8C);
+    /// The number of roots.
+    pub const COUNT: FieldAt<u32> = FieldAt::new(0x90);
+    /// Where the list of the roots' places is, with the flag [`Checkpoint::INDIRECT`].
+    pub const LIST: FieldAt<u32> = FieldAt::new(Checkpoint::FIXED);
+    /// The place of a root, from its place in the list.
+    const ROOT: FieldAt<u32> = FieldAt::new(0x00);
+    /// Where the list of the roots' places is without the flag.
     const FIXED: usize = 0x94;
     const INDIRECT_LIST: usize = 0xA8;
 
@@ -152,36 +177,46 @@ impl Checkpoint {
         if header.signature != page::CHECKPOINT {
             return Err(Error::damaged("checkpoint", at, "CHKP", String::from_utf8_lossy(&header.signature)));
         }
-        page::check_seal(bytes, cluster_size, "checkpoint checksum", (0x58, 0x5C), at)?;
+        page::check_seal(bytes, cluster_size, "checkpoint checksum", Checkpoint::SEAL, at)?;
         if header.clusters[0] != cluster {
-            return Err(Error::damaged("checkpoint's own cluster", at + 0x20, cluster, header.clusters[0]));
+            return Err(Error::damaged(
+                "checkpoint's own cluster",
+                at + PageHeader::CLUSTER.at() as u64,
+                cluster,
+                header.clusters[0],
+            ));
         }
         if header.volume != volume {
             let (expected, found) = (format!("{volume:#010x}"), format!("{:#010x}", header.volume));
-            return Err(Error::damaged("checkpoint's volume signature", at + 0x0C, expected, found));
+            return Err(Error::damaged(
+                "checkpoint's volume signature",
+                at + PageHeader::VOLUME.at() as u64,
+                expected,
+                found,
+            ));
         }
-        let reference = u32_at(bytes, 0x5C) as usize;
+        let reference = Checkpoint::SEAL.length.of(bytes) as usize;
         if !matches!(reference, 0x30 | 0x48 | 0x68) {
             return Err(Error::damaged(
                 "size of page references",
-                at + 0x5C,
+                at + Checkpoint::SEAL.length.at() as u64,
                 "0x30, 0x48 or 0x68",
                 format!("{reference:#x}"),
             ));
         }
-        let count = u32_at(bytes, 0x90);
+        let count = Checkpoint::COUNT.of(bytes);
         if count as usize != ROOTS {
-            return Err(Error::damaged("number of roots", at + 0x90, ROOTS, count));
+            return Err(Error::damaged("number of roots", at + Checkpoint::COUNT.at() as u64, ROOTS, count));
         }
-        let flags = u32_at(bytes, 0x78);
+        let flags = Checkpoint::FLAGS.of(bytes);
         let list = match flags & Checkpoint::INDIRECT {
             0 => Checkpoint::FIXED,
-            _ => u32_at(bytes, Checkpoint::FIXED) as usize,
+            _ => Checkpoint::LIST.of(bytes) as usize,
         };
         let mut roots = [PageReference { clusters: [0; 4], checksum: super::Checksum::NONE }; ROOTS];
         for (index, root) in roots.iter_mut().enumerate() {
-            let field = list.saturating_add(4 * index);
-            let offset = u32_at(bytes, field) as usize;
+            let field = list.saturating_add(Checkpoint::place_of(index));
+            let offset = Checkpoint::ROOT.within(field).of(bytes) as usize;
             let Some(stored) = bytes[..cluster_size].get(offset..offset.saturating_add(reference)) else {
                 return Err(Error::damaged(
                     "offset of a root",
@@ -193,13 +228,13 @@ impl Checkpoint {
             *root = PageReference::from_bytes(stored, at + offset as u64)?;
         }
         Ok(Checkpoint {
-            version: Version { major: u16_at(bytes, 0x54) as u8, minor: u16_at(bytes, 0x56) as u8 },
-            echo: u32_at(bytes, 0x50) != 0,
-            clock: u64_at(bytes, 0x60),
-            allocator_clock: u64_at(bytes, 0x68),
-            log: u64_at(bytes, 0x70),
+            version: Checkpoint::version_of(Checkpoint::VERSION.of(bytes)),
+            echo: Checkpoint::ECHO.of(bytes) != 0,
+            clock: Checkpoint::CLOCK.of(bytes),
+            allocator_clock: Checkpoint::ALLOCATOR_CLOCK.of(bytes),
+            log: Checkpoint::LOG.of(bytes),
             flags,
-            places: (list, u32_at(bytes, 0x58) as usize),
+            places: (list, Checkpoint::SEAL.place.of(bytes) as usize),
             reference,
             roots,
         })
@@ -219,11 +254,35 @@ impl Checkpoint {
         })
     }
 
+    /// The offset of a root's place from the beginning of the list.
+    fn place_of(index: usize) -> usize {
+        4 * index
+    }
+
+    /// Stores the offset of a root in the list.
+    pub fn put_place(bytes: &mut [u8], list: usize, index: usize, offset: usize) {
+        Checkpoint::ROOT.within(list + Checkpoint::place_of(index)).put(bytes, offset as u32);
+    }
+
+    /// Where a list of the places of all roots ends.
+    pub fn list_end(list: usize) -> usize {
+        list + Checkpoint::place_of(ROOTS)
+    }
+
+    /// A version as the words of [`Checkpoint::VERSION`] have it.
+    pub fn version_word(version: Version) -> u32 {
+        u32::from(version.major) | u32::from(version.minor) << 16
+    }
+
+    fn version_of(word: u32) -> Version {
+        Version { major: word as u8, minor: (word >> 16) as u8 }
+    }
+
     /// Where the list of roots and the page's own reference stand under these flags, as far as is known.
     pub fn places(flags: u32) -> (usize, usize) {
         let list =
             if flags & Checkpoint::INDIRECT != 0 { Checkpoint::INDIRECT_LIST } else { Checkpoint::FIXED };
-        (list, (list + 4 * ROOTS).next_multiple_of(16))
+        (list, Checkpoint::list_end(list).next_multiple_of(16))
     }
 
     /// The flags of a new volume.
@@ -256,30 +315,28 @@ impl Checkpoint {
             table: 0,
         };
         header.store(&mut bytes);
-        let (major, minor) = (u16::from(self.version.major), u16::from(self.version.minor));
+        let version = Checkpoint::version_word(self.version);
         if self.echo {
-            put(&mut bytes, 0x50, major);
-            put(&mut bytes, 0x52, minor);
+            Checkpoint::ECHO.put(&mut bytes, version);
         }
-        put(&mut bytes, 0x54, major);
-        put(&mut bytes, 0x56, minor);
+        Checkpoint::VERSION.put(&mut bytes, version);
         let (list, own) = Checkpoint::places(self.flags);
         if self.flags & Checkpoint::INDIRECT != 0 {
-            put(&mut bytes, Checkpoint::FIXED, list as u32);
+            Checkpoint::LIST.put(&mut bytes, list as u32);
         }
         let first = own + self.reference;
-        put(&mut bytes, 0x58, own as u32);
-        put(&mut bytes, 0x5C, self.reference as u32);
-        put(&mut bytes, 0x60, self.clock);
-        put(&mut bytes, 0x68, self.allocator_clock);
-        put(&mut bytes, 0x70, self.log);
-        put(&mut bytes, 0x78, self.flags);
-        put(&mut bytes, 0x88, (first + ROOTS * self.reference) as u32);
-        put(&mut bytes, 0x8C, 32u32);
-        put(&mut bytes, 0x90, ROOTS as u32);
+        Checkpoint::SEAL.place.put(&mut bytes, own as u32);
+        Checkpoint::SEAL.length.put(&mut bytes, self.reference as u32);
+        Checkpoint::CLOCK.put(&mut bytes, self.clock);
+        Checkpoint::ALLOCATOR_CLOCK.put(&mut bytes, self.allocator_clock);
+        Checkpoint::LOG.put(&mut bytes, self.log);
+        Checkpoint::FLAGS.put(&mut bytes, self.flags);
+        Checkpoint::END.put(&mut bytes, (first + ROOTS * self.reference) as u32);
+        Checkpoint::WORD.put(&mut bytes, 32);
+        Checkpoint::COUNT.put(&mut bytes, ROOTS as u32);
         for (index, root) in self.roots.iter().enumerate() {
             let offset = first + index * self.reference;
-            put(&mut bytes, list + 4 * index, offset as u32);
+            Checkpoint::put_place(&mut bytes, list, index, offset);
             root.store(&mut bytes[offset..offset + self.reference]);
         }
         page::seal(&mut bytes, own..own + self.reference, cluster_size, algorithm, cluster);

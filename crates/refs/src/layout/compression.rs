@@ -3,7 +3,7 @@
 //! Source: forefst `docs/structures/container_table.md` (August 2026), confirmed there on volumes before and after a change
 //! of the policy.
 
-use super::bytes::{u16_at, u32_at};
+use super::bytes::{FieldAt, u16_at, u32_at};
 use std::fmt;
 
 /// The compression policy of a volume.
@@ -19,11 +19,17 @@ pub struct CompressionPolicy {
 
 impl CompressionPolicy {
     /// The offset of the policy in the region after the fixed part of the tree header.
-    pub const AT: usize = 0x28;
+    const AT: usize = 0x28;
+    const MARK: FieldAt<u32> = FieldAt::new(Self::AT);
 
     /// The word that the policy begins with: 7 at 3.4, 15 from 3.7 on.
-    pub fn mark(is_old: bool) -> u32 {
+    fn mark(is_old: bool) -> u32 {
         if is_old { 0x07 } else { 0x0F }
+    }
+
+    /// Stores that nothing is to be compressed in a region of zeroes.
+    pub fn put_none(region: &mut [u8], is_old: bool) {
+        Self::MARK.put(region, Self::mark(is_old));
     }
 
     /// Reads the policy from the region; `None` if nothing is to be compressed.

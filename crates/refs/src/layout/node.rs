@@ -8,12 +8,40 @@
 //! Source: libfsrefs' documentation ("Node header", "Node record"), forefst `docs/structures/btree_node.md`, and pages
 //! that Windows wrote.
 
-use super::Algorithm;
-use super::bytes::{put, u16_at, u32_at};
+use super::bytes::{FieldAt, put, u16_at, u32_at};
 use std::cmp::Ordering;
 
 /// Bytes of the node header.
 pub const NODE_HEADER: usize = 0x28;
+/// Of a node header: where the rows begin.
+pub const DATA_START: FieldAt<u32> = FieldAt::new(0x00);
+/// Of a node header: where the rows end.
+pub const DATA_END: FieldAt<u32> = FieldAt::new(0x04);
+/// Of a node header: bytes that are free, gaps between rows included.
+pub const FREE: FieldAt<u32> = FieldAt::new(0x08);
+/// Of a node header: the number of levels below.
+pub const LEVEL: FieldAt<u8> = FieldAt::new(0x0C);
+/// Of a node header: [`INNER`], [`ROOT`], [`STREAM`].
+pub const FLAGS: FieldAt<u8> = FieldAt::new(0x0D);
+/// Of a node header: where the index begins.
+pub const INDEX: FieldAt<u32> = FieldAt::new(0x10);
+/// Of a node header: the number of rows.
+pub const COUNT: FieldAt<u32> = FieldAt::new(0x14);
+/// Of a node header: the bytes of the node, header and index included.
+pub const LENGTH: FieldAt<u64> = FieldAt::new(0x20);
+
+/// Bytes of an entry of the index.
+pub const PLACE: usize = 4;
+/// Of an entry of the index: where its row begins.
+pub const PLACE_ROW: FieldAt<u16> = FieldAt::new(0);
+/// Of an entry of the index: 0xFFFF, or a mark, see [`TreeNodeMut::mark_last_child`].
+pub const PLACE_MARK: FieldAt<u16> = FieldAt::new(2);
+
+/// The bytes of the row that begins at this offset of a node's area, as it states them.
+pub fn row_length(area: &[u8], at: usize) -> usize {
+    u32_at(area, at) as usize
+}
+
 /// Bytes of a row before its key.
 pub const ROW_HEADER: usize = 16;
 
@@ -60,15 +88,15 @@ impl<'n> TreeNode<'n> {
             return wrong(0, format!("at least {NODE_HEADER:#x} bytes"), area.len());
         }
         let node = TreeNode(area);
-        let (data, end, index) = (u32_at(area, 0) as usize, node.data_end(), node.index());
+        let (data, end, index) = (DATA_START.of(area) as usize, node.data_end(), node.index());
         if data < NODE_HEADER || data > end {
             return wrong(0, format!("a data area from {NODE_HEADER:#x} to {end:#x}"), data);
         }
         if index < end || index > area.len() {
-            return wrong(0x10, format!("an index between {end:#x} and {:#x}", area.len()), index);
+            return wrong(INDEX.at(), format!("an index between {end:#x} and {:#x}", area.len()), index);
         }
         if node.len() > (area.len() - index) / 4 {
-            return wrong(0x14, format!("at most {} rows", (area.len() - index) / 4), node.len());
+            return wrong(COUNT.at(), format!("at most {} rows", (area.len() - index) / 4), node.len());
         }
         if node.is_stream() {
             return Ok(());
@@ -98,7 +126,7 @@ impl<'n> TreeNode<'n> {
 
     /// The number of rows in the node.
     pub fn len(&self) -> usize {
-        u32_at(self.0, 0x14) as usize
+        COUNT.of(self.0) as usize
     }
 
     /// Whether the node has no rows.
@@ -108,12 +136,12 @@ impl<'n> TreeNode<'n> {
 
     /// The number of levels below the node; 0 for a leaf.
     pub fn level(&self) -> u8 {
-        self.0[0x0C]
+        LEVEL.of(self.0)
     }
 
     /// The node's flags: [`INNER`], [`ROOT`], [`STREAM`].
     pub fn flags(&self) -> u8 {
-        self.0[0x0D]
+        FLAGS.of(self.0)
     }
 
     /// Whether its rows lead to further nodes.
@@ -128,7 +156,7 @@ impl<'n> TreeNode<'n> {
 
     /// Bytes that are free for further rows, gaps included.
     pub fn free(&self) -> usize {
-        u32_at(self.0, 0x08) as usize
+        FREE.of(self.0) as usize
     }
 
     /// Bytes that the rows and their entries in the index take.
@@ -137,11 +165,11 @@ impl<'n> TreeNode<'n> {
     }
 
     fn data_end(&self) -> usize {
-        u32_at(self.0, 0x04) as usize
+        DATA_END.of(self.0) as usize
     }
 
     fn index(&self) -> usize {
-        u32_at(self.0, 0x10) as usize
+        INDEX.of(self.0) as usize
     }
 
     /// Where the row at this position begins.
@@ -227,13 +255,13 @@ impl<'n> TreeNodeMut<'n> {
     /// Makes an empty node of an area that is all zeroes or already an empty node.
     pub fn fresh(area: &'n mut [u8], level: u8, flags: u8) -> TreeNodeMut<'n> {
         let length = area.len() as u32;
-        put(area, 0x00, NODE_HEADER as u32);
-        put(area, 0x04, NODE_HEADER as u32);
-        put(area, 0x08, length - NODE_HEADER as u32);
-        put(area, 0x0C, level);
-        put(area, 0x0D, flags);
-        put(area, 0x10, length);
-        put(area, 0x20, u64::from(length));
+        DATA_START.put(area, NODE_HEADER as u32);
+        DATA_END.put(area, NODE_HEADER as u32);
+        FREE.put(area, length - NODE_HEADER as u32);
+        LEVEL.put(area, level);
+        FLAGS.put(area, flags);
+        INDEX.put(area, length);
+        LENGTH.put(area, u64::from(length));
         TreeNodeMut(area)
     }
 
@@ -244,8 +272,8 @@ impl<'n> TreeNodeMut<'n> {
 
     /// Changes the node's level and flags.
     pub fn set_level(&mut self, level: u8, flags: u8) {
-        put(self.0, 0x0C, level);
-        put(self.0, 0x0D, flags);
+        LEVEL.put(self.0, level);
+        FLAGS.put(self.0, flags);
     }
 
     /// Puts a row at this position. Returns whether there was room; if not, nothing changed.
@@ -275,9 +303,9 @@ impl<'n> TreeNodeMut<'n> {
         self.0[at + key_start..at + key_start + key.len()].copy_from_slice(key);
         self.0.copy_within(index + 4..index + 4 + 4 * position, index);
         put(self.0, index + 4 * position, 0xFFFF_0000 | at as u32);
-        put(self.0, 0x04, (at + size) as u32);
-        put(self.0, 0x10, index as u32);
-        put(self.0, 0x14, count as u32 + 1);
+        DATA_END.put(self.0, (at + size) as u32);
+        INDEX.put(self.0, index as u32);
+        COUNT.put(self.0, count as u32 + 1);
         self.add_free(-(size as i64 + 4));
         true
     }
@@ -295,7 +323,7 @@ impl<'n> TreeNodeMut<'n> {
         let is_marked = count > 0 && node.row(count - 1).key.is_empty();
         for position in 0..count {
             let upper = if is_marked && position + 1 == count { 0 } else { 0xFFFFu16 };
-            put(self.0, index + 4 * position + 2, upper);
+            PLACE_MARK.within(index + PLACE * position).put(self.0, upper);
         }
     }
 
@@ -306,10 +334,10 @@ impl<'n> TreeNodeMut<'n> {
         let size = u32_at(self.0, at) as usize;
         self.0.copy_within(index..index + 4 * position, index + 4);
         put(self.0, index, 0u32);
-        put(self.0, 0x10, index as u32 + 4);
-        put(self.0, 0x14, count as u32 - 1);
+        INDEX.put(self.0, index as u32 + 4);
+        COUNT.put(self.0, count as u32 - 1);
         if at + size == self.view().data_end() {
-            put(self.0, 0x04, at as u32);
+            DATA_END.put(self.0, at as u32);
         }
         self.0[at..at + size].fill(0);
         self.add_free(size as i64 + 4);
@@ -361,7 +389,7 @@ impl<'n> TreeNodeMut<'n> {
     /// Moves the rows together, in order, so that all free bytes lie in one piece.
     fn close_gaps(&mut self) {
         let view = self.view();
-        let start = u32_at(view.0, 0) as usize;
+        let start = DATA_START.of(view.0) as usize;
         let mut data = Vec::with_capacity(view.data_end() - start);
         let mut places = Vec::with_capacity(view.len());
         for position in 0..view.len() {
@@ -380,30 +408,8 @@ impl<'n> TreeNodeMut<'n> {
 
     fn add_free(&mut self, change: i64) {
         let free = self.view().free() as i64 + change;
-        put(self.0, 0x08, free as u32);
+        FREE.put(self.0, free as u32);
     }
-}
-
-/// The offset in a tree header of the kind of checksum that the volume's pages have, one of the codes of [`Algorithm`].
-/// Proven for tables by hashes that Windows stored: 2 on volumes with CRC-64, 4 on one with SHA-256.
-pub const CHECKSUM_KIND: usize = 0x14;
-
-/// Returns the header of a tree, for its root page or, where the tree is embedded, for the row's value. The kind of
-/// checksum in it is CRC-64, which is what Windows writes in embedded trees of volumes with CRC-64; what it writes
-/// there on others is not known.
-pub fn tree_header(schema: u32, kind: u16, extra: &[u8]) -> Vec<u8> {
-    let mut header = vec![0; 0x28 + extra.len()];
-    let length = header.len() as u32;
-    put(&mut header, 0x00, length);
-    put(&mut header, 0x04, 0x28u16);
-    put(&mut header, 0x06, kind);
-    put(&mut header, 0x08, 1u32);
-    put(&mut header, 0x0C, schema);
-    put(&mut header, 0x10, schema);
-    put(&mut header, CHECKSUM_KIND, u32::from(Algorithm::Crc64.code()));
-    header[0x28..].copy_from_slice(extra);
-    debug_assert_eq!(u32_at(&header, 0), length);
-    header
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! Source: forefst `docs/structures/directory_entries.md` and `docs/attributes/`, libfsrefs' documentation, and a
 //! root directory that Windows wrote.
 
-use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::bytes::{FieldAt, put, u32_at, u64_at};
 use super::node::{NODE_HEADER, ROOT, row_size};
-use super::{Attribute, PageReference, TreeNode, TreeNodeMut, legacy, object_links};
+use super::{Attribute, PageReference, TreeNode, TreeNodeMut, header, legacy, object_links};
 use crate::layout::tree_header;
 use platter_vfs::{Error, Result};
 
@@ -68,9 +68,15 @@ impl Record {
     /// Source: forefst `docs/structures/upcase_table.md` (August 2026).
     const CASED: u32 = 0x02;
 
+    /// The number of the record's attributes, in its tree header.
+    pub const COUNT: FieldAt<u64> = header::ROWS;
+    /// The attribute flags.
+    pub const FLAGS: FieldAt<u32> = FieldAt::new(0x48);
+    const INTERNAL: FieldAt<u32> = FieldAt::new(0x4C);
+
     /// Whether the value of the row with a directory's own record says that it tells names apart by case.
     pub fn tells_case(value: &[u8]) -> bool {
-        value.len() >= Record::HEADER && u32_at(value, 0x4C) & Record::CASED != 0
+        value.len() >= Record::HEADER && Record::INTERNAL.of(value) & Record::CASED != 0
     }
 
     /// The number of names of a file with this record: its links, or the one name that the record stands in the row of.
@@ -134,8 +140,8 @@ impl Record {
         Ok(Record {
             schema,
             times,
-            attributes: u32_at(value, 0x48),
-            internal: u32_at(value, 0x4C),
+            attributes: Record::FLAGS.of(value),
+            internal: Record::INTERNAL.of(value),
             security: u64_at(value, 0x50),
             size: u64_at(value, 0x58),
             allocated: u64_at(value, 0x60),
@@ -178,7 +184,7 @@ impl Record {
         if !is_legacy {
             rows.sort_by(|left, right| left.order().cmp(&right.order()));
         }
-        put(&mut value, 0x20, rows.len() as u64);
+        Record::COUNT.put(&mut value, rows.len() as u64);
         let size: usize = rows.iter().map(|row| row_size(&row.key, &row.value) + 4).sum();
         value.resize((Record::HEADER + NODE_HEADER + size).next_multiple_of(8), 0);
         let mut node = TreeNodeMut::empty(&mut value[Record::HEADER..], 0, ROOT);
@@ -266,23 +272,78 @@ impl ShortEntry {
 
 /// The keys of a directory's rows.
 pub mod key {
-    use super::super::bytes::put;
+    use super::super::bytes::{FieldAt, put, u16_at};
 
-    /// The key of the directory's own record.
-    pub const OWN: [u8; 4] = [0x10, 0, 0, 0];
+    /// The first word of the key of the directory's own record.
+    pub const RECORD: u16 = 0x10;
+    /// The first word of the keys of numbers, see [`NumberRow`](crate::layout::NumberRow).
+    pub const NUMBER: u16 = 0x20;
     /// The first word of the keys of names.
     pub const NAME: u16 = 0x30;
+    /// The first word of the keys of records of files that have several names or were moved.
+    pub const BODY: u16 = 0x40;
+    /// The key of the directory's own record.
+    pub const OWN: [u8; 4] = [RECORD as u8, 0, 0, 0];
+    /// A key before those of all names.
+    pub const FIRST_NAME: [u8; 4] = [NAME as u8, 0, 0, 0];
     /// The second word of a name's key where the row's value is the record.
     pub const LONG: u16 = 1;
     /// The second word of a name's key where the record is elsewhere and the row's value is a short entry.
     pub const SHORT: u16 = 2;
 
+    const KIND: FieldAt<u16> = FieldAt::new(0);
+    const FORM: FieldAt<u16> = FieldAt::new(2);
+    const ORDINAL: FieldAt<u64> = FieldAt::new(8);
+    const HOME: FieldAt<u64> = FieldAt::new(16);
+    /// The upper half of the first four bytes in the keys of numbers and bodies.
+    const UPPER: u32 = 0x8000_0000;
+    /// Where the units of a name begin.
+    const UNITS: usize = 4;
+
+    /// The first word of a key: which row it is.
+    #[inline]
+    pub fn kind(key: &[u8]) -> u16 {
+        KIND.of(key)
+    }
+
+    /// The first word of a key of which the second byte, always 0, may be damaged.
+    pub fn likely_kind(key: &[u8]) -> u16 {
+        key.first().map_or(0, |&kind| u16::from(kind))
+    }
+
+    /// The second word of a name's key of which the second byte, always 0, may be damaged.
+    pub fn likely_form(key: &[u8]) -> u16 {
+        form(key) & 0xFF
+    }
+
+    /// The second word of a name's key: [`LONG`] or [`SHORT`].
+    pub fn form(key: &[u8]) -> u16 {
+        FORM.of(key)
+    }
+
+    /// The number in the key of a number or a body.
+    pub fn ordinal(key: &[u8]) -> u64 {
+        ORDINAL.of(key)
+    }
+
+    /// The home directory in the key of a body.
+    pub fn home(key: &[u8]) -> u64 {
+        HOME.of(key)
+    }
+
+    /// The unit at this position of the name in a name's key; `None` behind its end.
+    #[inline]
+    pub fn unit(key: &[u8], position: usize) -> Option<u16> {
+        let at = UNITS + 2 * position;
+        key.get(at..at + 2).map(|unit| u16_at(unit, 0))
+    }
+
     /// The key of a name.
     pub fn name(flags: u16, units: &[u16]) -> Vec<u8> {
-        let mut key = vec![0; 4 + 2 * units.len()];
-        put(&mut key, 0, NAME);
-        put(&mut key, 2, flags);
-        units.iter().enumerate().for_each(|(index, unit)| put(&mut key, 4 + 2 * index, *unit));
+        let mut key = vec![0; UNITS + 2 * units.len()];
+        KIND.put(&mut key, NAME);
+        FORM.put(&mut key, flags);
+        units.iter().enumerate().for_each(|(index, unit)| put(&mut key, UNITS + 2 * index, *unit));
         key
     }
 
@@ -290,22 +351,27 @@ pub mod key {
     /// See [`NumberRow`](crate::layout::NumberRow).
     pub fn number(ordinal: u64) -> [u8; 24] {
         let mut key = [0; 24];
-        put(&mut key, 0, 0x8000_0020u32);
-        put(&mut key, 8, ordinal);
+        put(&mut key, 0, UPPER | u32::from(NUMBER));
+        ORDINAL.put(&mut key, ordinal);
         key
     }
 
     /// The key of the record of a file that has several names or was moved, in its home directory.
     pub fn body(ordinal: u64, home: u64) -> [u8; 24] {
         let mut key = [0; 24];
-        put(&mut key, 0, 0x8000_0040u32);
-        put(&mut key, 8, ordinal);
-        put(&mut key, 16, home);
+        put(&mut key, 0, UPPER | u32::from(BODY));
+        ORDINAL.put(&mut key, ordinal);
+        HOME.put(&mut key, home);
         key
     }
 
     /// The units of the name in a name row's key.
     pub fn units(key: &[u8]) -> Vec<u16> {
-        key.get(4..).unwrap_or(&[]).chunks_exact(2).map(|unit| super::u16_at(unit, 0)).collect()
+        each_unit(key).collect()
+    }
+
+    /// The units of the name in a name row's key, one after the other.
+    pub fn each_unit(key: &[u8]) -> impl Iterator<Item = u16> {
+        key.get(UNITS..).unwrap_or(&[]).chunks_exact(2).map(|unit| u16_at(unit, 0))
     }
 }

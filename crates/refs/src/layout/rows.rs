@@ -2,7 +2,7 @@
 //! the number of a file to its name or record.
 
 use super::attribute::{self, Attribute};
-use super::bytes::{put, u16_at, u32_at, u64_at};
+use super::bytes::{FieldAt, put, u16_at, u32_at, u64_at};
 use std::collections::HashSet;
 
 /// The reason in the error for a record that has no room for more.
@@ -100,6 +100,34 @@ impl NumberRow {
             }
             NumberRow::Other => Vec::new(),
         }
+    }
+}
+
+/// A row of the parent-child table, which says that a directory lies in another one. Key and value are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ParentChildRow {
+    /// The object number of the directory above.
+    pub above: u64,
+    /// The object number of the directory in it.
+    pub child: u64,
+}
+
+impl ParentChildRow {
+    const LEN: usize = 32;
+    const ABOVE: FieldAt<u64> = FieldAt::new(8);
+    const CHILD: FieldAt<u64> = FieldAt::new(24);
+
+    /// Reads a row's key or value.
+    pub fn from_bytes(bytes: &[u8]) -> ParentChildRow {
+        ParentChildRow { above: Self::ABOVE.of(bytes), child: Self::CHILD.of(bytes) }
+    }
+
+    /// The row's key, which is its value too.
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let mut row = [0; Self::LEN];
+        Self::ABOVE.put(&mut row, self.above);
+        Self::CHILD.put(&mut row, self.child);
+        row
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Source: forefst `docs/structures/supb.md`, and a superblock that Windows wrote.
 
-use super::bytes::{put, u32_at, u64_at};
-use super::page::{self, PageHeader};
+use super::bytes::FieldAt;
+use super::page::{self, PageHeader, SealFields};
 use super::{Algorithm, PageReference};
 use platter_vfs::{Error, Result};
 
@@ -23,8 +23,29 @@ impl Superblock {
     /// The cluster of the first copy.
     pub const CLUSTER: u64 = 0x1E;
     const LIST: usize = 0xC0;
+    const GUID: std::ops::Range<usize> = 0x50..0x60;
+    const GENERATION: FieldAt<u64> = FieldAt::new(0x68);
+    const LIST_PLACE: FieldAt<u32> = FieldAt::new(0x70);
+    const LIST_COUNT: FieldAt<u32> = FieldAt::new(0x74);
+    /// The place of a checkpoint, from the beginning of the list; the other one follows.
+    const CHECKPOINT: FieldAt<u64> = FieldAt::new(0x00);
+    /// Where the superblock's reference to itself is.
+    pub const SEAL: SealFields = SealFields { place: FieldAt::new(0x78), length: FieldAt::new(0x7C) };
+    /// The offset in the page of the place of a checkpoint, as this code writes it.
+    pub fn checkpoint_at(slot: usize) -> u64 {
+        (Superblock::LIST + 8 * slot) as u64
+    }
+
     /// Where the superblock's reference to itself stands in the page.
     pub(crate) const SELF: usize = 0xD0;
+
+    /// The volume's identifier as it is shown: the first three parts are little-endian numbers.
+    pub fn shown_guid(&self) -> String {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let number = |bytes: &[u8]| hex(&bytes.iter().rev().copied().collect::<Vec<u8>>());
+        let [first, second, third] = [0..4, 4..6, 6..8].map(|part| number(&self.guid[part]));
+        format!("{first}-{second}-{third}-{}-{}", hex(&self.guid[8..10]), hex(&self.guid[10..]))
+    }
 
     /// The clusters of the copies on a volume of this many clusters.
     pub fn places(clusters: u64) -> [u64; 3] {
@@ -37,23 +58,28 @@ impl Superblock {
         if header.signature != page::SUPERBLOCK {
             return Err(Error::damaged("superblock", at, "SUPB", String::from_utf8_lossy(&header.signature)));
         }
-        page::check_seal(bytes, bytes.len(), "superblock checksum", (0x78, 0x7C), at)?;
+        page::check_seal(bytes, bytes.len(), "superblock checksum", Superblock::SEAL, at)?;
         if header.clusters[0] != cluster {
-            return Err(Error::damaged("superblock's own cluster", at + 0x20, cluster, header.clusters[0]));
+            return Err(Error::damaged(
+                "superblock's own cluster",
+                at + PageHeader::CLUSTER.at() as u64,
+                cluster,
+                header.clusters[0],
+            ));
         }
-        let (list, count) = (u32_at(bytes, 0x70) as usize, u32_at(bytes, 0x74));
+        let (list, count) = (Superblock::LIST_PLACE.of(bytes) as usize, Superblock::LIST_COUNT.of(bytes));
         if count != 2 || list + 16 > bytes.len() {
             return Err(Error::damaged(
                 "superblock's checkpoint list",
-                at + 0x70,
+                at + Superblock::LIST_PLACE.at() as u64,
                 "2 inside the cluster",
                 format!("{count} at {list:#x}"),
             ));
         }
         Ok(Superblock {
-            guid: bytes[0x50..0x60].try_into().expect("16 bytes"),
-            generation: u64_at(bytes, 0x68),
-            checkpoints: [u64_at(bytes, list), u64_at(bytes, list + 8)],
+            guid: bytes[Superblock::GUID].try_into().expect("16 bytes"),
+            generation: Superblock::GENERATION.of(bytes),
+            checkpoints: [0, 8].map(|next| Superblock::CHECKPOINT.within(list + next).of(bytes)),
         })
     }
 
@@ -69,14 +95,14 @@ impl Superblock {
             table: 0,
         }
         .store(&mut bytes);
-        bytes[0x50..0x60].copy_from_slice(&self.guid);
-        put(&mut bytes, 0x68, self.generation);
-        put(&mut bytes, 0x70, Superblock::LIST as u32);
-        put(&mut bytes, 0x74, 2u32);
-        put(&mut bytes, 0x78, Superblock::SELF as u32);
-        put(&mut bytes, 0x7C, reference as u32);
-        put(&mut bytes, Superblock::LIST, self.checkpoints[0]);
-        put(&mut bytes, Superblock::LIST + 8, self.checkpoints[1]);
+        bytes[Superblock::GUID].copy_from_slice(&self.guid);
+        Superblock::GENERATION.put(&mut bytes, self.generation);
+        Superblock::LIST_PLACE.put(&mut bytes, Superblock::LIST as u32);
+        Superblock::LIST_COUNT.put(&mut bytes, 2);
+        Superblock::SEAL.place.put(&mut bytes, Superblock::SELF as u32);
+        Superblock::SEAL.length.put(&mut bytes, reference as u32);
+        Superblock::CHECKPOINT.within(Superblock::LIST).put(&mut bytes, self.checkpoints[0]);
+        Superblock::CHECKPOINT.within(Superblock::LIST + 8).put(&mut bytes, self.checkpoints[1]);
         page::seal(&mut bytes, Superblock::SELF..Superblock::SELF + reference, size, algorithm, cluster);
         debug_assert!(reference >= PageReference::compact(algorithm));
         bytes

@@ -4,6 +4,7 @@ use super::directory::{Leads, RecoveredRow};
 use super::scan::Scan;
 use crate::extents::{self, Extent};
 use crate::layout::attribute::DATA;
+use crate::layout::record::key;
 use crate::layout::{Record, crc32c};
 use crate::stream::{self, FoundStreams, StreamContent, StreamState};
 use platter_device::Buffer;
@@ -46,12 +47,12 @@ pub fn open(
 /// Returns the clusters that a row of a directory leads to: those of data and those of pages with runs, as first
 /// virtual cluster and number. `None` if some of the runs cannot be read.
 pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u64, u64)>> {
-    let record = match (row.name(), row.key.first()) {
+    let record = match (row.name(), key::likely_kind(&row.key)) {
         (Some((_, Leads::File(record))), _) => *record,
         (Some((_, Leads::Directory(_) | Leads::Body(..))), _) => return Some(Vec::new()),
         // A row that leads from a number to a file.
-        (None, Some(0x20)) => return Some(Vec::new()),
-        (None, Some(0x10 | 0x40)) => Record::from_bytes(&row.value, 0).ok()?,
+        (None, key::NUMBER) => return Some(Vec::new()),
+        (None, key::RECORD | key::BODY) => Record::from_bytes(&row.value, 0).ok()?,
         _ => return None,
     };
     if !record.outside.is_empty() {

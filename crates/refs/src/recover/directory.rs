@@ -1,7 +1,6 @@
 //! A directory's rows: those of the newest tree that is left of it, and those that only older pages have.
 
 use super::scan::{Loose, Scan};
-use crate::layout::bytes::u64_at;
 use crate::layout::record::key;
 use crate::layout::{PageReference, Record, ShortEntry};
 use crate::pages::Page;
@@ -48,10 +47,10 @@ impl Loose {
 impl RecoveredRow {
     /// Returns the name, and what it leads to, if this row is that of a name.
     pub fn name(&self) -> Option<(Vec<u16>, Leads)> {
-        if self.key.first() != Some(&0x30) || self.key.len() <= 4 {
+        if key::likely_kind(&self.key) != key::NAME || key::unit(&self.key, 0).is_none() {
             return None;
         }
-        let leads = match u16::from(self.key[2]) {
+        let leads = match key::likely_form(&self.key) {
             key::LONG => Leads::File(Box::new(Record::from_bytes(&self.value, 0).ok()?)),
             key::SHORT => match ShortEntry::from_bytes(&self.value, 0).ok()? {
                 short if short.is_directory() => Leads::Directory(short.object),
@@ -69,13 +68,13 @@ impl RecoveredRow {
             Some((_, Leads::File(record))) => (0, table, record.ordinal),
             Some((_, Leads::Directory(object))) => (1, table, object),
             Some((_, Leads::Body(home, ordinal))) => (0, home, ordinal),
-            None => (self.key.first().copied().unwrap_or(0), table, u64_at(&self.key, 8)),
+            None => (self.key.first().copied().unwrap_or(0), table, key::ordinal(&self.key)),
         }
     }
 
     /// The identity of the file whose record this row is, if it is a row of a record alone.
     fn body(&self, table: u64) -> Option<(u8, u64, u64)> {
-        (self.key.first() == Some(&0x40)).then(|| (0, table, u64_at(&self.key, 8)))
+        (key::likely_kind(&self.key) == key::BODY).then(|| (0, table, key::ordinal(&self.key)))
     }
 }
 

@@ -119,7 +119,7 @@ impl Places {
                 whole.insert(table);
             }
             let mut put = |row: &RecoveredRow, is_deleted: bool| {
-                if row.key.first() == Some(&0x10)
+                if key::likely_kind(&row.key) == key::RECORD
                     && let Ok(record) = Record::from_bytes(&row.value, 0)
                     && let Some(link) = object_links(&record.rows).next()
                 {
@@ -186,8 +186,11 @@ impl Recovery<'_> {
         }
         let directory = Directory::collect(&self.scan, table);
         if is_deleted == want_deleted && table != ROOT_DIRECTORY {
-            let own =
-                directory.rows.iter().chain(&directory.older).find(|row| row.key.first() == Some(&0x10));
+            let own = directory
+                .rows
+                .iter()
+                .chain(&directory.older)
+                .find(|row| key::likely_kind(&row.key) == key::RECORD);
             let damaged = own.is_some_and(|row| row.is_damaged);
             let record = own.and_then(|row| Record::from_bytes(&row.value, 0).ok());
             let times = record.map_or([0; 4], |record| record.times);
@@ -230,11 +233,11 @@ impl Recovery<'_> {
             let mut bodies = HashMap::new();
             for row in directory.rows.iter().chain(&directory.older) {
                 if row.key.len() == key::body(0, 0).len()
-                    && row.key.first() == Some(&0x40)
+                    && key::likely_kind(&row.key) == key::BODY
                     && let Ok(record) = Record::from_bytes(&row.value, 0)
                 {
                     let body = Body(record, row.is_damaged);
-                    bodies.entry(crate::layout::bytes::u64_at(&row.key, 8)).or_insert(body);
+                    bodies.entry(key::ordinal(&row.key)).or_insert(body);
                 }
             }
             self.bodies.insert(home, bodies);

@@ -1,9 +1,8 @@
 //! Looking through a whole device for metadata pages.
 
 use crate::geometry::{ContainerMap, Geometry};
-use crate::layout::bytes::{u16_at, u32_at};
-use crate::layout::node::{ROOT, STREAM};
-use crate::layout::page::{HEADER, NODE};
+use crate::layout::node::{self, ROOT, STREAM};
+use crate::layout::page::NODE;
 use crate::layout::{
     Algorithm, Checksum, ContainerRow, ObjectRow, PageHeader, PageReference, Root, Version, page,
 };
@@ -308,18 +307,17 @@ fn header(place: u64, bytes: &[u8]) -> Option<FoundPage> {
         return None;
     }
     let header = PageHeader::from_bytes(bytes);
-    let start = HEADER.checked_add(u32_at(bytes, HEADER) as usize)?;
-    let kind = bytes.get(start + 0x0C..start + 0x0E)?;
-    let node = u16_at(kind, 0).to_le_bytes();
+    let node = bytes.get(page::node_start(bytes)..).filter(|node| node.len() >= node::FLAGS.end())?;
+    let flags = node::FLAGS.of(node);
     Some(FoundPage {
         place,
         cluster: header.clusters[0],
         table: header.table,
         clock: header.clock,
-        level: node[0],
-        is_root: node[1] & ROOT != 0,
+        level: node::LEVEL.of(node),
+        is_root: flags & ROOT != 0,
         volume: header.volume,
-        is_stream: node[1] & STREAM != 0,
+        is_stream: flags & STREAM != 0,
         is_single: header.clusters[1] == 0,
     })
 }

@@ -11,7 +11,8 @@ use super::{Lost, LostStreams, Owner, extents, has_record, sentence};
 use crate::attributes;
 use crate::core::Core;
 use crate::extents::Extent;
-use crate::layout::bytes::u64_at;
+use crate::layout::extent::CHILD_LAST;
+use crate::layout::record::key;
 use crate::layout::{PageReference, Record, TreeNode, crc32c};
 use crate::pages::ANY_TABLE;
 use platter_vfs::{Damaged, Error, Finding, Progress, ScrubReport, Severity, Silent};
@@ -203,9 +204,9 @@ impl Scrub<'_> {
                 pending.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
                 continue;
             }
-            for row in
-                node.rows().filter(|row| has_record(row.key, &[0x10, 0x30, 0x40]) && !is_before(row.key))
-            {
+            for row in node.rows().filter(|row| {
+                has_record(row.key, &[key::RECORD, key::NAME, key::BODY]) && !is_before(row.key)
+            }) {
                 let Ok(mut record) = Record::from_bytes(row.value, 0) else { continue };
                 if attributes::complete(&mut record, &mut self.core.pages).is_err() {
                     continue;
@@ -251,12 +252,12 @@ impl Scrub<'_> {
             let node = TreeNode::new(area);
             // The key of a row that leads to a page is the last cluster of which the page tells.
             let children = |node: TreeNode<'_>| -> Vec<PageReference> {
-                let rest = node.rows().filter(|row| u64_at(row.key, 0) >= u64::from(skip));
+                let rest = node.rows().filter(|row| CHILD_LAST.of(row.key) >= u64::from(skip));
                 rest.filter_map(|row| PageReference::from_bytes(row.value, 0).ok()).collect()
             };
             match node.is_inner() {
                 true => pending.extend(children(node).into_iter().rev().map(|child| (child, 1))),
-                false => rows = crate::extents::rows(area).unwrap_or_default(),
+                false => rows = crate::layout::extent::rows(area).unwrap_or_default(),
             }
             // How many of the pending pages, counted from the end, were read ahead.
             let mut brought = 0;
@@ -319,7 +320,7 @@ impl Scrub<'_> {
                             .extend(children(page.node()).into_iter().rev().map(|child| (child, depth + 1)));
                     }
                     true => {}
-                    false => rows = crate::extents::rows(page.area()).unwrap_or_default(),
+                    false => rows = crate::layout::extent::rows(page.area()).unwrap_or_default(),
                 }
             }
         }

@@ -271,7 +271,7 @@ fn damaged(
         }
         Holds::Attributes(directory, row_key) => {
             let name = super::path(core, *directory).map(|mut names| {
-                names.extend((row_key.first() == Some(&0x30)).then(|| key::units(row_key)));
+                names.extend((key::kind(row_key) == key::NAME).then(|| key::units(row_key)));
                 super::shown(&names, None)
             });
             ("attributes-page", name)
@@ -302,7 +302,7 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
     match &task.holds {
         Holds::Plain => {}
         Holds::Objects => node.rows().for_each(|row| {
-            let object = crate::layout::bytes::u64_at(row.key, 8);
+            let object = ObjectRow::number_of(row.key);
             match ObjectRow::from_bytes(row.value, task.place) {
                 Ok(found) => {
                     let is_directory = matches!(object, ROOT_DIRECTORY | 0x520 | FIRST_OBJECT..);
@@ -313,7 +313,7 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
             }
         }),
         Holds::Directory => {
-            for row in node.rows().filter(|row| has_record(row.key, &[0x10, 0x30, 0x40])) {
+            for row in node.rows().filter(|row| has_record(row.key, &[key::RECORD, key::NAME, key::BODY])) {
                 match Record::from_bytes(row.value, task.place) {
                     Ok(record) => look_at_record(task.table, row.key, &record, below),
                     Err(error) => below.errors.push((Holds::Directory, task.table, error)),
@@ -325,7 +325,7 @@ fn look(task: &Task, page: &Page, below: &mut Below) {
             record.rows = node.rows().map(Attribute::from).collect();
             look_at_record(*directory, row_key, &record, below);
         }
-        Holds::Extents(_) => match crate::extents::rows(page.area()) {
+        Holds::Extents(_) => match crate::layout::extent::rows(page.area()) {
             Ok(rows) => below.clusters += rows.iter().filter(|row| row.checksum().is_some()).count() as u64,
             Err(error) => below.errors.push((task.holds.clone(), task.table, error)),
         },
@@ -346,7 +346,7 @@ fn look_at_record(directory: u64, row_key: &[u8], record: &Record, below: &mut B
         }
         let node = TreeNode::new(area);
         if !node.is_inner() {
-            match crate::extents::rows(area) {
+            match crate::layout::extent::rows(area) {
                 Ok(rows) => {
                     below.clusters += rows.iter().filter(|row| row.checksum().is_some()).count() as u64
                 }

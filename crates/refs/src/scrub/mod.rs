@@ -18,9 +18,11 @@ pub(crate) mod reader;
 
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::layout::attribute;
-use crate::layout::bytes::u64_at;
 use crate::layout::object_links;
 use crate::layout::record::key;
+use crate::layout::stream::{
+    HEAD, extents_area, extents_number, is_snapshot, snapshot_number, summary, version_number,
+};
 use crate::layout::{Attribute, Record};
 use crate::open::{self, Notes};
 use platter_device::Device;
@@ -115,7 +117,7 @@ pub struct Owner {
 impl Owner {
     /// The names of the file whose record is in a row of a directory.
     fn names(directory: u64, row_key: &[u8], record: &Record) -> Vec<(u64, Vec<u16>)> {
-        if row_key.first() == Some(&0x30) {
+        if key::kind(row_key) == key::NAME {
             return vec![(directory, key::units(row_key))];
         }
         object_links(&record.rows).collect()
@@ -168,45 +170,38 @@ pub fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
 }
 
 /// Whether a row of a directory holds a record and its key is of one of these kinds.
-pub fn has_record(row_key: &[u8], kinds: &[u8]) -> bool {
-    match row_key {
-        [0x30, 0, flags, 0, ..] => kinds.contains(&0x30) && u16::from(*flags) == key::LONG,
-        [kind, 0, ..] => kinds.contains(kind),
-        _ => false,
-    }
+pub fn has_record(row_key: &[u8], kinds: &[u16]) -> bool {
+    let kind = key::kind(row_key);
+    let is_short = kind == key::NAME && row_key.len() >= 4 && key::form(row_key) != key::LONG;
+    row_key.len() >= 2 && kinds.contains(&kind) && !is_short
 }
 
 /// The runs in a record: for each stream its name, `None` for the file's own data, and the area of the node.
 fn extents(record: &Record) -> impl Iterator<Item = (Option<Vec<u16>>, &[u8])> {
-    /// The offset of the node in a value, after the header with the stream's sizes.
-    const NODE: usize = 0x88;
     let snapshot = |number: u64| {
         let is_its = |row: &&Attribute| {
             row.kind() == attribute::NAMED_DATA
-                && crate::stream::is_snapshot(&row.value)
-                && crate::stream::snapshot_number(&row.value) == number
+                && is_snapshot(&row.value)
+                && snapshot_number(&row.value) == number
         };
         record.rows.iter().find(is_its).map(Attribute::name)
     };
     let named = |number: u64| {
         let is_its = |row: &&Attribute| {
             row.kind() == attribute::NAMED_DATA
-                && row.value.len() == 0x74
-                && u64_at(&row.value, 0x3C) == number
+                && row.value.len() == HEAD
+                && summary::NUMBER.of(&row.value) == number
         };
         record.rows.iter().find(is_its).map(Attribute::name)
     };
     record.rows.iter().filter_map(move |row| {
-        if row.is_single() || crate::layout::bytes::u32_at(&row.value, 0) as usize != NODE {
-            return None;
-        }
-        let area = row.value.get(NODE..)?;
+        let area = extents_area(&row.value).ok().filter(|_| !row.is_single())?;
         match row.kind() {
-            attribute::DATA if u64_at(row.rest(), 0) == attribute::LIVE => Some((None, area)),
+            attribute::DATA if version_number(row) == attribute::LIVE => Some((None, area)),
             // A version of the data that belongs to a snapshot.
-            attribute::DATA => Some((Some(snapshot(u64_at(row.rest(), 0)).unwrap_or_default()), area)),
+            attribute::DATA => Some((Some(snapshot(version_number(row)).unwrap_or_default()), area)),
             attribute::STREAM_EXTENTS => {
-                let number = u64_at(row.rest(), 0x20);
+                let number = extents_number(row).unwrap_or(0);
                 Some((Some(named(number).unwrap_or_default()), area))
             }
             _ => None,

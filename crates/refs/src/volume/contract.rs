@@ -4,10 +4,11 @@ use super::RefsVolume;
 use super::changing::{TO_ADD, TO_CHANGE, TO_EXCHANGE};
 use super::data::{Memory, Planned};
 use super::streams::extended_attributes;
+use crate::attributes;
 use crate::core::RecordPlace;
+use crate::layout::system;
 use crate::layout::{CompressionPolicy, Record, Root, crc32c};
 use crate::open;
-use crate::{attributes, system};
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, ExtendedAttributes, Extent, FileSystem,
@@ -43,22 +44,7 @@ impl FileSystem for RefsVolume {
             let files = if scattered == 1 { "1 file".to_string() } else { format!("{scattered} files") };
             details.push(("defragmenting", format!("{files}, while nobody uses the volume")));
         }
-        let guid = core.superblock.guid;
-        let words: Vec<String> = guid.iter().map(|byte| format!("{byte:02x}")).collect();
-        let identifier = format!(
-            "{}{}{}{}-{}{}-{}{}-{}{}-{}",
-            words[3],
-            words[2],
-            words[1],
-            words[0],
-            words[5],
-            words[4],
-            words[7],
-            words[6],
-            words[8],
-            words[9],
-            words[10..].concat()
-        );
+        let identifier = core.superblock.shown_guid();
         Ok(VolumeInfo {
             format: format!("ReFS {}", self.geometry.version),
             label,

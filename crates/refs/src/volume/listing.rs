@@ -8,9 +8,6 @@ use crate::layout::record::key;
 use platter_vfs::{Attributes, Change, Cursor, DosFlags, Entry, Error, Kind, Name, Node, Result, Timestamp};
 use std::sync::atomic::Ordering;
 
-/// A key that is less than the key of any name.
-const FIRST_NAME: [u8; 4] = [0x30, 0, 0, 0];
-
 impl RefsVolume {
     pub(super) fn list(
         &self,
@@ -188,8 +185,8 @@ fn scan_names(
     let (mut before, mut unreadable) = (after.map(<[u8]>::to_vec), None);
     let (tree, pages) = core.tree(object)?;
     let order = tree.order();
-    let damage = tree.scan_past_damage(pages, after.unwrap_or(&FIRST_NAME), |row| {
-        if crate::layout::bytes::u16_at(row.key, 0) != key::NAME {
+    let damage = tree.scan_past_damage(pages, after.unwrap_or(&key::FIRST_NAME), |row| {
+        if key::kind(row.key) != key::NAME {
             return Ok(false);
         }
         // The scan begins with the entry that the listing stopped after, if that still exists.
@@ -222,11 +219,11 @@ fn key_behind(core: &mut Core, object: u64, cursor: Cursor) -> Result<Option<Vec
     let listings = std::mem::take(&mut core.listings);
     let mut found = None;
     let scanned = core.tree(object).and_then(|(tree, pages)| {
-        tree.scan_past_damage(pages, &FIRST_NAME, |row| {
+        tree.scan_past_damage(pages, &key::FIRST_NAME, |row| {
             if listings.cursor(row.key) == cursor {
                 found = Some(row.key.to_vec());
             }
-            Ok(found.is_none() && crate::layout::bytes::u16_at(row.key, 0) == key::NAME)
+            Ok(found.is_none() && key::kind(row.key) == key::NAME)
         })
     });
     core.listings = listings;

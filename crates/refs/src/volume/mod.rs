@@ -204,7 +204,7 @@ enum ListedRow {
 
 impl ListedRow {
     fn from_bytes(row_key: &[u8], value: &[u8]) -> Result<ListedRow> {
-        match crate::layout::bytes::u16_at(row_key, 2) {
+        match key::form(row_key) {
             key::LONG => Ok(ListedRow::Long(Box::new(Record::from_bytes(value, 0)?))),
             _ => Ok(ListedRow::Short(ShortEntry::from_bytes(value, 0)?)),
         }

@@ -11,11 +11,12 @@
 use super::RefsVolume;
 use super::changing::TO_CHANGE;
 use crate::core::{Core, Id, RecordPlace};
-use crate::format::parent_child;
 use crate::layout::attribute::OBJECT_LINK;
 use crate::layout::node::row_size;
 use crate::layout::record::key;
-use crate::layout::{NumberRow, Record, Root, ShortEntry, make_object_link, object_link, object_links};
+use crate::layout::{
+    NumberRow, ParentChildRow, Record, Root, ShortEntry, make_object_link, object_link, object_links,
+};
 use crate::tree::Tree;
 use platter_vfs::{Error, Kind, Name, Result};
 
@@ -63,8 +64,8 @@ impl RefsVolume {
         // All rows are read, not only those wanted: a directory with a page that cannot be read must not be removed, as
         // that page could not be given back.
         tree.scan(pages, &[], |row| {
-            if crate::layout::bytes::u16_at(row.key, 0) == 0x40 {
-                bodies.push((crate::layout::bytes::u64_at(row.key, 8), Record::from_bytes(row.value, 0)?));
+            if key::kind(row.key) == key::BODY {
+                bodies.push((key::ordinal(row.key), Record::from_bytes(row.value, 0)?));
             }
             Ok(true)
         })?;
@@ -175,8 +176,8 @@ impl RefsVolume {
             core.index_reparse(&record, Id::Directory(object), true)?;
             short.ordinal = if self.geometry.version.keeps_homes() { 0 } else { core.new_ordinal(to)? };
             let (tree, pages) = core.root(Root::ParentChild);
-            tree.remove(pages, &parent_child(from, object))?;
-            let row = parent_child(to, object);
+            tree.remove(pages, &ParentChildRow { above: from, child: object }.to_bytes())?;
+            let row = ParentChildRow { above: to, child: object }.to_bytes();
             tree.put(pages, &row, 0, &row)?;
         }
         let (tree, pages) = core.tree_mut(from)?;

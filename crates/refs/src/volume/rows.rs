@@ -27,8 +27,8 @@ impl RefsVolume {
     pub(super) fn has_names(&self, core: &mut Core, object: u64) -> Result<bool> {
         let (tree, pages) = core.tree(object)?;
         let mut found = false;
-        tree.scan(pages, &[0x30, 0, 0, 0], |row| {
-            found = crate::layout::bytes::u16_at(row.key, 0) == 0x30;
+        tree.scan(pages, &key::FIRST_NAME, |row| {
+            found = key::kind(row.key) == key::NAME;
             Ok(false)
         })?;
         Ok(found)

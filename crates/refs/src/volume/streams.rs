@@ -6,7 +6,7 @@ use crate::attributes::{self, is_link};
 use crate::core::{Entity, Id, Named, RecordPlace};
 use crate::extents::{Extent, RunKind};
 use crate::layout::attribute::{EA, EA_INFORMATION, SINGLE};
-use crate::layout::bytes::{put, u16_at, u32_at};
+use crate::layout::extended::{extended_rows, read_extended};
 use crate::layout::{Attribute, Record, crc32c};
 use crate::stream::{Limits, Stream, StreamContent, StreamState};
 use platter_device::{Buffer, sync};
@@ -16,20 +16,7 @@ use std::sync::atomic::Ordering;
 
 /// Returns the extended attributes of a record.
 pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
-    let mut all = Vec::new();
-    let Some(row) = record.single(EA) else { return all };
-    let mut rest = row.value.get(12..).unwrap_or(&[]);
-    while rest.len() > 8 {
-        let next = u32_at(rest, 0) as usize;
-        let (name, value) = (usize::from(rest[5]), usize::from(u16_at(rest, 6)));
-        let Some(content) = rest.get(8..8 + name + 1 + value) else { break };
-        all.push((String::from_utf8_lossy(&content[..name]).into_owned(), content[name + 1..].to_vec()));
-        match rest.get(next..) {
-            Some(after) if next > 0 => rest = after,
-            _ => break,
-        }
-    }
-    all
+    record.single(EA).map(|row| read_extended(&row.value)).unwrap_or_default()
 }
 
 /// Sets (`Some`) or removes (`None`) one of the extended attributes of a file.
@@ -66,33 +53,10 @@ fn store_extended(record: &mut Record, all: &[(String, Vec<u8>)]) {
     if all.is_empty() {
         return;
     }
-    let mut list = Vec::new();
-    let mut packed = 0;
-    for (name, value) in all {
-        let length = (8 + name.len() + 1 + value.len()).next_multiple_of(4);
-        let start = list.len();
-        list.resize(start + length, 0);
-        let entry = &mut list[start..];
-        // The last entry also has its own length here, not 0: other readers stop before an entry with 0.
-        put(entry, 0, length as u32);
-        put(entry, 5, name.len() as u8);
-        put(entry, 6, value.len() as u16);
-        entry[8..8 + name.len()].copy_from_slice(name.as_bytes());
-        entry[8 + name.len() + 1..][..value.len()].copy_from_slice(value);
-        packed += 5 + name.len() + value.len();
-    }
-    let mut information = vec![0; 20];
-    put(&mut information, 0x04, 8u32);
-    put(&mut information, 0x08, 0x0Cu32);
-    put(&mut information, 0x0C, packed as u32);
-    put(&mut information, 0x10, list.len() as u32);
-    let mut value = vec![0; 12 + list.len()];
-    put(&mut value, 0x04, list.len() as u32);
-    put(&mut value, 0x08, 0x0Cu32);
-    value[12..].copy_from_slice(&list);
-    record.rows.push(Attribute::new(SINGLE, EA_INFORMATION, 0, &[], 0, information));
-    record.rows.push(Attribute::new(SINGLE, EA, 0, &[], 0, value));
-    record.ea_size = packed as u32;
+    let rows = extended_rows(all);
+    record.rows.push(Attribute::new(SINGLE, EA_INFORMATION, 0, &[], 0, rows.information));
+    record.rows.push(Attribute::new(SINGLE, EA, 0, &[], 0, rows.list));
+    record.ea_size = rows.packed;
     record.attributes |= Record::HAS_EA;
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the log: its control blocks, and volumes whose log was not replayed.
 
 use super::*;
-use crate::system::{LOG_BLOCK, LogControl, log_checksum};
+use crate::layout::system::{LOG_BLOCK, LogControl, log_checksum};
 use platter_device::Device;
 
 /// Makes a volume of this kind: bytes per cluster, metadata checksum, version.
@@ -31,7 +31,7 @@ fn kinds() -> [Arc<MemoryDevice>; 6] {
 }
 
 /// The places of the control blocks on the device, in bytes, and the volume's log.
-fn controls(device: &Arc<MemoryDevice>) -> ([u64; 2], crate::system::LogArea, u32) {
+fn controls(device: &Arc<MemoryDevice>) -> ([u64; 2], crate::layout::system::LogArea, u32) {
     let volume = open(device);
     let mut core = volume.core();
     let geometry = core.geometry().clone();
@@ -43,7 +43,7 @@ fn controls(device: &Arc<MemoryDevice>) -> ([u64; 2], crate::system::LogArea, u3
     })
     .unwrap();
     let rows = rows.iter().map(|(key, value)| (&key[..], &value[..]));
-    let area = crate::system::LogArea::from_rows(rows).unwrap();
+    let area = crate::layout::system::LogArea::from_rows(rows).unwrap();
     (area.control.map(|cluster| geometry.offset(cluster)), area, geometry.cluster)
 }
 
@@ -130,15 +130,15 @@ fn a_damaged_control_block_is_made_from_the_other_or_anew() {
         |block| block[0x80] ^= 1,
         |block| {
             put(block, 0x04, 7u32);
-            crate::system::seal(block);
+            crate::layout::system::seal(block);
         },
         |block| {
             put(block, 0xB8, 7u64);
-            crate::system::seal(block);
+            crate::layout::system::seal(block);
         },
         |block| {
             put(block, 0xD0, u32::MAX);
-            crate::system::seal(block);
+            crate::layout::system::seal(block);
         },
     ];
     for damage in damages {
@@ -222,7 +222,7 @@ impl Written {
         put(&mut block, 0xB8 + 0x2C, 1u32);
         put(&mut block, 0xF8, 0x40u32);
         put(&mut block, 0xFC, 0x1Fu32);
-        crate::system::seal(&mut block);
+        crate::layout::system::seal(&mut block);
         block
     }
 
@@ -336,7 +336,7 @@ fn a_log_ends_with_its_first_block_that_is_no_part_of_it() {
         |log, (number, place)| {
             let mut block = log.record(number, number - 1);
             put(&mut block, 0x04, log.volume ^ 1);
-            crate::system::seal(&mut block);
+            crate::layout::system::seal(&mut block);
             log.put(place, &block);
             None
         },
@@ -398,7 +398,7 @@ fn a_record_of_several_blocks() {
     let mut block = log.record(log.oldest, log.oldest - 1);
     put(&mut block, 0x38, 2u32);
     block.resize(2 * LOG_BLOCK, 0x5A);
-    let checksum = crate::system::log_checksum_of(&block).unwrap();
+    let checksum = crate::layout::system::log_checksum_of(&block).unwrap();
     put(&mut block, checksum.at, checksum.expected);
     log.put(1, &block);
     log.put(3, &log.record(log.oldest + 2, log.oldest));
@@ -437,7 +437,7 @@ fn a_log_of_random_bytes_neither_panics_nor_hangs() {
                 block[at] = random.below(256) as u8;
             }
             if random.below(3) > 0 {
-                crate::system::seal(&mut block);
+                crate::layout::system::seal(&mut block);
             }
             log.put(place, &block);
         }

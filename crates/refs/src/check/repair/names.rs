@@ -6,11 +6,10 @@ use crate::check::noted::Task;
 use crate::core::{Core, ROOT_DIRECTORY};
 use crate::format::file_time;
 use crate::layout::attribute::OBJECT_LINK;
-use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::record::key;
 use crate::layout::{Record, Root, ShortEntry};
 use crate::layout::{make_index, make_object_link, object_links};
-use crate::system;
+use crate::layout::{system, words};
 use crate::tree::Tree;
 use platter_vfs::{Name, NameRules, Result};
 use std::collections::BTreeSet;
@@ -128,9 +127,11 @@ fn renumber(core: &mut Core, plan: &RepairPlan, directory: u64, row: &[u8]) -> R
     if !is_sound(core, plan, directory) || row.len() < 4 {
         return Ok(());
     }
-    let rows = match row[..2] {
-        [0x30, 0] => vec![row.to_vec()],
-        [0x40, 0] if row.len() == 24 => names_with_number(core, directory, u64_at(row, 8))?,
+    let rows = match key::kind(row) {
+        key::NAME => vec![row.to_vec()],
+        key::BODY if row.len() == key::body(0, 0).len() => {
+            names_with_number(core, directory, key::ordinal(row))?
+        }
         _ => Vec::new(),
     };
     rows.iter().try_for_each(|row| renumber_name(core, plan, directory, row))
@@ -140,8 +141,8 @@ fn renumber(core: &mut Core, plan: &RepairPlan, directory: u64, row: &[u8]) -> R
 fn names_with_number(core: &mut Core, directory: u64, ordinal: u64) -> Result<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     let (tree, pages) = core.tree(directory)?;
-    tree.scan(pages, &[0x30, 0, 0, 0], |row| {
-        let number = match (u16_at(row.key, 0), u16_at(row.key, 2)) {
+    tree.scan(pages, &key::FIRST_NAME, |row| {
+        let number = match (key::kind(row.key), key::form(row.key)) {
             (key::NAME, key::LONG) => Record::from_bytes(row.value, 0).ok().map(|record| record.ordinal),
             (key::NAME, key::SHORT) => {
                 let entry = ShortEntry::from_bytes(row.value, 0).ok();
@@ -152,13 +153,13 @@ fn names_with_number(core: &mut Core, directory: u64, ordinal: u64) -> Result<Ve
         if number == Some(ordinal) {
             found.push(row.key.to_vec());
         }
-        Ok(u16_at(row.key, 0) == key::NAME)
+        Ok(key::kind(row.key) == key::NAME)
     })?;
     Ok(found)
 }
 
 fn renumber_name(core: &mut Core, plan: &RepairPlan, directory: u64, row: &[u8]) -> Result<()> {
-    if row[2..4] == [key::LONG as u8, 0] {
+    if key::form(row) == key::LONG {
         let ordinal = core.new_ordinal(directory)?;
         return amend(core, plan, directory, row, |record| record.ordinal = ordinal);
     }
@@ -344,7 +345,7 @@ fn may_be(core: &mut Core, plan: &RepairPlan, directory: u64, name: &[u16]) -> R
     }
     match row_of(core, directory, name)? {
         None => Ok(true),
-        Some((row, value)) => Ok(row[2..4] == [2, 0] && is_dead(core, plan, &value)?),
+        Some((row, value)) => Ok(key::form(&row) == key::SHORT && is_dead(core, plan, &value)?),
     }
 }
 
@@ -434,8 +435,10 @@ fn security(core: &mut Core, plan: &RepairPlan, key: &[u8], value: &[u8]) -> Res
         // In a damaged row the descriptor may be whole and only the key wrong, or the key may be that of a descriptor
         // that every volume has.
         None => {
-            let own = value.get(12..).map(system::security_row).filter(|(_, own)| own[..] == *value);
-            own.or_else(|| system::security_rows().into_iter().find(|(known, _)| known[8..] == *tail(key)))
+            let own =
+                system::descriptor_of(value).map(system::security_row).filter(|(_, own)| own[..] == *value);
+            let is_its = |known: &[u8]| words::after_first(known) == words::after_first(key);
+            own.or_else(|| system::security_rows().into_iter().find(|(known, _)| is_its(known)))
         }
     };
     let Some((right, value)) = whole else { return Ok(()) };
@@ -444,8 +447,4 @@ fn security(core: &mut Core, plan: &RepairPlan, key: &[u8], value: &[u8]) -> Res
         tree.remove(pages, key)?;
     }
     tree.put(pages, &right, 0, &value).map(drop)
-}
-
-fn tail(key: &[u8]) -> &[u8] {
-    key.get(8..).unwrap_or(&[])
 }

@@ -1,7 +1,6 @@
 //! Repairs of the rows that lead from the numbers of files to their names and records.
 
 use crate::core::Core;
-use crate::layout::bytes::{u16_at, u64_at};
 use crate::layout::record::key;
 use crate::layout::{NumberRow, Record, ShortEntry};
 use platter_vfs::Result;
@@ -19,8 +18,8 @@ pub fn renew(core: &mut Core, directory: u64) -> Result<()> {
     let mut there: Vec<(Vec<u8>, NumberRow)> = Vec::new();
     let (tree, pages) = core.tree(directory)?;
     tree.scan(pages, &[], |row| {
-        match (u16_at(row.key, 0), u16_at(row.key, 2)) {
-            (0x20, _) => there.push((row.key.to_vec(), NumberRow::from_bytes(row.value))),
+        match (key::kind(row.key), key::form(row.key)) {
+            (key::NUMBER, _) => there.push((row.key.to_vec(), NumberRow::from_bytes(row.value))),
             (key::NAME, key::LONG) => match Record::from_bytes(row.value, 0) {
                 Ok(record) => drop(wanted.insert(record.ordinal, NumberRow::Name(key::units(row.key)))),
                 Err(_) => is_unsure = true,
@@ -29,8 +28,8 @@ pub fn renew(core: &mut Core, directory: u64) -> Result<()> {
                 Ok(entry) if entry.is_directory() => drop(left.insert(entry.ordinal)),
                 _ => {}
             },
-            (0x40, _) => {
-                let ordinal = u64_at(row.key, 8);
+            (key::BODY, _) => {
+                let ordinal = key::ordinal(row.key);
                 wanted.insert(ordinal, NumberRow::Body(ordinal, directory));
             }
             _ => {}
@@ -39,7 +38,7 @@ pub fn renew(core: &mut Core, directory: u64) -> Result<()> {
     })?;
     wanted.remove(&0);
     for (row_key, row) in there {
-        let ordinal = u64_at(&row_key, 8);
+        let ordinal = key::ordinal(&row_key);
         let is_one = row_key == key::number(ordinal);
         if row == NumberRow::Other || is_one && wanted.get(&ordinal) == Some(&row) {
             wanted.remove(&ordinal);

@@ -6,11 +6,9 @@ use crate::check::known::{METADATA_DIRECTORY, SECURITY, TRASH};
 use crate::check::noted::{Mend, NotedRow, Remade, Task};
 use crate::container::Tier;
 use crate::core::{Core, ROOT_DIRECTORY};
-use crate::format::parent_child;
-use crate::layout::bytes::put;
-use crate::layout::{CompressionPolicy, Root, ShareRow, Version};
+use crate::layout::system;
+use crate::layout::{CompressionPolicy, ParentChildRow, Root, ShareRow, Version, header};
 use crate::pages::Pages;
-use crate::system;
 use crate::tree::{Order, Tree};
 use platter_vfs::Result;
 use std::collections::{BTreeSet, HashSet};
@@ -147,7 +145,7 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
     let mended = forms::mended(&header, table, core.geometry().algorithm.code());
     if core.geometry().version == Version::V3_14
         && core.checkpoint.echo
-        && !alike_but_counts(&header, &mended)
+        && !header::is_same_but_counts(&header, &mended)
     {
         // A header of another size moves everything in the page, so the tree is built again with this one.
         new.destroy(&mut core.pages)?;
@@ -158,11 +156,6 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
     }
     set_tree(core, table, new)?;
     old.destroy(&mut core.pages)
-}
-
-/// Whether two tree headers differ at most in the counts of leaf pages and rows.
-fn alike_but_counts(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one[..0x18] == other[..0x18] && one[0x28..] == other[0x28..]
 }
 
 /// Makes the trees of directories anew, from the rows that can be read and those that were found elsewhere for the lost
@@ -271,8 +264,7 @@ pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
         let length = system::schema(minor, root.schema()).map_or(0, |schema| schema.root_extra as usize);
         let mut extra = vec![0; length];
         if root.schema() == 0xE0C0 {
-            let mark = CompressionPolicy::mark(plan.geometry.version < Version::V3_7);
-            put(&mut extra, CompressionPolicy::AT, mark);
+            CompressionPolicy::put_none(&mut extra, plan.geometry.version < Version::V3_7);
         }
         let old = core.roots[index].clone();
         let pages = &mut core.pages;
@@ -294,7 +286,7 @@ fn parents(plan: &RepairPlan) -> Vec<NotedRow> {
     let found = plan.reached.iter().filter(|(child, _)| **child != ROOT_DIRECTORY);
     let pairs: BTreeSet<(u64, u64)> = found.map(|(child, (above, _))| (*above, *child)).collect();
     let row = |(above, child)| {
-        let row = parent_child(above, child).to_vec();
+        let row = ParentChildRow { above, child }.to_bytes().to_vec();
         (row.clone(), 0, row)
     };
     pairs.into_iter().map(row).collect()

@@ -8,11 +8,15 @@
 //! Windows 11 stored for its own.
 
 use super::SystemRow;
-use crate::layout::bytes::{put, u32_at};
+use crate::layout::bytes::{FieldAt, put, u32_at};
 pub use platter_vfs::security::{
     descriptor_hash, directory_descriptor, file_descriptor, is_descriptor, system_descriptor,
 };
 
+/// Of a row's key: the upper half of the identifier.
+const KEY_GENERATION: FieldAt<u32> = FieldAt::new(0x08);
+/// Of a row's key: the descriptor's hash.
+const KEY_HASH: FieldAt<u32> = FieldAt::new(0x0C);
 /// Bytes of a row's value before the descriptor.
 const HEADER: usize = 12;
 
@@ -26,13 +30,26 @@ pub fn security_row(descriptor: &[u8]) -> SystemRow {
     security_row_with(security_id(descriptor), descriptor)
 }
 
+/// A key before that of the descriptor with this identifier, and after those of lesser ones.
+pub fn security_key_from(id: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    KEY_GENERATION.put(&mut key, (id >> 32) as u32);
+    KEY_HASH.put(&mut key, id as u32);
+    key
+}
+
+/// The descriptor in a row's value, whatever the row says of it; `None` if the value is too short.
+pub fn descriptor_of(value: &[u8]) -> Option<&[u8]> {
+    value.get(HEADER..)
+}
+
 /// The row of a descriptor with this identifier.
 pub fn security_row_with(id: u64, descriptor: &[u8]) -> SystemRow {
     let (hash, generation, length) = (id as u32, (id >> 32) as u32, (HEADER + descriptor.len()) as u32);
     let (mut key, mut value) = (vec![0; 16], vec![0; HEADER]);
     put(&mut key, 0x00, u64::from(length));
-    put(&mut key, 0x08, generation);
-    put(&mut key, 0x0C, hash);
+    KEY_GENERATION.put(&mut key, generation);
+    KEY_HASH.put(&mut key, hash);
     put(&mut value, 0x00, hash);
     put(&mut value, 0x04, generation);
     put(&mut value, 0x08, length);
@@ -45,7 +62,7 @@ pub fn security_row_with(id: u64, descriptor: &[u8]) -> SystemRow {
 pub fn read_security_row<'a>(key: &[u8], value: &'a [u8]) -> Option<(u64, &'a [u8])> {
     let descriptor = value.get(HEADER..)?;
     let (hash, generation, length) = (u32_at(value, 0), u32_at(value, 4), u32_at(value, 8));
-    let agrees = key.len() >= 16 && u32_at(key, 0x08) == generation && u32_at(key, 0x0C) == hash;
+    let agrees = key.len() >= 16 && KEY_GENERATION.of(key) == generation && KEY_HASH.of(key) == hash;
     let sound = agrees && length as usize == value.len() && descriptor_hash(descriptor) == hash;
     sound.then_some((u64::from(generation) << 32 | u64::from(hash), descriptor))
 }

@@ -14,7 +14,7 @@
 //! with the log's identifier really is one.
 
 use super::SystemRow;
-use crate::layout::bytes::{put, u32_at, u64_at};
+use crate::layout::bytes::{FieldAt, put, u32_at, u64_at};
 use std::ops::Range;
 
 /// Bytes of a block of the log.
@@ -22,6 +22,79 @@ pub const LOG_BLOCK: usize = 4096;
 
 /// The first bytes of every block of the log.
 const SIGNATURE: &[u8; 4] = b"MLog";
+/// The header of a block.
+pub(super) mod header {
+    use super::{FieldAt, Range};
+
+    /// The volume's signature.
+    pub const VOLUME: FieldAt<u32> = FieldAt::new(0x04);
+    /// The version of the log's format, 1.
+    pub const VERSION: FieldAt<u32> = FieldAt::new(0x08);
+    /// Bytes of a block.
+    pub const BLOCK: FieldAt<u32> = FieldAt::new(0x0C);
+    /// The log's identifier.
+    pub const LOG: Range<usize> = 0x10..0x20;
+    /// Of a control block: its sequence number.
+    pub const SEQUENCE: FieldAt<u64> = FieldAt::new(0x20);
+    /// Of a record: its sequence number.
+    pub const NUMBER: FieldAt<u64> = FieldAt::new(0x28);
+    /// Of a record: the sequence number of the record before.
+    pub const PREVIOUS: FieldAt<u64> = FieldAt::new(0x30);
+    /// The blocks of the record.
+    pub const BLOCKS: FieldAt<u32> = FieldAt::new(0x38);
+    /// The blocks of the record's header.
+    pub const HEADER_BLOCKS: FieldAt<u32> = FieldAt::new(0x3C);
+    /// Where the header of the only entry is.
+    pub const ENTRY_PLACE: FieldAt<u32> = FieldAt::new(0x54);
+}
+
+/// The header of an entry.
+pub(super) mod entry {
+    use super::FieldAt;
+
+    /// Bytes of the header that are read.
+    pub const LEN: usize = KIND.end();
+    /// The checksum of the block.
+    pub const CHECKSUM: usize = 0x08;
+    /// Bytes of the content.
+    pub const LENGTH: FieldAt<u32> = FieldAt::new(0x20);
+    /// Where the content is, from the entry's header on.
+    pub const CONTENT: FieldAt<u32> = FieldAt::new(0x28);
+    /// Bytes from the entry's header to the end of the block.
+    pub const SPACE: FieldAt<u32> = FieldAt::new(0x2C);
+    /// What the entry holds.
+    pub const KIND: FieldAt<u32> = FieldAt::new(0x30);
+}
+
+/// The content of a control block.
+mod control {
+    use super::FieldAt;
+
+    /// The sequence number, as in the block's header.
+    pub const SEQUENCE: FieldAt<u64> = FieldAt::new(0x00);
+    /// The first block of the log's data area.
+    pub const START: FieldAt<u64> = FieldAt::new(0x08);
+    /// The block after the log's data area.
+    pub const END: FieldAt<u64> = FieldAt::new(0x10);
+    /// The oldest record that is needed.
+    pub const OLDEST: FieldAt<u64> = FieldAt::new(0x18);
+    /// The block in the data area where the next record goes.
+    pub const NEXT: FieldAt<u32> = FieldAt::new(0x20);
+    /// The log's identifier, as in the block's header.
+    pub const LOG: usize = 0x28;
+    /// A count of writes: 2 on every volume seen.
+    pub const WRITES: FieldAt<u32> = FieldAt::new(0x38);
+    /// Flags: 1.
+    pub const FLAGS: FieldAt<u32> = FieldAt::new(0x3C);
+    /// The log's identifier, again.
+    pub const LOG_TOO: usize = 0x50;
+}
+
+/// The bytes of the identifier of a log that begins at `at`.
+fn log_at(at: usize) -> Range<usize> {
+    at..at + header::LOG.len()
+}
+
 /// The offset in a block of the header of its only entry.
 const ENTRY: usize = 0x78;
 /// The offset of the content of a control block: 0x38 after the entry's header.
@@ -65,9 +138,14 @@ impl LogArea {
         self.data.start.saturating_mul(each)..self.data.end.saturating_mul(each)
     }
 
+    /// Whether a key is that of the row with the log's place.
+    pub fn is_place(key: &[u8]) -> bool {
+        key.len() >= 4 && u32_at(key, 0) == 1
+    }
+
     /// Reads the log's place from the rows; `None` if no row has it or its fields contradict each other.
     pub fn from_rows<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Option<LogArea> {
-        let (_, value) = rows.into_iter().find(|(key, _)| key.len() >= 4 && u32_at(key, 0) == 1)?;
+        let (_, value) = rows.into_iter().find(|(key, _)| LogArea::is_place(key))?;
         let field = |index: usize| u64_at(value, 8 * index);
         let area = LogArea { data: field(0)..field(1), control: [field(3), field(4)] };
         let sound = value.len() >= 40 && area.data.start.checked_add(field(2)) == Some(area.data.end);
@@ -97,30 +175,30 @@ impl LogControl {
     /// Returns the block as it stands on disk.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut block = vec![0; LOG_BLOCK];
-        block[..4].copy_from_slice(SIGNATURE);
-        put(&mut block, 0x04, self.volume);
-        put(&mut block, 0x08, 1u32); // version
-        put(&mut block, 0x0C, LOG_BLOCK as u32);
-        block[0x10..0x20].copy_from_slice(&self.log);
-        put(&mut block, 0x20, self.sequence);
-        put(&mut block, 0x38, 1u32); // blocks of the record
-        put(&mut block, 0x3C, 1u32); // blocks of its header
-        put(&mut block, 0x54, ENTRY as u32);
+        block[..SIGNATURE.len()].copy_from_slice(SIGNATURE);
+        header::VOLUME.put(&mut block, self.volume);
+        header::VERSION.put(&mut block, 1);
+        header::BLOCK.put(&mut block, LOG_BLOCK as u32);
+        block[header::LOG].copy_from_slice(&self.log);
+        header::SEQUENCE.put(&mut block, self.sequence);
+        header::BLOCKS.put(&mut block, 1);
+        header::HEADER_BLOCKS.put(&mut block, 1);
+        header::ENTRY_PLACE.put(&mut block, ENTRY as u32);
 
-        put(&mut block, ENTRY + 0x20, CONTENT_LENGTH);
-        put(&mut block, ENTRY + 0x28, CONTENT_FROM_ENTRY);
-        put(&mut block, ENTRY + 0x2C, (LOG_BLOCK - ENTRY) as u32);
-        put(&mut block, ENTRY + 0x30, CONTROL);
+        entry::LENGTH.within(ENTRY).put(&mut block, CONTENT_LENGTH);
+        entry::CONTENT.within(ENTRY).put(&mut block, CONTENT_FROM_ENTRY);
+        entry::SPACE.within(ENTRY).put(&mut block, (LOG_BLOCK - ENTRY) as u32);
+        entry::KIND.within(ENTRY).put(&mut block, CONTROL);
 
-        put(&mut block, CONTENT, self.sequence);
-        put(&mut block, CONTENT + 0x08, self.blocks.start);
-        put(&mut block, CONTENT + 0x10, self.blocks.end);
-        put(&mut block, CONTENT + 0x18, self.oldest);
-        put(&mut block, CONTENT + 0x20, self.next);
-        block[CONTENT + 0x28..CONTENT + 0x38].copy_from_slice(&self.log);
-        put(&mut block, CONTENT + 0x38, 2u32); // a count of writes: 2 on every volume seen
-        put(&mut block, CONTENT + 0x3C, 1u32); // flags
-        block[CONTENT + 0x50..CONTENT + 0x60].copy_from_slice(&self.log);
+        control::SEQUENCE.within(CONTENT).put(&mut block, self.sequence);
+        control::START.within(CONTENT).put(&mut block, self.blocks.start);
+        control::END.within(CONTENT).put(&mut block, self.blocks.end);
+        control::OLDEST.within(CONTENT).put(&mut block, self.oldest);
+        control::NEXT.within(CONTENT).put(&mut block, self.next);
+        block[log_at(CONTENT + control::LOG)].copy_from_slice(&self.log);
+        control::WRITES.within(CONTENT).put(&mut block, 2);
+        control::FLAGS.within(CONTENT).put(&mut block, 1);
+        block[log_at(CONTENT + control::LOG_TOO)].copy_from_slice(&self.log);
 
         seal(&mut block);
         block
@@ -130,22 +208,61 @@ impl LogControl {
     pub fn from_bytes(block: &[u8]) -> Option<LogControl> {
         let content = control_content(block)?;
         Some(LogControl {
-            volume: u32_at(block, 0x04),
-            log: block[0x10..0x20].try_into().ok()?,
-            sequence: u64_at(block, content),
-            blocks: u64_at(block, content + 0x08)..u64_at(block, content + 0x10),
-            oldest: u64_at(block, content + 0x18),
-            next: u32_at(block, content + 0x20),
+            volume: header::VOLUME.of(block),
+            log: block[header::LOG].try_into().ok()?,
+            sequence: control::SEQUENCE.within(content).of(block),
+            blocks: control::START.within(content).of(block)..control::END.within(content).of(block),
+            oldest: control::OLDEST.within(content).of(block),
+            next: control::NEXT.within(content).of(block),
         })
     }
 }
 
 /// The offset of the content of a control block; `None` if the block is none.
-pub fn control_content(block: &[u8]) -> Option<usize> {
-    let entry = entry_of_kind(block, CONTROL)?;
-    let content = entry.checked_add(u32_at(block, entry + 0x28) as usize)?;
+fn control_content(block: &[u8]) -> Option<usize> {
+    let place = entry_of_kind(block, CONTROL)?;
+    let content = place.checked_add(entry::CONTENT.within(place).of(block) as usize)?;
     let fits = content <= LOG_BLOCK - CONTENT_LENGTH as usize;
-    (u32_at(block, entry + 0x20) == CONTENT_LENGTH && fits).then_some(content)
+    (entry::LENGTH.within(place).of(block) == CONTENT_LENGTH && fits).then_some(content)
+}
+
+/// Compares the fields of a control block that are the same in all of them. Returns what is wrong with the first that is
+/// not, and the block with all of them put right.
+pub fn control_form(block: &[u8]) -> Option<(String, Vec<u8>)> {
+    let content = control_content(block)?;
+    let fields = [
+        (header::VERSION, 1),
+        (header::BLOCK, LOG_BLOCK as u32),
+        (header::BLOCKS, 1),
+        (header::HEADER_BLOCKS, 1),
+        (control::FLAGS.within(content), 1),
+    ];
+    let wrong = fields.into_iter().find(|(field, expected)| field.of(block) != *expected);
+    let names = [control::LOG, control::LOG_TOO].map(|at| log_at(content + at));
+    let alias = names.iter().find(|name| block[Range::clone(name)] != block[header::LOG]);
+    let what = match (wrong, alias) {
+        (Some((field, expected)), _) => {
+            format!("field at {:#x}: expected {expected:#x}, found {:#x}", field.at(), field.of(block))
+        }
+        (None, Some(name)) => format!("identifier at {:#x}: expected that of the block's header", name.start),
+        (None, None) => return None,
+    };
+    let mut mended = block.to_vec();
+    fields.into_iter().for_each(|(field, expected)| field.put(&mut mended, expected));
+    names.into_iter().for_each(|name| mended.copy_within(header::LOG, name.start));
+    seal(&mut mended);
+    Some((what, mended))
+}
+
+/// A control block with another sequence number.
+pub fn renumbered_control(block: &[u8], sequence: u64) -> Vec<u8> {
+    let mut block = block.to_vec();
+    header::SEQUENCE.put(&mut block, sequence);
+    if let Some(content) = control_content(&block) {
+        control::SEQUENCE.within(content).put(&mut block, sequence);
+    }
+    seal(&mut block);
+    block
 }
 
 /// The offset of a block's entry, if the block is one of a log and the entry is of this kind.
@@ -153,8 +270,8 @@ pub(super) fn entry_of_kind(block: &[u8], kind: u32) -> Option<usize> {
     if block.len() < LOG_BLOCK || !block.starts_with(SIGNATURE) {
         return None;
     }
-    let entry = u32_at(block, 0x54) as usize;
-    (entry < LOG_BLOCK - 0x34 && u32_at(block, entry + 0x30) == kind).then_some(entry)
+    let place = header::ENTRY_PLACE.of(block) as usize;
+    (place < LOG_BLOCK - entry::LEN && entry::KIND.within(place).of(block) == kind).then_some(place)
 }
 
 /// The checksum that a block stores and the one that it must have; `None` if it names no place for one.
@@ -216,8 +333,8 @@ fn checksum_place(block: &[u8]) -> Option<usize> {
     if block.len() != LOG_BLOCK || !block.starts_with(SIGNATURE) {
         return None;
     }
-    let entry = u32_at(block, 0x54) as usize;
-    (entry.is_multiple_of(8) && entry < LOG_BLOCK - 0x34).then_some(entry + 8)
+    let place = header::ENTRY_PLACE.of(block) as usize;
+    (place.is_multiple_of(8) && place < LOG_BLOCK - entry::LEN).then_some(place + entry::CHECKSUM)
 }
 
 /// The two halves of a word combined by XOR.

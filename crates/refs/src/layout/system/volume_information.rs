@@ -87,6 +87,11 @@ pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static
     }
 }
 
+/// Whether a key is that of the row with the label.
+pub fn is_label(key: &[u8]) -> bool {
+    u16_at(key, 0) == LABEL
+}
+
 /// The row of a label.
 pub fn label_row(label: &[u16]) -> SystemRow {
     // No zero is stored at the end. forefst says that Windows stores one; refsprogs, which was written against volumes

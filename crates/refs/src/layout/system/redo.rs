@@ -6,9 +6,9 @@
 //! Source: forefst `docs/structures/mlog.md`. The numbers are read in the driver; that one block holds one transaction,
 //! and that the flag of its first change is set, was seen in some 9,000 blocks of four volumes.
 
-use super::log::{DATA, LOG_BLOCK, entry_of_kind};
+use super::log::{DATA, LOG_BLOCK, entry, entry_of_kind, header};
 use crate::layout::Version;
-use crate::layout::bytes::{u32_at, u64_at};
+use crate::layout::bytes::u32_at;
 
 /// The fewest bytes of a change: without its key and value.
 const LEAST: usize = 0x38;
@@ -37,16 +37,16 @@ pub struct LogRecord {
 impl LogRecord {
     /// Reads the record that a block begins; `None` if it begins none. The checksum is not compared.
     pub fn from_bytes(block: &[u8]) -> Option<LogRecord> {
-        let entry = entry_of_kind(block, DATA)?;
+        let place = entry_of_kind(block, DATA)?;
         let mut record = LogRecord {
-            number: u64_at(block, 0x28),
-            previous: u64_at(block, 0x30),
-            volume: u32_at(block, 0x04),
-            blocks: u64::from(u32_at(block, 0x38)).max(1),
+            number: header::NUMBER.of(block),
+            previous: header::PREVIOUS.of(block),
+            volume: header::VOLUME.of(block),
+            blocks: u64::from(header::BLOCKS.of(block)).max(1),
             transactions: 0,
             operations: Vec::new(),
         };
-        let content = entry.saturating_add(u32_at(block, entry + 0x28) as usize);
+        let content = place.saturating_add(entry::CONTENT.within(place).of(block) as usize);
         let redo = block.get(content..LOG_BLOCK).unwrap_or(&[]);
         if redo.len() < 8 {
             return Some(record);

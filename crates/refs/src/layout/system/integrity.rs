@@ -4,6 +4,7 @@
 //! Source: forefst `docs/structures/integrity_state.md`, volumes made by Windows 10 and 11.
 
 use super::SystemRow;
+use crate::layout::AllocatorRow;
 use crate::layout::bytes::put;
 
 /// The only row of a sound volume, over as many clusters as its containers have together.
@@ -16,6 +17,11 @@ pub fn integrity_state_row(clusters: u64) -> SystemRow {
     put(&mut value, 0x12, 2u16);
     put(&mut value, 0x14, 0x100u16);
     (value[..0x10].to_vec(), value)
+}
+
+/// Whether key and value have the form of such a row, whatever clusters it is over.
+pub fn is_integrity_state_row(key: &[u8], value: &[u8]) -> bool {
+    key.len() == AllocatorRow::KEY && value.len() >= 0x18 && value.starts_with(key)
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub fn read_upcase<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::system::windows_upper;
+    use crate::layout::system::windows_upper;
 
     fn read(rows: &[SystemRow]) -> Option<Box<[u16]>> {
         read_upcase(rows.iter().map(|(key, value)| (&key[..], &value[..])))
