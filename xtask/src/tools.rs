@@ -110,6 +110,8 @@ const FROM_PYPI: &[(&str, &str)] = &[
     // They read the script and the workflow that nothing here can run.
     ("tree-sitter-language-pack", "0.7.2"),
     ("check-jsonschema", "0.39.0"),
+    // It brings axe-core, which judges the pages of reports in Chromium.
+    ("axe-core-python", "0.1.0"),
 ];
 
 /// Programs from crates.io that the tests use, with the versions that the tests were written for.

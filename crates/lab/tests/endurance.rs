@@ -56,6 +56,13 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
     (place, device, out)
 }
 
+/// The page of a run of half a second.
+pub fn page() -> String {
+    let (_place, device, out) = place();
+    let record = endurance(&device, "ntfs", 0.5).begin(&out, &Impatient::after(u32::MAX)).unwrap();
+    html(&record)
+}
+
 /// The samples are consistent with the run: whole blocks, times without gaps, and a volume as full as was asked for.
 fn assert_sound(record: &Record) {
     let mut at = 0.0;

@@ -1,5 +1,7 @@
 //! Most tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
 
+mod accessible;
+mod chromium;
 mod corpus;
 mod diskspd;
 mod endurance;

@@ -1,10 +1,10 @@
 //! Rendered reports: nothing is cut off, no name can inject markup, and no page uses the network.
 
+use crate::chromium::browse;
 use crate::sample;
 use platter_lab::report::document::*;
 use platter_lab::report::terminal::{self, View};
 use platter_lab::report::{Diff, csv, html, markdown};
-use std::process::{Command, Output};
 
 const HOSTILE: &str = "<script>alert(1)</script>\"'&|`*_\u{1b}[2J\r\n,=1";
 
@@ -351,42 +351,6 @@ fn the_page_refers_to_nothing_outside() {
             assert!(!page.contains(outside), "the page contains {outside}");
         }
     }
-}
-
-/// Opens a page in headless Chromium. Returns the page's DOM after its scripts ran, and the messages of the console.
-/// Chromium has crashed once in thousands of starts and hung once for minutes, on pages that it showed before and after,
-/// so a page fails only if Chromium does so three times.
-fn browse(page: &str, width: u32) -> (String, Vec<String>) {
-    let mut deaths = Vec::new();
-    while deaths.len() < 3 {
-        let output = run_chromium(page, width);
-        let (dom, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        if dom.contains("</html>") {
-            let complaints = log.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
-            return (dom.into_owned(), complaints);
-        }
-        deaths.push(format!("{}:\n{log}", output.status));
-    }
-    panic!("chromium showed nothing, {} times:\n{}", deaths.len(), deaths.join("\n"));
-}
-
-fn run_chromium(page: &str, width: u32) -> Output {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let file = directory.path().join("page.html");
-    std::fs::write(&file, page).unwrap();
-    // A start takes a second or two.
-    Command::new("timeout")
-        .args(["--kill-after=5", "60", "chromium"])
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
-        .args(["--disable-component-update", "--disable-sync", "--no-first-run", "--hide-scrollbars"])
-        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", directory.path().join("profile").display()))
-        .arg(format!("--window-size={width},1000"))
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .expect(
-            "chromium and timeout are needed to test the page; Debian: apt-get install chromium coreutils",
-        )
 }
 
 /// Adds a script to the page that lists every request that the page made, successful or not.

@@ -128,7 +128,7 @@ fn latency(document: &Document, case: &Case, results: &[&CaseResult]) -> String 
         row
     };
     let table = Table {
-        caption: "Response time, all slices".into(),
+        caption: format!("Response time of {}, all slices", whole_name(case)),
         columns,
         rows: results.iter().map(row).collect(),
     };
@@ -141,6 +141,11 @@ fn latency(document: &Document, case: &Case, results: &[&CaseResult]) -> String 
         Some(table),
         false,
     )
+}
+
+/// A case by a name that no other case of the page has.
+fn whole_name(case: &Case) -> String {
+    format!("{}, {}", case.workload, case.label())
 }
 
 fn distribution(document: &Document, case: &Case, results: &[&CaseResult]) -> String {
@@ -187,7 +192,7 @@ fn distribution(document: &Document, case: &Case, results: &[&CaseResult]) -> St
         row
     };
     let table = Table {
-        caption: "Share of requests, all runs".into(),
+        caption: format!("Share of requests of {}, all runs", whole_name(case)),
         columns,
         rows: (first..=last).map(row).collect(),
     };
@@ -272,7 +277,7 @@ fn timeline(document: &Document, case: &Case, results: &[&CaseResult]) -> String
         );
     }
     chart.push_str(&free_space(document, &runs, end, time()));
-    let table = timeline_table(&runs, end);
+    let table = timeline_table(case, &runs, end);
     let key = key(document, runs.iter().map(|(target, _)| *target));
     let note = "IOPS over measured seconds, of the round nearest to the estimate; what other targets did between slices is left out.";
     figure("Timeline", note, &key, &chart, Some(table), true)
@@ -380,7 +385,7 @@ pub(crate) fn time_ticks(end: f64) -> Vec<Tick> {
 }
 
 /// A table of the timeline with at most thirty rows; the JSON document has all intervals.
-fn timeline_table(runs: &[(&str, &Round)], end: f64) -> Table {
+fn timeline_table(case: &Case, runs: &[(&str, &Round)], end: f64) -> Table {
     let rows =
         30.0_f64.min(runs.iter().map(|(_, run)| run.timeline.len()).max().unwrap_or(0) as f64).max(1.0);
     let step = end / rows;
@@ -397,7 +402,11 @@ fn timeline_table(runs: &[(&str, &Round)], end: f64) -> Table {
         }
         row
     };
-    Table { caption: "Mean IOPS".into(), columns, rows: (0..rows as u32).map(row).collect() }
+    Table {
+        caption: format!("Mean IOPS of {}", whole_name(case)),
+        columns,
+        rows: (0..rows as u32).map(row).collect(),
+    }
 }
 
 /// Labels of a logarithmic axis, without decimals: 10 µs, 1 ms.
@@ -471,9 +480,10 @@ fn at_the_device(document: &Document, case: &Case, results: &[&CaseResult]) -> S
         let _ = write!(note, " Not watched: {}.", unseen.join(", "));
     }
     let table = format!(
-        "<div class=scroll tabindex=0 role=region aria-label=\"What the storage saw\"><table class=seen><thead><tr><th scope=col>Target</th>\
+        "<div class=scroll tabindex=0 role=region aria-label=\"What the storage saw of {}\"><table class=seen><thead><tr><th scope=col>Target</th>\
          <th scope=col></th><th scope=col class=n>Asked</th><th scope=col>Sizes at the device</th><th scope=col class=n>Transfers</th>\
-         <th scope=col class=n>Bytes</th><th scope=col class=n>Sequential</th></tr></thead><tbody>{rows}</tbody></table></div>"
+         <th scope=col class=n>Bytes</th><th scope=col class=n>Sequential</th></tr></thead><tbody>{rows}</tbody></table></div>",
+        escape(&whole_name(case))
     );
     figure("What the storage saw", &note, "", &table, None, true)
 }
