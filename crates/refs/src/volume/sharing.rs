@@ -178,10 +178,8 @@ impl Volume {
         let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
         core.share(&shared)?;
         let mut gone = Vec::new();
-        extents.replace(from, to, &[], &mut gone);
-        for run in &moved {
-            extents.replace(run.at, run.end(), &[*run], &mut gone);
-        }
+        // All at once: without its runs a leaf goes, and the one beside it may not be in memory.
+        extents.replace(from, to, &moved, &mut gone);
         state.shared = true;
         state.generation.advance();
         state.extend(to_offset + length, cluster);

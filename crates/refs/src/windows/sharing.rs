@@ -184,6 +184,38 @@ fn clones() {
     }
 }
 
+/// The clone takes the place of whole leaves of runs, of which only those that it touches are in memory.
+#[test]
+fn clones_over_many_runs() {
+    let device = made();
+    let volume = open(&device);
+    let mut wanted: [Vec<u8>; 2] = Default::default();
+    for (index, called) in ["one", "two"].into_iter().enumerate() {
+        let node = volume.create(Node::ROOT, &name(called), Kind::File).unwrap();
+        volume.set_integrity(node, platter_vfs::Integrity { enabled: true, enforced: true }).unwrap();
+        wanted[index] = (0..4096 * 3000u32).map(|at| (at / 4096 * 7) as u8 ^ index as u8).collect();
+        volume.write(node, 0, &wanted[index]).unwrap();
+        volume.forget(node, 1);
+    }
+    volume.unmount().unwrap();
+    for (from, count, to) in [(100usize, 1300, 600usize), (0, 500, 1000), (2000, 900, 450)] {
+        let volume = open(&device);
+        let [one, two] = ["one", "two"].map(|called| volume.lookup(Node::ROOT, &name(called)).unwrap());
+        let [from, count, to] = [from, count, to].map(|clusters| clusters * 4096);
+        volume.clone_range(one, from as u64, two, to as u64, count as u64).unwrap();
+        let part = wanted[0][from..from + count].to_vec();
+        wanted[1][to..to + count].copy_from_slice(&part);
+        let mut found = vec![0; wanted[1].len()];
+        assert_eq!(volume.read(two, 0, &mut found).unwrap(), found.len());
+        assert!(found == wanted[1], "{from} {to}");
+        for node in [one, two] {
+            volume.forget(node, 1);
+        }
+        volume.unmount().unwrap();
+        checked(&device, &[]);
+    }
+}
+
 /// Commits, and checks the volume as a power cut would leave it at that time.
 fn checked_beside(volume: &RefsVolume, device: &Arc<MemoryDevice>) {
     volume.sync_all().unwrap();
