@@ -206,6 +206,37 @@ fn units_behind_a_name_whose_hash_is_right_are_no_damage() {
     assert_eq!(check(&MemoryDevice::from_image(&image, Sectors::SMALL), false).exit_code(), 4);
 }
 
+/// A driver of Linux wrote names of 256 units, with 0 as their length: the file keeps its content and as much of its name
+/// as a name may have.
+#[test]
+fn a_name_longer_than_its_length_can_say_is_cut() {
+    let (mut image, at) = volume_with_one_file();
+    let unit = |index: usize| b'a' + (index % 26) as u8;
+    for part in 0..18 {
+        let slot = at + 64 + part * 32;
+        assert!(part == 0 || image[slot..slot + 32].iter().all(|&byte| byte == 0));
+        image[slot..slot + 2].copy_from_slice(&[0xC1, 0]);
+        for index in 0..15 {
+            let number = part * 15 + index;
+            image[slot + 2 + 2 * index] = if number < 256 { unit(number) } else { 0 };
+        }
+    }
+    (image[at + 1], image[at + 32 + 3]) = (19, 0);
+    seal(&mut image, at);
+    let device = MemoryDevice::from_image(&image, Sectors::SMALL);
+    assert_eq!(check(&device, false).exit_code(), 4);
+    let report = check(&device, true);
+    let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, ["set-damaged"], "{}", told(&report));
+    assert_eq!(check(&device, false).exit_code(), 0);
+    let system = Exfat.open(Arc::new(device), OpenOptions::default()).unwrap();
+    let name: String = (0..255).map(|index| char::from(unit(index))).collect();
+    let node = system.lookup(Node::ROOT, &name.as_str().into()).unwrap();
+    let mut content = [0; 16];
+    assert_eq!(system.read(node, 0, &mut content).unwrap(), 7);
+    assert_eq!(&content[..7], b"content");
+}
+
 /// A set with a critical entry that is not known is left alone, and the check says so.
 #[test]
 fn a_set_with_an_unknown_entry_is_told_of() {

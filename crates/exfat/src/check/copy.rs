@@ -13,7 +13,7 @@ pub fn copy(
     clusters: &mut Clusters,
     report: &mut CheckReport,
     shared: Shared,
-) -> Result<()> {
+) -> Result<Vec<u32>> {
     let mut info = shared.set.info();
     let size = clusters.heap.cluster_size();
     let count = u32::try_from(clusters.heap.clusters_for(info.length)).unwrap_or(u32::MAX);
@@ -37,7 +37,7 @@ pub fn copy(
     let length = info.length.min(sources.len() as u64 * size);
     let Some(first) = clusters.allocate(sources.len() as u32)? else {
         shared.finding.report(report, Some(sources.len() as u64));
-        return Ok(());
+        return Ok(sources);
     };
     let mut bytes = vec![0; size.min(1 << 20) as usize];
     for (number, source) in sources.iter().enumerate() {
@@ -55,5 +55,5 @@ pub fn copy(
         disk.edit(offset, *slot);
     }
     shared.finding.report(report, None);
-    Ok(())
+    Ok(Vec::new())
 }

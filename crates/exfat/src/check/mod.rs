@@ -18,6 +18,7 @@ mod boot;
 mod clusters;
 mod contested;
 mod copy;
+mod kept;
 mod kinds;
 mod listing;
 mod lost;
@@ -27,6 +28,7 @@ mod walk;
 
 use crate::layout::{Geometry, Upcase};
 use clusters::Clusters;
+use kept::Kept;
 use platter_clusters::{Disk, Findings, SmallSectors};
 use platter_device::Device;
 use platter_vfs::{CheckOptions, CheckReport, Error, Finding, Progress, Result, Severity};
@@ -76,10 +78,17 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
     let in_sectors = SmallSectors::new(device, device.sectors().logical.min(geometry.sector));
     let mut clusters = Clusters::new(&in_sectors, &geometry);
     boot::reserved_entries(&disk, &geometry, &mut report, repair)?;
+    let mut kept = Kept::default();
     for number in 1..=ROUNDS {
         let last = number == ROUNDS;
         let mut round = CheckReport::default();
-        let again = analyse(&mut disk, &mut clusters, &mut round, progress, repair && !last)?;
+        let outcome = analyse(&mut disk, &mut clusters, &mut round, progress, (repair && !last, &mut kept))?;
+        let Some(again) = outcome else {
+            // Nothing that the round noted is written.
+            disk = Disk::new(device);
+            clusters = Clusters::new(&in_sectors, &geometry);
+            continue;
+        };
         let again = again || round.repaired > 0;
         report.take_round(round, !again || last || !repair);
         if !again || !repair {
@@ -96,41 +105,53 @@ pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress
 }
 
 /// Runs one round: reports all findings and, if `repair`, notes changes in memory. Returns whether changes were
-/// postponed because a round may make only so many.
+/// postponed because a round may make only so many; `None` if the round does not count, as it may have changed what is
+/// kept from now on.
 fn analyse<'d>(
     disk: &mut Disk<'d>,
     clusters: &mut Clusters<'d>,
     report: &mut CheckReport,
     progress: &dyn Progress,
-    repair: bool,
-) -> Result<bool> {
+    (repair, kept): (bool, &mut Kept),
+) -> Result<Option<bool>> {
     clusters.begin();
     let system = system::find(disk, clusters, report, repair)?;
     let upcase = system.upcase.clone().unwrap_or_else(|| Arc::new(Upcase::recommended()));
     let findings = Findings { report, repair, postponed: false };
-    let mut walk = Walk::new(disk, clusters, findings, progress, upcase.clone(), system);
+    let mut walk = Walk::new(disk, clusters, findings, progress, upcase.clone(), system, kept);
     walk.run()?;
     contested::resolve(&mut walk)?;
     let Walk { shared, cuts, findings: Findings { postponed, .. }, unsettled, system, .. } = walk;
     report.used_clusters = clusters.claimed();
+    let mut without_room = Vec::new();
     for file in shared {
-        copy::copy(disk, clusters, report, file)?;
+        without_room.extend(copy::copy(disk, clusters, report, file)?);
+    }
+    if repair && kept.add(without_room) {
+        return Ok(None);
     }
     cuts.into_iter().for_each(|last| clusters.set_link(last, Geometry::END));
     system::restore(disk, clusters, &system, report, repair)?;
     // Clusters below a contested directory, or a directory that was not read in this round, are not lost.
     let whole = !unsettled && !postponed;
-    if whole && system.bitmap.is_some() {
+    // The rest of a file whose clusters stay shared belongs to no entry that was walked to its end.
+    let may_change = repair && kept.is_empty();
+    if whole && kept.is_empty() && system.bitmap.is_some() {
         lost::recover(disk, clusters, report, repair, &upcase)?;
     }
     if system.bitmap.is_some() {
-        bitmap(clusters, report, repair, whole)?;
+        bitmap(clusters, report, (repair, may_change), whole)?;
     }
-    Ok(postponed)
+    Ok(Some(postponed))
 }
 
 /// Compares the bitmap with the claimed clusters.
-fn bitmap(clusters: &mut Clusters, report: &mut CheckReport, repair: bool, whole: bool) -> Result<()> {
+fn bitmap(
+    clusters: &mut Clusters,
+    report: &mut CheckReport,
+    (repair, may_free): (bool, bool),
+    whole: bool,
+) -> Result<()> {
     let (free, taken) = clusters.differences()?;
     if let Some(first) = free.first {
         let message = format!("{} clusters in use are free in the bitmap, the first {first}", free.count);
@@ -145,9 +166,9 @@ fn bitmap(clusters: &mut Clusters, report: &mut CheckReport, repair: bool, whole
             clusters.take_claimed();
         }
     }
-    if let Some(lost) = taken.lost(repair).filter(|_| whole) {
+    if let Some(lost) = taken.lost(may_free).filter(|_| whole) {
         report.add(lost);
-        if repair {
+        if may_free {
             clusters.free_unclaimed()?;
         }
     }

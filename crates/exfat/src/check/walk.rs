@@ -12,11 +12,14 @@ mod oddities;
 mod set;
 
 use super::clusters::Clusters;
+use super::kept::Kept;
 use super::listing::Listing;
 use super::system::System;
 use crate::layout::{EntrySet, FileInfo, LARGEST_DIRECTORY, Upcase};
 use links::Broken;
-use platter_clusters::{Disk, Findings, MOST_CHANGES, SharedFinding, Stop, claim_chain, is_inside, path_of};
+use platter_clusters::{
+    Claims as _, Disk, Findings, Link, MOST_CHANGES, SharedFinding, Stop, claim_chain, is_inside, path_of,
+};
 use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,6 +37,8 @@ pub struct Dir {
     pub name: Name,
     /// Whether its slots are not a sequence of whole entries.
     pub is_damaged: bool,
+    /// Whether it has clusters that the repair keeps, so that it is not changed.
+    pub is_kept: bool,
 }
 
 /// A file or directory some or all of whose clusters belong to another.
@@ -77,6 +82,8 @@ pub struct Walk<'a, 'd> {
     pub cuts: Vec<u32>,
     /// Whether a directory was not read because a contested or shared cluster must be resolved first.
     pub unsettled: bool,
+    /// Clusters that are shared and stay so.
+    kept: &'a Kept,
 }
 
 impl<'a, 'd> Walk<'a, 'd> {
@@ -88,6 +95,7 @@ impl<'a, 'd> Walk<'a, 'd> {
         progress: &'a dyn Progress,
         upcase: Arc<Upcase>,
         system: System,
+        kept: &'a Kept,
     ) -> Walk<'a, 'd> {
         Walk {
             disk,
@@ -106,6 +114,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             shared: Vec::new(),
             cuts: Vec::new(),
             unsettled: false,
+            kept,
         }
     }
 
@@ -121,6 +130,7 @@ impl<'a, 'd> Walk<'a, 'd> {
             contiguous: false,
             name: Name::from_units(&[]),
             is_damaged: false,
+            is_kept: self.has_kept(first, count, false),
         };
         self.dirs.push(root);
         let broken = match stop {
@@ -143,10 +153,10 @@ impl<'a, 'd> Walk<'a, 'd> {
             let Some(dir) = self.todo.pop() else {
                 // A set that is put right may be that of a directory, which is read next.
                 let Some((dir, sets)) = self.doubtful.pop_first() else { break };
-                self.doubtful_sets(dir, sets)?;
+                self.unless_kept(dir, |walk| walk.doubtful_sets(dir, sets))?;
                 continue;
             };
-            self.directory(dir)?;
+            self.unless_kept(dir, |walk| walk.directory(dir))?;
             self.findings.report.directories += 1;
             if self.findings.report.directories.is_multiple_of(64) {
                 self.progress.step("checking directories", self.clusters.claimed(), total)?;
@@ -172,8 +182,58 @@ impl<'a, 'd> Walk<'a, 'd> {
     ) -> bool {
         let changes = self.disk.edits() + self.contested.len() + self.shared.len();
         let dirs = &self.dirs;
+        let repair = self.findings.repair;
+        self.findings.repair &= !path.as_ref().is_some_and(|&(dir, _)| dirs[dir as usize].is_kept);
         let path = path.map(|(dir, name)| move || path_in(dirs, dir, name));
-        self.findings.find(changes, code, severity, path, message)
+        let is_repaired = self.findings.find(changes, code, severity, path, message);
+        self.findings.repair = repair;
+        is_repaired
+    }
+
+    /// Reports damage that a repair puts right by cutting a chain after its cluster `last`. Nothing is cut where another file
+    /// has the cluster too, and no copy has room.
+    fn find_cut(
+        &mut self,
+        (code, severity): (&'static str, Severity),
+        path: Option<(u32, Option<&Name>)>,
+        last: u32,
+        message: impl FnOnce() -> String,
+    ) -> bool {
+        let repair = self.findings.repair;
+        self.findings.repair &= !self.kept.has(last);
+        let is_cut = self.find(code, severity, path, message);
+        self.findings.repair = repair;
+        if is_cut {
+            self.cuts.push(last);
+        }
+        is_cut
+    }
+
+    /// Looks at a directory, which is only reported on if it has clusters that are kept.
+    fn unless_kept(&mut self, dir: u32, look: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let repair = self.findings.repair;
+        self.findings.repair &= !self.dirs[dir as usize].is_kept;
+        let done = look(self);
+        self.findings.repair = repair;
+        done
+    }
+
+    /// Whether one of a directory's clusters is kept.
+    fn has_kept(&mut self, first: u32, count: u32, contiguous: bool) -> bool {
+        let mut at = first;
+        for _ in 0..if self.kept.is_empty() { 0 } else { count } {
+            if self.kept.has(at) {
+                return true;
+            }
+            at = match contiguous {
+                true => at.saturating_add(1),
+                false => match self.clusters.link(at) {
+                    Ok(Link::Next(next)) => next,
+                    _ => break,
+                },
+            };
+        }
+        false
     }
 
     /// Reports that a file shares clusters, from its cluster number `own` on, with another. A repair copies them.
@@ -198,8 +258,17 @@ impl<'a, 'd> Walk<'a, 'd> {
     /// Adds a directory to those that the walk is still to read.
     fn enter(&mut self, parent: u32, name: &Name, info: &FileInfo, count: u32) {
         let (first, contiguous) = (info.cluster, info.contiguous);
+        let is_kept = self.has_kept(first, count, contiguous);
         self.todo.push(self.dirs.len() as u32);
-        self.dirs.push(Dir { parent, first, count, contiguous, name: name.clone(), is_damaged: false });
+        self.dirs.push(Dir {
+            parent,
+            first,
+            count,
+            contiguous,
+            name: name.clone(),
+            is_damaged: false,
+            is_kept,
+        });
     }
 
     /// Puts off the check of a set in these slots.

@@ -137,6 +137,7 @@ fn what_a_repair_without_room_once_harmed_it_harms_no_more() {
                 77_000_005,
                 77_000_036,
                 77_000_037,
+                78_000_016,
                 78_000_049,
                 78_000_084,
                 78_000_092,
@@ -310,6 +311,8 @@ fn two_thousand_free_by_mistake_are_given_to_no_file() {
 #[test]
 fn no_value_of_a_field_makes_work_without_bound() {
     slice(10, values::one);
+    // A value of the campaign on which a check once panicked.
+    judge(&volumes("exfat", 9_911_000_850..9_911_000_851, values::one));
 }
 
 /// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture twenty_thousand_values`

@@ -98,7 +98,7 @@ impl Walk<'_, '_> {
         }
         let size = self.clusters.heap.cluster_size();
         if directory && (length == 0 || length % size != 0 || length > LARGEST_DIRECTORY) {
-            let right = length.next_multiple_of(size).clamp(size, LARGEST_DIRECTORY.max(size));
+            let right = length.min(LARGEST_DIRECTORY).next_multiple_of(size).max(size);
             let message =
                 || format!("a directory has a whole number of clusters up to 256 MiB, not {length} bytes");
             if self.find("directory-size", Severity::Inconsistent, place, message) {
@@ -128,15 +128,11 @@ impl Walk<'_, '_> {
             Stop::End if whole => {}
             Stop::More(next) => {
                 let message = || format!("{length} bytes go on after cluster {last}, at {next}");
-                if self.find("chain-too-long", Severity::Inconsistent, place, message) {
-                    self.cuts.push(last);
-                }
+                self.find_cut(("chain-too-long", Severity::Inconsistent), place, last, message);
             }
             stop if whole => {
                 let message = || format!("its last cluster, {last}, {}", stop.told(FREE));
-                if self.find("chain-without-end", Severity::Inconsistent, place, message) {
-                    self.cuts.push(last);
-                }
+                self.find_cut(("chain-without-end", Severity::Inconsistent), place, last, message);
             }
             stop => {
                 let mut set = set.clone();

@@ -4,7 +4,9 @@ use super::oddities::oddities;
 use super::{Walk, mend};
 use crate::check::listing::Listing;
 use crate::check::names::{Names, is_allowed};
-use crate::layout::{EntrySet, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash};
+use crate::layout::{
+    EntrySet, Fault, Primary, SLOT, UNITS_IN_NAME, kind, name_hash, secondary_count, set_checksum,
+};
 use platter_clusters::Claims as _;
 use platter_vfs::{Finding, Name, Result, Severity};
 use std::ops::Range;
@@ -37,6 +39,8 @@ impl Walk<'_, '_> {
     /// Returns the number of slots of a set that is not right.
     fn extent(&mut self, rest: &[[u8; SLOT]], fault: Fault) -> usize {
         let whole = match self.salvaged(rest, fault) {
+            // A name that is too long is cut, and the set that keeps it has fewer slots than stand there.
+            Some(_) if is_longer(rest) => Some(1 + secondary_count(&rest[0])),
             Some(set) => Some(set.slots().len()),
             None => self.readings(rest).first().map(|set| set.slots().len()),
         };
@@ -73,9 +77,14 @@ impl Walk<'_, '_> {
         let several =
             |set: &EntrySet| fault != Fault::Hash && oddities(self.clusters, set, &self.upcase) >= 2;
         match plain.filter(|set| !several(set)) {
-            Some(set) => self.settle(index, listing, names, at, (set, Some(fault)))?,
-            None => self.torn(index, listing, at..after, fault),
-        };
+            Some(set) => {
+                let end = self.settle(index, listing, names, at, (set, Some(fault)))?;
+                if end < after && self.findings.repair {
+                    listing.delete(self.disk, end..after);
+                }
+            }
+            None => drop(self.torn(index, listing, at..after, fault)),
+        }
         Ok(())
     }
 
@@ -146,6 +155,9 @@ impl Walk<'_, '_> {
         if let Ok(set) = EntrySet::read_loosely(rest) {
             return Some(set);
         }
+        if is_longer(rest) {
+            return shortened(rest);
+        }
         // The count of entries may be the wrong field: then the name, whose hash is right, shows which slots belong
         // together.
         let stream = rest.get(1).filter(|slot| slot[0] == kind::STREAM && fault != Fault::Stream)?;
@@ -208,3 +220,27 @@ impl Walk<'_, '_> {
         }
     }
 }
+
+/// Whether these slots are a set whose checksum is right, and whose name has more units than the field for its length can
+/// say: a driver of Linux wrote such names, with a length of 256 that the field has as 0.
+fn is_longer(rest: &[[u8; SLOT]]) -> bool {
+    let count = rest.first().map_or(0, secondary_count);
+    let Some(slots) = rest.get(..=count).filter(|_| count > MOST_PARTS) else { return false };
+    let is_whole = slots[0][0] == kind::FILE && slots[1][0] == kind::STREAM;
+    let parts = slots[2..].iter().take_while(|slot| slot[0] == kind::NAME).count();
+    let is_stated = usize::from(slots[1][3]).div_ceil(UNITS_IN_NAME) == parts;
+    is_whole && parts > MOST_PARTS && !is_stated && set_checksum(slots).to_le_bytes() == slots[0][2..4]
+}
+
+/// The same set with as much of its name as a name may have.
+fn shortened(rest: &[[u8; SLOT]]) -> Option<EntrySet> {
+    let mut slots = rest.get(..=secondary_count(rest.first()?))?.to_vec();
+    let parts = slots[2..].iter().take_while(|slot| slot[0] == kind::NAME).count();
+    slots.drain(2 + MOST_PARTS.min(parts)..2 + parts);
+    slots[0][1] = (slots.len() - 1) as u8;
+    slots[1][3] = (MOST_PARTS * UNITS_IN_NAME) as u8;
+    EntrySet::read_loosely(&slots).ok()
+}
+
+/// The most entries that the 255 units of a name take (7.7).
+const MOST_PARTS: usize = 17;
