@@ -230,6 +230,13 @@ mod tests {
     }
 
     #[test]
+    fn a_shadow_copy_kept_on_another_volume_is_named() {
+        let device = Arc::new(device(&[copy(1, 1_386_052_509), [0; ENTRY]], 0));
+        let error = ShadowDevice::open(device, 1).err().unwrap();
+        assert!(matches!(error, Error::Unreadable(why) if why.contains("another")), "{error}");
+    }
+
+    #[test]
     fn a_damaged_catalog_is_a_reason_too() {
         let entries = [copy(1, 1_386_052_668), copy(2, 1_386_052_509)];
         // Blocks that lead to each other, into nothing, and past the end of the device.

@@ -47,6 +47,9 @@ pub struct ShadowDevice {
     stores: Vec<Store>,
 }
 
+/// The reason in the error for a copy without a store on its volume.
+const STORED_ELSEWHERE: &str = "no store of this shadow copy is on its volume: it is kept on another one";
+
 impl ShadowDevice {
     /// Opens shadow copy `number` of the volume on a device; 1 is the oldest.
     ///
@@ -66,12 +69,8 @@ impl ShadowDevice {
         let mut stores = Vec::new();
         for copy in &found.copies[first..] {
             let Some(place) = found.stores.get(&copy.store) else {
-                return Err(Error::damaged(
-                    "catalog of shadow copies",
-                    0,
-                    format!("a store {}", copy.store),
-                    "none",
-                ));
+                // Windows can be told to keep it on another volume; the catalog here then lists the copy alone.
+                return Err(Error::Unreadable(STORED_ELSEWHERE));
             };
             stores.push(Store::read(&*below, place)?);
         }
