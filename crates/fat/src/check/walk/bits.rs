@@ -31,12 +31,22 @@ impl Walk<'_, '_> {
         short: ShortEntry,
         name: Name,
     ) -> Result<()> {
-        if self.late.len() < MOST_LATE && !self.fits(&short) && self.may_be_another(index, &short) {
+        if self.late.len() < MOST_LATE
+            && !self.fits(&short)
+            && (self.may_be_another(index, &short) || self.is_doubtful_directory(&short))
+        {
             let is_directory = short.attributes.directory();
             self.late.push(Late { dir: index, slot: at, is_directory, name });
             return Ok(());
         }
         self.settle(index, listing, at, short, name)
+    }
+
+    /// Whether the entry of a directory leads into the middle of another chain, where no directory begins. What is there
+    /// belongs to the file with that chain, if there is one.
+    fn is_doubtful_directory(&self, short: &ShortEntry) -> bool {
+        let start = self.geometry.first_cluster(short);
+        short.attributes.directory() && start != 0 && !self.is_head(start) && !self.is_own_directory(start)
     }
 
     /// Whether an entry that does not fit to the FAT may do so with one bit changed.
