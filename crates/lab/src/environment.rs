@@ -1,8 +1,8 @@
 //! A description of the machine and the device of a comparison, for readers who want to repeat it.
 
+use crate::document::{DeviceInfo, Environment};
 use crate::groups::{CpuGroup, memory_bytes, memory_limit};
 use crate::host::{Beneath, system};
-use crate::report::document::{DeviceInfo, Environment};
 use crate::stand::{MODEL, NO_DEVICE};
 use platter_device::Device;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The entry point of the fuzz targets; for tests only.
 
-use crate::report::{Diff, Document, csv, html, markdown, terminal};
+use crate::document::Document;
+use crate::report::{Diff, csv, html, markdown, terminal};
 use crate::{Preset, Workload};
 use platter_device::parse_size;
 

@@ -151,7 +151,7 @@ fn choose(comparison: &mut Comparison) {
 
 /// Gives cases of one direction different names: a report identifies a case by name and direction.
 fn rename_cases(cases: &mut [Case]) {
-    use crate::report::document::Direction;
+    use crate::experiment::Direction;
     for direction in [Direction::Read, Direction::Write, Direction::Mix] {
         let alike = || cases.iter().filter(|case| case.direction == direction);
         let mut names = distinct(alike().map(|case| case.name.clone())).into_iter();

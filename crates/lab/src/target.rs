@@ -1,9 +1,9 @@
 //! The targets of a comparison: the raw device, a volume of Platter on it, a file in a directory, or a mounted file
 //! system.
 
+use crate::document::{self as report, RAW};
 use crate::host;
 use crate::peer::{Mounted, Peer};
-use crate::report::document::{self as report, RAW};
 use crate::stand::{Region, typed};
 use crate::{Error, Result, Subject};
 use platter_device::host::{HostBytes, host_string};

@@ -1,6 +1,6 @@
 //! Turns the slices of a case on a target into the types of the report.
 
-use crate::report::document::{self as report, BEYOND, CaseResult, RESPONSE_TIME_BINS_US, Round};
+use crate::document::{self as report, BEYOND, CaseResult, RESPONSE_TIME_BINS_US, Round};
 use crate::workload::{Case, Workload};
 use crate::{CpuTime, Issued, Latencies, Measured, Stop, Tally};
 use platter_device::{DirectionTraffic, Traffic};

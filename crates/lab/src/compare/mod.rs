@@ -14,10 +14,10 @@ pub(crate) mod order;
 mod precondition;
 mod rest;
 
+use crate::document::{self as report, Document, RAW, Settings, WorkloadSettings};
 use crate::environment::{device_info, environment};
 use crate::estimate::LEAST_PASSES;
 use crate::plan::{self, CheckedComparison};
-use crate::report::document::{self as report, Document, RAW, Settings, WorkloadSettings};
 use crate::stand::{NO_DEVICE, OpenStand, Region};
 use crate::target::{Ready, Target};
 use crate::workload::{Case, Workload};

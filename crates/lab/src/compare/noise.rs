@@ -63,7 +63,7 @@ impl Noise {
 }
 
 fn sentence(others: Option<f64>, hidden: f64, until: Option<f64>) -> String {
-    let hidden = crate::report::format::hidden(hidden * 100.0);
+    let hidden = crate::format::hidden(hidden * 100.0);
     let who = match others.filter(|others| *others >= super::machine::NEGLIGIBLE) {
         Some(others) => format!("another program uses {others:.1} processors; at this noise"),
         None => "at the noise of this machine".into(),

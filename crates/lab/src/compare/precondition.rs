@@ -5,8 +5,8 @@
 //! rise or fall of the straight line through them at most a tenth of it; after 25 rounds without one, the test ends.
 //! Here the workload is random writes of 4 KiB, and it goes over the targets' regions, which is all that is used.
 
-use crate::report::document::Preconditioning;
-use crate::report::steady::Last;
+use crate::document::Preconditioning;
+use crate::steady::Last;
 use crate::{Durability, Job, Pattern, Result, Stop, Subject, Watch};
 use platter_device::{Buffer, Device};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Turns a profile into workloads.
 
 use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent};
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::workload::{Case, Part, Share, Workload};
 use crate::{Begin, Durability, Pace, PartLength, Pattern, Pause, Rate, Shape, Spread, SpreadPart};
 use std::path::Path;

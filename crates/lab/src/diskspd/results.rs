@@ -2,9 +2,9 @@
 
 use super::profile::{Length, Profile, Target, Throughput, TimeSpan, WriteContent};
 use super::xml::Writer;
+use crate::document::Document;
 use crate::environment::host;
 use crate::kept::{Runs, SliceCounts, shares};
-use crate::report::Document;
 use crate::{Interval, Latencies, ProcessorTime, Tally, WorkerTally};
 use std::fmt::Write;
 

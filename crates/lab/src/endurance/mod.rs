@@ -10,7 +10,7 @@ mod report;
 pub use record::{COLUMNS, EndurancePlan, Goal, Record, SCHEMA, Sample};
 pub use report::{html, summary};
 
-use crate::report::document::rfc3339;
+use crate::document::rfc3339;
 use crate::stand::{OpenStand, Stand};
 use crate::target::{FILE, Target};
 use crate::{Durability, Error, Job, Observer, Pattern, Result, Session, Stop, Subject, Watch};

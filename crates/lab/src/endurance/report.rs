@@ -1,11 +1,12 @@
 //! The report of an endurance run: findings in sentences, a comparison of its first and last tenth, and curves.
 
 use super::{EndurancePlan, Record, Sample};
+use crate::format;
 use crate::report::html;
 use crate::report::html::detail::{POINTS, figure, short_count, strokes, time_ticks};
 use crate::report::html::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
 use crate::report::table::escape;
-use crate::report::{Cell, Column, Table, format};
+use crate::report::{Cell, Column, Table};
 use crate::statistics;
 use std::fmt::Write;
 

@@ -10,7 +10,7 @@ mod spread;
 pub use outliers::Outlier;
 pub use rates::Rates;
 
-use crate::report::document::{DeviceInfo, Environment};
+use crate::document::{DeviceInfo, Environment};
 use std::collections::HashMap;
 
 /// A property of reports by which they are grouped.

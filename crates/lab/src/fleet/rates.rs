@@ -1,6 +1,6 @@
 //! The part of a saved report that a fleet needs: environment and rates. All other content is skipped while parsing.
 
-use crate::report::document::{Case, Direction, Environment, SCHEMA};
+use crate::document::{Case, Direction, Environment, SCHEMA};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

@@ -3,10 +3,11 @@
 use super::outliers::LEAST;
 use super::{Outlier, Summary, spread};
 use crate::estimate;
+use crate::format;
 use crate::report::html;
 use crate::report::table::{plain_markdown, printable};
 use crate::report::uncertain;
-use crate::report::{Cell, Column, Table, Tone, format};
+use crate::report::{Cell, Column, Table, Tone};
 use crate::statistics::{median, plural, quantile};
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! Turns a configuration into a workload.
 
 use super::config::{Config, Line, Spec, TestType, Worker};
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::workload::{Case, Part, Share, Workload};
 use crate::{Begin, Durability, Pattern, Portion, Shape};
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::config::{Config, Spec, Worker};
 use super::load::{Load, Step};
+use crate::document::Document;
 use crate::environment::host;
 use crate::kept::{Runs, SliceCounts, shares};
-use crate::report::Document;
 use crate::{Latencies, ProcessorTime, Tally, WorkerTally};
 use std::fmt::{Display, Write};
 use std::time::Duration;

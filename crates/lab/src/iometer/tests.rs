@@ -1,7 +1,7 @@
 //! Configuration files of Iometer, and the workloads that are made of them.
 
 use super::*;
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::workload::Workload;
 use crate::{Portion, Share};
 use std::time::Duration;

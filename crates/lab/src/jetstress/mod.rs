@@ -11,8 +11,8 @@ mod page;
 mod rows;
 mod store;
 
+use crate::document::{self as report, CaseResult, Document, Settings, WorkloadSettings};
 use crate::environment::{device_info, environment};
-use crate::report::document::{self as report, CaseResult, Document, Settings, WorkloadSettings};
 use crate::stand::{NO_DEVICE, OpenStand, Region, Stand, memory_share};
 use crate::target::{Ready, Target};
 use crate::{Error, Observer, Preset, Result};

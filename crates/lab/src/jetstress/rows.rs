@@ -5,7 +5,7 @@ use super::log::SEGMENT;
 use super::page::PAGE;
 use super::store::Tally;
 use crate::compare::gather as compare;
-use crate::report::document::{self as report, CaseResult, Direction, Round, Slice};
+use crate::document::{self as report, CaseResult, Direction, Round, Slice};
 use platter_device::Traffic;
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ mod today;
 pub(super) use today::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, TREE_LOADS, Today};
 
 use super::files::{Files, ItemPlace, Open};
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::{Error, Result};
 use fastrand::Rng;
 

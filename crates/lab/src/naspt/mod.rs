@@ -10,10 +10,8 @@ mod loads;
 pub use files::Policy;
 
 use crate::compare::gather as compare;
+use crate::document::{self as report, CaseResult, Document, Round, Settings, Slice, WorkloadSettings};
 use crate::environment::{device_info, environment};
-use crate::report::document::{
-    self as report, CaseResult, Document, Round, Settings, Slice, WorkloadSettings,
-};
 use crate::stand::{NO_DEVICE, OpenStand, Stand};
 use crate::target::Target;
 use crate::{CpuTime, Error, Observer, Preset, Result};

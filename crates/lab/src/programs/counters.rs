@@ -1,7 +1,7 @@
 //! What reached a block device, as the kernel counts it.
 
+use crate::document::Traffic;
 use crate::host;
-use crate::report::document::Traffic;
 use std::path::{Path, PathBuf};
 
 /// The kernel's sectors have 512 bytes, whatever those of the device have.

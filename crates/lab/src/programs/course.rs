@@ -3,8 +3,8 @@
 use crate::compare::gather as compare;
 use crate::compare::noise::Noise;
 use crate::compare::order::Orders;
+use crate::document::{self as report, CaseResult, Round, Slice, Traffic};
 use crate::estimate::{self, LEAST_PASSES};
-use crate::report::document::{self as report, CaseResult, Round, Slice, Traffic};
 use crate::{CpuTime, Latencies, Result};
 use std::time::Duration;
 

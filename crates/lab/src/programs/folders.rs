@@ -2,9 +2,9 @@
 
 use super::counters::Counters;
 use super::images::Images;
+use crate::document as report;
 use crate::host;
 use crate::peer::{Mounted, Peer};
-use crate::report::document as report;
 use crate::stand::OpenStand;
 use crate::target::Target;
 use crate::{Error, Result};

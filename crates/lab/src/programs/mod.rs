@@ -12,10 +12,10 @@ mod launch;
 
 use crate::compare::machine::Machine;
 use crate::compare::noise::Noise;
+use crate::document::{self as report, Document, ProgramSettings, Settings, WorkloadSettings};
 use crate::environment::{device_info, environment};
 use crate::host::{self, Beneath};
 use crate::peer::Peer;
-use crate::report::document::{self as report, Document, ProgramSettings, Settings, WorkloadSettings};
 use crate::stand::{NO_DEVICE, OpenStand, Stand};
 use crate::target::Target;
 use crate::{Error, Observer, Preset, Result};

@@ -2,7 +2,7 @@
 
 use super::course::{Enough, Execution, Field, MOST, measure, result};
 use super::*;
-use crate::report::document::{RAW, Verdict};
+use crate::document::{RAW, Verdict};
 use crate::report::{csv, html, markdown, terminal};
 use fastrand::Rng;
 use std::cell::RefCell;

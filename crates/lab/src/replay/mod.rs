@@ -4,7 +4,7 @@ mod blkparse;
 mod blktrace;
 mod iolog;
 
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::workload::{Case, input};
 use crate::{Durability, Error, Event, Pattern, Result, Script, Shape, What, Workload};
 use platter_device::host::{HostBytes, host_string};

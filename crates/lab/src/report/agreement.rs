@@ -1,7 +1,7 @@
 //! Random results: the sentences, the cells, the CSV and the JSON of one report never contradict each other.
 
-use super::document::*;
 use super::{answer, csv, grid, uncertain};
+use crate::document::*;
 use std::time::SystemTime;
 
 /// A report of up to five targets in up to three cases, with anything between no slices and many.

@@ -1,7 +1,8 @@
 //! The answer in a few sentences: which file system is fastest, how the pairs compare, and how certain that is.
 
-use super::document::{Case, CaseResult, Direction, Document, Estimate, Verdict};
-use super::{circumstances, format, uncertain};
+use super::{circumstances, uncertain};
+use crate::document::{Case, CaseResult, Direction, Document, Estimate, Verdict};
+use crate::format;
 use crate::statistics::median;
 
 /// The question that the report answers, which is its title.
@@ -29,7 +30,7 @@ pub(super) fn question(document: &Document) -> String {
 
 /// How a file system stands among the others in one case.
 pub(super) struct Standing {
-    /// The target's name, as in [`super::document::Target::name`].
+    /// The target's name, as in [`crate::document::Target::name`].
     pub target: String,
     /// Whether it is slower than another one.
     pub is_behind: bool,

@@ -1,6 +1,6 @@
 //! The circumstances that decide a figure and that a reader may not think of, in sentences.
 
-use super::document::Document;
+use crate::document::Document;
 
 /// Sentences about circumstances under which the figures are those of something else than the reader expects.
 pub(super) fn warnings(document: &Document) -> Vec<String> {

@@ -2,7 +2,7 @@
 //! computed here once, so that every view shows the same.
 
 use super::answer::Standing;
-use super::document::{CaseResult, Document, Estimate, RAW, Round, Score, Scoring, Verdict};
+use crate::document::{CaseResult, Document, Estimate, RAW, Round, Score, Scoring, Verdict};
 use crate::estimate::{self, Difference, Fit, LEAST_PASSES};
 use crate::statistics::{plural, total};
 

@@ -1,7 +1,7 @@
 //! CSV (RFC 4180, UTF-8, line feeds) for spreadsheets and data frames: one line for each ratio, and one for each result
 //! that has no ratio.
 
-use super::document::{CaseResult, Document, Estimate, Round};
+use crate::document::{CaseResult, Document, Estimate, Round};
 use crate::statistics::total;
 
 /// A column: its name, and the function that gives its value. A value that was not measured is empty.

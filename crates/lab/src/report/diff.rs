@@ -1,12 +1,13 @@
 //! Two saved reports compared: which cases became faster or slower, and which conditions differ.
 
-use super::document::{CaseResult, Document};
 use super::table::{plain_markdown, styled};
 use super::tables::conditions;
 use super::terminal::wrapped;
 use super::uncertain;
-use super::{Cell, Column, Table, Tone, format};
+use super::{Cell, Column, Table, Tone};
+use crate::document::{CaseResult, Document};
 use crate::estimate::{self, Difference, Scatter};
+use crate::format;
 use std::fmt::Write;
 
 /// The differences between two reports.

@@ -3,7 +3,7 @@
 //! Each round of a case on a target becomes a job. Facts: fio's `HOWTO`, section "JSON output", and the output of fio
 //! 3.33, with which the tests compare this one.
 
-use super::document::{CaseResult, Direction, Document, Latency, RESPONSE_TIME_BINS_US, Round, Side};
+use crate::document::{CaseResult, Direction, Document, Latency, RESPONSE_TIME_BINS_US, Round, Side};
 use crate::statistics::total;
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,10 @@
 //! The grids of the report: rows are cases, columns are targets. All views show these tables.
 
-use super::document::{Case, CaseResult, Document, Estimate, Traffic, Verdict};
 use super::published;
 use super::uncertain::{self, percents};
-use super::{Cell, Column, Table, Tone, format};
+use super::{Cell, Column, Table, Tone};
+use crate::document::{Case, CaseResult, Document, Estimate, Traffic, Verdict};
+use crate::format;
 use crate::statistics::total;
 
 /// The marks of a ratio above that of the raw device: one that the device's traffic explains, and one that nothing
@@ -142,7 +143,7 @@ fn strength(ratio: f64) -> u8 {
 
 /// The table of the report's pairs, with the ratios that others published for the same load.
 pub fn pairs(document: &Document, workload: &str) -> Option<Table> {
-    let known = |pair: &&super::document::Pair| {
+    let known = |pair: &&crate::document::Pair| {
         let mut results = document.results.iter().filter(|result| result.case.workload == workload);
         results.any(|result| result.target == pair.target && result.against(&pair.base).is_some())
     };

@@ -3,7 +3,8 @@
 use super::published;
 use super::table::plain_markdown;
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
-use super::{Document, answer, grid};
+use super::{answer, grid};
+use crate::document::Document;
 use std::fmt::Write;
 
 /// Renders the report as Markdown. `published` adds the tables of the published comparisons.

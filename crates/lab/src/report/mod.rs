@@ -10,22 +10,18 @@ mod circumstances;
 mod conclude;
 pub mod csv;
 mod diff;
-pub mod document;
 pub mod fio;
-pub(crate) mod format;
 mod grid;
 pub mod html;
 pub mod markdown;
-mod names;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod published;
-pub(crate) mod steady;
 pub(crate) mod table;
 mod tables;
 pub mod terminal;
 pub(crate) mod uncertain;
 
+pub use crate::document::{self, Document};
 pub use diff::Diff;
-pub use document::Document;
 pub use table::{Cell, Column, Table, Tone};

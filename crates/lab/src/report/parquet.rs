@@ -3,7 +3,7 @@
 //! The columns are documented in `docs/machines.md`. [`SCHEMA`] is the version of the columns, and is stored in each
 //! file's metadata; columns may be added to it, but none changes its meaning.
 
-use super::document::{CaseResult, Document, Estimate, Round};
+use crate::document::{CaseResult, Document, Estimate, Round};
 use crate::statistics::total;
 use ::parquet::column::writer::ColumnWriter;
 use ::parquet::data_type::ByteArray;
@@ -96,7 +96,7 @@ const COLUMNS: &[(&str, Column)] = &[
 ];
 
 impl ParquetRow<'_> {
-    fn target(&self, of: fn(&super::document::Target) -> String) -> Option<String> {
+    fn target(&self, of: fn(&crate::document::Target) -> String) -> Option<String> {
         self.document.targets.iter().find(|target| target.name == self.result.target).map(of)
     }
 

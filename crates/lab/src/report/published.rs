@@ -4,8 +4,8 @@
 //! which are the same load on two targets. A measured case is matched to a comparison by its load, not by its name, so
 //! that the report can show the published ratio beside the measured one.
 
-use super::document::Case;
 use super::{Cell, Column, Table};
+use crate::document::Case;
 use serde::Deserialize;
 use std::sync::LazyLock;
 

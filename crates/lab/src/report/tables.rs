@@ -1,7 +1,8 @@
 //! The detailed tables that accompany the grids, and the conditions of the comparison.
 
-use super::document::{CaseResult, Direction, Document, ProgramSettings};
-use super::{Cell, Column, Table, Tone, format, grid};
+use super::{Cell, Column, Table, Tone, grid};
+use crate::document::{CaseResult, Direction, Document, ProgramSettings};
+use crate::format;
 use crate::stand::NO_DEVICE;
 use crate::statistics::total;
 use std::fmt::Write;

@@ -3,7 +3,8 @@
 use super::published;
 use super::table::{printable, styled};
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
-use super::{Document, Table, answer, grid};
+use super::{Table, answer, grid};
+use crate::document::Document;
 use std::fmt::Write;
 
 /// The width of a report in columns where the terminal's width is unknown; a single long name may be wider.

@@ -4,7 +4,7 @@
 //! it is narrow. Where it is not, both ends are printed: `183 (102–325)`. What is printed never contradicts the verdict:
 //! if the interval leaves out 100 %, so does the text.
 
-use super::format;
+use crate::format;
 
 /// The most that the two sides of an interval that is printed as `±` may differ, as a share of the larger one.
 const ALIKE: f64 = 0.15;

@@ -6,7 +6,7 @@
 
 mod fio;
 
-use crate::report::document::{Direction, Scoring};
+use crate::experiment::{Direction, Scoring};
 use crate::{CELL, Durability, Error, Pattern, Result};
 use platter_device::parse_size;
 use serde::Deserialize;

@@ -4,8 +4,8 @@
 
 use super::{KIB, Load, MB, Replay, What, sizes};
 use crate::Result;
+use crate::experiment::Direction;
 use crate::naspt::files::Files;
-use crate::report::document::Direction;
 use fastrand::Rng;
 
 /// The kind of load.

@@ -1,10 +1,11 @@
 //! The charts of a case: response times, their distribution, the timeline, the traffic of the device.
 
-use super::super::document::{Case, CaseResult, Document, Latency, Round, Second};
 use super::super::tables::Sides;
-use super::super::{Cell, Column, Table, format, grid};
+use super::super::{Cell, Column, Table, grid};
 use super::plot::{Band, Plot, Point, Series, Tick, linear_ticks, log_ticks};
 use super::{colour, ordered};
+use crate::document::{Case, CaseResult, Document, Latency, Round, Second};
+use crate::format;
 use crate::report::table::escape;
 use std::fmt::Write;
 

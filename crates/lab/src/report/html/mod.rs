@@ -8,11 +8,11 @@ pub(crate) mod detail;
 pub(crate) mod plot;
 mod steady;
 
-use super::document::{Case, Document, RAW};
 use super::published;
 use super::table::escape;
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
 use super::{Table, answer, grid};
+use crate::document::{Case, Document, RAW};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");

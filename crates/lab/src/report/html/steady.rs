@@ -2,9 +2,10 @@
 
 use super::detail::figure;
 use super::plot::{Band, Plot, Point, Series, Tick, linear_ticks};
-use crate::report::document::Preconditioning;
-use crate::report::steady::{Last, WINDOW};
-use crate::report::{Cell, Column, Table, format};
+use crate::document::Preconditioning;
+use crate::format;
+use crate::report::{Cell, Column, Table};
+use crate::steady::{Last, WINDOW};
 
 /// The chart of the rounds, with the range and the slope of the last five; empty where there were none.
 pub(super) fn chart(done: &Preconditioning) -> String {

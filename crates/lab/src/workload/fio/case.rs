@@ -2,7 +2,7 @@
 
 use super::settings::{Block, Engine, Settings};
 use super::values::Size;
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::workload::Case;
 use crate::{Begin, Durability, NextFile, Pace, Pattern, Pause, Portion, Rate, Shape, Spread};
 use std::time::Duration;

@@ -15,7 +15,7 @@ mod text;
 mod values;
 
 use super::{Case, Workload, input};
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::{Durability, Result};
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use super::keys::{Meaning, is_off, meaning};
 use super::spread::spread;
 use super::text::Setting;
 use super::values::{self, KbBase, Size};
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::workload::{MOST_DEPTH, MOST_WORKERS};
 use crate::{NextFile, Spread};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! fio job files and the workloads that are read from them.
 
 use super::parse;
-use crate::report::document::Direction;
+use crate::experiment::Direction;
 use crate::{Begin, Durability, NextFile, PartLength, Rate, Share, Spread, Workload};
 use std::time::Duration;
 

@@ -7,7 +7,11 @@
 //! later version with the same schema name can be opened; [`JSON_SCHEMA`] describes exactly the fields that this
 //! version writes.
 
+mod names;
+
 use crate::estimate::ERRORS;
+pub use crate::experiment::{Direction, Scoring};
+use crate::format;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const SCHEMA: &str = "platter-report/2";
 
 /// The published JSON Schema (draft 2020-12) of the document.
-pub const JSON_SCHEMA: &str = include_str!("../../schema/platter-report-2.schema.json");
+pub const JSON_SCHEMA: &str = include_str!("../schema/platter-report-2.schema.json");
 
 /// The name of the raw device as a target.
 pub const RAW: &str = "raw";
@@ -258,41 +262,6 @@ pub struct Target {
     pub details: String,
 }
 
-/// The direction of a case's requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// Reads only.
-    #[default]
-    Read,
-    /// Writes only.
-    Write,
-    /// Reads and writes.
-    Mix,
-}
-
-impl Direction {
-    /// All directions, in the order in which reports show them.
-    pub const ALL: [Direction; 3] = [Direction::Read, Direction::Write, Direction::Mix];
-
-    /// The direction as in the document: `read`, `write` or `mix`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Direction::Read => "read",
-            Direction::Write => "write",
-            Direction::Mix => "mix",
-        }
-    }
-}
-
-/// The rule by which a tool makes one figure of several runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scoring {
-    /// CrystalDiskMark's rule: the highest throughput, the highest IOPS and the lowest mean latency of all loops.
-    Best,
-}
-
 /// The load of a case: the requests that the application makes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
@@ -333,7 +302,7 @@ pub struct Case {
 impl Case {
     /// The block size in words, with the shape of the load.
     pub fn block_words(&self) -> String {
-        let size = super::format::size(self.block_bytes);
+        let size = format::size(self.block_bytes);
         match &self.shape {
             Some(shape) => format!("{size} ({shape})"),
             None => size,

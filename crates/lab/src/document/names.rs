@@ -1,12 +1,12 @@
 //! Names of targets that tell them apart, in every view.
 
-use super::document::{Document, Target};
+use super::{Document, Target};
 use std::collections::HashMap;
 
 impl Document {
     /// Gives targets whose headings are alike the shortest headings that differ: the last parts of their paths, as many
     /// as it takes, or else their names.
-    pub(super) fn tell_targets_apart(&mut self) {
+    pub(crate) fn tell_targets_apart(&mut self) {
         let mut alike: HashMap<String, Vec<usize>> = HashMap::new();
         for (index, target) in self.targets.iter().enumerate() {
             alike.entry(target.short.clone()).or_default().push(index);
@@ -53,7 +53,7 @@ fn ending(name: &str, parts: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{Environment, Settings};
+    use super::super::{Environment, Settings};
     use super::*;
 
     fn shorts(targets: &[(&str, &str)]) -> Vec<String> {
