@@ -11,7 +11,7 @@ from ._errors import (
     NotFoundError,
     NotPermittedError,
 )
-from ._platter import CheckReport, Entry, Finding, Info, Recovered, Stat, Stream, check, mkfs, recover
+from ._platter import CheckReport, Copied, Entry, Finding, Info, Recovered, Stat, Stream, check, mkfs, recover
 from ._volume import File, Volume, open
 
 #: The version of the package, such as "0.1.0".
@@ -23,6 +23,7 @@ except _metadata.PackageNotFoundError:
 
 __all__ = [
     "CheckReport",
+    "Copied",
     "DamageError",
     "Entry",
     "Error",

@@ -1,6 +1,7 @@
 //! The Python interface of Platter. What Python programs see is declared in `platter/__init__.pyi`; the Python modules
 //! beside that file extend some of the classes here.
 
+mod copy;
 mod device;
 mod errors;
 mod report;
@@ -18,6 +19,7 @@ fn _platter(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<values::Entry>()?;
     module.add_class::<values::Stream>()?;
     module.add_class::<values::Info>()?;
+    module.add_class::<copy::Copied>()?;
     module.add_class::<report::Finding>()?;
     module.add_class::<report::CheckReport>()?;
     module.add_class::<report::Recovered>()?;

@@ -1,8 +1,10 @@
 //! An open volume and its open files.
 
+use crate::copy::{Copied, told};
 use crate::device::ObjectDevice;
-use crate::errors::{Apart, freely, raised};
+use crate::errors::{Apart, freely, interruptibly, raised};
 use crate::values::{Entry, Info, Stat, Stream};
+use platter::copy::Options;
 use platter::{Access, Change, OpenOptions, Timestamp};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -137,6 +139,41 @@ impl Volume {
         self.call(python, |volume| volume.write(&path, &data))
     }
 
+    /// Copies a file or a directory of the host, with all that is in it, to a path on the volume, with everything that the
+    /// volume can hold. Into a directory that is there the copy is made under its own name.
+    #[pyo3(signature = (source, path, *, replace_read_only = false, keep_what_is_there = false))]
+    fn copy_in(
+        &self,
+        python: Python<'_>,
+        source: PathBuf,
+        path: PathBuf,
+        replace_read_only: bool,
+        keep_what_is_there: bool,
+    ) -> PyResult<Copied> {
+        let volume = self.open()?;
+        let options = options(replace_read_only, keep_what_is_there);
+        interruptibly(python, |progress| {
+            told(progress, |how, listener| volume.copy_in(&source, &path, how, listener), options)
+        })
+    }
+
+    /// Copies a file or a directory of the volume, with all that is in it, to a path of the host, with everything that the
+    /// host can hold. Into a directory that is there the copy is made under its own name.
+    #[pyo3(signature = (path, target, *, keep_what_is_there = false))]
+    fn copy_out(
+        &self,
+        python: Python<'_>,
+        path: PathBuf,
+        target: PathBuf,
+        keep_what_is_there: bool,
+    ) -> PyResult<Copied> {
+        let volume = self.open()?;
+        let options = options(false, keep_what_is_there);
+        interruptibly(python, |progress| {
+            told(progress, |how, listener| volume.copy_out(&path, &target, how, listener), options)
+        })
+    }
+
     /// Opens a file, or a named stream if `stream` is given. `how` is the first letter of a mode of Python's `open`.
     fn _handle(
         &self,
@@ -263,6 +300,11 @@ impl Volume {
             None => Ok(()),
         }
     }
+}
+
+/// The options of a copy, as Python has them.
+fn options(force: bool, keeps_what_is_there: bool) -> Options {
+    Options { recursive: true, force, keeps_what_is_there, ..Options::default() }
 }
 
 /// An open file, on which the Python class `platter.File` is built.

@@ -67,6 +67,38 @@ def test_streams_and_attributes(ntfs):
         assert (volume.stat("c").kind, volume.readlink("c")) == ("symlink", "a")
 
 
+def test_trees_are_copied_in_and_out(image, content, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "inside").mkdir(parents=True)
+    (tree / "a.bin").write_bytes(content)
+    (tree / "inside" / "empty").write_bytes(b"")
+    os.utime(tree / "a.bin", ns=(10**18, 10**18))
+    os.symlink("a.bin", tree / "link")
+    with platter.open(image, "r+") as volume:
+        copied = volume.copy_in(tree, "/copy")
+        has_links = volume.exists("copy/link")
+        assert copied.failures == 0 and copied.failed == []
+        assert copied.bytes == len(content) and copied.files == 2 + has_links
+        assert ("symbolic link (left out)" in [kind for kind, _ in copied.lost]) == (not has_links)
+        assert copied.losses == len(copied.lost)
+        assert volume.copy_in(tree, "copy").files == copied.files  # a directory that is there
+        assert volume.read("copy/tree/a.bin") == content
+        with pytest.raises(FileNotFoundError):
+            volume.copy_in(tmp_path / "none", "x")
+        assert volume.copy_in(tree, "copy/tree/a.bin").failures > 0
+    with platter.open(image) as volume:
+        assert volume.stat("copy/a.bin").modified_ns == 10**18
+        back = volume.copy_out("copy", tmp_path / "back")
+        assert (back.failures, back.bytes) == (0, 2 * len(content))
+        volume.copy_out("copy/a.bin", tmp_path / "inside")
+    assert (tmp_path / "back" / "a.bin").read_bytes() == content
+    assert (tmp_path / "back" / "a.bin").stat().st_mtime_ns == 10**18
+    assert (tmp_path / "inside").read_bytes() == content
+    assert os.path.islink(tmp_path / "back" / "link") == has_links
+    with pytest.raises(ValueError):
+        volume.copy_out("copy", tmp_path)
+
+
 def test_errors_are_those_of_python(ntfs, tmp_path):
     with platter.open(ntfs, "r+") as volume:
         volume.makedirs("d/e")

@@ -5,7 +5,7 @@
 mod cli;
 mod commands;
 mod complete;
-mod copy;
+mod copying;
 mod failure;
 mod helper;
 mod host;

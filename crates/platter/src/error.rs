@@ -97,6 +97,11 @@ impl Error {
         Error { about: about.to_string(), cause: Cause::Refused(kind, why.to_string()) }
     }
 
+    /// The same error, said of `to` if it is said of `from`: of a file that has another name while it is written.
+    pub(crate) fn said_of(self, from: &str, to: &str) -> Error {
+        if self.about == from { Error { about: to.into(), ..self } } else { self }
+    }
+
     /// What the error is about: a path on a volume, or a source as the caller named it.
     pub fn about(&self) -> &str {
         &self.about

@@ -49,6 +49,8 @@
 //!   `mirror:a.img,b.img`. [`OpenOptions`] has further options, and opens volumes on a device that the caller
 //!   implements.
 //! - [`Volume`] has the operations by path; [`File`] reads, writes and seeks.
+//! - [`Volume::copy_in`] and [`Volume::copy_out`] copy files and trees with everything that both sides can hold; [`copy`] does
+//!   so between any two places, and a listener is told of what is lost.
 //! - [`mkfs`] makes volumes, [`check`] finds and repairs damage, [`scrub`] verifies checksums, [`recover`] and
 //!   [`recover_to`] copy out what is left of a volume that no longer opens.
 //! - An [`Error`] has values to decide by: its [`ErrorKind`], an errno, and for damage the structure, position,
@@ -141,6 +143,7 @@ struct Cookbook;
 
 mod check;
 mod copies;
+pub mod copy;
 mod directory;
 mod error;
 mod event;

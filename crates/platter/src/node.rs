@@ -1,6 +1,6 @@
 //! Handles on nodes, which are given back to the file system (forgotten) when the handle is dropped.
 
-use platter_vfs::{Cursor, Entry, FileSystem, Name, Node, Result};
+use platter_vfs::{Change, Cursor, DosFlags, Entry, FileSystem, Name, Node, Result};
 use std::sync::Arc;
 
 /// A node of an open volume, which is given back (forgotten) when this is dropped: see [`FileSystem`] for what that
@@ -47,6 +47,19 @@ impl Held {
     /// As [`FileSystem::lookup`].
     pub fn find(system: &Arc<dyn FileSystem>, names: &[Name]) -> Result<Held> {
         names.iter().try_fold(Held::root(system), |held, name| held.child(name))
+    }
+
+    /// Removes the read-only attribute of a file or directory, if it has it, so that it can be removed.
+    ///
+    /// # Errors
+    /// As [`FileSystem::set_attributes`].
+    pub fn make_removable(&self) -> Result<()> {
+        let flags = self.system.attributes(self.node)?.flags;
+        if flags.contains(DosFlags::READ_ONLY) {
+            let flags = Some(DosFlags(flags.0 & DosFlags::SETTABLE.0 & !DosFlags::READ_ONLY.0));
+            self.system.set_attributes(self.node, &Change { flags, ..Change::default() })?;
+        }
+        Ok(())
     }
 
     /// Returns all entries that can be read, in the volume's order; and an error if some could not be read.

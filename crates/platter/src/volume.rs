@@ -1,5 +1,6 @@
 //! An open volume, with operations by path.
 
+use crate::copy::{self, EntryPath, Origin, Outcome, Target};
 use crate::directory::{DirEntry, ReadDir, Walk};
 use crate::error::{About, Error, ErrorKind, Result};
 use crate::event::{Event, Listener};
@@ -511,6 +512,80 @@ impl Volume {
     /// As [`Volume::metadata`].
     pub fn extents(&self, path: impl AsRef<Path>) -> Result<Vec<Extent>> {
         self.at(path.as_ref(), |system, held| system.extents(held.node))
+    }
+
+    // Copies
+
+    /// Copies a file or directory of the host to a path on the volume, with everything that the volume can hold. Where the
+    /// path is that of a directory, the copy is made in it under its own name. The copy is durable as other changes are.
+    ///
+    /// What could not be copied, and what the volume has no place for, is counted in the [`Outcome`] and told to the
+    /// listener.
+    ///
+    /// # Errors
+    /// That the source is not there, or no directory at the place of the copy.
+    pub fn copy_in(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        options: &copy::Options,
+        listener: &dyn copy::CopyListener,
+    ) -> Result<Outcome> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let origin = Origin::of_host(from)?;
+        let is_directory =
+            self.find(to).is_ok_and(|held| self.kind(&held).is_ok_and(|kind| kind == Kind::Directory));
+        let (names, name) = match is_directory {
+            true => (names(to.as_os_str().as_bytes()), copy::host_name(from)?),
+            false => {
+                let mut names = names(to.as_os_str().as_bytes());
+                let name = names.pop().ok_or_else(|| self.nameless(to))?;
+                (names, name)
+            }
+        };
+        self.0.refuse_copies()?;
+        let held = Held::find(self.system(), &names).about(self.shown(to))?;
+        let target = Target::Volume(EntryPath { volume: String::new(), names }, held);
+        Ok(copy::one(origin, &target, &name, options, listener))
+    }
+
+    /// Copies a file or directory of the volume to a path of the host, with everything that the host can hold. Where the
+    /// path is that of a directory, the copy is made in it under its own name.
+    ///
+    /// What could not be copied, and what the host has no place for, is counted in the [`Outcome`] and told to the
+    /// listener.
+    ///
+    /// # Errors
+    /// As [`Volume::metadata`]; that the root directory has no name for its copy.
+    pub fn copy_out(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        options: &copy::Options,
+        listener: &dyn copy::CopyListener,
+    ) -> Result<Outcome> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let held = self.find(from)?;
+        let names = names(from.as_os_str().as_bytes());
+        let (directory, name) = match names.last().filter(|_| to.is_dir()) {
+            Some(name) => (to, name.clone()),
+            None if to.is_dir() => return Err(self.nameless(from)),
+            None => {
+                let above = to.parent().filter(|above| !above.as_os_str().is_empty());
+                (above.unwrap_or(Path::new(".")), copy::host_name(to)?)
+            }
+        };
+        let origin = Origin::Volume(EntryPath { volume: String::new(), names }, held);
+        let target = Target::Host(directory.to_path_buf());
+        Ok(copy::one(origin, &target, &name, options, listener))
+    }
+
+    fn kind(&self, held: &Held) -> platter_vfs::Result<Kind> {
+        Ok(self.system().attributes(held.node)?.kind)
+    }
+
+    fn nameless(&self, path: &Path) -> Error {
+        Error::refused(ErrorKind::InvalidArgument, self.shown(path), copy::NAMELESS)
     }
 
     // Streams and attributes

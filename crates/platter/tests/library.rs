@@ -1,5 +1,6 @@
 //! The library as used by a program that embeds it.
 
+use platter::copy::{Amount, CopyListener, Loss, Options};
 use platter::device::{Device, MemoryDevice, Sectors};
 use platter::vfs::Integrity;
 use platter::{
@@ -8,7 +9,7 @@ use platter::{
 };
 use std::io::{ErrorKind as HostError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// A temporary directory, which is removed when the test ends.
 struct Place(PathBuf);
@@ -358,5 +359,93 @@ fn a_range_beyond_the_last_offset_is_refused() {
         system.forget(node, 1);
         drop(file);
         volume.close().unwrap();
+    }
+}
+
+/// Keeps what a copy tells.
+#[derive(Default)]
+struct Told {
+    lost: Mutex<Vec<(Loss, String)>>,
+    failed: Mutex<Vec<String>>,
+    is_stopped: bool,
+}
+
+impl platter::Progress for Told {
+    fn progress(&self, _what: &'static str, _done: u64, _total: u64) {}
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+}
+
+impl CopyListener for Told {
+    fn lost(&self, loss: Loss, at: &str) {
+        self.lost.lock().unwrap().push((loss, at.into()));
+    }
+
+    fn failed(&self, error: &platter::Error) {
+        self.failed.lock().unwrap().push(error.to_string());
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn trees_are_copied_with_what_both_sides_hold_and_losses_are_told() {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    let place = Place::new("copies");
+    let tree = place.path("tree");
+    std::fs::create_dir_all(tree.join("inside")).unwrap();
+    std::fs::write(tree.join("a"), [7; 100_000]).unwrap();
+    std::fs::hard_link(tree.join("a"), tree.join("b")).unwrap();
+    symlink("a", tree.join("link")).unwrap();
+    let sparse = std::fs::File::create(tree.join("inside/sparse")).unwrap();
+    sparse.set_len(8 << 20).unwrap();
+    let all = Options { recursive: true, ..Options::default() };
+    for format in FORMATS {
+        let image = place.path(format);
+        make(&image, format, 384);
+        let volume = platter::open_rw(&image).unwrap();
+        let can = volume.capabilities().clone();
+        let told = Told::default();
+        let outcome = volume.copy_in(&tree, "copy", &all, &told).unwrap();
+        let lost: Vec<Loss> = told.lost.lock().unwrap().iter().map(|(loss, _)| *loss).collect();
+        assert_eq!((outcome.failures, outcome.losses), (0, lost.len() as u64), "{format}");
+        assert!(told.failed.lock().unwrap().is_empty() && !outcome.interrupted, "{format}");
+        assert_eq!(lost.contains(&Loss::Links), !can.hard_links, "{format}");
+        assert_eq!(lost.contains(&Loss::SymbolicLinks), !can.symbolic_links, "{format}");
+        assert_eq!(lost.contains(&Loss::Holes), !can.sparse, "{format}");
+        assert_eq!(volume.read("copy/b").unwrap(), [7; 100_000]);
+        assert_eq!(volume.metadata("copy/a").unwrap().links, if can.hard_links { 2 } else { 1 });
+        if can.streams {
+            volume.create_stream("copy/a", "note").unwrap().write_all(b"beside").unwrap();
+        }
+        // Out again, into a directory that is there: under the copy's own name.
+        let back = place.path(&format!("back-{format}"));
+        std::fs::create_dir(&back).unwrap();
+        let told = Told::default();
+        let outcome = volume.copy_out("copy", &back, &all, &told).unwrap();
+        assert_eq!((outcome.failures, outcome.unsaved.len()), (0, 0), "{format}");
+        assert_eq!(std::fs::read(back.join("copy/a")).unwrap(), [7; 100_000]);
+        let blocks = std::fs::metadata(back.join("copy/inside/sparse")).unwrap().blocks();
+        assert!(!can.sparse || blocks < 100, "{format}: a hole of 8 MiB takes {blocks} sectors");
+        let links = std::fs::metadata(back.join("copy/a")).unwrap().nlink();
+        assert_eq!(links, if can.hard_links { 2 } else { 1 }, "{format}");
+        // Without leave to copy directories, and where a file is in the way, one failure is told and nothing changed.
+        let told = Told::default();
+        assert_eq!(volume.copy_in(&tree, "other", &Options::default(), &told).unwrap().failures, 1);
+        assert_eq!(volume.copy_in(&tree, "copy/a", &all, &told).unwrap().failures, 1);
+        assert_eq!(told.failed.lock().unwrap().len(), 2);
+        assert!(!volume.exists("other").unwrap());
+        // Whoever asks for the end gets it.
+        let told = Told { is_stopped: true, ..Told::default() };
+        let outcome = volume.copy_in(&tree, "late", &all, &told).unwrap();
+        assert_eq!((outcome.interrupted, outcome.copied), (true, Amount::default()));
+        assert_eq!(
+            volume.copy_in(place.path("none"), "x", &all, &Silent).unwrap_err().kind(),
+            ErrorKind::NotFound
+        );
+        volume.close().unwrap();
+        let checked = platter::check(&image, &CheckOptions::default(), &Silent).unwrap();
+        assert!(checked.report.is_clean(), "{format}: {:?}", checked.report.findings);
     }
 }

@@ -23,6 +23,7 @@ const HOSTS: &[&str] = &[
     "platter/command/commands/mount",
     "platter/command/host",
     "platter/command/mounting",
+    "platter/copy/host",
     "testing",
 ];
 

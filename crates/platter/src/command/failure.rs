@@ -47,14 +47,6 @@ impl Failure {
         Failure { message: String::new(), code: FAILED }
     }
 
-    /// The same failure, said of `to` if it is said of `from`: of a file that has another name while it is written.
-    pub fn said_of(self, from: &str, to: &str) -> Failure {
-        match self.message.strip_prefix(from).filter(|why| why.starts_with(": ")) {
-            Some(why) => Failure { message: format!("{to}{why}"), ..self },
-            None => self,
-        }
-    }
-
     /// The same failure with another exit code; an interrupt keeps its own.
     pub fn with_code(self, code: u8) -> Failure {
         let code = if self.code == INTERRUPTED { INTERRUPTED } else { code };

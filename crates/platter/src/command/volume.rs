@@ -7,7 +7,7 @@ use clap::Args;
 use platter::{Access, DeviceOptions, Held, Source, names};
 use platter_device::host::{HostBytes, host_string, is_disk};
 use platter_device::{Caching, Device, FileDevice, FileOptions};
-use platter_vfs::{Change, DosFlags, Error as VolumeError, FileSystem, Kind, LocalTime, Name, OpenOptions};
+use platter_vfs::{Error as VolumeError, FileSystem, Kind, LocalTime, Name, OpenOptions};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
@@ -117,16 +117,6 @@ pub fn part_of(
     access: Access,
 ) -> Result<Arc<dyn Device>, Failure> {
     Ok(platter::part_of(device, partition, &device_options(access, Caching::default()))?)
-}
-
-/// Removes the read-only attribute of a file or directory, if it has it, so that it can be removed.
-pub fn make_removable(held: &Held) -> platter_vfs::Result<()> {
-    let flags = held.system.attributes(held.node)?.flags;
-    if flags.contains(DosFlags::READ_ONLY) {
-        let flags = Some(DosFlags(flags.0 & DosFlags::SETTABLE.0 & !DosFlags::READ_ONLY.0));
-        held.system.set_attributes(held.node, &Change { flags, ..Change::default() })?;
-    }
-    Ok(())
 }
 
 /// Returns the options to open a volume with. Times that a format keeps as local time are taken for this machine's.

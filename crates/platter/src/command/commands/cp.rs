@@ -1,11 +1,14 @@
 //! `platter cp`
 
-use crate::command::copy::{Copy, Options, Source, Target, What, host_name, leads_into, source};
+use crate::command::copying::{Told, entry_path, source};
 use crate::command::failure::{About, Failure, INTERRUPTED, Outcome, USAGE, shown, tell};
 use crate::command::interrupt;
 use crate::command::volume::{Location, Volumes, WriteOptions, means_directory, no_path_on_a_volume};
 use clap::Args;
 use platter::Access;
+use platter::copy::{
+    Copy, NAMELESS, Options, Origin, Outcome as Copied, Target, What, host_name, leads_into,
+};
 use platter_vfs::{Error, Kind, Name};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -100,7 +103,8 @@ impl Arguments {
         }
         interrupt::listen();
         let mut volumes = Volumes::to_write(&self.volume).in_shadow(self.shadow);
-        let outcome = self.copy(&places, &target, &mut volumes);
+        let told = Told::new(self.verbose);
+        let outcome = self.copy(&places, &target, &mut volumes, &told);
         let closed = volumes.close();
         let outcome = outcome?;
         if outcome.volume_failed || closed.is_err() {
@@ -110,13 +114,13 @@ impl Arguments {
             let saved = outcome.saved;
             return Err(Failure::new("cp", format!("{saved} are copied and stay, of the rest nobody knows")));
         }
-        outcome.say_names();
+        told.say_names(&outcome.unsaved);
         if outcome.interrupted {
             let copied = outcome.copied;
             tell(format_args!("platter: interrupted; {copied} are copied and stay, the rest is not"));
             return Ok(INTERRUPTED);
         }
-        Ok(u8::from(outcome.failed || self.strict && outcome.lost))
+        Ok(u8::from(outcome.failures > 0 || self.strict && outcome.losses > 0))
     }
 
     fn copy(
@@ -124,7 +128,8 @@ impl Arguments {
         places: &[Location],
         target: &Location,
         volumes: &mut Volumes,
-    ) -> Result<crate::command::copy::Outcome, Failure> {
+        told: &Told,
+    ) -> Result<Copied, Failure> {
         // The target's volume is opened first, for writing, because a source on the same volume then uses it too.
         let (directory, new_name) = self.target(target, places, volumes)?;
         if let Some(why) = directory.why_read_only() {
@@ -134,46 +139,51 @@ impl Arguments {
         // A new name that ends with a slash is one for a directory.
         let is_for_directory =
             new_name.is_some() && self.paths.last().is_some_and(|path| means_directory(path));
-        let mut failures = Vec::new();
+        let mut failures = 0;
+        let mut fail = |failure: &Failure| {
+            told.fail(failure);
+            failures += 1;
+        };
         let mut sources = Vec::new();
         for (place, argument) in places.iter().zip(&self.paths) {
             match source(place, argument, volumes) {
                 Ok(source) => sources.push(source),
-                Err(failure) => failures.push(failure),
+                Err(failure) => fail(&failure),
             }
         }
         let is_image = |path: &Path| volumes.contains(path);
-        let total = sources.iter().map(|(source, _)| source.total(self.recursive)).sum();
+        let total = sources.iter().map(|(source, _)| source.total(self.recursive, told)).sum();
         let options = Options {
             recursive: self.recursive,
             clone: self.clone,
             force: self.volume.force || self.replace,
             keeps_what_is_there: self.no_clobber,
-            verbose: self.verbose,
         };
-        let mut copy = Copy::new(options, total, &is_image);
-        failures.iter().for_each(|failure| copy.fail(failure));
+        let mut copy = Copy::new(options, total, &is_image, told);
         for (source, name) in sources {
-            if matches!(source, Source::Input) && new_name.is_none() {
-                copy.fail(&Failure::new(&source, "has no name of its own; say under which one to copy it"));
+            if matches!(source, Origin::Input { .. }) && new_name.is_none() {
+                fail(&Failure::new(&source, NAMELESS));
                 continue;
             }
             let name = new_name.as_ref().or(name.as_ref());
             if name.is_none() && !self.recursive {
-                copy.fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));
+                fail(&Failure::new(&source, "is a directory; use -r to copy it with everything in it"));
                 continue;
             }
             if is_for_directory && source.facts(0).is_ok_and(|facts| facts.what != What::Directory) {
-                copy.fail(&Failure::new(shown(Path::new(&self.paths[places.len()])), NO_DIRECTORY));
+                fail(&Failure::new(shown(Path::new(&self.paths[places.len()])), NO_DIRECTORY));
                 continue;
             }
             match leads_into(&directory, &source).about(&source) {
                 Ok(false) => copy.run(source, &directory, name),
-                Ok(true) => copy.fail(&Failure::new(&source, "a directory cannot be copied into itself")),
-                Err(failure) => copy.fail(&failure),
+                Ok(true) => fail(&Failure::new(&source, "a directory cannot be copied into itself")),
+                Err(failure) => fail(&failure),
             }
         }
-        Ok(copy.finish())
+        let mut outcome = copy.finish();
+        outcome.failures += failures;
+        told.say_losses();
+        Ok(outcome)
     }
 
     /// Returns the directory to copy into, and the name of the copy there; no name if the copy keeps the source's.
@@ -203,7 +213,7 @@ impl Arguments {
                 let system = volumes.volume(&path.image, Access::Write { force: self.volume.force })?;
                 match path.lookup(&system) {
                     Ok(held) if system.attributes(held.node).about(path)?.kind == Kind::Directory => {
-                        return Ok((Target::Volume(path.clone(), held), None));
+                        return Ok((Target::Volume(entry_path(path), held), None));
                     }
                     Ok(_) | Err(Error::NotFound) => {}
                     Err(error) => return Err(error).about(path),
@@ -211,7 +221,7 @@ impl Arguments {
                 several(path)?;
                 let (parent, name) = path.split().expect("the root is a directory");
                 let held = parent.find(&system)?;
-                Ok((Target::Volume(parent, held), Some(name)))
+                Ok((Target::Volume(entry_path(&parent), held), Some(name)))
             }
         }
     }

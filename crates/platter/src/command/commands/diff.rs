@@ -1,10 +1,11 @@
 //! `platter diff`
 
-use crate::command::copy::{Source, What, source};
+use crate::command::copying::source;
 use crate::command::failure::{Failure, Outcome};
 use crate::command::output::{Output, grouped};
 use crate::command::volume::{Location, ReadOptions, Volumes};
 use clap::Args;
+use platter::copy::{Origin, What};
 use platter::{Access, DEEPEST};
 use platter_device::show_size;
 use platter_vfs::Name;
@@ -62,7 +63,7 @@ impl Arguments {
 }
 
 /// Returns what an argument names; an image without a path means the root directory of its volume.
-fn open(argument: &OsStr, volumes: &mut Volumes) -> Result<Source, Failure> {
+fn open(argument: &OsStr, volumes: &mut Volumes) -> Result<Origin, Failure> {
     let place = match Location::parse(argument)? {
         Location::Host(path) if !path.is_dir() && volumes.volume(&path, Access::Read).is_ok() => {
             let mut root = argument.to_os_string();
@@ -80,13 +81,13 @@ impl Differences {
         if self.quiet { Ok(()) } else { self.output.line(line) }
     }
 
-    fn fail(&mut self, failure: Failure) {
-        failure.print();
+    fn fail(&mut self, failure: impl Into<Failure>) {
+        failure.into().print();
         self.failed = true;
     }
 
     /// Compares two sources; only an error of the output ends the comparison.
-    fn compare(&mut self, one: &Source, other: &Source, depth: usize) -> Result<(), Failure> {
+    fn compare(&mut self, one: &Origin, other: &Origin, depth: usize) -> Result<(), Failure> {
         let (facts, other_facts) = match (one.facts(depth), other.facts(depth)) {
             (Ok(one), Ok(other)) => (one, other),
             (one, other) => {
@@ -137,7 +138,7 @@ impl Differences {
         }
     }
 
-    fn directories(&mut self, one: &Source, other: &Source, depth: usize) -> Result<(), Failure> {
+    fn directories(&mut self, one: &Origin, other: &Origin, depth: usize) -> Result<(), Failure> {
         let mut others = self.children(other);
         for (name, child) in self.children(one) {
             match others.remove(&name) {
@@ -148,7 +149,7 @@ impl Differences {
         others.into_keys().try_for_each(|name| self.tell(format!("only in {other}: {name}")))
     }
 
-    fn children(&mut self, directory: &Source) -> BTreeMap<Name, Source> {
+    fn children(&mut self, directory: &Origin) -> BTreeMap<Name, Origin> {
         let mut children = BTreeMap::new();
         directory.children(|child| match child {
             Ok((name, child)) => drop(children.insert(name, child)),
@@ -175,13 +176,13 @@ fn bytes(size: u64) -> String {
 }
 
 /// Returns the offset of the first byte in which two files differ.
-fn first_difference(one: &Source, other: &Source) -> Result<Option<u64>, Failure> {
+fn first_difference(one: &Origin, other: &Origin) -> Result<Option<u64>, Failure> {
     let (reader, other_reader) = (one.reader()?, other.reader()?);
     let (mut piece, mut other_piece) = (vec![0; PIECE], vec![0; PIECE]);
     let mut at = 0;
     loop {
-        let read = reader.read(at, &mut piece).map_err(|why| Failure::new(one, why))?;
-        let other_read = other_reader.read(at, &mut other_piece).map_err(|why| Failure::new(other, why))?;
+        let read = reader.read(at, &mut piece)?;
+        let other_read = other_reader.read(at, &mut other_piece)?;
         let most = read.min(other_read);
         if let Some(differs) = (0..most).find(|&byte| piece[byte] != other_piece[byte]) {
             return Ok(Some(at + differs as u64));

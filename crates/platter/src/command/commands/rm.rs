@@ -2,7 +2,7 @@
 
 use crate::command::failure::{About, Failure, INTERRUPTED, Outcome};
 use crate::command::interrupt;
-use crate::command::volume::{VolumePath, Volumes, WriteOptions, make_removable};
+use crate::command::volume::{VolumePath, Volumes, WriteOptions};
 use clap::Args;
 use platter::{Access, DEEPEST, Held};
 use platter_vfs::{Error, Kind, Name};
@@ -78,7 +78,7 @@ fn remove(
     let system = &directory.system;
     let held = directory.child(name).about(path)?;
     if force {
-        make_removable(&held).about(path)?;
+        held.make_removable().about(path)?;
     }
     let kind = system.attributes(held.node).about(path)?.kind;
     if kind != Kind::Directory {

@@ -1,73 +1,13 @@
-//! What the program asks of the operating system: owners, permissions, extended attributes and streams of host files, and
-//! signals. One module for each system, all with the same functions. What needs `unsafe` is in
+//! What the program asks of the operating system: signals, and the permissions of a file. One module for each system, both
+//! with the same functions. What copying asks is in [`platter::copy`]; what needs `unsafe` is in
 //! [`platter_device::host`].
 
-#[cfg(target_os = "linux")]
-mod linux;
-#[cfg(all(unix, not(target_os = "linux")))]
-mod plain;
 #[cfg(unix)]
 mod posix;
 #[cfg(windows)]
 mod windows;
 
-#[cfg(target_os = "linux")]
-pub use linux::{
-    extended_names, extended_value, flags, layout, make_special, set_extended, set_flags, set_times,
-};
-#[cfg(all(unix, not(target_os = "linux")))]
-pub use plain::{
-    extended_names, extended_value, flags, layout, make_special, set_extended, set_flags, set_times,
-};
 #[cfg(unix)]
-pub use posix::{
-    DirectoryMaker, begin, exit, facts, has_real_streams, is_refused, make_with_mode, may_make_files_in,
-    mode, on_signals, own, private, read_stream, set_stream, streams, usual,
-};
+pub use posix::{begin, exit, make_with_mode, mode, on_signals};
 #[cfg(windows)]
-pub use windows::{
-    DirectoryMaker, begin, exit, extended_names, extended_value, facts, flags, has_real_streams, is_refused,
-    layout, make_special, make_with_mode, may_make_files_in, mode, on_signals, own, private, read_stream,
-    set_extended, set_flags, set_stream, set_times, streams, usual,
-};
-
-use platter_vfs::linux::{LinuxAttributes, Special};
-use std::ops::Range;
-
-/// What the system tells of a file, besides its kind, size and times.
-pub struct HostFacts {
-    pub special: Option<Special>,
-    pub owner: LinuxAttributes,
-    /// How many names it has.
-    pub links: u64,
-}
-
-/// The attributes that new files of this process get: owner, group and umask.
-#[derive(Clone, Copy, Debug)]
-pub struct Usual {
-    pub uid: u32,
-    pub gid: u32,
-    pub umask: u32,
-}
-
-impl Usual {
-    /// Returns the permissions of a new file or directory.
-    pub fn mode(&self, is_directory: bool) -> u32 {
-        (if is_directory { 0o777 } else { 0o666 }) & !self.umask
-    }
-}
-
-/// Which parts of a file have content, and which are holes.
-pub struct Layout {
-    /// The ranges in bytes that have content, in ascending order.
-    pub data: Vec<Range<u64>>,
-    /// Whether any of the remaining ranges are holes, for which no space is allocated.
-    pub has_holes: bool,
-}
-
-impl Layout {
-    /// Whether the content of a file of `size` bytes is a single range from its beginning to its end.
-    pub fn is_whole(&self, size: u64) -> bool {
-        matches!(self.data.as_slice(), [all] if *all == (0..size))
-    }
-}
+pub use windows::{begin, exit, make_with_mode, mode, on_signals};

@@ -1,17 +1,17 @@
 //! The attributes of a file or directory besides its content, and the layout of its content.
 
-use crate::command::failure::Failure;
-use platter::Held;
+use crate::error::Error;
+use crate::node::Held;
 use platter_vfs::{Name, Reparse};
 
 /// A named stream.
-pub struct Stream {
+pub(super) struct Stream {
     pub name: Name,
     pub content: StreamContent,
 }
 
 /// Where the content of a named stream is.
-pub enum StreamContent {
+pub(super) enum StreamContent {
     /// In memory.
     Bytes(Vec<u8>),
     /// In a stream of a volume.
@@ -20,7 +20,7 @@ pub enum StreamContent {
 
 /// The attributes of a file or directory besides its content.
 #[derive(Default)]
-pub struct Extras {
+pub(super) struct Extras {
     pub streams: Vec<Stream>,
     pub extended: Vec<(String, Vec<u8>)>,
     /// A reparse point that is no symbolic link and that a mount of Linux does not represent.
@@ -32,5 +32,5 @@ pub struct Extras {
     /// The number of snapshots, which a copy does not keep.
     pub snapshots: u64,
     /// The errors of attributes that could not be read.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<Error>,
 }

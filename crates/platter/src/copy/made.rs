@@ -1,9 +1,9 @@
 //! The names that one run of copying has made, so that no second source overwrites the copy of a first.
 
-use super::host::host_path;
+use super::host::facts;
+use super::kept_on_host::host_path;
 use super::target::Target;
-use crate::command::host::facts;
-use platter::Held;
+use crate::node::Held;
 use platter_device::host::{FileId, entry_id};
 use platter_vfs::{CaseRule, Name};
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// The copies that were made. Whether two names are the same is for the target to say: a volume has its own case rule,
 /// and on FAT a short name for every file.
 #[derive(Default)]
-pub struct MadeNames {
+pub(super) struct MadeNames {
     /// The paths of copies on the host.
     paths: HashSet<PathBuf>,
     /// Which files these are, since a file system of the host may ignore case too.

@@ -1,32 +1,35 @@
 //! Copying trees between the host and volumes, with everything that both sides can hold.
 //!
-//! A [`Source`] is read and a [`Target`] is made; each is on the host or on a volume. Names are passed between them
+//! An [`Origin`] is read and made again in a [`Target`]; each is on the host or on a volume. Names are passed between them
 //! as [`Name`]s, so that a name that the target cannot hold is noticed, and no name from a volume can lead out of the
-//! directory that is copied to. A file that cannot be copied is reported, and the copy goes on; attributes that the
-//! target cannot keep are counted ([`losses`]).
+//! directory that is copied to. A [`CopyListener`] is told of each file that cannot be copied, while the copy goes on, and of
+//! each attribute that the target has no place for ([`Loss`]).
+//!
+//! [`Volume::copy_in`](crate::Volume::copy_in) and [`Volume::copy_out`](crate::Volume::copy_out) copy one path; a [`Copy`]
+//! copies several, also between volumes.
 
 mod extras;
 mod host;
+mod kept_on_host;
 mod losses;
 mod made;
-mod source;
+mod origin;
+mod path;
 mod target;
 
-use crate::command::failure::{About, Failure, INTERRUPTED, printable};
-use crate::command::host::{self as system, Layout, Usual};
-use crate::command::interrupt;
-use crate::command::progress::{Bar, Unit};
-pub use host::host_name;
-use losses::{Loss, Losses};
+use crate::error::{About, Error, ErrorKind, Result};
+use crate::node::{DEEPEST, Held};
+use host::{Layout, Usual};
+pub use kept_on_host::{NAMELESS, host_name};
+pub use losses::Loss;
+use losses::Losses;
 use made::MadeNames;
-use platter::{DEEPEST, Held};
+pub use origin::{Facts, Identity, Origin, Reader, What};
+pub use path::EntryPath;
 use platter_device::{Buffer, show_size};
-use platter_vfs::{FileSystem, Name, Progress};
-use source::{Facts, Identity, Reader};
-pub use source::{Source, What, source};
+use platter_vfs::{FileSystem, Name, Progress, Silent};
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 pub use target::Target;
@@ -41,9 +44,9 @@ const FILES: u64 = 1000;
 const BYTES: u64 = 256 << 20;
 
 /// The options of a copy.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether directories are copied.
+    /// Whether directories are copied, with everything in them.
     pub recursive: bool,
     /// Whether files of one volume share their clusters instead of being copied.
     pub clone: bool,
@@ -51,17 +54,35 @@ pub struct Options {
     pub force: bool,
     /// Whether files that are there already are left as they are.
     pub keeps_what_is_there: bool,
-    /// Whether each file's name is printed, once its copy is durable.
-    pub verbose: bool,
 }
+
+/// Whoever is told how a copy goes. The copy ends at its next safe point once [`Progress::is_stopped`] is true: after a
+/// whole file, and without a part of one.
+pub trait CopyListener: Progress {
+    /// The target has no place for something of the source at `at`, which goes on without it.
+    fn lost(&self, loss: Loss, at: &str) {
+        let _ = (loss, at);
+    }
+
+    /// A file, or an attribute of one, could not be copied. The others are.
+    fn failed(&self, error: &Error) {
+        let _ = error;
+    }
+
+    /// These copies were made, and are durable.
+    fn durable(&self, paths: &[String]) {
+        let _ = paths;
+    }
+}
+
+impl CopyListener for Silent {}
 
 /// One run of copying.
 pub struct Copy<'a> {
     options: Options,
     /// Whether a host file must not be copied: the images themselves, which change while they are copied into.
     is_image: &'a dyn Fn(&Path) -> bool,
-    /// The progress bar.
-    bar: Bar,
+    listener: &'a dyn CopyListener,
     /// The number of bytes to copy in all.
     total: u64,
     done: u64,
@@ -72,20 +93,22 @@ pub struct Copy<'a> {
     made: MadeNames,
     /// The first copy of each file that has several names. The source is held, so that its number is not given to
     /// another file.
-    links: HashMap<Identity, (Source, Made)>,
-    losses: Losses,
+    links: HashMap<Identity, (Origin, Made)>,
+    losses: Losses<'a>,
     unsaved: Unsaved,
-    failed: bool,
-    /// Set to copy nothing more: the user interrupted, or the volume takes nothing more.
+    failures: u64,
+    /// Set to copy nothing more: the listener asked for the end, or the volume takes nothing more.
     stopped: bool,
     volume_failed: bool,
 }
 
 /// A number of files, and their bytes.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    files: u64,
-    bytes: u64,
+    /// The number of files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl Amount {
@@ -109,12 +132,13 @@ struct Unsaved {
 }
 
 /// The result of a run.
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Whether something could not be copied.
-    pub failed: bool,
-    /// Whether an attribute was not kept.
-    pub lost: bool,
-    /// Whether the user interrupted before all was copied.
+    /// How many files and attributes could not be copied.
+    pub failures: u64,
+    /// How many attributes were not kept.
+    pub losses: u64,
+    /// Whether the listener asked for the end before all was copied.
     pub interrupted: bool,
     /// Whether the volume took nothing more, so that the remaining files were not tried.
     pub volume_failed: bool,
@@ -122,71 +146,57 @@ pub struct Outcome {
     pub copied: Amount,
     /// Of `copied`, the part that was made durable during the run: no later failure of the volume loses it.
     pub saved: Amount,
-    /// Names to print once the volume is closed, and so durable.
-    names: Vec<String>,
-}
-
-impl Outcome {
-    /// Prints the names of the files that became durable with the close.
-    pub fn say_names(&self) {
-        say(&self.names);
-    }
-}
-
-fn say(names: &[String]) {
-    // If standard output is closed, only names are lost, so errors are ignored.
-    let mut output = std::io::stdout().lock();
-    let is_terminal = output.is_terminal();
-    let shown = |name: &String| if is_terminal { printable(name) } else { name.clone() };
-    let _ =
-        names.iter().try_for_each(|name| writeln!(output, "{}", shown(name))).and_then(|()| output.flush());
+    /// The paths of the other part, which becomes durable when the volume is synced or closed.
+    pub unsaved: Vec<String>,
 }
 
 impl<'a> Copy<'a> {
-    /// Starts a run that is to copy `total` bytes.
-    pub fn new(options: Options, total: u64, is_image: &'a dyn Fn(&Path) -> bool) -> Copy<'a> {
+    /// Starts a run that is to copy `total` bytes. Host files for which `is_image` is true are not copied.
+    pub fn new(
+        options: Options,
+        total: u64,
+        is_image: &'a dyn Fn(&Path) -> bool,
+        listener: &'a dyn CopyListener,
+    ) -> Copy<'a> {
         Copy {
             options,
             is_image,
-            bar: Bar::new(Unit::Bytes),
+            listener,
             total,
             done: 0,
             copied: Amount::default(),
             buffer: Buffer::new(PIECE),
-            usual: system::usual(),
+            usual: host::usual(),
             made: MadeNames::default(),
             links: HashMap::new(),
-            losses: Losses::default(),
+            losses: Losses { listener, count: 0 },
             unsaved: Unsaved::default(),
-            failed: false,
+            failures: 0,
             stopped: false,
             volume_failed: false,
         }
     }
 
     /// Copies a file or a tree into `target` under `name`; without a name, copies the content of the source
-    /// directory. A failure that concerns one file is printed, and the remaining files are still copied.
-    pub fn run(&mut self, source: Source, target: &Target, name: Option<&Name>) {
+    /// directory. The listener is told of a failure that concerns one file, and the remaining files are still copied.
+    pub fn run(&mut self, source: Origin, target: &Target, name: Option<&Name>) {
         match name {
             Some(name) => self.entry(source, target, name, 0),
             None => self.content_of(&source, target, 0),
         }
     }
 
-    /// Prints a failure that concerns one file, and notes it for the exit code.
-    pub fn fail(&mut self, failure: &Failure) {
-        self.bar.say(&format!("platter: {failure}"));
-        self.failed = true;
+    /// Counts a failure that concerns one file, and tells the listener of it.
+    pub fn fail(&mut self, error: &Error) {
+        self.listener.failed(error);
+        self.failures += 1;
     }
 
-    /// Ends the run, and prints which attributes were not kept.
+    /// Ends the run.
     pub fn finish(self) -> Outcome {
-        if !self.losses.is_empty() {
-            self.bar.say(&format!("platter: not kept: {}", self.losses));
-        }
         Outcome {
-            failed: self.failed,
-            lost: !self.losses.is_empty(),
+            failures: self.failures,
+            losses: self.losses.count,
             interrupted: self.stopped && !self.volume_failed,
             volume_failed: self.volume_failed,
             copied: self.copied,
@@ -194,24 +204,24 @@ impl<'a> Copy<'a> {
                 files: self.copied.files - self.unsaved.amount.files,
                 bytes: self.copied.bytes - self.unsaved.amount.bytes,
             },
-            names: self.unsaved.names,
+            unsaved: self.unsaved.names,
         }
     }
 
-    fn content_of(&mut self, source: &Source, target: &Target, depth: usize) {
+    fn content_of(&mut self, source: &Origin, target: &Target, depth: usize) {
         source.children(|child| match child {
             Ok((name, child)) => self.entry(child, target, &name, depth + 1),
             Err(failure) => self.fail(&failure),
         });
     }
 
-    fn entry(&mut self, source: Source, target: &Target, name: &Name, depth: usize) {
-        if self.stopped || interrupt::is_asked() {
+    fn entry(&mut self, source: Origin, target: &Target, name: &Name, depth: usize) {
+        if self.stopped || self.listener.is_stopped() {
             self.stopped = true;
             return;
         }
         if let Err(failure) = self.try_entry(source, target, name, depth) {
-            if self.stopped && failure.code() == INTERRUPTED {
+            if self.stopped && failure.kind() == ErrorKind::Stopped {
                 return;
             }
             self.fail(&failure);
@@ -229,13 +239,7 @@ impl<'a> Copy<'a> {
         self.unsaved.names.clear();
     }
 
-    fn try_entry(
-        &mut self,
-        source: Source,
-        target: &Target,
-        name: &Name,
-        depth: usize,
-    ) -> Result<(), Failure> {
+    fn try_entry(&mut self, source: Origin, target: &Target, name: &Name, depth: usize) -> Result<()> {
         let facts = source.facts(depth)?;
         if facts.what == What::Directory {
             return self.directory(&source, target, name, &facts, depth);
@@ -306,7 +310,7 @@ impl<'a> Copy<'a> {
 
     /// Gives a copy the attributes of its source besides content. A failure of one attribute is reported, and the
     /// others are kept.
-    fn extras(&mut self, source: &Source, made: &Made, what: What) {
+    fn extras(&mut self, source: &Origin, made: &Made, what: What) {
         let failures = match source.extras(what) {
             Ok(extras) => made.add(extras, source, &mut self.losses),
             Err(failure) => vec![failure],
@@ -316,35 +320,38 @@ impl<'a> Copy<'a> {
 
     /// Fails if the source must not be copied to this target: an image in use, a file onto itself, or a directory
     /// into itself.
-    fn refuse(&mut self, source: &Source, target: &Target, name: &Name) -> Result<(), Failure> {
-        if let Source::Host(path) = source
+    fn refuse(&mut self, source: &Origin, target: &Target, name: &Name) -> Result<()> {
+        if let Origin::Host(path) = source
             && (self.is_image)(path)
         {
-            return Err(Failure::new(source, "is the image that this command works on; not copied"));
+            let why = "is the image of a volume that is copied from or to; not copied";
+            return Err(Error::refused(ErrorKind::InUse, source, why));
         }
         if target.is_source(source, name) {
-            return Err(Failure::new(source, "cannot be copied onto itself"));
+            return Err(Error::refused(ErrorKind::InvalidArgument, source, "cannot be copied onto itself"));
         }
         if self.made.has(target, name) {
             let why = "another file of this copy has the same name, or one that is the same there";
-            return Err(Failure::new(target.path(name), format!("{why}; {source} is not copied over it")));
+            let why = format!("{why}; {source} is not copied over it");
+            return Err(Error::refused(ErrorKind::Exists, target.path(name), why));
         }
         Ok(())
     }
 
     fn directory(
         &mut self,
-        source: &Source,
+        source: &Origin,
         target: &Target,
         name: &Name,
         facts: &Facts,
         depth: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if !self.options.recursive {
-            return Err(Failure::new(source, "is a directory; use -r to copy it with everything in it"));
+            return Err(Error::refused(ErrorKind::IsADirectory, source, "is a directory"));
         }
         if depth > DEEPEST {
-            return Err(Failure::new(source, "directories inside each other without end"));
+            let why = "directories inside each other without end";
+            return Err(Error::refused(ErrorKind::Damaged, source, why));
         }
         let mode = target.mode_there(name).unwrap_or(self.usual.mode(true));
         let (inside, made) = target.directory(name, depth == 0)?;
@@ -359,17 +366,17 @@ impl<'a> Copy<'a> {
 
     fn file(
         &mut self,
-        source: &Source,
+        source: &Origin,
         target: &Target,
         name: &Name,
         facts: &Facts,
         manner: Manner,
-    ) -> Result<Made, Failure> {
+    ) -> Result<Made> {
         let reader = source.reader()?;
-        let mut layout = reader.layout(facts.size).map_err(|why| Failure::new(source, why))?;
+        let mut layout = reader.layout(facts.size)?;
         // A source that cannot be read at all must not cost what is at the target.
         if let Some(start) = layout.data.first().map(|part| part.start) {
-            reader.read(start, &mut self.buffer[..PROBE]).map_err(|why| Failure::new(source, why))?;
+            reader.read(start, &mut self.buffer[..PROBE])?;
         }
         if manner == Manner::Stream {
             layout = Layout { data: Vec::new(), has_holes: false };
@@ -385,7 +392,8 @@ impl<'a> Copy<'a> {
                 // The incomplete file is removed: it would look like a whole one.
                 Manner::New | Manner::Beside => target.remove(name),
                 Manner::Over => {
-                    self.fail(&Failure::new(target.path(name), format!("holds a part of {source} only")));
+                    let why = format!("holds a part of {source} only");
+                    self.fail(&Error::refused(ErrorKind::Io, target.path(name), why));
                 }
                 Manner::Stream => {}
             }
@@ -394,16 +402,10 @@ impl<'a> Copy<'a> {
         Ok(writer.finish())
     }
 
-    /// Makes the copy share the source's clusters, if `--clone` was given and both are on the same volume; `None` if
+    /// Makes the copy share the source's clusters, if that is asked for and both are on the same volume; `None` if
     /// not.
-    fn shared(
-        &mut self,
-        source: &Source,
-        writer: &Writer,
-        size: u64,
-        manner: Manner,
-    ) -> Option<Result<(), Failure>> {
-        let (Source::Volume(_, from), Writer::Volume(path, to)) = (source, writer) else { return None };
+    fn shared(&mut self, source: &Origin, writer: &Writer, size: u64, manner: Manner) -> Option<Result<()>> {
+        let (Origin::Volume(_, from), Writer::Volume(path, to)) = (source, writer) else { return None };
         if !self.options.clone || !from.same_volume(to) {
             return None;
         }
@@ -432,12 +434,12 @@ impl<'a> Copy<'a> {
     /// Copies the parts of a file that have content, and skips the holes.
     fn content(
         &mut self,
-        source: &Source,
+        source: &Origin,
         reader: &Reader,
         writer: &Writer,
         layout: &Layout,
         size: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         if layout.is_whole(size) {
             writer.provide(size)?;
         }
@@ -446,10 +448,9 @@ impl<'a> Copy<'a> {
             self.moved(part.start - at);
             at = part.start;
             while at < part.end {
-                self.goes_on()?;
+                self.goes_on(source)?;
                 let most = (part.end - at).min(PIECE as u64) as usize;
-                let read =
-                    reader.read(at, &mut self.buffer[..most]).map_err(|why| Failure::new(source, why))?;
+                let read = reader.read(at, &mut self.buffer[..most])?;
                 if read == 0 {
                     // The source was truncated meanwhile.
                     return Ok(());
@@ -461,8 +462,8 @@ impl<'a> Copy<'a> {
         }
         // Some host files are longer than their size says (as in /proc), or grow meanwhile.
         while at >= size {
-            self.goes_on()?;
-            let read = reader.read(at, &mut self.buffer).map_err(|why| Failure::new(source, why))?;
+            self.goes_on(source)?;
+            let read = reader.read(at, &mut self.buffer)?;
             if read == 0 {
                 break;
             }
@@ -483,32 +484,31 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Fails once the user interrupted: a part of a file is not left.
-    fn goes_on(&mut self) -> Result<(), Failure> {
-        self.stopped |= interrupt::is_asked();
-        if self.stopped { Err(Failure::interrupted("a part of it was copied")) } else { Ok(()) }
+    /// Fails once the listener asked for the end: a part of a file is not left.
+    fn goes_on(&mut self, source: &Origin) -> Result<()> {
+        self.stopped |= self.listener.is_stopped();
+        if self.stopped {
+            return Err(Error::refused(ErrorKind::Stopped, source, "a part of it was copied"));
+        }
+        Ok(())
     }
 
     fn moved(&mut self, bytes: u64) {
         self.done += bytes;
-        self.bar.progress("copying", self.done, self.total.max(self.done));
+        self.listener.progress("copying", self.done, self.total.max(self.done));
     }
 
     /// Counts a copied file, and makes the target volume durable every so often, so that the files copied until then
     /// survive a failure of this process.
-    fn copied(&mut self, target: &Target, name: &Name, bytes: u64) -> Result<(), Failure> {
+    fn copied(&mut self, target: &Target, name: &Name, bytes: u64) -> Result<()> {
         self.copied.add(bytes);
         self.made.note(target, name);
         let Target::Volume(path, held) = target else {
-            if self.options.verbose {
-                say(&[target.path(name)]);
-            }
+            self.listener.durable(&[target.path(name)]);
             return Ok(());
         };
         self.unsaved.amount.add(bytes);
-        if self.options.verbose {
-            self.unsaved.names.push(path.join(name).to_string());
-        }
+        self.unsaved.names.push(path.join(name).to_string());
         if self.unsaved.amount.files < FILES && self.unsaved.amount.bytes < BYTES {
             return Ok(());
         }
@@ -518,15 +518,15 @@ impl<'a> Copy<'a> {
             self.give_up();
             return Err(failure);
         }
-        say(&std::mem::take(&mut self.unsaved).names);
+        self.listener.durable(&std::mem::take(&mut self.unsaved).names);
         Ok(())
     }
 }
 
 /// Whether the directory that is copied into is `source`, or in it.
-pub fn leads_into(target: &Target, source: &Source) -> platter_vfs::Result<bool> {
+pub fn leads_into(target: &Target, source: &Origin) -> platter_vfs::Result<bool> {
     match (source, target) {
-        (Source::Volume(_, outer), Target::Volume(path, inner)) if inner.same_volume(outer) => {
+        (Origin::Volume(_, outer), Target::Volume(path, inner)) if inner.same_volume(outer) => {
             let mut held = Held::root(&inner.system);
             for name in &path.names {
                 if held.node == outer.node {
@@ -538,4 +538,18 @@ pub fn leads_into(target: &Target, source: &Source) -> platter_vfs::Result<bool>
         }
         _ => Ok(false),
     }
+}
+
+/// Copies one file or tree, and ends the run.
+pub(crate) fn one(
+    source: Origin,
+    target: &Target,
+    name: &Name,
+    options: &Options,
+    listener: &dyn CopyListener,
+) -> Outcome {
+    let total = source.total(options.recursive, listener);
+    let mut copy = Copy::new(*options, total, &|_| false, listener);
+    copy.run(source, target, Some(name));
+    copy.finish()
 }

@@ -1,17 +1,18 @@
 //! The target of a copy: a directory of the host or of a volume, and the files made in it.
 
 use super::extras::{Extras, Stream, StreamContent};
-use super::host::{self as kept, host_path};
+use super::host::{self, DirectoryMaker, Usual};
+use super::kept_on_host::{self as kept, host_path};
 use super::losses::{Loss, Losses};
-use super::source::{Facts, Source, What, held_layout, or_none, permissions};
-use crate::command::failure::{About, Failure, shown};
-use crate::command::host::{self, DirectoryMaker, Usual};
-use crate::command::volume::{VolumePath, make_removable};
-use platter::Held;
+use super::origin::{Facts, Origin, What, held_layout, or_none, permissions};
+use super::path::EntryPath;
+use crate::error::{About, Error, Result, shown};
+use crate::node::Held;
 use platter_device::host::{host_string, make_link, write_all_at};
 use platter_vfs::linux::{self, LinuxAttributes, link_to, mode};
 use platter_vfs::{
-    Change, DosFlags, Error, FileSystem, Kind, Name, NewEntry, Node, RenameFlags, Reparse, reparse,
+    Change, DosFlags, Error as SystemError, FileSystem, Kind, Name, NewEntry, Node, RenameFlags, Reparse,
+    reparse,
 };
 use std::fmt;
 use std::fs::{self, File};
@@ -25,18 +26,18 @@ pub enum Target {
     /// A directory of the host.
     Host(PathBuf),
     /// A directory on a volume.
-    Volume(VolumePath, Held),
+    Volume(EntryPath, Held),
 }
 
 /// A file or directory that was made in a [`Target`].
-pub enum Made {
+pub(super) enum Made {
     Host(PathBuf),
-    Volume(VolumePath, Held),
+    Volume(EntryPath, Held),
 }
 
 /// How a file is copied to a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub(super) enum Manner {
     /// The name is free.
     New,
     /// The copy gets another name at first, and replaces the file there once it is whole: a source that cannot be read,
@@ -61,7 +62,7 @@ impl Target {
     }
 
     /// Whether an entry of this name is there.
-    pub fn has(&self, name: &Name) -> bool {
+    pub(super) fn has(&self, name: &Name) -> bool {
         match self {
             Target::Host(directory) => {
                 host_path(directory, name).is_ok_and(|path| path.symlink_metadata().is_ok())
@@ -71,13 +72,13 @@ impl Target {
     }
 
     /// Whether the copy of `source` under `name` would be the source itself.
-    pub fn is_source(&self, source: &Source, name: &Name) -> bool {
+    pub(super) fn is_source(&self, source: &Origin, name: &Name) -> bool {
         match (source, self) {
-            (Source::Host(path), Target::Host(directory)) => {
+            (Origin::Host(path), Target::Host(directory)) => {
                 let copy = directory.join(host_string(&name.to_bytes()));
                 matches!((fs::canonicalize(path), fs::canonicalize(copy)), (Ok(one), Ok(two)) if one == two)
             }
-            (Source::Volume(_, source), Target::Volume(_, directory)) => {
+            (Origin::Volume(_, source), Target::Volume(_, directory)) => {
                 source.same_volume(directory)
                     && directory.child(name).is_ok_and(|copy| copy.node == source.node)
             }
@@ -87,7 +88,7 @@ impl Target {
 
     /// Returns the directory of this name, made if it is missing. With `follows`, a symbolic link to a directory is
     /// accepted too.
-    pub fn directory(&self, name: &Name, follows: bool) -> Result<(Target, Made), Failure> {
+    pub(super) fn directory(&self, name: &Name, follows: bool) -> Result<(Target, Made)> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
@@ -107,12 +108,12 @@ impl Target {
                 let path = path.join(name);
                 let system = &held.system;
                 let node = match system.lookup(held.node, name) {
-                    Err(Error::NotFound) => system.create(held.node, name, Kind::Directory),
+                    Err(SystemError::NotFound) => system.create(held.node, name, Kind::Directory),
                     found => found,
                 };
                 let child = Held::new(system, node.about(&path)?);
                 if system.attributes(child.node).about(&path)?.kind != Kind::Directory {
-                    return Err(Error::NotADirectory).about(&path);
+                    return Err(SystemError::NotADirectory).about(&path);
                 }
                 let made = Held::new(system, system.lookup(held.node, name).about(&path)?);
                 Ok((Target::Volume(path.clone(), child), Made::Volume(path, made)))
@@ -121,17 +122,17 @@ impl Target {
     }
 
     /// Removes the read-only attribute of the file of this name on a volume, so that it can be replaced.
-    pub fn allow(&self, name: &Name) -> Result<(), Failure> {
+    pub(super) fn allow(&self, name: &Name) -> Result<()> {
         match self {
             Target::Volume(path, held) => {
-                held.child(name).map_or(Ok(()), |there| make_removable(&there)).about(path.join(name))
+                held.child(name).map_or(Ok(()), |there| there.make_removable()).about(path.join(name))
             }
             Target::Host(_) => Ok(()),
         }
     }
 
     /// Decides how a file is copied to this name. With `follows`, what a symbolic link leads to is meant.
-    pub fn manner(&self, name: &Name, follows: bool) -> Result<Manner, Failure> {
+    pub(super) fn manner(&self, name: &Name, follows: bool) -> Result<Manner> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
@@ -166,7 +167,7 @@ impl Target {
                         Ok(Manner::Beside)
                     }
                     Kind::File => Ok(Manner::Over),
-                    Kind::Directory => Err(Error::IsADirectory).about(&path),
+                    Kind::Directory => Err(SystemError::IsADirectory).about(&path),
                     Kind::SymbolicLink => {
                         self.clear(name)?;
                         Ok(Manner::New)
@@ -177,14 +178,14 @@ impl Target {
     }
 
     /// Returns the permissions of what is there under this name on the host.
-    pub fn mode_there(&self, name: &Name) -> Option<u32> {
+    pub(super) fn mode_there(&self, name: &Name) -> Option<u32> {
         let Target::Host(directory) = self else { return None };
         let there = fs::metadata(host_path(directory, name).ok()?).ok()?;
         host::mode(&there)
     }
 
     /// Returns a name that no entry has yet.
-    pub fn free_name(&self) -> Name {
+    pub(super) fn free_name(&self) -> Name {
         let names = (0u32..).map(|number| format!(".platter-copy-{}-{number}", std::process::id()));
         let mut names = names.map(|name| Name::from(&*name));
         let is_free = |name: &Name| match self {
@@ -201,7 +202,7 @@ impl Target {
     ///
     /// On the host, nobody else can read a new file before it has its own permissions; and it is new indeed, so that no
     /// link that somebody puts there meanwhile is followed.
-    pub fn file(&self, name: &Name, size: u64, manner: Manner) -> Result<Writer, Failure> {
+    pub(super) fn file(&self, name: &Name, size: u64, manner: Manner) -> Result<Writer> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
@@ -225,7 +226,7 @@ impl Target {
                 let limit = system.capabilities().largest_file;
                 if size > limit {
                     let format = system.format_name();
-                    return Err(Error::FileTooLarge { format, limit, wanted: size }).about(&path);
+                    return Err(SystemError::FileTooLarge { format, limit, wanted: size }).about(&path);
                 }
                 if let Ok(there) = held.child(name) {
                     empty(&there).about(&path)?;
@@ -238,7 +239,7 @@ impl Target {
     }
 
     /// Gives `made`, which is in this directory under the name `from`, the name `to`, in place of the file there.
-    pub fn replace(&self, made: Made, from: &Name, to: &Name) -> Result<Made, Failure> {
+    pub(super) fn replace(&self, made: Made, from: &Name, to: &Name) -> Result<Made> {
         match (self, made) {
             (Target::Volume(path, held), Made::Volume(_, file)) => {
                 let path = path.join(to);
@@ -255,7 +256,7 @@ impl Target {
     }
 
     /// Makes a symbolic link, in place of a file or link of that name. `None` if the target has no symbolic links.
-    pub fn link(&self, source: &Source, name: &Name) -> Result<Option<Made>, Failure> {
+    pub(super) fn link(&self, source: &Origin, name: &Name) -> Result<Option<Made>> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
@@ -275,14 +276,14 @@ impl Target {
                 // Between volumes the reparse point itself is copied, so that Windows sees the same kind of link; a
                 // junction is one only on a directory.
                 let point = match source {
-                    Source::Volume(_, from) => {
+                    Origin::Volume(_, from) => {
                         match from.system.reparse_points().and_then(|part| part.get(from.node)) {
                             Ok(point) => point.filter(|point| reparse::is_link(point.tag)),
-                            Err(Error::Unsupported { .. }) => None,
+                            Err(SystemError::Unsupported { .. }) => None,
                             Err(error) => return Err(error).about(source),
                         }
                     }
-                    Source::Host(_) | Source::Input => None,
+                    Origin::Host(_) | Origin::Input { .. } => None,
                 };
                 self.clear(name)?;
                 let point = match point {
@@ -303,7 +304,7 @@ impl Target {
     }
 
     /// Makes a FIFO, socket or device. `None` if the target has none, or this user may not make it.
-    pub fn special(&self, facts: &Facts, name: &Name) -> Result<Option<Made>, Failure> {
+    pub(super) fn special(&self, facts: &Facts, name: &Name) -> Result<Option<Made>> {
         let What::Special(special) = facts.what else { return Ok(None) };
         match self {
             Target::Host(directory) => {
@@ -328,7 +329,7 @@ impl Target {
     }
 
     /// Gives `made`, the first copy of a file with several names, this further name. `None` if the target cannot.
-    pub fn hard_link(&self, made: &Made, name: &Name) -> Result<Option<()>, Failure> {
+    pub(super) fn hard_link(&self, made: &Made, name: &Name) -> Result<Option<()>> {
         match (self, made) {
             (Target::Host(directory), Made::Host(first)) => {
                 let path = host_path(directory, name)?;
@@ -355,7 +356,7 @@ impl Target {
                 }
                 self.clear(name)?;
                 match held.system.link(first.node, held.node, name) {
-                    Err(Error::TooManyLinks { .. } | Error::Unsupported { .. }) => Ok(None),
+                    Err(SystemError::TooManyLinks { .. } | SystemError::Unsupported { .. }) => Ok(None),
                     done => done.about(&path).map(Some),
                 }
             }
@@ -364,7 +365,7 @@ impl Target {
     }
 
     /// Removes the entry of this name, unless it is a directory.
-    fn clear(&self, name: &Name) -> Result<(), Failure> {
+    fn clear(&self, name: &Name) -> Result<()> {
         match self {
             Target::Host(directory) => {
                 let path = host_path(directory, name)?;
@@ -374,7 +375,7 @@ impl Target {
                 }
             }
             Target::Volume(path, held) => match held.system.unlink(held.node, name) {
-                Err(Error::NotFound) => Ok(()),
+                Err(SystemError::NotFound) => Ok(()),
                 done => done.about(path.join(name)),
             },
         }
@@ -394,7 +395,7 @@ impl Target {
 
     /// Removes a file that could not be written in full. Errors are ignored: the failed write was reported already,
     /// and a file that stays is left to `check`.
-    pub fn remove(&self, name: &Name) {
+    pub(super) fn remove(&self, name: &Name) {
         match self {
             Target::Host(directory) => {
                 let _ = host_path(directory, name).map(fs::remove_file);
@@ -415,7 +416,7 @@ fn empty(held: &Held) -> platter_vfs::Result<()> {
     system.set_attributes(node, &Change { size: Some(0), ..Change::default() })?;
     match system.reparse_points().and_then(|part| part.get(node)) {
         Ok(Some(_)) => system.reparse_points().and_then(|part| part.set(node, None)),
-        Ok(None) | Err(Error::Unsupported { .. }) => Ok(()),
+        Ok(None) | Err(SystemError::Unsupported { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -438,30 +439,30 @@ fn has_content_only(held: &Held) -> platter_vfs::Result<bool> {
 }
 
 /// A file that is open for writing.
-pub enum Writer {
+pub(super) enum Writer {
     /// What takes one byte after another.
     Stream(PathBuf, File),
     Host(PathBuf, File),
-    Volume(VolumePath, Held),
+    Volume(EntryPath, Held),
 }
 
 impl Writer {
     /// Allocates space for content that is written in several steps, so that it lies in one piece, and a file that
     /// does not fit fails before it is copied. Content that is written in one step is placed by that write, if
     /// possible in the file's record.
-    pub fn provide(&self, size: u64) -> Result<(), Failure> {
+    pub fn provide(&self, size: u64) -> Result<()> {
         let Writer::Volume(path, held) = self else { return Ok(()) };
         if !held.system.capabilities().preallocate || size <= PIECE {
             return Ok(());
         }
         match held.system.allocate(held.node, 0..size, true) {
             // Files with integrity cannot be allocated ahead.
-            Err(Error::Unsupported { .. }) => Ok(()),
+            Err(SystemError::Unsupported { .. }) => Ok(()),
             allocated => allocated.about(path),
         }
     }
 
-    pub fn write(&self, offset: u64, data: &[u8]) -> Result<(), Failure> {
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         match self {
             Writer::Stream(path, file) => {
                 let mut file: &File = file;
@@ -474,7 +475,7 @@ impl Writer {
 
     /// Gives the file its size, which may be beyond the last byte written, and makes holes of all ranges that are not
     /// in `data`. Returns whether the file has these holes.
-    pub fn shape(&self, data: &[Range<u64>], size: u64) -> Result<bool, Failure> {
+    pub fn shape(&self, data: &[Range<u64>], size: u64) -> Result<bool> {
         match self {
             Writer::Stream(..) => Ok(true),
             Writer::Host(path, file) => {
@@ -527,9 +528,9 @@ fn holes(data: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
 impl Made {
     /// Gives the copy its attributes besides content, owner, times and flags. Returns the errors of the attributes
     /// that could not be read or written; the other attributes are kept.
-    pub fn add(&self, extras: Extras, from: &Source, losses: &mut Losses) -> Vec<Failure> {
+    pub fn add(&self, extras: Extras, from: &Origin, losses: &mut Losses<'_>) -> Vec<Error> {
         let Extras { streams, extended, reparse, security, rights, snapshots, mut failures } = extras;
-        let mut given = |kept: Result<bool, Failure>, loss, at: String| match kept {
+        let mut given = |kept: Result<bool>, loss, at: String| match kept {
             Ok(true) => {}
             Ok(false) => losses.note(loss, at),
             Err(failure) => failures.push(failure),
@@ -580,7 +581,7 @@ impl Made {
     }
 
     /// Gives the copy a named stream, whole or not at all. Returns whether the target has a place for it.
-    fn add_stream(&self, stream: &Stream, at: &str) -> Result<bool, Failure> {
+    fn add_stream(&self, stream: &Stream, at: &str) -> Result<bool> {
         let name = &stream.name;
         match self {
             Made::Host(path) => match bytes_of(&stream.content, at)? {
@@ -604,11 +605,11 @@ impl Made {
     pub fn finish(
         &self,
         facts: &Facts,
-        from: &Source,
+        from: &Origin,
         mode: u32,
         usual: &Usual,
-        losses: &mut Losses,
-    ) -> Result<(), Failure> {
+        losses: &mut Losses<'_>,
+    ) -> Result<()> {
         match self {
             Made::Host(path) => {
                 if !own_on_host(path, facts, mode).about(self)? {
@@ -621,9 +622,9 @@ impl Made {
             }
             Made::Volume(path, held) => {
                 let owner = match from {
-                    Source::Host(_) | Source::Input => unusual(facts, usual),
+                    Origin::Host(_) | Origin::Input { .. } => unusual(facts, usual),
                     // An owner that another volume records is kept as it is.
-                    Source::Volume(..) => facts.owner,
+                    Origin::Volume(..) => facts.owner,
                 };
                 let mut change = facts.change.clone();
                 if held.system.capabilities().extended_attributes {
@@ -735,7 +736,7 @@ fn as_flag(what: What, owner: &LinuxAttributes, usual: &Usual) -> Option<bool> {
 }
 
 /// Returns the content of a stream, or `None` if it is too large for an extended attribute of the host.
-fn bytes_of(content: &StreamContent, at: &str) -> Result<Option<Vec<u8>>, Failure> {
+fn bytes_of(content: &StreamContent, at: &str) -> Result<Option<Vec<u8>>> {
     match content {
         StreamContent::Bytes(bytes) => Ok(Some(bytes.clone())),
         StreamContent::Held(held) => {
@@ -777,12 +778,12 @@ fn is_kept(done: platter_vfs::Result<()>) -> platter_vfs::Result<bool> {
     match done {
         Ok(()) => Ok(true),
         Err(
-            Error::Unsupported { .. }
-            | Error::RecordFull { .. }
-            | Error::InvalidName { .. }
-            | Error::InvalidArgument(_)
-            | Error::FileTooLarge { .. }
-            | Error::NotPermitted(_),
+            SystemError::Unsupported { .. }
+            | SystemError::RecordFull { .. }
+            | SystemError::InvalidName { .. }
+            | SystemError::InvalidArgument(_)
+            | SystemError::FileTooLarge { .. }
+            | SystemError::NotPermitted(_),
         ) => Ok(false),
         Err(error) => Err(error),
     }

@@ -1,29 +1,33 @@
-//! The source of a copy: a file or directory of the host or of a volume, with its attributes.
+//! What is copied: a file or directory of the host or of a volume, with its attributes.
 
 use super::extras::{Extras, Stream, StreamContent};
-use super::host::{self as kept, host_name};
-use crate::command::failure::{About, Failure, shown};
-use crate::command::host::{self, Layout};
-use crate::command::interrupt;
-use crate::command::volume::{Location, VolumePath, Volumes};
-use platter::{Access, DEEPEST, Held};
+use super::host::{self, Layout};
+use super::kept_on_host::{self as kept, host_name};
+use super::path::EntryPath;
+use crate::error::{About, Error, ErrorKind, Result, shown};
+use crate::node::{DEEPEST, Held};
 use platter_device::host::{FileId, HostBytes, entry_id, read_some_at};
 use platter_vfs::linux::{LinuxAttributes, Special, link_target, mode};
-use platter_vfs::{Change, DosFlags, Entry, Error, Kind, Name, Place, Timestamp};
-use std::ffi::OsStr;
+use platter_vfs::{Change, DosFlags, Entry, Error as SystemError, Kind, Name, Place, Progress, Timestamp};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Read;
-use std::path::PathBuf;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-/// The source of a copy.
-pub enum Source {
+/// What is copied.
+pub enum Origin {
     /// A file or directory of the host.
     Host(PathBuf),
     /// A file or directory on a volume.
-    Volume(VolumePath, Held),
-    /// Standard input, as a file of unknown size.
-    Input,
+    Volume(EntryPath, Held),
+    /// Something that gives one byte after another, as a file of unknown size.
+    Input {
+        /// What messages call it: `standard input`.
+        name: String,
+        /// Where its bytes come from.
+        from: Mutex<Box<dyn Read + Send>>,
+    },
 }
 
 /// The kind of a source.
@@ -50,7 +54,9 @@ pub enum Identity {
 
 /// The metadata of a source.
 pub struct Facts {
+    /// What it is.
     pub what: What,
+    /// The size in bytes.
     pub size: u64,
     /// Times and flags to set on the copy.
     pub change: Change,
@@ -60,46 +66,27 @@ pub struct Facts {
     pub identity: Option<Identity>,
 }
 
-/// Returns a source and its name. There is no name for a root directory, nor for a path that ends in "." or "..":
-/// then the directory's content is copied, not the directory.
-pub fn source(
-    place: &Location,
-    argument: &OsStr,
-    volumes: &mut Volumes,
-) -> Result<(Source, Option<Name>), Failure> {
-    if argument == "-" {
-        return Ok((Source::Input, Some(Name::from("-"))));
+impl Origin {
+    /// A file or directory of the host. A symbolic link that is named is followed, and its target is copied with all its
+    /// attributes.
+    ///
+    /// # Errors
+    /// That there is none, or that the host tells nothing of it.
+    pub fn of_host(path: &Path) -> Result<Origin> {
+        fs::metadata(path).about(shown(path))?;
+        let path =
+            if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.to_path_buf() };
+        Ok(Origin::Host(path))
     }
-    let is_separator = |byte: &u8| *byte == b'/' || cfg!(windows) && *byte == b'\\';
-    let last = argument.as_bytes().rsplit(is_separator).next().unwrap_or(&[]);
-    let is_content = matches!(last, b"." | b"..");
-    match place {
-        Location::Host(path) => {
-            fs::metadata(path).about(shown(path))?;
-            let name = host_name(path).ok().filter(|_| !is_content);
-            // A symbolic link that is named as a source is followed, and its target is copied with all its
-            // attributes.
-            let path = if path.is_symlink() { path.canonicalize().about(shown(path))? } else { path.clone() };
-            Ok((Source::Host(path), name))
-        }
-        Location::Volume(path) => {
-            let system = volumes.volume(&path.image, Access::Read)?;
-            let held = path.find(&system)?;
-            let name = path.names.last().cloned().filter(|_| !is_content);
-            Ok((Source::Volume(path.clone(), held), name))
-        }
-    }
-}
 
-impl Source {
     /// Returns the number of bytes in files, for the progress bar. A file whose metadata cannot be read counts
     /// nothing; copying it fails later.
-    pub fn total(&self, recursive: bool) -> u64 {
-        self.total_within(recursive, 0)
+    pub fn total(&self, recursive: bool, progress: &dyn Progress) -> u64 {
+        self.total_within(recursive, progress, 0)
     }
 
-    fn total_within(&self, recursive: bool, depth: usize) -> u64 {
-        if interrupt::is_asked() {
+    fn total_within(&self, recursive: bool, progress: &dyn Progress, depth: usize) -> u64 {
+        if progress.is_stopped() {
             return 0;
         }
         match self.facts(depth) {
@@ -107,8 +94,8 @@ impl Source {
             Ok(Facts { what: What::Directory, .. }) if recursive && depth <= DEEPEST => {
                 let mut total = 0u64;
                 self.children(|child| {
-                    total = total
-                        .saturating_add(child.map_or(0, |(_, child)| child.total_within(true, depth + 1)));
+                    let inside = child.map_or(0, |(_, child)| child.total_within(true, progress, depth + 1));
+                    total = total.saturating_add(inside);
                 });
                 total
             }
@@ -118,16 +105,16 @@ impl Source {
 
     /// Returns the metadata of a source. A symbolic link is followed at depth 0, where an argument names it, but not
     /// inside a tree.
-    pub fn facts(&self, depth: usize) -> Result<Facts, Failure> {
+    pub fn facts(&self, depth: usize) -> Result<Facts> {
         match self {
-            Source::Input => Ok(Facts {
+            Origin::Input { .. } => Ok(Facts {
                 what: What::File,
                 size: 0,
                 change: Change::default(),
                 owner: LinuxAttributes::default(),
                 identity: None,
             }),
-            Source::Host(path) => {
+            Origin::Host(path) => {
                 let metadata =
                     if depth == 0 { fs::metadata(path) } else { fs::symlink_metadata(path) }.about(self)?;
                 let kind = metadata.file_type();
@@ -137,7 +124,10 @@ impl Source {
                     None if kind.is_dir() => What::Directory,
                     None if kind.is_symlink() => What::Link,
                     None if kind.is_file() => What::File,
-                    None => return Err(Failure::new(self, "is neither a file nor a directory; not copied")),
+                    None => {
+                        let why = "is neither a file nor a directory; not copied";
+                        return Err(Error::refused(ErrorKind::Unsupported, self, why));
+                    }
                 };
                 let change = Change {
                     created: metadata.created().ok().map(Timestamp::from),
@@ -150,7 +140,7 @@ impl Source {
                 let identity = entry_id(path).filter(|_| is_shared).map(Identity::Host);
                 Ok(Facts { what, size: metadata.len(), change, owner, identity })
             }
-            Source::Volume(_, held) => {
+            Origin::Volume(_, held) => {
                 let attributes = held.system.attributes(held.node).about(self)?;
                 let change = Change {
                     size: None,
@@ -175,11 +165,11 @@ impl Source {
     }
 
     /// Reads the attributes besides content, owner, times and flags.
-    pub fn extras(&self, what: What) -> Result<Extras, Failure> {
+    pub(super) fn extras(&self, what: What) -> Result<Extras> {
         match self {
-            Source::Input => Ok(Extras::default()),
-            Source::Host(path) => kept::extras(path).about(self),
-            Source::Volume(_, held) => Ok(self.volume_extras(held, what)),
+            Origin::Input { .. } => Ok(Extras::default()),
+            Origin::Host(path) => kept::extras(path).about(self),
+            Origin::Volume(_, held) => Ok(self.volume_extras(held, what)),
         }
     }
 
@@ -225,20 +215,20 @@ impl Source {
     }
 
     /// Returns the target of a symbolic link.
-    pub fn target(&self) -> Result<Vec<u8>, Failure> {
+    pub fn target(&self) -> Result<Vec<u8>> {
         match self {
-            Source::Input => Ok(Vec::new()),
-            Source::Host(path) => Ok(fs::read_link(path).about(self)?.into_os_string().as_bytes().to_vec()),
-            Source::Volume(_, held) => link_target(&*held.system, held.node).about(self),
+            Origin::Input { .. } => Ok(Vec::new()),
+            Origin::Host(path) => Ok(fs::read_link(path).about(self)?.into_os_string().as_bytes().to_vec()),
+            Origin::Volume(_, held) => link_target(&*held.system, held.node).about(self),
         }
     }
 
     /// Calls `each` for every entry of a directory, with an error for an entry that cannot be used; the remaining
     /// entries still follow.
-    pub fn children(&self, mut each: impl FnMut(Result<(Name, Source), Failure>)) {
+    pub fn children(&self, mut each: impl FnMut(Result<(Name, Origin)>)) {
         match self {
-            Source::Input => {}
-            Source::Host(path) => {
+            Origin::Input { .. } => {}
+            Origin::Host(path) => {
                 let entries = match fs::read_dir(path) {
                     Ok(entries) => entries,
                     Err(error) => return each(Err(error).about(self)),
@@ -251,13 +241,13 @@ impl Source {
                     }
                 }
                 children.sort_unstable();
-                children.into_iter().for_each(|(name, path)| each(Ok((name, Source::Host(path)))));
+                children.into_iter().for_each(|(name, path)| each(Ok((name, Origin::Host(path)))));
             }
-            Source::Volume(path, held) => {
+            Origin::Volume(path, held) => {
                 let (entries, read) = held.entries();
                 for Entry { name, .. } in entries {
                     let path = path.join(&name);
-                    each(held.child(&name).about(&path).map(|held| (name, Source::Volume(path, held))));
+                    each(held.child(&name).about(&path).map(|held| (name, Origin::Volume(path, held))));
                 }
                 if let Err(failure) = read.about(self) {
                     each(Err(failure));
@@ -267,68 +257,78 @@ impl Source {
     }
 
     /// Opens a file for reading.
-    pub fn reader(&self) -> Result<Reader<'_>, Failure> {
-        match self {
-            Source::Input => Ok(Reader::Input),
-            Source::Host(path) => Ok(Reader::Host(File::open(path).about(self)?)),
-            Source::Volume(_, held) => Ok(Reader::Volume(held)),
-        }
+    ///
+    /// # Errors
+    /// That the host does not open it.
+    pub fn reader(&self) -> Result<Reader<'_>> {
+        let content = match self {
+            Origin::Input { from, .. } => OpenFile::Input(from),
+            Origin::Host(path) => OpenFile::Host(File::open(path).about(self)?),
+            Origin::Volume(_, held) => OpenFile::Volume(held),
+        };
+        Ok(Reader { origin: self, content })
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Input => f.write_str("standard input"),
-            Source::Host(path) => path.display().fmt(f),
-            Source::Volume(path, _) => path.fmt(f),
+            Origin::Input { name, .. } => f.write_str(name),
+            Origin::Host(path) => path.display().fmt(f),
+            Origin::Volume(path, _) => path.fmt(f),
         }
     }
 }
 
 /// A file that is open for reading.
-pub enum Reader<'s> {
+pub struct Reader<'s> {
+    origin: &'s Origin,
+    content: OpenFile<'s>,
+}
+
+enum OpenFile<'s> {
     Host(File),
     Volume(&'s Held),
-    /// Standard input, which gives one byte after another, wherever it is read.
-    Input,
+    /// Gives one byte after another, wherever it is read.
+    Input(&'s Mutex<Box<dyn Read + Send>>),
 }
 
 impl Reader<'_> {
-    /// Fills the buffer from `offset` as far as the file goes, and returns the number of bytes read; an error is a
-    /// message.
-    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, String> {
-        match self {
-            Reader::Host(file) => loop {
+    /// Fills the buffer from `offset` as far as the file goes, and returns the number of bytes read.
+    ///
+    /// # Errors
+    /// Those of the host or of the volume.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        match &self.content {
+            OpenFile::Host(file) => loop {
                 match read_some_at(file, buffer, offset) {
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    done => return done.map_err(|error| error.to_string()),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    done => return done.about(self.origin),
                 }
             },
-            Reader::Input => {
-                let (mut input, mut read) = (std::io::stdin().lock(), 0);
+            OpenFile::Input(from) => {
+                let mut input = from.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut read = 0;
                 while read < buffer.len() {
                     match input.read(&mut buffer[read..]) {
                         Ok(0) => break,
                         Ok(more) => read += more,
-                        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error.to_string()),
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error).about(self.origin),
                     }
                 }
                 Ok(read)
             }
-            Reader::Volume(held) => {
-                held.system.read(held.node, offset, buffer).map_err(|error| error.to_string())
-            }
+            OpenFile::Volume(held) => held.system.read(held.node, offset, buffer).about(self.origin),
         }
     }
 
     /// Returns which parts of a file of this size have content.
-    pub fn layout(&self, size: u64) -> Result<Layout, String> {
-        match self {
-            Reader::Input => Ok(Layout { data: Vec::new(), has_holes: false }),
-            Reader::Host(file) => Ok(host::layout(file, size)),
-            Reader::Volume(held) => held_layout(held, size).map_err(|error| error.to_string()),
+    pub(super) fn layout(&self, size: u64) -> Result<Layout> {
+        match &self.content {
+            OpenFile::Input(_) => Ok(Layout { data: Vec::new(), has_holes: false }),
+            OpenFile::Host(file) => Ok(host::layout(file, size)),
+            OpenFile::Volume(held) => held_layout(held, size).about(self.origin),
         }
     }
 }
@@ -359,18 +359,14 @@ pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
 /// Returns `None` for an attribute that the format does not have.
 pub fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
     match found {
-        Err(Error::Unsupported { .. }) => Ok(None),
+        Err(SystemError::Unsupported { .. }) => Ok(None),
         found => found.map(Some),
     }
 }
 
 /// Returns an attribute if the format has it. A read error goes to `failures`, so that the remaining attributes are
 /// still read.
-fn or_told<T>(
-    found: platter_vfs::Result<T>,
-    at: impl fmt::Display,
-    failures: &mut Vec<Failure>,
-) -> Option<T> {
+fn or_told<T>(found: platter_vfs::Result<T>, at: impl fmt::Display, failures: &mut Vec<Error>) -> Option<T> {
     or_none(found).about(at).unwrap_or_else(|failure| {
         failures.push(failure);
         None

@@ -11,8 +11,8 @@
 //! `streams_xattr:prefix` and `store_stream_type`), and of Wine and Samba.
 
 use super::extras::{Extras, Stream, StreamContent};
-use crate::command::failure::{Failure, shown};
-use crate::command::host;
+use super::host;
+use crate::error::{Error, ErrorKind, Result, shown};
 use platter_device::host::{HostBytes, host_string};
 use platter_vfs::{Name, linux, why_host_refuses};
 use std::io;
@@ -22,19 +22,22 @@ const STREAM_PREFIX: &str = "user.DosStream.";
 const STREAM_SUFFIX: &str = ":$DATA";
 const FLAGS: &str = "user.DOSATTRIB";
 
+/// The reason for which a file cannot be copied without a new name.
+pub const NAMELESS: &str = "has no name of its own; say under which one to copy it";
+
 /// Returns the last component of a host path, as a name for a volume.
-pub fn host_name(path: &Path) -> Result<Name, Failure> {
+pub fn host_name(path: &Path) -> Result<Name> {
     match path.file_name() {
         Some(name) => Ok(Name::from_bytes(name.as_bytes())),
-        None => Err(Failure::new(shown(path), "has no name of its own; say under which one to copy it")),
+        None => Err(Error::refused(ErrorKind::InvalidArgument, shown(path), NAMELESS)),
     }
 }
 
 /// Returns the host path for a name from a volume. Refuses names that would lead out of `directory`.
-pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf, Failure> {
+pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf> {
     if let Some(why) = why_host_refuses(name) {
         let why = format!("the name {name:?} on the volume cannot be used on the host: it {why}");
-        return Err(Failure::new(shown(directory), why));
+        return Err(Error::refused(ErrorKind::InvalidName, shown(directory), why));
     }
     Ok(directory.join(host_string(&name.to_bytes())))
 }
