@@ -78,6 +78,26 @@ fn a_word_of_the_list_is_declared_where_it_has_its_meaning() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Who asks a question of the list finds the file, and in it the name to begin at.
+#[test]
+fn questions_of_the_list_have_their_answers() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let table = text.split("<!-- questions -->").nth(1).expect("a list of questions in ARCHITECTURE.md");
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).skip(2).collect();
+    assert!(rows.len() >= 10, "only {} questions", rows.len());
+    for row in rows {
+        let cells: Vec<&str> =
+            row.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let [question, file, name] = cells[..] else { panic!("{row}: a question, a file and a name") };
+        assert!(question.ends_with('?'), "{row}");
+        let text = fs::read_to_string(root().join("crates").join(file));
+        let text = text.unwrap_or_else(|error| panic!("{question} {file}: {error}"));
+        let is_name = |word: &str| !word.starts_with(|next: char| next.is_alphanumeric() || next == '_');
+        let has = text.match_indices(name).any(|(at, _)| is_name(&text[at + name.len()..]));
+        assert!(has, "{question} {file} has no {name}");
+    }
+}
+
 #[test]
 fn declarations_are_seen() {
     let text = "pub struct One(u8);\n    type Inner = u8;\npub(crate) enum Two {\n}\ntrait Three<T> {}\n#[cfg(test)]\nmod tests {}\nstruct Four;\n";
