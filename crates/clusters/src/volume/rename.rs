@@ -58,24 +58,11 @@ impl<F: Family> Volume<F> {
             Some(target) => core.directory(to)?.name(target) == *new_name,
             None => true,
         };
-        let replaced = match target {
-            Some(target) if !itself => {
-                // Who names a file in another spelling may not know that it is there, so it is not replaced.
-                if !replace || !is_same {
-                    return Err(Error::Exists);
-                }
-                let number = core.enter(to, target)?;
-                match (moved, core.entity(number)?.kind) {
-                    (Kind::Directory, Kind::Directory) if core.directory(number)?.is_empty() => {}
-                    (Kind::Directory, Kind::Directory) => return Err(Error::NotEmpty),
-                    (Kind::Directory, _) => return Err(Error::NotADirectory),
-                    (_, Kind::Directory) => return Err(Error::IsADirectory),
-                    _ => {}
-                }
-                core.entity(number)?.deletable()?;
-                Some((number, target))
-            }
-            _ => None,
+        let replaced = match target.filter(|_| !itself) {
+            // Who names a file in another spelling may not know that it is there, so it is not replaced.
+            Some(_) if !replace || !is_same => return Err(Error::Exists),
+            Some(target) => Some((replaceable(core, to, target, moved)?, target)),
+            None => None,
         };
         // The entry with the new name takes the slots of the one that is replaced, which has exactly this name, or new
         // ones.
@@ -98,21 +85,18 @@ impl<F: Family> Volume<F> {
         core.pin(from);
         core.pin(to);
         core.directory(from)?;
-        let place = {
-            let directory = core.directory(to)?;
-            match replaced {
-                _ if !takes_over => {
-                    // The old entry is removed first, so that the new entry is the one that the name leads to.
-                    if let Some(old) = but {
-                        directory.remove(old);
-                    }
-                    directory.insert(new_name, &entry, but)?
-                }
-                Some((_, target)) => directory.update(target, &entry),
-                None => {
-                    let revived = directory.revive(new_name).ok_or(Error::NotFound)?;
-                    directory.update(revived, &entry)
-                }
+        let place = match (takes_over, replaced) {
+            // The old entry is removed first, so that the new entry is the one that the name leads to.
+            (false, _) => {
+                let directory = core.directory(to)?;
+                but.into_iter().for_each(|old| directory.remove(old));
+                directory.insert(new_name, &entry, but)?
+            }
+            (true, Some((_, target))) => core.directory(to)?.update(target, &entry),
+            (true, None) => {
+                let directory = core.directory(to)?;
+                let revived = directory.revive(new_name).ok_or(Error::NotFound)?;
+                directory.update(revived, &entry)
             }
         };
         if !itself {
@@ -133,4 +117,18 @@ impl<F: Family> Volume<F> {
         core.stamp_directory(to, now);
         Ok([source, replaced.map_or(source, |(number, _)| number)])
     }
+}
+
+/// The node of the entry at `target` in a directory, if an entry of the kind `moved` may come in its place.
+fn replaceable<F: Family>(core: &mut Core<F>, directory: u64, target: u32, moved: Kind) -> Result<u64> {
+    let number = core.enter(directory, target)?;
+    match (moved, core.entity(number)?.kind) {
+        (Kind::Directory, Kind::Directory) if core.directory(number)?.is_empty() => {}
+        (Kind::Directory, Kind::Directory) => return Err(Error::NotEmpty),
+        (Kind::Directory, _) => return Err(Error::NotADirectory),
+        (_, Kind::Directory) => return Err(Error::IsADirectory),
+        _ => {}
+    }
+    core.entity(number)?.deletable()?;
+    Ok(number)
 }
