@@ -60,6 +60,7 @@ pub const FOR_TESTS: &[Tool] = &[
     ("pg_ctlcluster", "postgresql"),
     ("unshare", "util-linux"),
     ("setfattr", "attr"),
+    ("setfacl", "acl"),
     ("tsk_recover", "sleuthkit"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("busybox", "busybox-static"),

@@ -197,8 +197,8 @@ fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid(), thread: request.pid() }
 }
 
-fn new(request: &Request, mode: u32, device: u32) -> New {
-    New { mode, uid: request.uid(), gid: request.gid(), device }
+fn new(request: &Request, mode: u32, umask: u32, device: u32) -> New {
+    New { mode, umask, uid: request.uid(), gid: request.gid(), device }
 }
 
 impl Filesystem for Bridge {
@@ -212,10 +212,18 @@ impl Filesystem for Bridge {
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_HANDLE_KILLPRIV_V2,
             InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-            // A node that the kernel has forgotten cannot be found by its number, so file handles such as those of NFS
-            // cannot be supported.
-            InitFlags::FUSE_NO_EXPORT_SUPPORT,
         ];
+        // Where a file that the kernel has forgotten cannot be found by its number, there are no file handles such as those
+        // of NFS. Where it can, the kernel looks up "." and ".." in what it knows by number alone.
+        wanted.push(match self.served.finds_numbers() {
+            true => InitFlags::FUSE_EXPORT_SUPPORT,
+            false => InitFlags::FUSE_NO_EXPORT_SUPPORT,
+        });
+        if self.served.has_acls() {
+            wanted.push(InitFlags::FUSE_POSIX_ACL);
+            // What the umask takes depends on the list that the directory has for new entries.
+            wanted.push(InitFlags::FUSE_DONT_MASK);
+        }
         if self.served.options.access_times != AccessTimes::Strict {
             wanted.push(InitFlags::FUSE_NO_OPEN_SUPPORT);
         }
@@ -229,6 +237,14 @@ impl Filesystem for Bridge {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let by_number = match name.as_bytes() {
+            b"." => Some(self.served.look_up_number(node(parent))),
+            b".." => Some(self.served.look_up_parent(node(parent))),
+            _ => None,
+        };
+        if let Some(found) = by_number {
+            return self.reply_entry(reply, name, found);
+        }
         match self.served.look_up(node(parent), name.as_bytes(), caller(request)) {
             // The kernel caches the absence of a name too, but not if names match whatever their case: creating another
             // spelling of the name would not end that.
@@ -303,7 +319,7 @@ impl Filesystem for Bridge {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
@@ -311,7 +327,7 @@ impl Filesystem for Bridge {
         self.reply_entry(
             reply,
             name,
-            self.served.make_node(node(parent), name.as_bytes(), new(request, mode, device)),
+            self.served.make_node(node(parent), name.as_bytes(), new(request, mode, umask, device)),
         );
     }
 
@@ -321,14 +337,14 @@ impl Filesystem for Bridge {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
         self.turned(request);
         self.reply_entry(
             reply,
             name,
-            self.served.make_directory(node(parent), name.as_bytes(), new(request, mode, 0)),
+            self.served.make_directory(node(parent), name.as_bytes(), new(request, mode, umask, 0)),
         );
     }
 
@@ -348,7 +364,7 @@ impl Filesystem for Bridge {
         self.reply_entry(
             reply,
             name,
-            self.served.make_link(node(parent), name.as_bytes(), target, new(request, 0o777, 0)),
+            self.served.make_link(node(parent), name.as_bytes(), target, new(request, 0o777, 0, 0)),
         );
     }
 
@@ -365,7 +381,7 @@ impl Filesystem for Bridge {
         self.turned(request);
         if flags == fuser::RenameFlags::RENAME_WHITEOUT {
             let (name, new_name) = (name.as_bytes(), new_name.as_bytes());
-            let whiteout = new(request, libc::S_IFCHR, 0);
+            let whiteout = new(request, libc::S_IFCHR, 0, 0);
             let done = self.served.leave_whiteout(node(parent), name, node(new_parent), new_name, whiteout);
             return reply_empty(reply, done);
         }
@@ -561,7 +577,9 @@ impl Filesystem for Bridge {
             libc::XATTR_REPLACE => SetAttribute::Known,
             _ => SetAttribute::Any,
         };
-        reply_empty(reply, self.served.set_attribute(node(number), name.as_bytes(), value, how));
+        let stranger = stranger(request);
+        let done = self.served.set_attribute_as(node(number), name.as_bytes(), value, how, stranger);
+        reply_empty(reply, done);
     }
 
     fn getxattr(&self, request: &Request, number: INodeNo, name: &OsStr, room: u32, reply: ReplyXattr) {

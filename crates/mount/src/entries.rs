@@ -14,8 +14,10 @@ const LONGEST_TARGET: usize = 4095;
 /// The properties of a new entry.
 #[derive(Clone, Copy, Debug)]
 pub struct New {
-    /// File type and permissions, from which the caller's umask has been taken.
+    /// File type and permissions, as the caller asked for them.
     pub mode: u32,
+    /// The permissions that the caller's new files never have, unless the directory says what new entries get.
+    pub umask: u32,
     /// The user who makes the entry, and becomes its owner.
     pub uid: u32,
     /// The group of that user.
@@ -117,6 +119,40 @@ impl Served {
         };
         self.forget(Node(stat.node), 1);
         answer
+    }
+
+    /// Whether a file can be found by its number after the kernel has forgotten it, as file handles need it.
+    pub(crate) fn finds_numbers(&self) -> bool {
+        self.system.numbered_nodes().is_ok()
+    }
+
+    /// Looks up a file by its number, which the kernel may have forgotten. This adds 1 to the node's lookup count.
+    ///
+    /// # Errors
+    /// `ESTALE` if there is no such file any more.
+    pub(crate) fn look_up_number(&self, node: Node) -> Answer<Stat> {
+        let found = match self.stream(node) {
+            Some(_) => Err(Error::NotFound),
+            None => self.system.numbered_nodes().and_then(|part| part.find(node)),
+        };
+        match found {
+            Err(Error::NotFound | Error::Unsupported { .. }) => Err(Errno(libc::ESTALE)),
+            found => self.handed_out(self.told(found)?),
+        }
+    }
+
+    /// Looks up the parent of a directory, both by number. This adds 1 to the lookup count of the parent.
+    ///
+    /// # Errors
+    /// `ESTALE` if there is no such directory any more.
+    pub(crate) fn look_up_parent(&self, node: Node) -> Answer<Stat> {
+        let directory = Node(self.look_up_number(node)?.node);
+        let parent = match self.system.parent(directory) {
+            Err(Error::NotFound | Error::NotADirectory) => Err(Errno(libc::ESTALE)),
+            parent => self.told(parent).and_then(|parent| self.look_up_number(parent)),
+        };
+        self.forget(directory, 1);
+        parent
     }
 
     /// Returns the file that a name leads to if the kernel may still know it under another spelling, to which the removal
@@ -237,10 +273,11 @@ impl Served {
         new: New,
     ) -> Answer<Stat> {
         let name = self.given(name)?;
-        let owner =
-            NewOwner { kind, special, mode: new.mode, uid: new.uid, gid: new.gid, device: new.device };
+        let (mode, lists) = self.acls_of_new(directory, kind, (new.mode, new.umask));
+        let owner = NewOwner { kind, special, mode, uid: new.uid, gid: new.gid, device: new.device };
         let owner = self.owner_of_new(directory, &owner);
-        let values = owner.extended();
+        let mut values = owner.extended();
+        values.extend(lists);
         let extended: Vec<_> = values.iter().map(|(name, value)| (*name, &value[..])).collect();
         let entry = NewEntry { kind, point: point.as_ref(), extended: &extended };
         let node = self.told(self.system.make(directory, &name, &entry))?;

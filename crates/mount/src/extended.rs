@@ -3,6 +3,7 @@
 //! Attributes in the namespaces `user.`, `trusted.` and `security.` are stored as the format's extended attributes, each
 //! under its whole name, as by Linux's own NTFS driver. The others are those in [`attribute`].
 
+use crate::acl;
 use crate::attribute;
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
@@ -45,6 +46,8 @@ enum Meaning<'a> {
     Snapshots,
     Snapshot(Name),
     Stream(Name),
+    /// An access control list, under this name.
+    List(&'static str),
     Extended(&'a str),
 }
 
@@ -74,6 +77,8 @@ impl Served {
                     _ => Err(Errno::UNSUPPORTED),
                 }
             }
+            acl::ACCESS if self.has_acls() => Ok(Meaning::List(acl::ACCESS)),
+            acl::DEFAULT if self.has_acls() => Ok(Meaning::List(acl::DEFAULT)),
             _ if self.system.capabilities().extended_attributes && linux::is_kept(name) => {
                 Ok(Meaning::Extended(name))
             }
@@ -149,6 +154,7 @@ impl Served {
                 system.forget(stream, 1);
                 value
             }
+            Meaning::List(name) => Ok(self.acl(node, name)?.ok_or(Errno::NODATA)?.to_bytes()),
             Meaning::Extended(name) => {
                 self.attribute(system.extended_attributes().and_then(|part| part.get(node, name)))
             }
@@ -180,6 +186,18 @@ impl Served {
 
     /// Sets an attribute.
     pub fn set_attribute(&self, node: Node, name: &[u8], value: &[u8], how: SetAttribute) -> Answer<()> {
+        self.set_attribute_as(node, name, value, how, None)
+    }
+
+    /// Sets an attribute for a user other than root, of whom one group is known, or for root.
+    pub(crate) fn set_attribute_as(
+        &self,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetAttribute,
+        stranger: Option<u32>,
+    ) -> Answer<()> {
         self.change()?;
         let meaning = self.meaning_of(node, name)?;
         if how != SetAttribute::Any {
@@ -189,6 +207,7 @@ impl Served {
                 (Err(error), _) => return Err(error),
             }
         }
+        // After a list was set the kernel asks for the permissions by itself.
         let shows = matches!(meaning, Meaning::Flags | Meaning::Times | Meaning::Created | Meaning::Reparse);
         let system = &self.system;
         let set = |change: Change| self.change_attributes(node, &change);
@@ -237,6 +256,7 @@ impl Served {
                 system.forget(stream, 1);
                 self.told(done)
             }
+            Meaning::List(name) => self.set_acl(node, name, value, stranger),
             Meaning::Extended(name) if name.len() > 254 => Err(Errno(libc::ERANGE)),
             Meaning::Extended(name) => {
                 self.told(system.extended_attributes().and_then(|part| part.set(node, name, Some(value))))
@@ -260,6 +280,9 @@ impl Served {
             }
             Meaning::Stream(stream) => {
                 self.attribute(self.system.streams().and_then(|part| part.remove(node, &stream)))
+            }
+            Meaning::List(name) => {
+                self.attribute(self.system.extended_attributes().and_then(|part| part.set(node, name, None)))
             }
             Meaning::Extended(name) => {
                 self.attribute(self.system.extended_attributes().and_then(|part| part.set(node, name, None)))
@@ -292,7 +315,8 @@ impl Served {
         if self.system.capabilities().extended_attributes {
             for name in self.told(self.system.extended_attributes().and_then(|part| part.list(node)))? {
                 let is_hidden = self.options.streams == Streams::Attributes && name.starts_with(STREAM);
-                if linux::is_kept(&name) && !is_hidden {
+                let is_list = [acl::ACCESS, acl::DEFAULT].contains(&&*name);
+                if (linux::is_kept(&name) || is_list) && !is_hidden {
                     add("", name.as_bytes());
                 }
             }

@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod acl;
 pub mod attribute;
 mod attributes;
 mod bridge;

@@ -1,12 +1,13 @@
 //! Owner, group and permissions as programs see and change them; how they are stored is in
 //! [`Owners`](crate::owners::Owners).
 
+use crate::acl::{self, Acl};
 use crate::errors::{Answer, Errno};
 use crate::owners::OwnerChange;
 use crate::served::Served;
 use crate::stat::{Special, Stat};
 use platter_vfs::linux::LinuxAttributes;
-use platter_vfs::{Attributes, Change, DosFlags, Kind, Node};
+use platter_vfs::{Attributes, Change, DosFlags, Error, Kind, Node};
 
 /// The permission bits of a mode, including set-user-id, set-group-id and the sticky bit.
 pub const PERMISSIONS: u32 = 0o7777;
@@ -81,7 +82,102 @@ impl Served {
         if mode != before.mode && attributes.kind != Kind::SymbolicLink {
             wanted.mode = Some(mode | type_bits(&before));
         }
-        self.keep(node, wanted)
+        // Others who read the volume look at the list first.
+        let list = match wanted.mode {
+            Some(mode) => self.acl(node, acl::ACCESS)?.map(|list| list.with_mode(mode)),
+            None => None,
+        };
+        match list {
+            Some(list) => self.keep_with(node, wanted, &[(acl::ACCESS, Some(&list.to_bytes()))]),
+            None => self.keep(node, wanted),
+        }
+    }
+
+    /// Whether access control lists are kept.
+    pub(crate) fn has_acls(&self) -> bool {
+        self.owners.has_modes
+    }
+
+    /// The list that is stored under this name, with the permissions that the file has now; `None` if there is none.
+    pub(crate) fn acl(&self, node: Node, name: &'static str) -> Answer<Option<Acl>> {
+        if !self.has_acls() {
+            return Ok(None);
+        }
+        let value = match self.system.extended_attributes().and_then(|part| part.get(node, name)) {
+            Err(Error::NotFound) => return Ok(None),
+            value => self.told(value)?,
+        };
+        let list = Acl::from_bytes(&value).ok_or(Errno(libc::EIO))?;
+        if name == acl::DEFAULT {
+            return Ok(Some(list));
+        }
+        Ok(Some(list.with_mode(self.stat(node)?.mode)))
+    }
+
+    /// Stores a list, or removes it, with the permissions that it means.
+    ///
+    /// # Errors
+    /// `EINVAL` if the value is no list, `EACCES` for the list of new entries of what is no directory.
+    pub(crate) fn set_acl(
+        &self,
+        node: Node,
+        name: &'static str,
+        value: &[u8],
+        stranger: Option<u32>,
+    ) -> Answer<()> {
+        let list = Acl::from_bytes(value).ok_or(Errno::INVALID)?;
+        let before = self.stat(node)?;
+        if name == acl::DEFAULT {
+            if before.kind != Kind::Directory {
+                return Err(Errno(libc::EACCES));
+            }
+            let value = list.to_bytes();
+            return self
+                .told(self.system.extended_attributes().and_then(|part| part.set(node, name, Some(&value))));
+        }
+        if before.kind == Kind::SymbolicLink {
+            return Err(Errno::UNSUPPORTED);
+        }
+        let mut mode = before.mode & !0o777 | list.mode();
+        // Further groups of the user are not known here.
+        if stranger.is_some_and(|group| group != before.gid) {
+            mode &= !SET_GROUP;
+        }
+        let mut wanted = LinuxAttributes::default();
+        if mode != before.mode {
+            wanted.mode = Some(mode | type_bits(&before));
+        }
+        let value = (!list.is_plain()).then(|| list.to_bytes());
+        if value.is_none() && self.acl(node, name)?.is_none() {
+            return self.keep(node, wanted);
+        }
+        self.keep_with(node, wanted, &[(name, value.as_deref())])
+    }
+
+    /// The permissions of a new entry, and the lists that it gets: those that the directory has for new entries, or none,
+    /// and then what the caller's umask takes is missing.
+    pub(crate) fn acls_of_new(
+        &self,
+        directory: Node,
+        kind: Kind,
+        wanted: (u32, u32),
+    ) -> (u32, Vec<(&'static str, Vec<u8>)>) {
+        let (mode, umask) = wanted;
+        // A list that cannot be read is not handed on; then less is allowed, not more.
+        let list = self.acl(directory, acl::DEFAULT).ok().flatten();
+        let Some(list) = list.filter(|_| kind != Kind::SymbolicLink) else {
+            return (mode & !umask, Vec::new());
+        };
+        let mut lists = Vec::new();
+        if kind == Kind::Directory {
+            lists.push((acl::DEFAULT, list.to_bytes()));
+        }
+        let list = list.of_new(mode);
+        let mode = mode & !0o777 | list.mode();
+        if !list.is_plain() {
+            lists.push((acl::ACCESS, list.to_bytes()));
+        }
+        (mode, lists)
     }
 
     /// Clears set-user-id and set-group-id of a file that another user writes to, as POSIX requires. `group` is the
@@ -146,9 +242,17 @@ impl Served {
         if wanted.is_empty() {
             return Ok(());
         }
+        self.keep_with(node, wanted, &[])
+    }
+
+    /// The same, together with other extended attributes.
+    fn keep_with(&self, node: Node, wanted: LinuxAttributes, others: &[(&str, Option<&[u8]>)]) -> Answer<()> {
         let mut part = self.owners.part(node);
         part.remove(&node.0);
-        self.told(wanted.write(&*self.system, node))
+        let values = wanted.extended();
+        let changes = values.iter().map(|(name, value)| (*name, Some(&value[..])));
+        let changes: Vec<_> = changes.chain(others.iter().copied()).collect();
+        self.told(self.system.extended_attributes().and_then(|part| part.set_several(node, &changes)))
     }
 
     /// Changes owner and permissions on a format that does not store them. An owner other than the one that all files

@@ -3,6 +3,7 @@
 //! No listing shows them, as no listing of Windows does, and a name with a colon means a stream only where the directory
 //! has no entry of that name. Owner and permissions of a stream are those of its file.
 
+use crate::acl;
 use crate::entries::{Caller, New};
 use crate::errors::{Answer, Errno};
 use crate::options::Streams;
@@ -20,7 +21,7 @@ struct Named {
     is_snapshot: bool,
 }
 
-/// Whether a user may write to a file. Further groups of the user are not known here.
+/// Whether a user may write to a file without an access control list. Further groups of the user are not known here.
 fn may_write(stat: &Stat, user: Caller) -> bool {
     let bit = match () {
         () if user.uid == stat.uid => 0o200,
@@ -31,6 +32,16 @@ fn may_write(stat: &Stat, user: Caller) -> bool {
 }
 
 impl Served {
+    /// Whether a user may write to a file. Further groups of the user are not known here.
+    fn lets_write(&self, node: Node, user: Caller) -> Answer<bool> {
+        const WRITE: u16 = 2;
+        let stat = self.stat(node)?;
+        match self.acl(node, acl::ACCESS)? {
+            Some(list) if user.uid != 0 => Ok(list.allows((stat.uid, stat.gid), user.uid, user.gid, WRITE)),
+            _ => Ok(may_write(&stat, user)),
+        }
+    }
+
     /// Whether a name can be that of a stream. The kernel may not keep such a name: it becomes another stream's, or
     /// nobody's, when the file before the colon is renamed or removed.
     pub fn names_stream(&self, name: &[u8]) -> bool {
@@ -100,9 +111,7 @@ impl Served {
                 self.give_back(stream, 1);
                 Err(Errno(libc::EEXIST))
             }
-            Err(Error::NotFound)
-                if !self.stat(named.file).is_ok_and(|stat| may_write(&stat, new.caller())) =>
-            {
+            Err(Error::NotFound) if !self.lets_write(named.file, new.caller()).unwrap_or(false) => {
                 Err(Errno(libc::EACCES))
             }
             Err(Error::NotFound) => {
@@ -117,8 +126,8 @@ impl Served {
     /// allowed to write to the file.
     pub(crate) fn remove_stream(&self, directory: Node, name: StreamName<'_>, caller: Caller) -> Answer<()> {
         let Named { file, stream, is_snapshot } = self.named_stream(directory, name)?;
-        let done = match self.stat(file) {
-            Ok(stat) if !may_write(&stat, caller) => Err(Errno(libc::EACCES)),
+        let done = match self.lets_write(file, caller) {
+            Ok(false) => Err(Errno(libc::EACCES)),
             Ok(_) if is_snapshot => {
                 self.told(self.system.snapshots().and_then(|part| part.remove(file, &stream)))
             }

@@ -34,7 +34,7 @@ fn served(format: &str) -> Served {
 }
 
 fn by(uid: u32, mode: u32) -> New {
-    New { mode, uid, gid: uid, device: 0 }
+    New { mode, umask: 0, uid, gid: uid, device: 0 }
 }
 
 fn file(served: &Served, name: &str) -> Stat {

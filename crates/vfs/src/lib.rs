@@ -104,8 +104,8 @@ pub use recover::{RecoverReport, Recovered, RecoveredData, Stretch, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};
 pub use snapshots::find_snapshot;
 pub use system::{
-    ExtendedAttributes, FileSystem, IntegrityStreams, Names, ReparsePoints, SecurityDescriptors, Snapshots,
-    Streams, Transfers,
+    ExtendedAttributes, FileSystem, IntegrityStreams, Names, NumberedNodes, ReparsePoints,
+    SecurityDescriptors, Snapshots, Streams, Transfers,
 };
 pub use types::{
     Attributes, Capabilities, Change, CheckpointId, Cursor, DosFlags, Entry, Extent, Integrity, Kind, Node,

@@ -6,7 +6,8 @@ mod transfers;
 
 pub use names::Names;
 pub use parts::{
-    ExtendedAttributes, IntegrityStreams, ReparsePoints, SecurityDescriptors, Snapshots, Streams,
+    ExtendedAttributes, IntegrityStreams, NumberedNodes, ReparsePoints, SecurityDescriptors, Snapshots,
+    Streams,
 };
 pub use transfers::Transfers;
 
@@ -125,6 +126,11 @@ pub trait FileSystem: Names + Transfers {
     }
 
     // Optional parts
+
+    /// Files and directories by their numbers.
+    fn numbered_nodes(&self) -> Result<&dyn NumberedNodes> {
+        self.unsupported("way from a number to its file")
+    }
 
     /// Named streams.
     fn streams(&self) -> Result<&dyn Streams> {

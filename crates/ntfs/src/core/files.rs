@@ -52,6 +52,24 @@ impl Core {
         Ok(file)
     }
 
+    /// Whether a reference leads to a file that there is now, and not to a record that is free or belongs to another file.
+    pub fn is_file(&mut self, reference: Reference) -> bool {
+        let number = reference.number();
+        if number < record_number::FIRST_FREE
+            || number >= self.record_count()
+            || !self.is_record_taken(number)
+        {
+            return false;
+        }
+        let is_same = |known: Reference| known == reference;
+        match self.files.get(&number) {
+            Some(file) => is_same(file.reference),
+            None => self.parsed(number).is_ok_and(|(record, _)| {
+                record.base.number() == 0 && is_same(Reference::new(number, record.sequence))
+            }),
+        }
+    }
+
     /// The file that a reference leads to; fails if the file has another sequence number.
     pub fn file_at(&mut self, reference: Reference) -> Result<Arc<File>> {
         let file = self.file(reference.number())?;

@@ -4,8 +4,8 @@ use super::{NTFS, NtfsVolume};
 use platter_device::{Device, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, ChangeJournal, ChangeRecord, Cursor, Entry, ExtendedAttributes, Extent,
-    FileSystem, Name, Names, NewEntry, Node, NodeStream, Plan, RenameFlags, Reparse, ReparsePoints, Result,
-    SecurityDescriptors, Space, Streams, SyncScope, Timestamp, Transfers, VolumeInfo,
+    FileSystem, Name, Names, NewEntry, Node, NodeStream, NumberedNodes, Plan, RenameFlags, Reparse,
+    ReparsePoints, Result, SecurityDescriptors, Space, Streams, SyncScope, Timestamp, Transfers, VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,6 +71,10 @@ impl FileSystem for NtfsVolume {
     }
 
     fn streams(&self) -> Result<&dyn Streams> {
+        Ok(self)
+    }
+
+    fn numbered_nodes(&self) -> Result<&dyn NumberedNodes> {
         Ok(self)
     }
 
@@ -193,6 +197,12 @@ impl Streams for NtfsVolume {
 
     fn remove(&self, node: Node, name: &Name) -> Result<()> {
         self.with_space(|| self.delete_stream(node, name))
+    }
+}
+
+impl NumberedNodes for NtfsVolume {
+    fn find(&self, number: Node) -> Result<Node> {
+        self.find_numbered(number)
     }
 }
 

@@ -121,6 +121,51 @@ impl NtfsVolume {
         names_of(file).any(is_found)
     }
 
+    /// Returns the file of which this number is the reference, and hands it out.
+    pub(super) fn find_numbered(&self, number: Node) -> Result<Node> {
+        if number == Node::ROOT {
+            return Ok(number);
+        }
+        let mut core = self.core();
+        core.make_room();
+        let file = match core.nodes.get(number.0) {
+            // A named stream is found by its file and its name alone.
+            Ok(entity) if entity.part.is_some() => return Err(Error::NotFound),
+            Ok(entity) => entity.file,
+            Err(_) => {
+                let reference = Reference(number.0);
+                if !core.is_file(reference) || !self.is_below_root(&mut core, reference.number())? {
+                    return Err(Error::NotFound);
+                }
+                reference.number()
+            }
+        };
+        if file >= DETACHED {
+            return Err(Error::NotFound);
+        }
+        let reference = core.file(file)?.reference;
+        let node = core.nodes.enter(reference);
+        if node != number.0 {
+            return Err(Error::NotFound);
+        }
+        core.nodes.get_mut(node)?.handed_out += 1;
+        Ok(number)
+    }
+
+    /// Whether a file has a name in a directory that leads up to the root, and not to the volume's own files.
+    fn is_below_root(&self, core: &mut Core, mut number: u64) -> Result<bool> {
+        // On a damaged volume directories may lie in each other in a circle. No path that programs can name is as long.
+        for _ in 0..1 << 12 {
+            let file = core.file(number)?;
+            let Some(name) = names_of(&file).next() else { return Ok(false) };
+            number = name.parent.number();
+            if number < record_number::FIRST_FREE || !core.is_file(name.parent) {
+                return Ok(number == record_number::ROOT);
+            }
+        }
+        Ok(false)
+    }
+
     pub(super) fn parent_of(&self, directory: Node) -> Result<Node> {
         let mut core = self.core();
         if directory == Node::ROOT {

@@ -67,6 +67,17 @@ impl Id {
     /// The bits of a node number that hold the number of a file in its home.
     const FILE: u32 = 31;
 
+    /// The identity that a node number stands for; `None` for numbers that stand for none.
+    pub fn of_node(number: u64) -> Option<Id> {
+        let (home, ordinal) = (number >> Id::FILE, number & ((1 << Id::FILE) - 1));
+        // The root has a number of its own, and what is below belongs to the format.
+        match (home, ordinal) {
+            (FIRST_OBJECT.., 0) => Some(Id::Directory(home)),
+            (ROOT_DIRECTORY | FIRST_OBJECT.., 1..) => Some(Id::File(home, ordinal)),
+            _ => None,
+        }
+    }
+
     /// The node number that stands for this identity: the number of the home directory, or of the directory itself, and
     /// below it the number of the file, which a directory has not. `None` if it does not fit, after four thousand
     /// million directories or half as many files in one, and for what has no identity on disk.

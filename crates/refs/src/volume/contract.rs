@@ -12,9 +12,9 @@ use crate::open;
 use platter_device::{Buffer, Device, Gather, Queue};
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, Entry, Error, ExtendedAttributes, Extent, FileSystem,
-    Integrity, IntegrityStreams, Name, Names, NewEntry, Node, NodeStream, Plan, Progress, RenameFlags,
-    Reparse, ReparsePoints, Result, ScrubOptions, ScrubReport, SecurityDescriptors, Snapshots, Space,
-    Streams, SyncScope, Timestamp, Transfers, VolumeInfo,
+    Integrity, IntegrityStreams, Name, Names, NewEntry, Node, NodeStream, NumberedNodes, Plan, Progress,
+    RenameFlags, Reparse, ReparsePoints, Result, ScrubOptions, ScrubReport, SecurityDescriptors, Snapshots,
+    Space, Streams, SyncScope, Timestamp, Transfers, VolumeInfo,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -135,6 +135,10 @@ impl FileSystem for RefsVolume {
     }
 
     fn streams(&self) -> Result<&dyn Streams> {
+        Ok(self)
+    }
+
+    fn numbered_nodes(&self) -> Result<&dyn NumberedNodes> {
         Ok(self)
     }
 
@@ -314,6 +318,12 @@ impl Streams for RefsVolume {
     fn remove(&self, node: Node, name: &Name) -> Result<()> {
         self.relieve()?;
         self.delete_stream(node, name)
+    }
+}
+
+impl NumberedNodes for RefsVolume {
+    fn find(&self, number: Node) -> Result<Node> {
+        self.find_numbered(number)
     }
 }
 

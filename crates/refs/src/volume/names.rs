@@ -51,6 +51,50 @@ impl RefsVolume {
         self.hand_out(&mut core, node)
     }
 
+    /// Returns the file or directory that this number stands for, and hands it out. Windows opens files so that are named by
+    /// their identifier.
+    pub(super) fn find_numbered(&self, number: Node) -> Result<Node> {
+        if number == Node::ROOT {
+            return Ok(number);
+        }
+        let mut core = self.core();
+        if let Ok(entity) = core.entity(number.0) {
+            return match entity.place {
+                RecordPlace::Nowhere | RecordPlace::Part { .. } => Err(Error::NotFound),
+                _ => self.hand_out(&mut core, number.0),
+            };
+        }
+        let node = match Id::of_node(number.0).ok_or(Error::NotFound)? {
+            Id::Directory(object) => core.open_directory(object)?,
+            Id::File(home, ordinal) => self.open_numbered(&mut core, home, ordinal)?,
+            _ => return Err(Error::NotFound),
+        };
+        if node != number.0 {
+            core.forget_idle(node)?;
+            return Err(Error::NotFound);
+        }
+        self.hand_out(&mut core, node)
+    }
+
+    /// Opens the file that has this number in its home directory.
+    fn open_numbered(&self, core: &mut Core, home: u64, ordinal: u64) -> Result<u64> {
+        let id = Id::File(home, ordinal);
+        let (tree, pages) = core.tree(home)?;
+        let body = tree.get(pages, &key::body(ordinal, home), |row| Record::from_bytes(row.value, 0))?;
+        if let Some(record) = body {
+            return core.open_file(id, RecordPlace::Body, record?);
+        }
+        let (tree, pages) = core.tree(home)?;
+        let row = tree.get(pages, &key::number(ordinal), |row| NumberRow::from_bytes(row.value))?;
+        let Some(NumberRow::Name(name)) = row else { return Err(Error::NotFound) };
+        match self.row(core, home, &Name::from_units(&name))? {
+            Some((row_key, ListedRow::Long(record))) if record.ordinal == ordinal => {
+                self.open_row(core, home, &row_key, ListedRow::Long(record))
+            }
+            _ => Err(Error::NotFound),
+        }
+    }
+
     /// Updates the times of a directory whose names changed.
     fn touch_directory(&self, core: &mut Core, directory: u64, now: u64) -> Result<()> {
         let node = core.open_directory(directory)?;

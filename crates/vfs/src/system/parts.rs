@@ -6,6 +6,16 @@ use crate::{
     Integrity, Name, Node, NodeStream, Progress, Reparse, Result, ScrubOptions, ScrubReport, Silent,
 };
 
+/// Files and directories by their numbers, for callers that keep a number after everybody has given the node back.
+pub trait NumberedNodes: Send + Sync {
+    /// Returns the file or directory that has this number whenever it is in use, and hands it out as [`Names::lookup`] does.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none any more, for what is not listed anywhere, such as a volume's own structures, and
+    /// for nodes whose number lasts only while they are in use, as that of a named stream.
+    fn find(&self, number: Node) -> Result<Node>;
+}
+
 /// Named streams of files and directories.
 pub trait Streams: Send + Sync {
     /// A node's named streams.
