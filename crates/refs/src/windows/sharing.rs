@@ -192,7 +192,11 @@ fn clones_over_many_runs() {
     let mut wanted: [Vec<u8>; 2] = Default::default();
     for (index, called) in ["one", "two"].into_iter().enumerate() {
         let node = volume.create(Node::ROOT, &name(called), Kind::File).unwrap();
-        volume.set_integrity(node, platter_vfs::Integrity { enabled: true, enforced: true }).unwrap();
+        volume
+            .integrity()
+            .unwrap()
+            .set(node, platter_vfs::Integrity { enabled: true, enforced: true })
+            .unwrap();
         wanted[index] = (0..4096 * 3000u32).map(|at| (at / 4096 * 7) as u8 ^ index as u8).collect();
         volume.write(node, 0, &wanted[index]).unwrap();
         volume.forget(node, 1);
