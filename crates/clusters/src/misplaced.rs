@@ -104,3 +104,5 @@ fn hash(slot: &[u8; SLOT]) -> Option<NonZeroU32> {
 pub fn likeness(one: &Name, two: &Name) -> usize {
     one.units().iter().zip(two.units()).take_while(|(one, two)| one == two).count()
 }
+
+const _: () = assert!(PIECE_SLOTS * SLOT == 512, "a piece is a sector of whole slots");

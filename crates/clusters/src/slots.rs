@@ -372,3 +372,5 @@ impl Slots {
         }
     }
 }
+
+const _: () = assert!(PIECE.is_multiple_of(SLOT), "slots are read in whole ones");

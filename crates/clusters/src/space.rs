@@ -108,6 +108,22 @@ impl FreeSpace {
         self.give(start, count);
     }
 
+    /// What holds between two commits, whatever was allocated and given up: the count is that of the bitmap, and what is
+    /// given up is in use, in runs that do not touch each other's clusters. Looks through the whole bitmap.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self) {
+        let free: u64 = self.taken.iter().map(|word| u64::from(word.count_zeros())).sum();
+        assert_eq!(free, u64::from(self.free), "the count of free clusters is the bitmap's");
+        assert!((2..=self.last.max(2)).contains(&self.cursor), "the search starts inside the volume");
+        let mut end = 2;
+        for (&start, &stop) in &self.parked {
+            assert!(end <= start && start < stop && stop <= self.last + 1, "runs given up do not overlap");
+            assert!(self.next(start, stop, false).is_none(), "what is given up is not free yet");
+            end = stop;
+        }
+        assert!(self.claims.len() <= CLAIMS, "old claims make room for new ones");
+    }
+
     fn occupy(&mut self, start: u32, count: u32) {
         assert!(self.next(start, start + count, true).is_none(), "clusters are taken that are in use");
         for cluster in start..start + count {
@@ -314,7 +330,9 @@ mod tests {
         assert!(space.park(20, 10));
         assert!(!space.park(29, 1) && !space.park(15, 6) && !space.park(15, 30) && !space.park(20, 10));
         assert!(space.park(30, 1) && space.park(15, 5));
+        space.check();
         space.free_parked(20, 10);
+        space.check();
         assert!(!space.park(20, 1) && space.park(31, 70));
         assert_eq!(space.free(), 13);
     }

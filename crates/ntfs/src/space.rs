@@ -414,6 +414,22 @@ impl Space {
         were_used
     }
 
+    /// What holds between two commits: every run given up waits in exactly one of the lists, and the count is theirs. A run
+    /// that is in none would never be free again, one that is in two would be allocated twice.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check(&self) {
+        let waiting =
+            self.parked.iter().map(|(clusters, _)| clusters).chain(&self.committing).chain(&self.logged);
+        let (mut runs, mut clusters) = (0, 0);
+        for &(start, length) in waiting {
+            assert_eq!(self.given_up.get(&start), Some(&(start + length)), "what waits was given up");
+            (runs, clusters) = (runs + 1, clusters + length);
+        }
+        assert_eq!((runs, clusters), (self.given_up.len(), self.waiting), "what was given up waits once");
+        assert!(self.free + self.waiting <= self.used.len(), "no cluster is counted twice");
+        assert!(self.zone.start <= self.zone.end, "the zone of the file table has a beginning and an end");
+    }
+
     fn release(&mut self, clusters: Vec<Clusters>) -> bool {
         let mut were_used = true;
         for (start, length) in clusters {
@@ -427,6 +443,8 @@ impl Space {
             self.used.put(range, false);
             self.free += length;
         }
+        #[cfg(debug_assertions)]
+        self.check();
         were_used
     }
 }

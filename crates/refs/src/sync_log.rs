@@ -84,11 +84,23 @@ impl SyncLog {
         fits
     }
 
+    /// What holds whenever an entry was given a place or a commit made the entries void: entries begin and end at whole
+    /// units inside the log's area, there are as many as were numbered, and one that is in flight beside its data is the
+    /// last.
+    fn check(&self) {
+        let area = self.area.end - self.area.start;
+        assert!(self.filled <= area && self.filled.is_multiple_of(UNIT as u64), "entries are inside the log");
+        assert!((self.filled == 0) == (self.number == 0), "each entry has a number and a place");
+        assert!(self.filled >= self.number * UNIT as u64, "no two entries share a unit");
+        assert!(self.changes.len() <= MOST_CHANGES, "more changes than an entry is for are a commit's");
+    }
+
     /// Empties the log after a commit, which has all changes.
     pub fn clear(&mut self) {
         self.changes.clear();
         self.needs_data = false;
         (self.filled, self.number) = (0, 0);
+        self.check();
     }
 
     /// Returns the byte offset on the device and the number of the next entry, if there is room for it. There is no
@@ -97,6 +109,7 @@ impl SyncLog {
         let (place, number) = (self.area.start + self.filled, self.number);
         (self.beside.is_none() && place + length as u64 <= self.area.end).then(|| {
             (self.filled, self.number) = (self.filled + length as u64, number + 1);
+            self.check();
             (place, number)
         })
     }

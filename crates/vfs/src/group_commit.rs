@@ -121,6 +121,8 @@ impl<L> GroupCommit<L> {
         let commits = self.commits_asked.load(SeqCst);
         let need = if commits == self.commits_served.load(SeqCst) { Need::Flush } else { Need::Commit };
         work(leader, need)?;
+        let before = self.served.load(SeqCst);
+        assert!(before <= asked, "a leader serves those who came after the ones before it");
         self.served.store(asked, SeqCst);
         self.commits_served.store(commits, SeqCst);
         Ok(())
@@ -190,6 +192,7 @@ impl Commits {
 
     /// Notes that a commit is durable, with all changes made before it began.
     pub fn end(&self, commit: u64) {
+        assert!(commit < self.next.load(SeqCst), "a commit ends that began");
         self.durable.fetch_max(commit, SeqCst);
     }
 

@@ -183,6 +183,8 @@ impl<F: Family> Core<F> {
             self.space.free_parked(start, count);
             self.waiting -= count;
         }
+        #[cfg(debug_assertions)]
+        self.space.check();
         for number in &batch.pinned {
             // What has the number by now, but came after the batch was gathered, is not what the batch has pinned.
             if let Some(entity) = self.nodes.get_mut(number)

@@ -398,6 +398,11 @@ impl Entries for Geometry {
     }
 }
 
+const _: () = assert!(
+    BootSector::PERCENT < BootSector::SIZE && BootSector::FLAGS + 2 <= BootSector::PERCENT,
+    "what the checksum leaves out is inside the sector"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

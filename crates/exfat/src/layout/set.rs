@@ -310,6 +310,11 @@ impl EntrySet {
     }
 }
 
+const _: () = assert!(
+    2 + 255usize.div_ceil(UNITS_IN_NAME) < 1 + u8::MAX as usize,
+    "the longest name fits a set, whose count is a byte"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

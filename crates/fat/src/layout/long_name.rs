@@ -195,6 +195,8 @@ impl LongName {
     }
 }
 
+const _: () = assert!(MOST_LONG_ENTRIES <= 0x1F, "the number of an entry has five bits");
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -133,3 +133,5 @@ impl FileName {
         bytes
     }
 }
+
+const _: () = assert!(FileName::HEADER + 2 * u8::MAX as usize <= FileName::MOST, "the longest name fits");

@@ -449,6 +449,11 @@ impl IndexBlock {
     }
 }
 
+const _: () = assert!(
+    BLOCK_NODE + NODE_HEADER == BLOCK_SEQUENCE,
+    "the update sequence of a block follows its node header"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

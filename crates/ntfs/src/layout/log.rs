@@ -534,3 +534,12 @@ impl OpenAttribute {
         bytes
     }
 }
+
+const _: () = assert!(
+    PAGE_DATA.is_multiple_of(8) && RECORD_HEADER.is_multiple_of(8),
+    "records begin at words of 8 bytes"
+);
+const _: () = assert!(
+    CLIENT + CLIENT_SIZE <= 512 - 2,
+    "the restart area and its client are in the first sector, whose last two bytes are a number"
+);

@@ -117,3 +117,5 @@ impl From<Row<'_>> for Attribute {
         Attribute { key: row.key.to_vec(), flags: row.flags, value: row.value.to_vec() }
     }
 }
+
+const _: () = assert!(Attribute::SUBTYPE.end() == Attribute::REST, "a name follows type and subtype");

@@ -343,3 +343,8 @@ impl Checkpoint {
         bytes
     }
 }
+
+const _: () =
+    assert!(Checkpoint::COUNT.end() == Checkpoint::FIXED, "the list, or where it is, follows the fields");
+const _: () =
+    assert!(Checkpoint::LIST.end() <= Checkpoint::INDIRECT_LIST, "the list is behind where its place stands");

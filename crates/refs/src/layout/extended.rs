@@ -90,3 +90,6 @@ pub fn extended_rows(all: &[(String, Vec<u8>)]) -> ExtendedRows {
     information::LIST.put(&mut sizes, length);
     ExtendedRows { information: sizes, list, packed: packed as u32 }
 }
+
+const _: () = assert!(entry::VALUE.end() == entry::LEN, "the name follows the two lengths");
+const _: () = assert!(information::LIST.end() == information::LEN, "the length of the list ends the row");

@@ -317,3 +317,11 @@ pub fn child_size(reference: usize) -> usize {
 pub const CHILD_KEY: usize = 16;
 /// In the key of a child: the last cluster of the stream below it.
 pub const CHILD_LAST: FieldAt<u64> = FieldAt::new(0x00);
+
+const _: () = assert!(RunRow::COUNT.end() == RunRow::LEN, "the count is the last field before the checksums");
+const _: () = assert!(RunRow::CHECKSUM.end() <= RunRow::CHECKED_LEN, "one checksum fits before the next row");
+const _: () = assert!(
+    RunRow::CHECKED_LEN.is_multiple_of(8) && RunRow::LEN.is_multiple_of(8),
+    "rows begin at words of 8 bytes"
+);
+const _: () = assert!(CHILD_LAST.end() <= CHILD_KEY, "the key of a child has its field");

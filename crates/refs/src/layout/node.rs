@@ -412,6 +412,11 @@ impl<'n> TreeNodeMut<'n> {
     }
 }
 
+const _: () = assert!(LENGTH.end() == NODE_HEADER, "the length is the last field of a node header");
+const _: () = assert!(PLACE_MARK.end() == PLACE, "an entry of the index is a place and a mark");
+const _: () =
+    assert!(NODE_HEADER.is_multiple_of(8) && ROW_HEADER.is_multiple_of(8), "rows begin at words of 8 bytes");
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -250,3 +250,9 @@ pub fn tree_header_length(page: &[u8]) -> u32 {
 pub fn header_version(page: &[u8]) -> u16 {
     u16_at(page, 4)
 }
+
+const _: () = assert!(PageHeader::TABLE.end() == HEADER, "the table is the last field of a page header");
+const _: () = assert!(
+    PageReference::CHECKSUM + 32 <= PageReference::LEGACY,
+    "the longest checksum fits an old reference"
+);

@@ -375,3 +375,8 @@ pub mod key {
         key.get(UNITS..).unwrap_or(&[]).chunks_exact(2).map(|unit| u16_at(unit, 0))
     }
 }
+
+const _: () = assert!(
+    Record::FLAGS.end() <= Record::HEADER && header::FIXED < Record::HEADER,
+    "a record begins with a tree header"
+);

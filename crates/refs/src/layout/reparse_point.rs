@@ -39,3 +39,5 @@ pub fn reparse_value(point: &Reparse) -> Vec<u8> {
 fn guid_length(tag: u32) -> usize {
     platter_vfs::reparse::header(tag) - platter_vfs::reparse::header(u32::MAX)
 }
+
+const _: () = assert!(DATA_LENGTH.end() <= DATA, "the data follows its length");

@@ -94,6 +94,11 @@ impl ShareRow {
     }
 }
 
+const _: () = assert!(
+    ShareRow::COUNTS + 2 * ShareRow::CLUSTERS as usize <= ShareRow::LENGTH,
+    "a row has a count for each cluster"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

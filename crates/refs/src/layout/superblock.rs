@@ -108,3 +108,6 @@ impl Superblock {
         bytes
     }
 }
+
+const _: () = assert!(Superblock::LIST + 16 <= Superblock::SELF, "both places are before the reference");
+const _: () = assert!(Superblock::SEAL.length.end() <= Superblock::LIST, "the fields are before the list");

@@ -207,6 +207,18 @@ pub fn read(bytes: &mut [u8]) -> Option<Vec<Written>> {
     Some(files)
 }
 
+const _: () = assert!(
+    header::CHECKSUM.end() <= header::LEN && header::LENGTH.at() == MAGIC.len(),
+    "a header has its fields"
+);
+const _: () = assert!(
+    file::UNITS.end() <= file::LEN && run::KIND.end() == run::LEN,
+    "files and runs have their fields"
+);
+const _: () =
+    assert!(file::LEN.is_multiple_of(8) && run::LEN.is_multiple_of(8), "all parts begin at words of 8 bytes");
+const _: () = assert!(UNIT.is_multiple_of(4096), "no sector of any disk has parts of two entries");
+
 #[cfg(test)]
 mod tests {
     use super::*;

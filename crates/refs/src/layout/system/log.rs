@@ -347,6 +347,16 @@ fn fold(block: &[u8]) -> u64 {
     (0..block.len() / 8).fold(0, |sum, word| sum ^ u64_at(block, 8 * word))
 }
 
+const _: () = assert!(CONTENT + CONTENT_LENGTH as usize <= LOG_BLOCK, "a control block is one block");
+const _: () = assert!(
+    header::ENTRY_PLACE.end() <= ENTRY && ENTRY + entry::LEN <= CONTENT,
+    "each part ends before the next"
+);
+const _: () = assert!(
+    control::LOG_TOO + header::LOG.end - header::LOG.start <= CONTENT_LENGTH as usize,
+    "the content has its fields"
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
