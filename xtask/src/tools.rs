@@ -24,6 +24,8 @@ pub const FOR_TESTS: &[Tool] = &[
     ("sfdisk", "fdisk"),
     ("qemu-img", "qemu-utils"),
     ("qemu-io", "qemu-utils"),
+    ("nbdcopy", "libnbd-bin"),
+    ("nbdinfo", "libnbd-bin"),
     ("vhdiinfo", "libvhdi-utils"),
     ("vhdimount", "libvhdi-utils"),
     ("mcs", "mono-mcs"),

@@ -149,6 +149,7 @@ mod error;
 mod event;
 mod file;
 mod make;
+pub mod nbd;
 mod node;
 mod opening;
 mod recover;

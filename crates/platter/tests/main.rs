@@ -29,6 +29,7 @@ mod recover;
 mod refs;
 mod refusals;
 mod safety;
+mod serve;
 mod shells;
 mod streams;
 mod undo;

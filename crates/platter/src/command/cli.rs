@@ -2,8 +2,8 @@
 
 use crate::command::commands::{
     attr, cat, check, clone, compare, complete, completions, cp, df, diff, du, endurance, info, integrity,
-    journal, label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub, snapshot, stat,
-    touch, undo, windows_kit, windows_verdict,
+    journal, label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub, serve,
+    snapshot, stat, touch, undo, windows_kit, windows_verdict,
 };
 #[cfg(target_os = "linux")]
 use crate::command::commands::{status, umount};
@@ -67,6 +67,7 @@ pub(crate) enum Command {
     Undo(undo::Arguments),
     Scrub(scrub::Arguments),
     Mirror(mirror::Arguments),
+    Serve(serve::Arguments),
     Recover(recover::Arguments),
     Integrity(integrity::Arguments),
     Journal(journal::Arguments),
@@ -122,6 +123,7 @@ impl Command {
             Command::Undo(arguments) => arguments.run(),
             Command::Scrub(arguments) => arguments.run(),
             Command::Mirror(arguments) => arguments.run(),
+            Command::Serve(arguments) => arguments.run(),
             Command::Recover(arguments) => arguments.run(),
             Command::Integrity(arguments) => arguments.run(),
             Command::Journal(arguments) => arguments.run(),

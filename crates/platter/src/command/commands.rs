@@ -33,6 +33,7 @@ pub mod report;
 pub mod rm;
 pub mod run;
 pub mod scrub;
+pub mod serve;
 pub mod snapshot;
 pub mod stat;
 #[cfg(target_os = "linux")]

@@ -1,13 +1,37 @@
-//! What the program asks of the operating system: signals, and the permissions of a file. One module for each system, both
-//! with the same functions. What copying asks is in [`platter::copy`]; what needs `unsafe` is in
+//! What the program asks of the operating system: signals, the permissions of a file, and sockets with a path. One module
+//! for each system, both with the same functions. What copying asks is in [`platter::copy`]; what needs `unsafe` is in
 //! [`platter_device::host`].
 
 #[cfg(unix)]
 mod posix;
+#[cfg(unix)]
+mod socket;
 #[cfg(windows)]
 mod windows;
 
 #[cfg(unix)]
 pub use posix::{begin, exit, make_with_mode, mode, on_signals};
+#[cfg(unix)]
+pub use socket::listen_at;
 #[cfg(windows)]
-pub use windows::{begin, exit, make_with_mode, mode, on_signals};
+pub use windows::{begin, exit, listen_at, make_with_mode, mode, on_signals};
+
+use std::io::{Read, Result, Write};
+
+/// Where clients connect.
+pub trait Listening {
+    /// The next client; `None` if none waits.
+    fn next(&self) -> Result<Option<Box<dyn Connection>>>;
+}
+
+/// A client that has connected.
+pub trait Connection {
+    /// What it sends.
+    fn reader(&self) -> Result<Box<dyn Read + Send>>;
+
+    /// What is sent to it.
+    fn writer(&self) -> Result<Box<dyn Write + Send>>;
+
+    /// Ends the connection: what waits for the client returns.
+    fn end(&self);
+}

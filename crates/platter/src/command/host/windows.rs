@@ -1,7 +1,9 @@
 //! Windows has no signals and no permissions of POSIX.
 
+use super::Listening;
 use platter_device::host;
 use std::fs::Metadata;
+use std::io;
 use std::path::Path;
 
 /// Prepares the process.
@@ -29,3 +31,11 @@ pub fn mode(_metadata: &Metadata) -> Option<u32> {
 
 /// The file is made by who writes to it.
 pub fn make_with_mode(_path: &Path, _mode: u32) {}
+
+/// Clients reach a port only.
+pub fn listen_at(_path: &Path) -> io::Result<Box<dyn Listening>> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "there are no sockets with paths here; --port takes a port",
+    ))
+}

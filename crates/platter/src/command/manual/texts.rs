@@ -125,6 +125,13 @@ pub const EXAMPLES: Texts = &[
     ),
     ("undo", &[("platter undo disk.img.undo disk.img", "Take a repair back.")]),
     (
+        "serve",
+        &[
+            ("platter serve --nbd disk.vhdx", "Let qemu, nbdcopy or the kernel read the disk in a VHDX."),
+            ("platter serve --nbd --write --socket nbd.sock disk.img@2", "Let them write to a partition."),
+        ],
+    ),
+    (
         "scrub",
         &[(
             "platter scrub mirror:a.img,b.img",
@@ -235,6 +242,7 @@ pub const SEE_ALSO: &[(&str, &[&str])] = &[
     ("snapshot", &["platter-attr(1)", "platter-clone(1)"]),
     ("check", &["platter-undo(1)", "platter-recover(1)", "platter-scrub(1)", "fsck(8)"]),
     ("undo", &["platter-check(1)"]),
+    ("serve", &["nbdcopy(1)", "qemu-nbd(8)", "nbd-client(8)"]),
     ("scrub", &["platter-mirror(1)", "platter-integrity(1)"]),
     ("mirror", &["platter-scrub(1)"]),
     ("recover", &["platter-check(1)"]),
