@@ -100,6 +100,6 @@ fn offsets_are_seen() {
         "tree.put(pages, &key, 0, &value)",
         "names[..]",
     ] {
-        assert_eq!(offsets(text), [String::new(); 0], "{text}");
+        assert!(offsets(text).is_empty(), "{text}");
     }
 }
