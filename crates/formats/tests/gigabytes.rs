@@ -175,11 +175,11 @@ impl Volume {
                 let of_file: Vec<String> =
                     self.kept.keys().filter(|(file, _)| file == name).map(|(_, kept)| kept.clone()).collect();
                 if let [first, .., _] = &of_file[..] {
-                    self.system.remove_snapshot(node, &Name::from(&**first))?;
+                    self.system.snapshots()?.remove(node, &Name::from(&**first))?;
                     self.kept.remove(&(name.to_owned(), first.clone()));
                 } else {
                     let kept = format!("kept {}", self.mark());
-                    self.system.create_snapshot(node, &Name::from(&*kept))?;
+                    self.system.snapshots()?.create(node, &Name::from(&*kept))?;
                     self.kept.insert((name.to_owned(), kept), self.files[name].clone());
                 }
             }
@@ -224,7 +224,12 @@ impl Volume {
         }
         for ((name, kept), file) in &self.kept {
             let node = self.node(name).expect("the name is there");
-            let part = self.system.stream(node, &Name::from(&**kept), false).expect("the snapshot is there");
+            let part = self
+                .system
+                .streams()
+                .expect("the snapshot is there")
+                .open(node, &Name::from(&**kept), false)
+                .expect("the snapshot is there");
             same(part, file, &format!("{name}:{kept}"), &mut found);
             for node in [part, node] {
                 self.system.forget(node, 1);
