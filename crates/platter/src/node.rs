@@ -36,7 +36,7 @@ impl Held {
     /// Returns the entry of this name.
     ///
     /// # Errors
-    /// As [`FileSystem::lookup`].
+    /// As [`Names::lookup`](platter_vfs::Names::lookup).
     pub fn child(&self, name: &Name) -> Result<Held> {
         Ok(Held::new(&self.system, self.system.lookup(self.node, name)?))
     }
@@ -44,7 +44,7 @@ impl Held {
     /// Returns the node at the path of these names, from the root on.
     ///
     /// # Errors
-    /// As [`FileSystem::lookup`].
+    /// As [`Names::lookup`](platter_vfs::Names::lookup).
     pub fn find(system: &Arc<dyn FileSystem>, names: &[Name]) -> Result<Held> {
         names.iter().try_fold(Held::root(system), |held, name| held.child(name))
     }

@@ -122,7 +122,7 @@ pub enum Error {
     },
     /// Another caller has [claimed](crate::RangeLock) this range of the file. A caller with plans in flight on the file
     /// finishes one and asks again; a caller without any may wait first
-    /// ([`FileSystem::wait_until_free`](crate::FileSystem::wait_until_free)).
+    /// ([`Transfers::wait_until_free`](crate::Transfers::wait_until_free)).
     #[error("another caller is changing this part of the file")]
     Busy,
     /// A directory cannot become its own descendant.

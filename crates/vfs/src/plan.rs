@@ -16,7 +16,7 @@ pub enum SyncNeed {
     /// durable by themselves.
     After,
     /// Its transfers must be durable on the device, and it needs a sync: one planned while the transfers are in flight
-    /// ([`plan_sync`](crate::FileSystem::plan_sync)), or else one after it is finished.
+    /// ([`plan_sync`](crate::Transfers::plan_sync)), or else one after it is finished.
     Beside,
 }
 
@@ -42,7 +42,7 @@ pub struct Plan {
     /// For writes: what else is needed if the write is to be durable.
     pub sync: SyncNeed,
     /// Whether there is work on the data, such as checksums, that is best done while the transfers are in flight
-    /// ([`work_beside`](crate::FileSystem::work_beside)).
+    /// ([`work_beside`](crate::Transfers::work_beside)).
     pub work_beside: bool,
     /// What the file system keeps from plan to finish, and between requests so that its memory is reused. Only the
     /// volume that made the plan knows its type.

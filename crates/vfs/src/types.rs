@@ -170,7 +170,7 @@ impl Cursor {
 pub struct Entry {
     /// The name of the entry.
     pub name: crate::Name,
-    /// The node that [`lookup`](crate::FileSystem::lookup) would return, where the directory alone tells it. The
+    /// The node that [`lookup`](crate::Names::lookup) would return, where the directory alone tells it. The
     /// listing does not count as a hand-out of the node.
     pub node: Option<Node>,
     /// The attributes of the node, as far as the directory stores them.

@@ -5,7 +5,7 @@
 //! directory that is copied to. A [`CopyListener`] is told of each file that cannot be copied, while the copy goes on, and of
 //! each attribute that the target has no place for ([`Loss`]).
 //!
-//! [`Volume::copy_in`](crate::Volume::copy_in) and [`Volume::copy_out`](crate::Volume::copy_out) copy one path; a [`Copy`]
+//! [`Volume::copy_in`](crate::Volume::copy_in) and [`Volume::copy_out`](crate::Volume::copy_out) copy one path; a [`struct@Copy`]
 //! copies several, also between volumes.
 
 mod extras;
