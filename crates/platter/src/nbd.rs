@@ -3,10 +3,11 @@
 //! The protocol is that of <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>: the fixed newstyle
 //! negotiation and simple replies. A server has one export, the default one, whose name is empty.
 
+use platter_device::sync::Mutex;
 use platter_device::{Device, read_any};
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// The most bytes of one request, as the protocol has it for clients that were told no other limit. With
@@ -214,13 +215,13 @@ impl Export {
     fn transmit(&self, reader: &mut dyn Read, writer: &mut (dyn Write + Send)) -> io::Result<()> {
         let (send, receive) = sync_channel::<Asked>(0);
         let (receive, writer) = (Mutex::new(receive), Mutex::new(writer));
-        let failed = Mutex::new(None);
+        let failed: Mutex<Option<io::Error>> = Mutex::new(None);
         let read = thread::scope(|scope| {
             for _ in 0..WORKERS {
                 scope.spawn(|| {
                     while let Some(request) = next(&receive) {
                         if let Err(error) = self.carry_out(request, &writer) {
-                            locked(&failed).get_or_insert(error);
+                            failed.lock().get_or_insert(error);
                         }
                     }
                 });
@@ -228,7 +229,7 @@ impl Export {
             let mut each = || -> io::Result<()> {
                 while let Some(request) = self.read_request(reader)? {
                     // A reply that cannot be sent ends the connection.
-                    if send.send(request).is_err() || locked(&failed).is_some() {
+                    if send.send(request).is_err() || failed.lock().is_some() {
                         break;
                     }
                 }
@@ -238,7 +239,7 @@ impl Export {
             drop(send);
             read
         });
-        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let failed = failed.lock().take();
         failed.map_or(read, Err)
     }
 
@@ -271,7 +272,7 @@ impl Export {
     fn carry_out(&self, mut request: Asked, writer: &Mutex<&mut (dyn Write + Send)>) -> io::Result<()> {
         let done = self.try_out(&mut request);
         let data = if request.command == command::READ && done.is_ok() { &request.data[..] } else { &[] };
-        let mut writer = locked(writer);
+        let mut writer = writer.lock();
         writer.write_all(&REPLY_MAGIC.to_be_bytes())?;
         writer.write_all(&done.err().unwrap_or(0).to_be_bytes())?;
         writer.write_all(&request.cookie.to_be_bytes())?;
@@ -325,11 +326,7 @@ fn write_zeroes(device: &dyn Device, offset: u64, length: u64) -> platter_device
 
 /// The next request; one worker at a time waits for it.
 fn next(receive: &Mutex<Receiver<Asked>>) -> Option<Asked> {
-    locked(receive).recv().ok()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    receive.lock().recv().ok()
 }
 
 /// The export's name in the data of an option: its length, it itself, and what the client wants to know.

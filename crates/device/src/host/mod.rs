@@ -9,6 +9,8 @@ use std::ffi::OsStr;
 pub(crate) mod control;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(not(target_os = "linux"))]
+mod no_ending;
 #[cfg(all(unix, not(target_os = "linux")))]
 mod plain;
 #[cfg(unix)]
@@ -34,14 +36,17 @@ pub use files::{
     write_all_at,
 };
 pub(crate) use files::{changed, kind, kind_of, make_private, share};
-pub use system::{
-    Ending, file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed, is_ending,
-    share_memory, writer_of,
-};
+#[cfg(target_os = "linux")]
+pub use linux::{Ending, is_ending};
+#[cfg(not(target_os = "linux"))]
+pub use no_ending::{Ending, is_ending};
 pub(crate) use system::{
     advise_large_pages, direct_alignment, discard, geometry, identity, is_over_file, is_taken,
     is_write_protected, lock, make_sparse, next_data, open, open_unnamed, refuses_direct, start_on_disk,
     user_of, written,
+};
+pub use system::{
+    file_behind, hardware, host_file_system, inherit_standard_files_only, is_claimed, share_memory, writer_of,
 };
 
 #[cfg(windows)]

@@ -97,24 +97,6 @@ pub fn lock(file: &File, _is_block: bool, read_only: bool) -> Option<String> {
     matches!(locked, Err(TryLockError::WouldBlock)).then(|| SOMEBODY.into())
 }
 
-/// A mark that whoever has an image file will close it soon. It is not needed where nothing is mounted.
-pub struct Ending;
-
-impl Ending {
-    /// There is none.
-    pub fn open(_path: &Path) -> Option<Ending> {
-        None
-    }
-
-    /// Nothing is marked.
-    pub fn mark(&self) {}
-}
-
-/// Nothing is marked.
-pub fn is_ending(_path: &Path) -> bool {
-    false
-}
-
 /// Whether another process has locked an image file.
 pub fn is_claimed(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| lock(&file, false, false).is_some())

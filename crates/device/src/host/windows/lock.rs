@@ -48,24 +48,6 @@ fn is_one_of(error: &io::Error, codes: &[u32]) -> bool {
     error.raw_os_error().is_some_and(|code| codes.contains(&(code as u32)))
 }
 
-/// A mark that whoever has an image file will close it soon. It is not needed where nothing is mounted.
-pub struct Ending;
-
-impl Ending {
-    /// There is none.
-    pub fn open(_path: &Path) -> Option<Ending> {
-        None
-    }
-
-    /// Nothing is marked.
-    pub fn mark(&self) {}
-}
-
-/// Nothing is marked.
-pub fn is_ending(_path: &Path) -> bool {
-    false
-}
-
 /// Whether another process has locked an image file, for writing or for reading.
 pub fn is_claimed(path: &Path) -> bool {
     is_locked(path, false)

@@ -19,7 +19,7 @@ pub use file::{
     open_unnamed, permissions, read_exact_at, read_some_at, set_integrity, share, sync_directory,
     write_all_at,
 };
-pub use lock::{Ending, is_claimed, is_ending, is_taken, lock, writer_of};
+pub use lock::{is_claimed, is_taken, lock, writer_of};
 pub use names::{directory_of_records, host_string, is_disk, name_of_disk};
 pub use process::{cpu_times, free_space, memory};
 pub use streams::{links, set_attributes, streams};
