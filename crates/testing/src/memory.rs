@@ -1,7 +1,7 @@
 //! The reference: a file system in memory, simple enough to be obviously right.
 
+use platter_device::Device;
 use platter_device::sync::{Mutex, MutexGuard};
-use platter_device::{Device, Queue};
 use platter_vfs::{
     Attributes, Capabilities, CaseRule, Change, Cursor, DosFlags, Entry, Error, ExtendedAttributes, Extent,
     FileSystem, Integrity, IntegrityStreams, Kind, Name, NameRules, Names, NewEntry, Node, NodeStream, Place,
@@ -541,10 +541,6 @@ impl FileSystem for MemoryFileSystem {
         &self.options.capabilities
     }
 
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
     fn space(&self) -> Result<Space> {
         let used: usize = self
             .lock()
@@ -848,8 +844,8 @@ impl Names for MemoryFileSystem {
 }
 
 impl Transfers for MemoryFileSystem {
-    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        Ok(self.device.queue(depth)?)
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
     }
 
     fn plan_read(&self, node: Node, offset: u64, length: usize, plan: &mut Plan) -> Result<()> {

@@ -16,9 +16,7 @@ use crate::{
     Attributes, Capabilities, Change, ChangeJournal, ChangeRecord, Error, Extent, Node, Plan, Result, Space,
     SyncScope, Timestamp, VolumeInfo,
 };
-use platter_device::Device;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// An open volume, usable from many threads at once.
 ///
@@ -45,9 +43,6 @@ pub trait FileSystem: Names + Transfers {
 
     /// The features and limits of the volume.
     fn capabilities(&self) -> &Capabilities;
-
-    /// The device of the volume, on which plans are carried out.
-    fn device(&self) -> &Arc<dyn Device>;
 
     /// The total and the free space, exact at the time of the call.
     fn space(&self) -> Result<Space>;

@@ -2,7 +2,7 @@
 
 use super::Volume;
 use crate::Family;
-use platter_device::{Device, Queue};
+use platter_device::Device;
 use platter_vfs::{
     Attributes, Capabilities, Change, Cursor, Entry, Extent, FileSystem, Name, Names, NewEntry, Node, Plan,
     RenameFlags, Result, Space, SyncScope, Transfers, VolumeInfo,
@@ -21,10 +21,6 @@ impl<F: Family> FileSystem for Volume<F> {
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
-    }
-
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
     }
 
     fn space(&self) -> Result<Space> {
@@ -117,8 +113,8 @@ impl<F: Family> Names for Volume<F> {
 }
 
 impl<F: Family> Transfers for Volume<F> {
-    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        Ok(self.device.queue(depth)?)
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
     }
 
     fn wait_until_free(&self, node: Node) {

@@ -1,7 +1,7 @@
 //! The contract: one line a method, which calls the verb that carries it out.
 
 use super::{NTFS, NtfsVolume};
-use platter_device::{Device, Queue};
+use platter_device::Device;
 use platter_vfs::{
     Attributes, Capabilities, Change, ChangeJournal, ChangeRecord, Cursor, Entry, ExtendedAttributes, Extent,
     FileSystem, Name, Names, NewEntry, Node, NodeStream, NumberedNodes, Plan, RenameFlags, Reparse,
@@ -21,10 +21,6 @@ impl FileSystem for NtfsVolume {
 
     fn capabilities(&self) -> &Capabilities {
         &self.capabilities
-    }
-
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
     }
 
     fn space(&self) -> Result<Space> {
@@ -156,8 +152,8 @@ impl Names for NtfsVolume {
 }
 
 impl Transfers for NtfsVolume {
-    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        Ok(self.device.queue(depth)?)
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
     }
 
     fn wait_until_free(&self, node: Node) {

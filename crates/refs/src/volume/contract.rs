@@ -64,10 +64,6 @@ impl FileSystem for RefsVolume {
         &self.capabilities
     }
 
-    fn device(&self) -> &Arc<dyn Device> {
-        &self.device
-    }
-
     fn space(&self) -> Result<Space> {
         let core = self.core();
         let total = core.pages.map.len() as u64 * u64::from(self.geometry.per_container);
@@ -248,6 +244,10 @@ impl Names for RefsVolume {
 }
 
 impl Transfers for RefsVolume {
+    fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
         Ok(Box::new(Gather::new(self.device.queue(depth)?, depth)))
     }

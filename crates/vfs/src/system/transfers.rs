@@ -3,14 +3,20 @@
 #[cfg(doc)]
 use crate::FileSystem;
 use crate::{Error, Node, Plan, Result};
-use platter_device::{Buffer, Queue};
+use platter_device::{Buffer, Device, Queue};
+use std::sync::Arc;
 
 /// Data in two halves: a *plan* turns a request into device segments, the code that drives the device carries them out,
 /// and *finish* verifies and records the result. Whatever was planned must be finished.
 pub trait Transfers: Send + Sync {
+    /// The device of the volume, on which plans are carried out.
+    fn device(&self) -> &Arc<dyn Device>;
+
     /// A queue on the volume's device for at most `depth` plans in flight, for use by one thread. For a format that
     /// places new data behind the last written data, the queue joins the adjacent writes of different plans.
-    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>>;
+    fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
+        Ok(self.device().queue(depth)?)
+    }
 
     /// Waits until no caller has claimed a range of the node's content; to be called after [`Error::Busy`], and without
     /// a plan in flight on the node, because the claim may be waiting for that plan.
