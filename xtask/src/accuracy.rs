@@ -32,7 +32,7 @@ fn measure(rest: &[&str]) -> Outcome {
 }
 
 /// Installs the tools that [`measure`] needs, and runs it.
-pub fn run(rest: &[&str]) -> Outcome {
+pub(crate) fn run(rest: &[&str]) -> Outcome {
     tools::provide(tools::FOR_ACCURACY)?;
     if !tools::is_root() {
         return Err("a loop device and a mount need root".into());
@@ -42,7 +42,7 @@ pub fn run(rest: &[&str]) -> Outcome {
 
 /// Runs the lab's example `trust`: one target under three names, or three targets of which one is slower. Needs
 /// neither root nor fio.
-pub fn trust(words: &[&str]) -> Outcome {
+pub(crate) fn trust(words: &[&str]) -> Outcome {
     let example = ["run", "--release", "--quiet", "-p", "platter-lab", "--example", "trust", "--"];
     command("cargo", &[&example[..], words].concat(), &[])
 }

@@ -11,7 +11,7 @@ const FOR_PYTHON: [&str; 5] =
 
 /// Tests the bindings: the header and the static library with a program in C, and the package with programs in
 /// Python.
-pub fn test() -> Outcome {
+pub(crate) fn test() -> Outcome {
     build()?;
     run_python()
 }
@@ -19,7 +19,7 @@ pub fn test() -> Outcome {
 /// Builds and checks everything that does not need the program of the workspace: lints, the program in C, and the
 /// package for Python. The target directory is not that of the workspace, since features and lock files differ; so
 /// both can be built at the same time.
-pub fn build() -> Outcome {
+pub(crate) fn build() -> Outcome {
     let target = directory()?;
     let environment = [("CARGO_TARGET_DIR", text(&target)?)];
     for manifest in ["bindings/c/Cargo.toml", "bindings/python/Cargo.toml"] {
@@ -59,7 +59,7 @@ fn install_wheel(target: &Path) -> Outcome {
 }
 
 /// Runs the tests in Python, which compare the package's results with those of the program `platter`.
-pub fn run_python() -> Outcome {
+pub(crate) fn run_python() -> Outcome {
     // Built together with the workspace's tests: built alone, the program would have other features, and all its
     // dependencies would be compiled a second time.
     cargo_with(&["test", "--workspace", "--no-run", "--quiet"], &[])?;
@@ -75,7 +75,7 @@ pub fn run_python() -> Outcome {
 const INSTALL: [&str; 5] = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
 
 /// Makes a Python environment with these packages; returns its interpreter.
-pub fn environment(at: &Path, packages: &[&str]) -> Result<String, String> {
+pub(crate) fn environment(at: &Path, packages: &[&str]) -> Result<String, String> {
     let python = at.join("bin/python");
     if !python.exists() {
         make_environment(at)?;
@@ -85,7 +85,7 @@ pub fn environment(at: &Path, packages: &[&str]) -> Result<String, String> {
 }
 
 /// Returns cargo's target directory.
-pub fn target_directory() -> Result<PathBuf, String> {
+pub(crate) fn target_directory() -> Result<PathBuf, String> {
     absolute(&std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into()))
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const MDBOOK: &str = "0.5.4";
 
 /// Makes the book in a directory.
-pub fn make(directory: &str) -> Outcome {
+pub(crate) fn make(directory: &str) -> Outcome {
     let program = provide()?;
     let here = Scratch::new("book")?;
     let source = here.folder("src")?;

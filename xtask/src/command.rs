@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A temporary directory of this process, which is removed when it is dropped.
-pub struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes a directory with `name` in its name.
-    pub fn new(name: &str) -> Result<Scratch, String> {
+    pub(crate) fn new(name: &str) -> Result<Scratch, String> {
         let path = std::env::temp_dir().join(format!("platter-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Scratch(path))
     }
 
     /// Returns a subdirectory, made if it does not exist.
-    pub fn folder(&self, name: &str) -> Result<PathBuf, String> {
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.0.join(name);
         std::fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(path)
@@ -30,7 +30,7 @@ impl Drop for Scratch {
 }
 
 /// Runs a command to its end, and shows the command and its output.
-pub fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+pub(crate) fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     eprintln!("+ {program} {}", arguments.join(" "));
     let status = Command::new(program)
         .args(arguments)
@@ -41,7 +41,7 @@ pub fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> O
 }
 
 /// Runs a command to its end without showing it; returns its standard output.
-pub fn said(command: &mut Command) -> Result<String, String> {
+pub(crate) fn said(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program}: {error}"))?;
     match output.status.success() {
@@ -53,27 +53,27 @@ pub fn said(command: &mut Command) -> Result<String, String> {
 }
 
 /// Returns a path as text, for use as an argument of a program.
-pub fn text(path: &Path) -> Result<&str, String> {
+pub(crate) fn text(path: &Path) -> Result<&str, String> {
     path.to_str().ok_or_else(|| format!("{}: not a path that can be given to programs", path.display()))
 }
 
 /// Writes a whole file.
-pub fn write(path: &Path, content: &str) -> Outcome {
+pub(crate) fn write(path: &Path, content: &str) -> Outcome {
     std::fs::write(path, content).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Returns the name of the cargo that runs this task.
-pub fn cargo_program() -> String {
+pub(crate) fn cargo_program() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".into())
 }
 
 /// Runs the cargo that runs this task.
-pub fn cargo(arguments: &[&str]) -> Outcome {
+pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
     cargo_with(arguments, &[])
 }
 
 /// As [`cargo`], with environment variables.
-pub fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
+pub(crate) fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let mut environment = environment.to_vec();
     let is_given = std::env::var_os("CARGO_INCREMENTAL").is_some();
     if !is_given && !compiles_in_parts() {

@@ -26,7 +26,7 @@ const SHORT: &str = "--workloads overhead --targets raw,fat32 --span 16M --time 
 /// The number of tasks in Slurm's job array.
 const TASKS: usize = 20;
 
-pub fn judge() -> Outcome {
+pub(crate) fn judge() -> Outcome {
     if !tools::is_root() {
         return Err("Slurm's daemons need root".into());
     }

@@ -51,7 +51,7 @@ platter: initial-upload-closes-no-bugs [*]
 ";
 
 /// Makes all of the files in a directory.
-pub fn make(directory: &str) -> Outcome {
+pub(crate) fn make(directory: &str) -> Outcome {
     tools::provide(TOOLS)?;
     provide_target()?;
     let out = std::path::absolute(directory).map_err(about(directory))?;
@@ -79,12 +79,12 @@ fn provide_target() -> Outcome {
 
 /// Returns the time that all files get, in seconds since 1970: that of the variable SOURCE_DATE_EPOCH of
 /// reproducible-builds.org if it is set, otherwise that of the last commit.
-pub fn epoch() -> Result<String, String> {
+pub(crate) fn epoch() -> Result<String, String> {
     std::env::var("SOURCE_DATE_EPOCH").or_else(|_| said("git", &["log", "-1", "--format=%ct"]))
 }
 
 /// Returns the name of the Debian package's file.
-pub fn package_name() -> String {
+pub(crate) fn package_name() -> String {
     format!("platter_{VERSION}_amd64.deb")
 }
 

@@ -10,7 +10,7 @@ use std::process::Command;
 const USUAL: &str = "/var/lib/platter-kernel";
 
 /// Makes sure that a kernel is there: unpacks (without installing) the one from Debian's backports.
-pub fn provide() -> Outcome {
+pub(crate) fn provide() -> Outcome {
     let place = PathBuf::from(std::env::var_os("PLATTER_KERNEL").unwrap_or_else(|| USUAL.into()));
     if has_ntfs3(&place) {
         return Ok(());

@@ -45,7 +45,7 @@ rm -r /root/*
 const LIST: &str = "find / -xdev -not -path '/proc/*' -not -path '/var/lib/dpkg/*' -not -path '/var/log/*' \
                     -not -path '/var/cache/*' | LC_ALL=C sort";
 
-pub fn judge() -> Outcome {
+pub(crate) fn judge() -> Outcome {
     if !tools::is_root() {
         return Err("a clean root needs root".into());
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 /// processors.
 const SECONDS: f64 = 40.0;
 
-pub fn judge() -> Outcome {
+pub(crate) fn judge() -> Outcome {
     oldest_toolchain()?;
     let book = Scratch::new("release")?;
     crate::book::make(text(&book.folder("book")?)?)?;

@@ -9,7 +9,7 @@ use std::process::Command;
 const READERS: [&str; 3] = ["duckdb==2.0.1", "polars==2.1.0", "fio-plot==1.1.21"];
 
 /// Builds the program with Parquet, and tests that these programs read its reports.
-pub fn judge() -> Outcome {
+pub(crate) fn judge() -> Outcome {
     let program = program()?;
     let environment = bindings::target_directory()?.join("readers");
     let python = bindings::environment(&environment, &READERS)?;
@@ -23,7 +23,7 @@ pub fn judge() -> Outcome {
 }
 
 /// Builds the release program with Parquet, and returns its path.
-pub fn program() -> Result<String, String> {
+pub(crate) fn program() -> Result<String, String> {
     cargo(&["build", "--release", "--package", "platter", "--features", "parquet"])?;
     let path = bindings::target_directory()?.join("release/platter");
     path.into_os_string().into_string().map_err(|path| format!("{}: not text", path.display()))

@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 /// A program, and the Debian package that contains it.
-pub type Tool = (&'static str, &'static str);
+pub(crate) type Tool = (&'static str, &'static str);
 
 /// The programs that the test suite needs.
-pub const FOR_TESTS: &[Tool] = &[
+pub(crate) const FOR_TESTS: &[Tool] = &[
     ("fsck.fat", "dosfstools"),
     ("mkfs.fat", "dosfstools"),
     ("mcopy", "mtools"),
@@ -73,12 +73,12 @@ pub const FOR_TESTS: &[Tool] = &[
 ];
 
 /// The programs that the comparison with fio needs.
-pub const FOR_ACCURACY: &[Tool] =
+pub(crate) const FOR_ACCURACY: &[Tool] =
     &[("fio", "fio"), ("mkfs.ext4", "e2fsprogs"), ("losetup", "mount"), ("taskset", "util-linux")];
 
 /// Makes sure that the tools are installed: installs their packages if this process may, otherwise fails with their
 /// names.
-pub fn provide(tools: &[Tool]) -> Outcome {
+pub(crate) fn provide(tools: &[Tool]) -> Outcome {
     let mut packages: Vec<&str> =
         tools.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
     packages.sort_unstable();
@@ -121,7 +121,7 @@ const FROM_PYPI: &[(&str, &str)] = &[
 const FROM_CRATES: &[(&str, &str)] = &[("fsx", "0.3.2"), ("pjdfstest", "0.2.2")];
 
 /// Makes sure that the programs from PyPI and crates.io are installed.
-pub fn provide_judges() -> Outcome {
+pub(crate) fn provide_judges() -> Outcome {
     for (program, version) in FROM_CRATES.iter().filter(|(program, _)| !is_there(program)) {
         cargo(&["install", "--quiet", "--locked", "--version", version, program])?;
     }
@@ -147,7 +147,7 @@ pub fn provide_judges() -> Outcome {
 /// Makes `/dev/fuse` accessible to all users, as on any system where udev runs (systemd's `50-udev-default.rules`).
 /// In containers and small virtual machines it has the kernel's own mode, with which no ordinary user can mount. Only
 /// root can change the mode.
-pub fn open_fuse() -> Outcome {
+pub(crate) fn open_fuse() -> Outcome {
     const FUSE: &str = "/dev/fuse";
     let failed = |error| format!("{FUSE}: {error}");
     let mode = std::fs::metadata(FUSE).map_err(failed)?.permissions().mode();
@@ -159,7 +159,7 @@ pub fn open_fuse() -> Outcome {
 }
 
 /// Whether a program is on the path, or in a directory where Debian keeps programs for administrators.
-pub fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])
@@ -167,7 +167,7 @@ pub fn is_there(program: &str) -> bool {
 }
 
 /// Whether this process is root, and so may install packages and set up devices.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let output = Command::new("id").arg("-u").stderr(Stdio::null()).output();
     output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

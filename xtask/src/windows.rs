@@ -64,7 +64,7 @@ rw=randwrite
 const NOT_OPTIMISED: (&str, &str) = ("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
 
 /// Builds the program and puts it to the test.
-pub fn test() -> Outcome {
+pub(crate) fn test() -> Outcome {
     tools::provide(TOOLS)?;
     let targets = ["x86_64-apple-darwin", "x86_64-unknown-freebsd"];
     [TARGET].iter().chain(&targets).try_for_each(|target| provide_target(target))?;
@@ -111,7 +111,7 @@ fn provide_target(target: &str) -> Outcome {
 }
 
 /// Puts a program for Windows to the test, with one of Linux as the judge.
-pub fn judge(program: &Path, linux: &Path) -> Outcome {
+pub(crate) fn judge(program: &Path, linux: &Path) -> Outcome {
     holds_no_paths_of_linux(program)?;
     let room = Room::new(program, linux)?;
     for (format, size) in FORMATS {

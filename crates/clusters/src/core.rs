@@ -6,7 +6,7 @@ mod family;
 mod room;
 
 pub(crate) use changes::Batch;
-pub use changes::Change;
+pub(crate) use changes::Change;
 pub use family::{ContentRuns, Directory, DirectoryEntry, Family, capabilities};
 
 use crate::file::{File, Files};

@@ -76,7 +76,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub fn new(number: u64, read_only: bool) -> File {
+    pub(crate) fn new(number: u64, read_only: bool) -> File {
         File {
             number,
             state: RwLock::default(),
@@ -90,11 +90,11 @@ impl File {
         }
     }
 
-    pub fn read(&self) -> RwLockReadGuard<'_, FileState, FILE> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, FileState, FILE> {
         self.state.read()
     }
 
-    pub fn write(&self) -> RwLockWriteGuard<'_, FileState, FILE> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, FileState, FILE> {
         self.state.write()
     }
 
@@ -103,27 +103,27 @@ impl File {
     /// # Errors
     /// [`Error::Busy`] if another caller has claimed part of the range.
     #[inline]
-    pub fn enter(&self, range: Range<u64>, access: Access) -> Result<Pass> {
+    pub(crate) fn enter(&self, range: Range<u64>, access: Access) -> Result<Pass> {
         self.ranges.enter(range, access, None)
     }
 
     /// Waits until there is no claim. The caller holds no lock and has no plan in flight on the file.
-    pub fn wait_free(&self) {
+    pub(crate) fn wait_free(&self) {
         self.ranges.wait_free();
     }
 
     /// [`RangeLock::claim`] on this file.
-    pub fn claim(&self, range: impl Fn(&FileState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
+    pub(crate) fn claim(&self, range: impl Fn(&FileState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
         self.ranges.claim(&self.state, range, waits_for)
     }
 
     /// Whether plans are in flight.
-    pub fn busy(&self) -> bool {
+    pub(crate) fn busy(&self) -> bool {
         !self.ranges.is_quiet()
     }
 
     /// Counts a plan as finished. Returns whether it was the last one of a node that is not handed out any more.
-    pub fn leave(&self, pass: Pass) -> bool {
+    pub(crate) fn leave(&self, pass: Pass) -> bool {
         self.ranges.leave(pass);
         self.released.load(Ordering::SeqCst) && self.ranges.is_quiet()
     }
@@ -301,21 +301,21 @@ impl Files {
         &self.shards[number as usize % self.shards.len()]
     }
 
-    pub fn get(&self, number: u64) -> Option<Arc<File>> {
+    pub(crate) fn get(&self, number: u64) -> Option<Arc<File>> {
         self.shard(number).read().get(&number).cloned()
     }
 
-    pub fn insert(&self, file: Arc<File>) {
+    pub(crate) fn insert(&self, file: Arc<File>) {
         file.is_listed.store(true, Ordering::Release);
         self.shard(file.number).write().insert(file.number, file);
     }
 
     /// Returns the data paths of all files in memory.
-    pub fn all(&self) -> Vec<Arc<File>> {
+    pub(crate) fn all(&self) -> Vec<Arc<File>> {
         self.shards.iter().flat_map(|shard| shard.read().values().cloned().collect::<Vec<_>>()).collect()
     }
 
-    pub fn remove(&self, number: u64) {
+    pub(crate) fn remove(&self, number: u64) {
         if let Some(file) = self.shard(number).write().remove(&number) {
             file.is_listed.store(false, Ordering::Release);
         }

@@ -7,7 +7,7 @@ use platter_vfs::{CheckReport, Finding, Severity};
 pub const MOST_CHANGES: usize = 1 << 20;
 
 /// The most files that wait for copies of clusters, with their paths: a bound on memory.
-pub const MOST_SHARED: usize = 1 << 16;
+pub(crate) const MOST_SHARED: usize = 1 << 16;
 /// The code of the finding that two files share clusters.
 const SHARED: &str = "cross-link";
 

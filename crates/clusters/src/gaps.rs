@@ -19,17 +19,17 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    pub fn new(per_sector: u32, together: u32) -> Gaps {
+    pub(crate) fn new(per_sector: u32, together: u32) -> Gaps {
         Gaps { per_sector, together, lengths: BTreeMap::new(), by_room: Default::default() }
     }
 
     /// Whether the first slots of an entry that begins here are in one sector.
-    pub fn is_together(&self, first: u32) -> bool {
+    pub(crate) fn is_together(&self, first: u32) -> bool {
         first / self.per_sector == (first + self.together - 1) / self.per_sector
     }
 
     /// The slot at which an entry of `count` slots begins in a gap from `start` on.
-    pub fn begin(&self, start: u32, count: u32) -> u32 {
+    pub(crate) fn begin(&self, start: u32, count: u32) -> u32 {
         if count < self.together || self.is_together(start) { start } else { start + 1 }
     }
 
@@ -39,7 +39,7 @@ impl Gaps {
     }
 
     /// The start of the first gap with room for `count` slots.
-    pub fn find(&self, count: u32) -> Option<u32> {
+    pub(crate) fn find(&self, count: u32) -> Option<u32> {
         let length = |start: &u32| self.lengths.get(start).copied().unwrap_or(0);
         if count < self.together {
             return self.lengths.keys().find(|start| length(start) >= count).copied();
@@ -50,12 +50,12 @@ impl Gaps {
     }
 
     /// The start and length of the last gap.
-    pub fn last(&self) -> Option<(u32, u32)> {
+    pub(crate) fn last(&self) -> Option<(u32, u32)> {
         self.lengths.last_key_value().map(|(start, length)| (*start, *length))
     }
 
     /// Adds free slots, joined with the gaps next to them.
-    pub fn add(&mut self, mut start: u32, mut length: u32) {
+    pub(crate) fn add(&mut self, mut start: u32, mut length: u32) {
         if let Some((&before, &size)) = self.lengths.range(..start).next_back()
             && before + size == start
         {
@@ -69,7 +69,7 @@ impl Gaps {
     }
 
     /// Removes the gap that starts here and returns its length; 0 if there is none.
-    pub fn take(&mut self, start: u32) -> u32 {
+    pub(crate) fn take(&mut self, start: u32) -> u32 {
         let Some(length) = self.lengths.remove(&start) else { return 0 };
         let room = self.room(start, length) as usize;
         self.by_room[room.min(ROOMS)].remove(&start);

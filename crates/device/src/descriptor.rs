@@ -23,16 +23,16 @@ pub(crate) struct Descriptor {
 
 impl Descriptor {
     /// The length in bytes.
-    pub fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.length.load(Ordering::Acquire)
     }
 
     /// Whether the kernel can transfer directly to or from this memory address, without a bounce buffer.
-    pub fn suits(&self, memory: *const u8) -> bool {
+    pub(crate) fn suits(&self, memory: *const u8) -> bool {
         !self.direct || (memory as usize).is_multiple_of(self.sectors.logical as usize)
     }
 
-    pub fn read_exact(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_exact(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let length = buffer.len() as u64;
         let failed = |source| Error::io(&self.name, Operation::Read, offset, length, source);
         if self.suits(buffer.as_ptr()) {
@@ -44,7 +44,7 @@ impl Descriptor {
         Ok(())
     }
 
-    pub fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
+    pub(crate) fn write_all(&self, offset: u64, data: &[u8]) -> Result<()> {
         let failed = |source| Error::io(&self.name, Operation::Write, offset, data.len() as u64, source);
         if self.suits(data.as_ptr()) {
             return host::write_all_at(&self.file, data, offset).map_err(failed);
@@ -52,7 +52,7 @@ impl Descriptor {
         host::write_all_at(&self.file, &Buffer::from(data), offset).map_err(failed)
     }
 
-    pub fn flush(&self) -> Result<()> {
+    pub(crate) fn flush(&self) -> Result<()> {
         self.file.sync_data().map_err(|source| Error::io(&self.name, Operation::Flush, 0, 0, source))
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct PlacedQueue<'d, D> {
 
 impl<'d, D: Placed> PlacedQueue<'d, D> {
     /// A queue of this depth over a queue of the device below with the same depth.
-    pub fn new(device: &'d D, below: Box<dyn Queue + 'd>, depth: usize) -> PlacedQueue<'d, D> {
+    pub(crate) fn new(device: &'d D, below: Box<dyn Queue + 'd>, depth: usize) -> PlacedQueue<'d, D> {
         let slots = (0..depth).map(|_| None).collect();
         PlacedQueue { device, below, slots, free: (0..depth).rev().collect(), refused: Vec::new() }
     }

@@ -24,7 +24,7 @@ pub(crate) struct PositionalQueue<'d> {
 
 impl<'d> PositionalQueue<'d> {
     /// A queue for `device`, whose open file is `file`.
-    pub fn new(device: &'d dyn Device, file: &Arc<Descriptor>, depth: usize) -> PositionalQueue<'d> {
+    pub(crate) fn new(device: &'d dyn Device, file: &Arc<Descriptor>, depth: usize) -> PositionalQueue<'d> {
         let (work, requests) = channel::<Request>();
         let (completions, done) = channel();
         let requests = Arc::new(Mutex::new(requests));

@@ -206,49 +206,49 @@ impl WrittenContent {
 }
 
 impl Journal {
-    pub fn new(base: Arc<dyn Device>, grain: Grain) -> Journal {
+    pub(crate) fn new(base: Arc<dyn Device>, grain: Grain) -> Journal {
         let sectors = base.sectors();
         let sector = u64::from(sectors.logical);
         Journal { base, grain: grain.bytes(sectors), sector, state: RwLock::default() }
     }
 
-    pub fn log(self: &Arc<Journal>) -> Log {
+    pub(crate) fn log(self: &Arc<Journal>) -> Log {
         let state = self.read_lock();
         Log { journal: self.clone(), writes: state.writes.len(), flushes: state.flushed.len() }
     }
 
-    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_before(NOW, None, offset, buffer)
     }
 
-    pub fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_copy(&self, copy: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_before(NOW, Some(copy), offset, buffer)
     }
 
     /// The device with the initial content, and the unit in bytes that a torn write leaves whole.
-    pub fn base(&self) -> (Arc<dyn Device>, u64) {
+    pub(crate) fn base(&self) -> (Arc<dyn Device>, u64) {
         (self.base.clone(), self.grain)
     }
 
     /// The number of copies of the base device. They differ only where nothing was written.
-    pub fn copies(&self) -> usize {
+    pub(crate) fn copies(&self) -> usize {
         self.base.copies()
     }
 
     /// Whether a copy of the base device is read, see [`Device::is_read`].
-    pub fn is_read(&self, copy: usize) -> bool {
+    pub(crate) fn is_read(&self, copy: usize) -> bool {
         self.base.is_read(copy)
     }
 
-    pub fn write(&self, offset: u64, data: &[u8], durable: bool) {
+    pub(crate) fn write(&self, offset: u64, data: &[u8], durable: bool) {
         self.add(Write { offset, content: WrittenContent::Data(data.into()), durable, lost: false });
     }
 
-    pub fn discard(&self, offset: u64, length: u64) {
+    pub(crate) fn discard(&self, offset: u64, length: u64) {
         self.add(Write { offset, content: WrittenContent::Discarded(length), durable: false, lost: false });
     }
 
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         let mut state = self.write_lock();
         let writes = state.writes.len();
         state.flushed.push(writes);
@@ -256,7 +256,7 @@ impl Journal {
 
     /// Records a failed flush: the writes that it should have made durable are lost at a power cut, even after a later
     /// flush.
-    pub fn lose(&self) {
+    pub(crate) fn lose(&self) {
         let mut state = self.write_lock();
         let from = state.flushed.last().copied().unwrap_or(0);
         for write in state.writes[from..].iter_mut().filter(|write| !write.durable) {

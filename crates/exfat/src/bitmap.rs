@@ -20,7 +20,7 @@ pub(crate) struct Bitmap {
 
 impl Bitmap {
     /// Reads the bitmap from the clusters in `runs`.
-    pub fn read(device: &dyn Device, heap: Heap, sector: u32, runs: Runs) -> Result<Bitmap> {
+    pub(crate) fn read(device: &dyn Device, heap: Heap, sector: u32, runs: Runs) -> Result<Bitmap> {
         let bytes = u64::from(heap.count).div_ceil(8);
         let held = u64::from(runs.clusters()) << heap.shift;
         if held < bytes {
@@ -42,25 +42,25 @@ impl Bitmap {
 
     /// Returns a bitmap with all clusters taken, for a volume whose own bitmap cannot be read. Such a volume is only
     /// read.
-    pub fn full(heap: Heap, sector: u32) -> Bitmap {
+    pub(crate) fn full(heap: Heap, sector: u32) -> Bitmap {
         let data = vec![0xFF; (heap.count.div_ceil(8) as usize).next_multiple_of(sector as usize)];
         let (runs, sector) = (Runs::default(), sector as usize);
         Bitmap { data, runs, heap, sector, dirty: BTreeSet::new(), taken: heap.count }
     }
 
     /// The clusters that hold the bitmap; none if it could not be read.
-    pub fn runs(&self) -> &Runs {
+    pub(crate) fn runs(&self) -> &Runs {
         &self.runs
     }
 
     /// Whether a cluster is taken.
-    pub fn get(&self, cluster: u32) -> bool {
+    pub(crate) fn get(&self, cluster: u32) -> bool {
         let bit = cluster - 2;
         self.data[bit as usize / 8] >> (bit % 8) & 1 == 1
     }
 
     /// Marks clusters as taken or free.
-    pub fn set(&mut self, start: u32, count: u32, taken: bool) {
+    pub(crate) fn set(&mut self, start: u32, count: u32, taken: bool) {
         for cluster in start..start + count {
             if self.get(cluster) == taken {
                 continue;
@@ -74,7 +74,7 @@ impl Bitmap {
     }
 
     /// Calls `each(start, count)` for all runs of free clusters.
-    pub fn free_runs(&self, mut each: impl FnMut(u32, u32)) {
+    pub(crate) fn free_runs(&self, mut each: impl FnMut(u32, u32)) {
         let mut run: Option<(u32, u32)> = None;
         for cluster in 2..=self.heap.last() {
             run = match (self.get(cluster), run) {
@@ -93,22 +93,22 @@ impl Bitmap {
     }
 
     /// Returns the share of clusters that are taken, in percent, rounded down.
-    pub fn percent(&self) -> u8 {
+    pub(crate) fn percent(&self) -> u8 {
         (u64::from(self.taken) * 100 / u64::from(self.heap.count)) as u8
     }
 
     /// Whether any bit changed since the bitmap was last written.
-    pub fn is_changed(&self) -> bool {
+    pub(crate) fn is_changed(&self) -> bool {
         !self.dirty.is_empty()
     }
 
     /// The number of bytes in changed sectors.
-    pub fn dirty_bytes(&self) -> usize {
+    pub(crate) fn dirty_bytes(&self) -> usize {
         self.dirty.len() * self.sector
     }
 
     /// Returns the changed sectors with their device offsets, and regards them as written.
-    pub fn take_dirty(&mut self) -> Images {
+    pub(crate) fn take_dirty(&mut self) -> Images {
         let mut images = Images::new();
         for sector in std::mem::take(&mut self.dirty) {
             let at = sector as usize * self.sector;

@@ -33,7 +33,7 @@ const ALIGN: u64 = 1 << 20;
 /// # Errors
 /// [`Error::CannotMake`] if size, cluster size and alignment do not fit together; the message says which would fit.
 /// [`Error::InvalidName`] for a label that exFAT cannot hold.
-pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+pub(crate) fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
     let refuse = |what| Err(Error::Unsupported { format: "exFAT", what });
     if options.checksum.is_some() {
         return refuse("metadata checksums to choose");

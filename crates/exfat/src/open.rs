@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] if the device does not hold exFAT, and the errors of the device.
-pub fn read_boot(device: &dyn Device) -> Result<BootSector> {
+pub(crate) fn read_boot(device: &dyn Device) -> Result<BootSector> {
     let Some(bytes) = first_sector(device)? else {
         let reason = "the device is smaller than a boot sector".into();
         return Err(Error::NotThisFormat { format: "exFAT", reason });
@@ -215,7 +215,7 @@ fn overlap(heap: Heap, bitmap: &Bitmap, tables: [&Runs; 3]) -> Option<Error> {
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] and [`Error::Damaged`] if there is no valid boot region, and the errors of the device.
-pub fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<ExfatFamily>> {
+pub(crate) fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<ExfatFamily>> {
     let mut doubts: Vec<Error> = Vec::new();
     let (boot, geometry, mut region) = boot_region(&*device, &mut doubts)?;
     let device = in_sectors_of(device, geometry.sector);

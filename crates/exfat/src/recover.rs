@@ -18,7 +18,11 @@ use std::sync::Arc;
 /// # Errors
 /// [`Error::NotThisFormat`](platter_vfs::Error::NotThisFormat) or [`Error::Damaged`](platter_vfs::Error::Damaged) if
 /// nothing tells the layout, and the errors of `visit`.
-pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
+pub(crate) fn recover(
+    device: Arc<dyn Device>,
+    progress: &dyn Progress,
+    visit: Visit<'_>,
+) -> Result<RecoverReport> {
     let disk = Disk::new(&*device);
     let geometry = find_boot(&disk).or_else(|error| search(&disk, progress).ok_or(error))?;
     let first = geometry.root_cluster;

@@ -30,7 +30,7 @@ struct Evidence {
 
 /// Searches for the layout of a volume; `None` if too little is left that tells it. A layout without a FAT has
 /// `fat_bytes` 0.
-pub fn search(disk: &Disk, progress: &dyn Progress) -> Option<Geometry> {
+pub(crate) fn search(disk: &Disk, progress: &dyn Progress) -> Option<Geometry> {
     let mut evidence = Evidence::default();
     let mut found = None;
     each_sector(disk, progress, &mut |offset, sector| {

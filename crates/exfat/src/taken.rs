@@ -21,7 +21,7 @@ const PIECE: u64 = 16 << 10;
 
 /// Returns what is wrong if a cluster of a file or directory is free in the bitmap. What cannot be read is passed over:
 /// whoever opens it is told.
-pub fn find_free(
+pub(crate) fn find_free(
     device: &dyn Device,
     geometry: &Geometry,
     table: &mut Table<Geometry>,

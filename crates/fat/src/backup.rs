@@ -7,14 +7,14 @@ use platter_device::{Device, is_damaged_like};
 use platter_vfs::{Error, Result};
 
 /// Reads the boot sector at this offset of the device in bytes.
-pub fn read(disk: &Disk, offset: u64) -> Result<BootSector> {
+pub(crate) fn read(disk: &Disk, offset: u64) -> Result<BootSector> {
     let mut bytes = [0; BootSector::SIZE];
     disk.read(offset, &mut bytes)?;
     Ok(BootSector::from_bytes(&bytes))
 }
 
 /// The boot sector by which a volume is read.
-pub struct Chosen {
+pub(crate) struct Chosen {
     pub boot: Boot,
     /// The offset of the sector on the device in bytes.
     pub offset: u64,
@@ -28,7 +28,7 @@ pub struct Chosen {
 ///
 /// # Errors
 /// The fault of the first sector, if the copy cannot replace it, and the errors of the device.
-pub fn choose(device: &dyn Device) -> Result<Chosen> {
+pub(crate) fn choose(device: &dyn Device) -> Result<Chosen> {
     let Some(bytes) = first_sector(device)? else {
         let reason = "the device is smaller than a boot sector".into();
         return Err(Error::NotThisFormat { format: "FAT", reason });
@@ -68,14 +68,14 @@ pub fn choose(device: &dyn Device) -> Result<Chosen> {
 /// Returns the boot sector of a FAT12 or FAT16 volume with its jump and its signature, if nothing but these is missing:
 /// all structures are where the sector places them. Early systems wrote no signature, and some that are no PCs write
 /// another jump; neither has a copy that a damaged mark could be put back from.
-pub fn unmarked(disk: &Disk, sector: &BootSector) -> Option<Boot> {
+pub(crate) fn unmarked(disk: &Disk, sector: &BootSector) -> Option<Boot> {
     let boot = Boot::new(disk, sector.marked()).ok()?;
     (boot.sector.fat32.is_none() && boot.fits(disk)).then_some(boot)
 }
 
 /// Searches for the copy of a FAT32 boot sector where formatters put it, in sector 6, for every possible sector size.
 /// Returns the offset of the copy on the device in bytes, and the copy.
-pub fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
+pub(crate) fn search(disk: &Disk) -> Result<Option<(u64, BootSector)>> {
     for size in [512, 1024, 2048, 4096] {
         let offset = 6 * size;
         if offset + size > disk.device().len() {

@@ -14,7 +14,7 @@ const WINDOW: u32 = 2048;
 
 /// How well a layout agrees with what is on the device; of two layouts the greater one agrees better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// How many files have as many clusters as their sizes need, less those that have more or fewer.
     chains: i64,
     /// Whether the data behind the fixed root directory begins with the first cluster.
@@ -25,7 +25,7 @@ pub struct Fit {
 
 impl Fit {
     /// Measures a layout by the files in its root directory and in directories that begin at these offsets.
-    pub fn of(disk: &Disk, geometry: &Geometry, directories: &[u64]) -> Fit {
+    pub(crate) fn of(disk: &Disk, geometry: &Geometry, directories: &[u64]) -> Fit {
         let mut table = Window { disk, geometry, first: None, bytes: Vec::new() };
         let (root, length) = match geometry.root_cluster {
             0 => (geometry.root_offset(), u64::from(geometry.root_entries) * SLOT as u64),
@@ -52,7 +52,7 @@ impl Fit {
     }
 
     /// Whether more files speak against the layout than for it.
-    pub fn is_contradicted(&self) -> bool {
+    pub(crate) fn is_contradicted(&self) -> bool {
         self.chains < 0
     }
 }

@@ -42,7 +42,7 @@ const MARGIN: u32 = 16;
 /// # Errors
 /// [`Error::CannotMake`] if size, kind and cluster size do not fit together; the message says which would fit.
 /// [`Error::InvalidName`] for a label that FAT cannot hold.
-pub fn make(
+pub(crate) fn make(
     device: &dyn Device,
     kind: Option<FatKind>,
     options: &FormatOptions,

@@ -44,14 +44,14 @@ type ClusterPlace = (u64, u64);
 type Fats = (u64, u64, u64);
 
 /// A layout that was found. One without a FAT has `fat_count` 0.
-pub struct Layout {
+pub(crate) struct Layout {
     pub geometry: Geometry,
     /// Whether another layout agrees as well with what is on the device: then what this one leads to may be wrong.
     pub is_doubtful: bool,
 }
 
 /// Searches for the layout of a volume; `None` if too little is left that tells it.
-pub fn search(disk: &Disk, progress: &dyn Progress) -> Option<Layout> {
+pub(crate) fn search(disk: &Disk, progress: &dyn Progress) -> Option<Layout> {
     let evidence = gather(disk, progress);
     let heaps = heaps(&evidence.directories);
     let length = disk.device().len();

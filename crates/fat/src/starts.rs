@@ -18,7 +18,7 @@ const ROOT_BYTES: u64 = 16 << 10;
 const MOST_BEHIND: u64 = 64 << 10;
 
 /// A boot sector with consistent fields, and the layout that it states.
-pub struct Boot {
+pub(crate) struct Boot {
     pub sector: BootSector,
     pub geometry: Geometry,
 }
@@ -29,7 +29,7 @@ impl Boot {
     /// # Errors
     /// Those of [`BootSector::geometry`], and [`Error::Damaged`] if the FAT is too short for the volume and this looks like
     /// damage of the boot sector.
-    pub fn new(disk: &Disk, sector: BootSector) -> Result<Boot> {
+    pub(crate) fn new(disk: &Disk, sector: BootSector) -> Result<Boot> {
         Boot::within(disk, sector, disk.device().len())
     }
 
@@ -37,7 +37,7 @@ impl Boot {
     ///
     /// # Errors
     /// Those of [`Boot::new`].
-    pub fn within(disk: &Disk, sector: BootSector, length: u64) -> Result<Boot> {
+    pub(crate) fn within(disk: &Disk, sector: BootSector, length: u64) -> Result<Boot> {
         let geometry = sector.geometry(length)?;
         let boot = Boot { sector, geometry };
         match boot.geometry.short_fat() {
@@ -67,12 +67,12 @@ impl Boot {
     }
 
     /// Returns the value that FAT entry 0 should have.
-    pub fn first_entry(&self) -> u32 {
+    pub(crate) fn first_entry(&self) -> u32 {
         self.geometry.kind.end() & !0xFF | u32::from(self.sector.media)
     }
 
     /// Returns how many of the structures that the boot sector places are found there, and how many are expected.
-    pub fn fit(&self, disk: &Disk) -> (u32, u32) {
+    pub(crate) fn fit(&self, disk: &Disk) -> (u32, u32) {
         let geometry = &self.geometry;
         let mut found = Vec::new();
         for copy in geometry.written_fats() {
@@ -101,7 +101,7 @@ impl Boot {
     }
 
     /// Whether all structures are found where the boot sector places them.
-    pub fn fits(&self, disk: &Disk) -> bool {
+    pub(crate) fn fits(&self, disk: &Disk) -> bool {
         let (found, of) = self.fit(disk);
         found == of
     }
@@ -109,7 +109,7 @@ impl Boot {
     /// Whether more speaks for this boot sector than for another one: each structure that is found where it places it,
     /// less each that is not. Neither suffices alone: a sector that states many FATs expects more to be found, and one that
     /// places the root directory wrongly expects no directories.
-    pub fn fits_better(&self, other: &Boot, disk: &Disk) -> bool {
+    pub(crate) fn fits_better(&self, other: &Boot, disk: &Disk) -> bool {
         let weight = |boot: &Boot| {
             let (found, of) = boot.fit(disk);
             let of_root = if boot.is_root_in_use(disk) { 1 } else { -1 };
@@ -161,7 +161,7 @@ impl Boot {
 
     /// Returns the entries of the first FAT after that of the last cluster, freed, with their offset on the device. `None`
     /// if no entry there is in use, or if they cannot be read.
-    pub fn freed_behind(&self, disk: &Disk) -> Option<(u64, Vec<u8>)> {
+    pub(crate) fn freed_behind(&self, disk: &Disk) -> Option<(u64, Vec<u8>)> {
         let geometry = &self.geometry;
         let kind = geometry.kind;
         let entries = u64::from(geometry.clusters) + 2;
@@ -193,7 +193,7 @@ impl Boot {
     /// Returns the boot sector as it was before a bit flipped in a field that places structures: a sector one bit
     /// away with which all structures are found. `None` if there is no such sector, or if all are found with this
     /// one.
-    pub fn before_a_flip(&self, disk: &Disk) -> Option<Boot> {
+    pub(crate) fn before_a_flip(&self, disk: &Disk) -> Option<Boot> {
         if self.fits(disk) {
             return None;
         }
@@ -233,7 +233,7 @@ impl Boot {
 
     /// Returns the error if the boot sector states more than the usual two FATs, and not one of the others is there. A
     /// repair would write FATs over what is in these places.
-    pub fn missing_fats(&self, disk: &Disk) -> Option<Error> {
+    pub(crate) fn missing_fats(&self, disk: &Disk) -> Option<Error> {
         let mut others = (2..self.geometry.fat_count).map(|copy| {
             let mut start = [0; 12];
             let is_read = disk.read(self.geometry.fat_offset(copy), &mut start).is_ok();
@@ -246,7 +246,7 @@ impl Boot {
     }
 
     /// Returns the error that describes how this sector differs from `right`, the sector before the damage.
-    pub fn damage(&self, right: &Boot) -> Error {
+    pub(crate) fn damage(&self, right: &Boot) -> Error {
         let told = |Boot { geometry, .. }: &Boot| {
             let Geometry { fat_count, fat_sectors, reserved_sectors, root_entries, total_sectors, .. } =
                 geometry;
@@ -263,7 +263,7 @@ impl Boot {
 }
 
 /// Whether a byte is one that names a medium (fatgen103, `BPB_Media`).
-pub fn is_media(byte: u8) -> bool {
+pub(crate) fn is_media(byte: u8) -> bool {
     matches!(byte, 0xF0 | 0xF8..)
 }
 

@@ -20,7 +20,11 @@ const PIECE: u64 = 4 << 10;
 
 /// Returns what is wrong if the first cluster of a file or directory is free in the table. What cannot be read is passed
 /// over: whoever opens it is told.
-pub fn find_free(device: &dyn Device, geometry: &Geometry, table: &mut Table<Geometry>) -> Option<Error> {
+pub(crate) fn find_free(
+    device: &dyn Device,
+    geometry: &Geometry,
+    table: &mut Table<Geometry>,
+) -> Option<Error> {
     let heap = geometry.heap();
     let mut met = HashSet::new();
     let mut bytes = MOST_BYTES;

@@ -126,7 +126,7 @@ fn read_directories(system: &dyn FileSystem) {
 }
 
 /// The format whose volumes have a clock, and checksums.
-pub const WITH_CLOCK: &str = "refs";
+pub(crate) const WITH_CLOCK: &str = "refs";
 
 /// The clock of the volume on a device.
 enum Clock {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device that can only be read, and keeps a checksum of every piece that was read.
-pub struct Overheard {
+pub(crate) struct Overheard {
     below: Arc<dyn Device>,
     /// The CRC-32 of each transfer, by its offset and length.
     read: Mutex<BTreeMap<(u64, usize), u32>>,
@@ -16,12 +16,12 @@ impl Overheard {
     const MOST: usize = 1 << 20;
 
     /// A device of which nothing was read yet.
-    pub fn new(below: Arc<dyn Device>) -> Overheard {
+    pub(crate) fn new(below: Arc<dyn Device>) -> Overheard {
         Overheard { below, read: Mutex::default() }
     }
 
     /// A checksum of all that was read, whatever the order.
-    pub fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self) -> u64 {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         // FNV-1a: the checksums of the pieces are good already, and only have to be brought together.
         const START: u64 = 0xCBF2_9CE4_8422_2325;

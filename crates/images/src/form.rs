@@ -17,12 +17,12 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// The number of blocks; the last one may reach past the end of the disk.
-    pub fn blocks(&self) -> u64 {
+    pub(crate) fn blocks(&self) -> u64 {
         self.size.div_ceil(self.block)
     }
 
     /// The bytes of a block that belong to the disk.
-    pub fn used(&self, block: u64) -> u64 {
+    pub(crate) fn used(&self, block: u64) -> u64 {
         self.block.min(self.size - block * self.block)
     }
 }
@@ -50,7 +50,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.pages.is_empty() && self.completed.is_empty()
     }
 }

@@ -67,7 +67,7 @@ pub(crate) type Pieces = SmallVec<[Piece; 2]>;
 const MOST_UNSETTLED: usize = 1024;
 
 impl BlockImage {
-    pub fn new(
+    pub(crate) fn new(
         file: Arc<dyn Growing>,
         form: Box<dyn Form>,
         shape: Shape,
@@ -80,12 +80,12 @@ impl BlockImage {
     }
 
     /// Whether a flush has more to do than to flush the file.
-    pub fn is_unsettled(&self) -> bool {
+    pub(crate) fn is_unsettled(&self) -> bool {
         self.unsettled.load(Ordering::Acquire) > 0
     }
 
     /// The parts of a transfer that passed the checks, in order.
-    pub fn pieces(&self, offset: u64, length: u64) -> Result<Pieces> {
+    pub(crate) fn pieces(&self, offset: u64, length: u64) -> Result<Pieces> {
         if let Some(pieces) = self.known_pieces(&self.table.read(), offset, length) {
             return pieces;
         }
@@ -135,7 +135,7 @@ impl BlockImage {
     }
 
     /// The parts of a write, all of which are in the file: blocks that are not are made.
-    pub fn writable_pieces(&self, offset: u64, length: u64) -> Result<Pieces> {
+    pub(crate) fn writable_pieces(&self, offset: u64, length: u64) -> Result<Pieces> {
         if !self.is_begun.load(Ordering::Acquire) {
             self.begin()?;
         }
@@ -238,7 +238,7 @@ impl BlockImage {
     }
 
     /// Reads from the parent; a parent that is shorter has zeroes behind its end.
-    pub fn read_parent(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_parent(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let Some(parent) = &self.parent else {
             buffer.fill(0);
             return Ok(());
@@ -250,7 +250,7 @@ impl BlockImage {
     }
 
     /// Makes everything durable that was written before the call.
-    pub fn settle(&self) -> Result<()> {
+    pub(crate) fn settle(&self) -> Result<()> {
         if self.read_only {
             return self.file.flush();
         }

@@ -20,13 +20,13 @@ pub(crate) enum BitOrder {
 
 impl Marks {
     /// The marks of a block of `count` sectors. `bits` has at least as many.
-    pub fn new(bits: &[u8], count: u64, order: BitOrder) -> Marks {
+    pub(crate) fn new(bits: &[u8], count: u64, order: BitOrder) -> Marks {
         let marks = Marks::Some(bits.into(), order);
         if (0..count).all(|sector| marks.has(sector)) { Marks::All } else { marks }
     }
 
     /// Whether a sector of the block is in the file.
-    pub fn has(&self, sector: u64) -> bool {
+    pub(crate) fn has(&self, sector: u64) -> bool {
         let Marks::Some(bits, order) = self else { return true };
         let byte = bits.get((sector / 8) as usize).copied().unwrap_or(0);
         let bit = match order {
@@ -37,7 +37,7 @@ impl Marks {
     }
 
     /// How many sectors from this one on are all in the file, or all not, up to `end`; and whether they are.
-    pub fn run(&self, sector: u64, end: u64) -> (bool, u64) {
+    pub(crate) fn run(&self, sector: u64, end: u64) -> (bool, u64) {
         let has = self.has(sector);
         match self {
             Marks::All => (true, end - sector),
@@ -49,7 +49,7 @@ impl Marks {
     }
 
     /// The bytes of memory that the marks take.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         match self {
             Marks::All => 0,
             Marks::Some(bits, _) => bits.len(),

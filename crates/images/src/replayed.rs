@@ -21,7 +21,7 @@ pub(crate) enum Update {
 
 impl Update {
     /// Offset and length.
-    pub fn range(&self) -> (u64, u64) {
+    pub(crate) fn range(&self) -> (u64, u64) {
         match self {
             Update::Data(offset, _) => (*offset, SECTOR),
             Update::Zero(offset, length) => (*offset, *length),
@@ -41,7 +41,7 @@ pub(crate) struct Replayed {
 impl Replayed {
     /// The file with these changes, in their order, and at least `length` bytes long; what it does not have reads as
     /// zeroes.
-    pub fn new(file: Arc<dyn Growing>, updates: Vec<Update>, length: u64) -> Replayed {
+    pub(crate) fn new(file: Arc<dyn Growing>, updates: Vec<Update>, length: u64) -> Replayed {
         let mut zeroes = Vec::new();
         let mut sectors: BTreeMap<u64, Box<[u8; SECTOR as usize]>> = BTreeMap::new();
         for update in updates {

@@ -63,7 +63,7 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    pub fn open(paths: &[PathBuf], options: FileOptions) -> Result<Split> {
+    pub(crate) fn open(paths: &[PathBuf], options: FileOptions) -> Result<Split> {
         let parts: Vec<FileDevice> =
             paths.iter().map(|path| FileDevice::open(path, options)).collect::<Result<_>>()?;
         let first = parts[0].len();

@@ -37,7 +37,12 @@ const MOST_MARKED: usize = 1 << 17;
 
 impl Table {
     /// Returns where a block is, if that is in memory.
-    pub fn lookup(&self, form: &dyn Form, block: u64, end: u64) -> Option<Result<(Kept, Option<&Marks>)>> {
+    pub(crate) fn lookup(
+        &self,
+        form: &dyn Form,
+        block: u64,
+        end: u64,
+    ) -> Option<Result<(Kept, Option<&Marks>)>> {
         let offset = form.entry_offset(block);
         let page = self.pages.get(&(offset / PAGE))?;
         let at = (offset % PAGE) as usize;
@@ -49,7 +54,7 @@ impl Table {
     }
 
     /// Reads what [`Table::lookup`] needs for a block.
-    pub fn load(&mut self, form: &dyn Form, file: &dyn Device, block: u64) -> Result<()> {
+    pub(crate) fn load(&mut self, form: &dyn Form, file: &dyn Device, block: u64) -> Result<()> {
         let number = form.entry_offset(block) / PAGE;
         let page = match self.pages.entry(number) {
             Slot::Occupied(page) => page.into_mut(),
@@ -74,7 +79,7 @@ impl Table {
     }
 
     /// Forgets what can be read again, if there is much of it.
-    pub fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         if self.pages.len() > MOST_PAGES {
             self.pages.retain(|_, page| page.is_changed || page.committing > 0);
         }
@@ -86,7 +91,7 @@ impl Table {
     }
 
     /// Notes that the content of a block is at this offset of the file, all of it.
-    pub fn put(&mut self, form: &dyn Form, block: u64, at: u64) {
+    pub(crate) fn put(&mut self, form: &dyn Form, block: u64, at: u64) {
         let offset = form.entry_offset(block);
         let page = self.pages.get_mut(&(offset / PAGE)).expect("the page was loaded");
         let inside = (offset % PAGE) as usize;
@@ -96,18 +101,18 @@ impl Table {
     }
 
     /// Notes that a block of which the file had a part is whole now.
-    pub fn complete(&mut self, form: &dyn Form, block: u64, at: u64) {
+    pub(crate) fn complete(&mut self, form: &dyn Form, block: u64, at: u64) {
         self.put(form, block, at);
         self.completed.insert(block, at);
     }
 
     /// The number of pages that are not durable.
-    pub fn changed(&self) -> usize {
+    pub(crate) fn changed(&self) -> usize {
         self.pages.values().filter(|page| page.is_changed || page.committing > 0).count()
     }
 
     /// Takes the changes for a commit, after which [`Table::settle`] is called.
-    pub fn take(&mut self, form: &dyn Form) -> Changes {
+    pub(crate) fn take(&mut self, form: &dyn Form) -> Changes {
         let start = form.table().start;
         let mut pages = Vec::new();
         for (number, page) in self.pages.iter_mut().filter(|(_, page)| page.is_changed) {
@@ -122,7 +127,7 @@ impl Table {
     }
 
     /// Notes that changes are durable.
-    pub fn settle(&mut self, form: &dyn Form, changes: &Changes) {
+    pub(crate) fn settle(&mut self, form: &dyn Form, changes: &Changes) {
         let start = form.table().start;
         for (offset, _) in &changes.pages {
             if let Some(page) = self.pages.get_mut(&((offset - start) / PAGE)) {

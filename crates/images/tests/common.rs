@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A temporary directory, which is removed when the test ends.
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub PathBuf);
 
 impl Folder {
-    pub fn new(name: &str) -> Folder {
+    pub(crate) fn new(name: &str) -> Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path =
@@ -21,12 +21,12 @@ impl Folder {
         Folder(path)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
     /// Runs a tool that must succeed; the test also fails if the tool is not installed.
-    pub fn tool(&self, program: &str, arguments: &[&str]) -> String {
+    pub(crate) fn tool(&self, program: &str, arguments: &[&str]) -> String {
         let output = Command::new(program).args(arguments).current_dir(&self.0).output();
         let output = output.unwrap_or_else(|error| panic!("{program} is needed for this test: {error}"));
         assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
@@ -41,10 +41,10 @@ impl Drop for Folder {
 }
 
 /// Numbers that depend on a seed alone (splitmix64).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -52,11 +52,11 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length + 8);
         while bytes.len() < length {
             bytes.extend(self.next().to_le_bytes());
@@ -66,7 +66,7 @@ impl Random {
     }
 
     /// A range of whole sectors: mostly short, and sometimes over several blocks.
-    pub fn range(&mut self, size: u64, sector: u64, most: u64) -> (u64, usize) {
+    pub(crate) fn range(&mut self, size: u64, sector: u64, most: u64) -> (u64, usize) {
         let sectors = size / sector;
         let start = self.below(sectors);
         let most = if self.below(8) == 0 { most / sector } else { 16 };
@@ -77,7 +77,7 @@ impl Random {
 
 /// Opens an image for this process alone. A program that another test starts has all files of this process for a moment,
 /// and with them their locks.
-pub fn open(path: &Path, read_only: bool) -> Arc<dyn Device> {
+pub(crate) fn open(path: &Path, read_only: bool) -> Arc<dyn Device> {
     let options = FileOptions { read_only, exclusive: true, ..FileOptions::default() };
     for _ in 0..1000 {
         match platter_images::open(path, options) {
@@ -89,14 +89,14 @@ pub fn open(path: &Path, read_only: bool) -> Arc<dyn Device> {
     panic!("{} stays locked", path.display());
 }
 
-pub fn content(device: &dyn Device) -> Vec<u8> {
+pub(crate) fn content(device: &dyn Device) -> Vec<u8> {
     let mut all = vec![0; device.len() as usize];
     device.read_at(0, &mut all).unwrap();
     all
 }
 
 /// Fails with the first offset at which two disks differ.
-pub fn same(found: &[u8], expected: &[u8], what: &str) {
+pub(crate) fn same(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     if let Some(at) = (0..found.len()).find(|&at| found[at] != expected[at]) {
         panic!("{what}: differs at offset {at}: found {:#x}, expected {:#x}", found[at], expected[at]);
@@ -104,7 +104,7 @@ pub fn same(found: &[u8], expected: &[u8], what: &str) {
 }
 
 /// A new image of a random kind, without a parent.
-pub fn random_options(random: &mut Random) -> MakeOptions {
+pub(crate) fn random_options(random: &mut Random) -> MakeOptions {
     let container = [Container::Vhdx, Container::Vhd][random.below(2) as usize];
     let size = (1 + random.below(24 << 11)) << 9;
     let mut options = MakeOptions::new(container, size);
@@ -121,7 +121,7 @@ pub fn random_options(random: &mut Random) -> MakeOptions {
 }
 
 /// One random change of a disk and of its model.
-pub fn change(random: &mut Random, device: &dyn Device, model: &mut [u8]) {
+pub(crate) fn change(random: &mut Random, device: &dyn Device, model: &mut [u8]) {
     let sector = u64::from(device.sectors().logical);
     let (offset, length) = random.range(device.len(), sector, 5 << 20);
     let data = random.bytes(length);
@@ -138,7 +138,7 @@ pub fn change(random: &mut Random, device: &dyn Device, model: &mut [u8]) {
 }
 
 /// One random read, compared with the model.
-pub fn compare(random: &mut Random, device: &dyn Device, model: &[u8], what: &str) {
+pub(crate) fn compare(random: &mut Random, device: &dyn Device, model: &[u8], what: &str) {
     let sector = u64::from(device.sectors().logical);
     let (offset, length) = random.range(device.len(), sector, 5 << 20);
     let found = match random.below(3) {

@@ -47,7 +47,7 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     /// Opens a block device, or an image that the caller already holds as `held`.
-    pub fn open(path: &Path, held: Option<FileDevice>, caching: Caching) -> Result<Blocks> {
+    pub(crate) fn open(path: &Path, held: Option<FileDevice>, caching: Caching) -> Result<Blocks> {
         if !host::is_root() {
             return Err(Error::Job("file systems that the kernel mounts need root".into()));
         }
@@ -74,7 +74,7 @@ impl Blocks {
     }
 
     /// Makes a region a block device of its own and returns the path of that device.
-    pub fn part(&mut self, start: u64, length: u64) -> Result<PathBuf> {
+    pub(crate) fn part(&mut self, start: u64, length: u64) -> Result<PathBuf> {
         let number = self.parts + 1;
         let whole = self.whole.display().to_string();
         let arguments =

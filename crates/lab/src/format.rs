@@ -20,12 +20,12 @@ pub(super) fn grouped(value: f64, decimals: usize) -> String {
 }
 
 /// A whole number: `1,234,567`.
-pub fn count(value: f64) -> String {
+pub(crate) fn count(value: f64) -> String {
     grouped(value, 0)
 }
 
 /// A rate or a time to about four figures: `7,004`, `558.0`, `43.42`, `0.633`.
-pub fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 1000.0 || size == 0.0 => 0,
         size if size >= 100.0 => 1,
@@ -36,7 +36,7 @@ pub fn figure(value: f64) -> String {
 }
 
 /// Formats microseconds in a suitable unit: `86.2 µs`, `1.24 ms`, `2.10 s`.
-pub fn micros(us: f64) -> String {
+pub(crate) fn micros(us: f64) -> String {
     let (value, unit) = match us.abs() {
         size if size < 999.5 => (us, "µs"),
         size if size < 999_500.0 => (us / 1e3, "ms"),
@@ -51,12 +51,12 @@ pub fn micros(us: f64) -> String {
 }
 
 /// A size in powers of two: `512 B`, `4 KiB`, `1.5 GiB`.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 
 /// An amount of data in powers of ten: `4.9 GB`.
-pub fn volume(bytes: f64) -> String {
+pub(crate) fn volume(bytes: f64) -> String {
     scaled(bytes, 1000.0, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
@@ -71,7 +71,7 @@ fn scaled(mut value: f64, step: f64, units: &[&str]) -> String {
 }
 
 /// Formats a difference in percent, without the percent sign: `−27`, `+4.2`.
-pub fn percent(percent: f64) -> String {
+pub(crate) fn percent(percent: f64) -> String {
     let size = percent.abs();
     let text = if size >= 9.95 { format!("{size:.0}") } else { format!("{size:.1}") };
     // A rounded "−0.0" would suggest a direction that the figure does not show.
@@ -83,7 +83,7 @@ pub fn percent(percent: f64) -> String {
 }
 
 /// A bound in percent, never rounded down: `6`, `0.7`.
-pub fn percent_up(percent: f64) -> String {
+pub(crate) fn percent_up(percent: f64) -> String {
     if percent <= 0.9 {
         format!("{:.1}", (percent * 10.0).ceil() / 10.0)
     } else {
@@ -93,7 +93,7 @@ pub fn percent_up(percent: f64) -> String {
 
 /// The size of a difference that may stay hidden, never rounded down: `6 %`, or `a factor of 12` where it is more than the
 /// whole.
-pub fn hidden(percent: f64) -> String {
+pub(crate) fn hidden(percent: f64) -> String {
     match percent {
         percent if percent <= 100.0 => format!("{}\u{a0}%", percent_up(percent)),
         percent if percent < 1e6 => format!("a factor of {}", grouped((1.0 + percent / 100.0).ceil(), 0)),
@@ -102,12 +102,12 @@ pub fn hidden(percent: f64) -> String {
 }
 
 /// A ratio as a difference in percent: `−27.3 %`, `+4.2 %`.
-pub fn change(ratio: f64) -> String {
+pub(crate) fn change(ratio: f64) -> String {
     format!("{} %", percent((ratio - 1.0) * 100.0))
 }
 
 /// Formats a duration in seconds: `45 s`, `12 min`, `12 h`.
-pub fn duration(seconds: f64) -> String {
+pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds < 120.0 => format!("{} s", (seconds * 100.0).round() / 100.0),
         seconds if seconds < 7200.0 => format!("{} min", (seconds / 6.0).round() / 10.0),

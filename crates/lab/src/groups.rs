@@ -108,7 +108,7 @@ pub(crate) struct Throttled {
 
 impl CpuGroup {
     /// The groups that limit the processor time of this process, as a container has them.
-    pub fn all() -> Vec<CpuGroup> {
+    pub(crate) fn all() -> Vec<CpuGroup> {
         if !cfg!(target_os = "linux") {
             return Vec::new();
         }
@@ -117,7 +117,7 @@ impl CpuGroup {
     }
 
     /// How often and how long the group stopped its processes so far.
-    pub fn throttled(&self) -> Throttled {
+    pub(crate) fn throttled(&self) -> Throttled {
         let text = std::fs::read_to_string(&self.statistics).unwrap_or_default();
         let value = |name: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));

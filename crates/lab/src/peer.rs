@@ -248,7 +248,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Mounted {
     /// Unmounts the file system and waits until its block device is free.
-    pub fn end(&mut self) -> Result<()> {
+    pub(crate) fn end(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_over, true) {
             return Ok(());
         }

@@ -127,7 +127,7 @@ impl OpenStand {
     /// device. If that is 0, the device is not touched and no image is made. With `is_mounted`, each region becomes a
     /// block device of the kernel. `share` is the length of each region in memory; without it, or on other devices, the
     /// span decides whether there is room for a region each.
-    pub fn open(
+    pub(crate) fn open(
         stand: &Stand,
         span: u64,
         share: Option<u64>,
@@ -143,7 +143,7 @@ impl OpenStand {
     }
 
     /// Opens the device of a run that has begun before, and goes on.
-    pub fn again(stand: &Stand, span: u64, caching: Caching) -> Result<OpenStand> {
+    pub(crate) fn again(stand: &Stand, span: u64, caching: Caching) -> Result<OpenStand> {
         OpenStand::opened(stand, span, None, 1, caching, false, true)
     }
 
@@ -386,18 +386,18 @@ impl OpenStand {
     }
 
     /// The range of the device that the regions lie in.
-    pub fn used(&self) -> Range<u64> {
+    pub(crate) fn used(&self) -> Range<u64> {
         let length: u64 = self.places.iter().map(|place| place.device.len()).sum();
         self.base..self.base + length
     }
 
     /// Discards the old content of each region before a target is made in it.
-    pub fn discard_first(&mut self) {
+    pub(crate) fn discard_first(&mut self) {
         self.places.iter_mut().for_each(|place| place.is_discarded = true);
     }
 
     /// Keeps an image that was made for the comparison, because something was measured on it.
-    pub fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         self.made.0.clear();
     }
 
@@ -408,7 +408,7 @@ impl OpenStand {
     /// The writes go from the beginning to the end, so that the stripes of all targets are mixed below as well: a host
     /// that provides space on first write puts together what is written together, and on one virtual disk a region that
     /// was written before the others stayed slower by a tenth.
-    pub fn provide(&self, progress: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<()> {
+    pub(crate) fn provide(&self, progress: &mut dyn FnMut(u64, u64) -> Result<()>) -> Result<()> {
         let end = self.places.iter().map(|place| place.provided).sum();
         let mut filler = Buffer::new(PIECE);
         // Random bytes, because some file systems store zeroes as holes.
@@ -422,7 +422,7 @@ impl OpenStand {
     }
 
     /// Returns a sentence for each copy of the mirror that failed: the others carried on, but the failures took time.
-    pub fn failures(&self) -> Vec<String> {
+    pub(crate) fn failures(&self) -> Vec<String> {
         let Some(mirror) = &self.mirror else { return Vec::new() };
         let copies = mirror.out_of_service().into_iter().zip(mirror.failed());
         copies
@@ -516,14 +516,14 @@ pub(crate) fn starts(base: u64, stripe: u64, length: u64, targets: u64) -> Vec<V
 
 impl Region {
     /// The region's block device, and the directory below which it may be mounted.
-    pub fn block(&self) -> Option<(&Path, &Path)> {
+    pub(crate) fn block(&self) -> Option<(&Path, &Path)> {
         self.block.as_ref().map(|(block, directory)| (block.as_path(), directory.as_path()))
     }
 
     /// If that was asked for, discards the old content of the region, except for the part whose space was provided in
     /// advance. Otherwise a device keeps the state that it was brought into: an SSD of which nothing is in use is faster
     /// than it will ever be again.
-    pub fn discard(&self) -> Result<()> {
+    pub(crate) fn discard(&self) -> Result<()> {
         if !self.is_discarded {
             return Ok(());
         }

@@ -23,7 +23,7 @@ pub(crate) struct Last {
 
 impl Last {
     /// Of these rates; `None` where there are fewer than five, or nothing was written.
-    pub fn of(rates: &[f64]) -> Option<Last> {
+    pub(crate) fn of(rates: &[f64]) -> Option<Last> {
         let window = &rates[rates.len().checked_sub(WINDOW)?..];
         let count = WINDOW as f64;
         let average = window.iter().sum::<f64>() / count;
@@ -42,7 +42,7 @@ impl Last {
     }
 
     /// Whether they are a steady state.
-    pub fn is_steady(&self) -> bool {
+    pub(crate) fn is_steady(&self) -> bool {
         self.range <= RANGE && self.rise.abs() <= SLOPE
     }
 }

@@ -213,7 +213,7 @@ pub(crate) struct Ready {
 
 impl Ready {
     /// Unmounts the target's volume or file system.
-    pub fn tear_down(self) -> Result<()> {
+    pub(crate) fn tear_down(self) -> Result<()> {
         let Ready { subject, mounted, .. } = self;
         if let Subject::File { system, .. } = &subject {
             system.unmount()?;

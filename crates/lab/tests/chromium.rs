@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 /// Opens a page in headless Chromium. Returns the page's DOM after its scripts ran, and the messages of the console.
 /// Chromium has crashed once in thousands of starts and hung once for minutes, on pages that it showed before and after,
 /// so a page fails only if Chromium does so three times.
-pub fn browse(page: &str, width: u32) -> (String, Vec<String>) {
+pub(crate) fn browse(page: &str, width: u32) -> (String, Vec<String>) {
     let mut deaths = Vec::new();
     while deaths.len() < 3 {
         let output = run_chromium(page, width);

@@ -57,7 +57,7 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 }
 
 /// The page of a run of half a second.
-pub fn page() -> String {
+pub(crate) fn page() -> String {
     let (_place, device, out) = place();
     let record = endurance(&device, "ntfs", 0.5).begin(&out, &Impatient::after(u32::MAX)).unwrap();
     html(&record)

@@ -31,7 +31,7 @@ struct Access {
 }
 
 /// Access times that are not on the volume yet.
-pub struct Accesses {
+pub(crate) struct Accesses {
     rule: AccessTimes,
     /// The precision of access times on the volume, in nanoseconds, at most a second. Times are rounded down to it in
     /// memory, so that programs see the same time before and after it is written.
@@ -42,7 +42,7 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    pub fn new(system: &dyn FileSystem, options: &Options) -> Accesses {
+    pub(crate) fn new(system: &dyn FileSystem, options: &Options) -> Accesses {
         let able = system.capabilities();
         let is_kept = !options.read_only && able.recovers && able.accessed_precision.is_some();
         let rule = if is_kept { options.access_times } else { AccessTimes::Never };
@@ -58,7 +58,7 @@ impl Accesses {
 
     /// Sets whether access times are lost, with those that wait in memory, because nothing may be written to the
     /// volume.
-    pub fn pause(&self, is_paused: bool) {
+    pub(crate) fn pause(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
@@ -71,7 +71,7 @@ impl Accesses {
     }
 
     /// Returns `attributes` with the access time that waits in memory for the node, if there is one.
-    pub fn seen(&self, node: Node, attributes: Attributes) -> Attributes {
+    pub(crate) fn seen(&self, node: Node, attributes: Attributes) -> Attributes {
         if self.rule == AccessTimes::Never {
             return attributes;
         }
@@ -80,7 +80,7 @@ impl Accesses {
     }
 
     /// Notes that a node was changed: the next read changes its access time.
-    pub fn changed(&self, node: Node) {
+    pub(crate) fn changed(&self, node: Node) {
         if self.rule == AccessTimes::Never {
             return;
         }
@@ -90,7 +90,7 @@ impl Accesses {
     }
 
     /// Drops the access time of a node that waits in memory, since a program has set another.
-    pub fn set(&self, node: Node) {
+    pub(crate) fn set(&self, node: Node) {
         if self.rule != AccessTimes::Never {
             self.part(node).remove(&node.0);
         }
@@ -100,7 +100,7 @@ impl Accesses {
     ///
     /// # Errors
     /// The errors of reading the attributes of the file. The read itself has succeeded.
-    pub fn read(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
+    pub(crate) fn read(&self, system: &dyn FileSystem, node: Node) -> Result<()> {
         if self.rule == AccessTimes::Never || self.is_paused() {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl Accesses {
     }
 
     /// Calls `write` with each access time that waits in memory. Returns whether there were any.
-    pub fn write(&self, write: impl Fn(Node, Timestamp)) -> bool {
+    pub(crate) fn write(&self, write: impl Fn(Node, Timestamp)) -> bool {
         let mut wrote = false;
         for part in &self.parts {
             let all = part.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +152,7 @@ impl Accesses {
 
     /// Removes a node that the kernel has forgotten. Returns the access time that is still to be written, if there is
     /// one.
-    pub fn forget(&self, node: Node) -> Option<Timestamp> {
+    pub(crate) fn forget(&self, node: Node) -> Option<Timestamp> {
         match self.rule {
             AccessTimes::Never => None,
             _ => self.part(node).remove(&node.0)?.waiting.filter(|_| !self.is_paused()),

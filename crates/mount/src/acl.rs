@@ -10,9 +10,9 @@
 use platter_vfs::bytes::{u16_at, u32_at};
 
 /// The attribute with the list that says who may use a file.
-pub const ACCESS: &str = "system.posix_acl_access";
+pub(crate) const ACCESS: &str = "system.posix_acl_access";
 /// The attribute with the list that new entries of a directory get.
-pub const DEFAULT: &str = "system.posix_acl_default";
+pub(crate) const DEFAULT: &str = "system.posix_acl_default";
 
 const VERSION: u32 = 2;
 const HEAD: usize = 4;
@@ -38,11 +38,11 @@ struct AclEntry {
 
 /// A list: owner, users, owning group, groups, the mask, and others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Acl(Vec<AclEntry>);
+pub(crate) struct Acl(Vec<AclEntry>);
 
 impl Acl {
     /// Reads a list from the value of the attribute; `None` if it is none, or if it misses what a list must have.
-    pub fn from_bytes(value: &[u8]) -> Option<Acl> {
+    pub(crate) fn from_bytes(value: &[u8]) -> Option<Acl> {
         let entries = value.get(HEAD..).filter(|_| u32_at(value, 0) == VERSION)?;
         if !entries.len().is_multiple_of(ENTRY) {
             return None;
@@ -65,7 +65,7 @@ impl Acl {
     }
 
     /// The value of the attribute.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut value = VERSION.to_le_bytes().to_vec();
         for entry in &self.0 {
             value.extend(entry.tag.to_le_bytes());
@@ -87,18 +87,18 @@ impl Acl {
     }
 
     /// The permissions that say what the list says, without those that only the owner of a list's file can set.
-    pub fn mode(&self) -> u32 {
+    pub(crate) fn mode(&self) -> u32 {
         let of = |tag| u32::from(self.rights(tag).unwrap_or(0));
         of(OWNER) << 6 | of(self.group_tag()) << 3 | of(OTHER)
     }
 
     /// Whether the permissions say all that the list says.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.0.len() == 3
     }
 
     /// The list after the permissions were set.
-    pub fn with_mode(mut self, mode: u32) -> Acl {
+    pub(crate) fn with_mode(mut self, mode: u32) -> Acl {
         let group = self.group_tag();
         for entry in &mut self.0 {
             match entry.tag {
@@ -113,13 +113,13 @@ impl Acl {
 
     /// The list of a new entry in a directory of which this is the default list. `mode` has what the program that makes the
     /// entry asks for.
-    pub fn of_new(self, mode: u32) -> Acl {
+    pub(crate) fn of_new(self, mode: u32) -> Acl {
         let allowed = self.mode();
         self.with_mode(mode & allowed)
     }
 
     /// Whether a user in this one group has these rights (read 4, write 2, execute 1).
-    pub fn allows(&self, owner: (u32, u32), user: u32, group: u32, rights: u16) -> bool {
+    pub(crate) fn allows(&self, owner: (u32, u32), user: u32, group: u32, rights: u16) -> bool {
         let mask = self.rights(MASK).unwrap_or(7);
         let has = |of: u16| of & rights == rights;
         if user == owner.0 {

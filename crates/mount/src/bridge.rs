@@ -50,7 +50,7 @@ thread_local! {
 }
 
 /// Answers the kernel's requests.
-pub struct Bridge {
+pub(crate) struct Bridge {
     served: Arc<Served>,
     /// A channel that closes when this value is dropped, so that its receiver sees that no more requests will come.
     _end: Sender<()>,
@@ -58,7 +58,7 @@ pub struct Bridge {
 
 impl Bridge {
     /// Returns a value that answers requests for a volume. `end` is dropped after the last request.
-    pub fn new(served: Arc<Served>, end: Sender<()>) -> Bridge {
+    pub(crate) fn new(served: Arc<Served>, end: Sender<()>) -> Bridge {
         Bridge { served, _end: end }
     }
 

@@ -21,7 +21,7 @@ const BATCH: usize = 256;
 
 /// The files that the kernel has in its cache and may be asked to forget.
 #[derive(Default)]
-pub struct KnownNodes {
+pub(crate) struct KnownNodes {
     parts: [Mutex<Part>; PARTS],
     /// Whether the kernel does not support requests to forget files.
     is_off: AtomicBool,
@@ -42,7 +42,7 @@ struct Part {
 impl KnownNodes {
     /// Adds 1 to the lookup count of a node. Returns nodes that the kernel is to be asked to forget, if there are
     /// enough of them for a request.
-    pub fn came(&self, node: Node) -> Option<Vec<u64>> {
+    pub(crate) fn came(&self, node: Node) -> Option<Vec<u64>> {
         if node == Node::ROOT || self.is_off.load(Ordering::Relaxed) {
             return None;
         }
@@ -50,17 +50,17 @@ impl KnownNodes {
     }
 
     /// Lowers the lookup count of a node by `count`.
-    pub fn left(&self, node: Node, count: u64) {
+    pub(crate) fn left(&self, node: Node, count: u64) {
         self.part(node, |part| part.left(node.0, count));
     }
 
     /// Removes a node whose file has got a second name, so that the kernel is not asked to forget the node.
-    pub fn take_out(&self, node: Node) {
+    pub(crate) fn take_out(&self, node: Node) {
         self.part(node, |part| part.known.remove(&node.0));
     }
 
     /// Stops collecting nodes, since the kernel does not support requests to forget them.
-    pub fn turn_off(&self) {
+    pub(crate) fn turn_off(&self) {
         self.is_off.store(true, Ordering::Relaxed);
         for part in &self.parts {
             *part.lock().unwrap_or_else(PoisonError::into_inner) = Part::default();

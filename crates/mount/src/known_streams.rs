@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The streams that the kernel has in its cache.
 #[derive(Default)]
-pub struct KnownStreams {
+pub(crate) struct KnownStreams {
     known: Mutex<HashMap<u64, KnownStream>>,
 }
 
@@ -21,7 +21,7 @@ struct KnownStream {
 
 impl KnownStreams {
     /// Adds 1 to the lookup count of a stream. Returns whether this was the first lookup, which keeps that of the file.
-    pub fn came(&self, stream: Node, file: Node, is_snapshot: bool) -> bool {
+    pub(crate) fn came(&self, stream: Node, file: Node, is_snapshot: bool) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let one = known.entry(stream.0).or_insert(KnownStream { file, count: 0, is_snapshot });
         one.count += 1;
@@ -29,7 +29,7 @@ impl KnownStreams {
     }
 
     /// Lowers the lookup count of a stream. Returns its file if the kernel has forgotten the stream.
-    pub fn left(&self, stream: Node, count: u64) -> Option<Node> {
+    pub(crate) fn left(&self, stream: Node, count: u64) -> Option<Node> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let one = known.get_mut(&stream.0)?;
         one.count = one.count.saturating_sub(count);
@@ -40,7 +40,7 @@ impl KnownStreams {
     }
 
     /// The file of a stream, and whether the stream is a snapshot; `None` if the node is none.
-    pub fn get(&self, node: Node) -> Option<(Node, bool)> {
+    pub(crate) fn get(&self, node: Node) -> Option<(Node, bool)> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&node.0).map(|one| (one.file, one.is_snapshot))
     }

@@ -25,7 +25,7 @@ pub struct OwnerChange {
 }
 
 /// Owners and permissions of the files of a volume.
-pub struct Owners {
+pub(crate) struct Owners {
     /// Whether the format stores owners and permissions.
     pub has_modes: bool,
     /// The owner of files for which the volume stores no owner.
@@ -46,7 +46,7 @@ const PARTS: usize = 16;
 const MOST: usize = 1024;
 
 impl Owners {
-    pub fn new(system: &dyn FileSystem, options: &Options) -> Owners {
+    pub(crate) fn new(system: &dyn FileSystem, options: &Options) -> Owners {
         let has_modes = system.capabilities().extended_attributes;
         Owners {
             has_modes,
@@ -59,12 +59,12 @@ impl Owners {
     }
 
     /// Locks and returns the part of the cache that a node belongs to.
-    pub fn part(&self, node: Node) -> MutexGuard<'_, HashMap<u64, LinuxAttributes>> {
+    pub(crate) fn part(&self, node: Node) -> MutexGuard<'_, HashMap<u64, LinuxAttributes>> {
         self.known[node.0 as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes a node, which the kernel has forgotten, from the cache.
-    pub fn forget(&self, node: Node) {
+    pub(crate) fn forget(&self, node: Node) {
         if self.has_modes {
             self.part(node).remove(&node.0);
         }
@@ -72,7 +72,7 @@ impl Owners {
 
     /// Returns the owner and permissions that are stored for a node. If they cannot be read, the file is treated as one
     /// without them, so that it can be used all the same.
-    pub fn kept(&self, system: &dyn FileSystem, node: Node) -> LinuxAttributes {
+    pub(crate) fn kept(&self, system: &dyn FileSystem, node: Node) -> LinuxAttributes {
         if !self.has_modes {
             return LinuxAttributes::default();
         }
@@ -90,7 +90,7 @@ impl Owners {
     }
 
     /// Returns the permissions of a file for which none are stored.
-    pub fn usual(&self, kind: Kind, flags: DosFlags) -> u32 {
+    pub(crate) fn usual(&self, kind: Kind, flags: DosFlags) -> u32 {
         match kind {
             Kind::Directory => self.directory,
             Kind::SymbolicLink => 0o777,

@@ -10,7 +10,7 @@ use platter_vfs::linux::LinuxAttributes;
 use platter_vfs::{Attributes, Change, DosFlags, Error, Kind, Node};
 
 /// The permission bits of a mode, including set-user-id, set-group-id and the sticky bit.
-pub const PERMISSIONS: u32 = 0o7777;
+pub(crate) const PERMISSIONS: u32 = 0o7777;
 const SET_USER: u32 = libc::S_ISUID;
 const SET_GROUP: u32 = libc::S_ISGID;
 
@@ -288,7 +288,7 @@ impl Served {
 
 /// Owner and permissions of a new node.
 #[derive(Clone, Copy, Debug)]
-pub struct NewOwner {
+pub(crate) struct NewOwner {
     /// The kind of the node.
     pub kind: Kind,
     /// The Linux file type of a node that is a FIFO, socket or device.

@@ -65,7 +65,7 @@ pub struct ScrubState {
 
 /// The scrub of a mounted volume.
 #[derive(Default)]
-pub struct Scrubbing {
+pub(crate) struct Scrubbing {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -84,7 +84,7 @@ impl Shared {
 
 impl Scrubbing {
     /// Ends a scrub that is under way, after the part that is being verified.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.shared.is_stopped.store(true, Ordering::Relaxed);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A thread that panicked has told so on standard error.
@@ -92,12 +92,12 @@ impl Scrubbing {
     }
 
     /// The state of the last scrub.
-    pub fn state(&self) -> ScrubState {
+    pub(crate) fn state(&self) -> ScrubState {
         self.shared.state().clone()
     }
 
     /// Carries out an order: `start`, `start RATE` with bytes a second, or `stop`.
-    pub fn order(&self, order: &[u8], system: &Arc<dyn FileSystem>, log: Log) -> Answer<()> {
+    pub(crate) fn order(&self, order: &[u8], system: &Arc<dyn FileSystem>, log: Log) -> Answer<()> {
         let order = std::str::from_utf8(order).map_err(|_| Errno::INVALID)?;
         match order.split_once(' ') {
             None if order == "start" => self.begin(system.clone(), log, None),

@@ -21,18 +21,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub type Notice = Box<dyn Fn(Node) + Send + Sync>;
 
 /// Called with the numbers of nodes that the kernel is to drop from its cache, unless a program uses them.
-pub type Prune = Box<dyn Fn(Vec<u64>) + Send + Sync>;
+pub(crate) type Prune = Box<dyn Fn(Vec<u64>) + Send + Sync>;
 
 /// Called with a spelling of a name that the kernel is to drop from its cache, after the answer to the request that is
 /// being carried out; [`Served::is_dropped`] says that it has.
-pub type DropName = Box<dyn Fn(NameIn) + Send + Sync>;
+pub(crate) type DropName = Box<dyn Fn(NameIn) + Send + Sync>;
 
 /// Called with a range of a file of which the kernel is to write what programs have changed through mappings. Returns when
 /// it has.
-pub type HandOver = Box<dyn Fn(Node, Range<u64>) + Send + Sync>;
+pub(crate) type HandOver = Box<dyn Fn(Node, Range<u64>) + Send + Sync>;
 
 /// Called when all names in the kernel's cache are out of date, with a file of which one name certainly is.
-pub type AllOld = Box<dyn Fn(Node) + Send + Sync>;
+pub(crate) type AllOld = Box<dyn Fn(Node) + Send + Sync>;
 
 /// A mounted volume. The methods carry out the requests of the kernel, in plain types.
 pub struct Served {

@@ -38,11 +38,11 @@ const MOST_THREADS: usize = 1 << 12;
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A name as a directory and bytes.
-pub type NameIn = (u64, Box<[u8]>);
+pub(crate) type NameIn = (u64, Box<[u8]>);
 
 /// What to answer to a question for another spelling of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// `ESTALE`: the kernel starts the system call again.
     Again,
     /// There is no such name.
@@ -69,7 +69,7 @@ struct Walk {
 const TRIES: usize = 200;
 
 /// The spellings that the kernel may know.
-pub struct Spellings {
+pub(crate) struct Spellings {
     /// Whether a thread is in a call of rename(2), if that can be known.
     is_renaming: fn(u32) -> Option<bool>,
     walks: Mutex<HashMap<u32, Walk>>,
@@ -125,13 +125,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Spellings {
     /// Whether any other spelling was ever asked for.
-    pub fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
 
     /// Notes that a thread asked for a file or directory under the name that is stored. Returns whether the kernel is to
     /// ask for the attributes if it passes through the directory.
-    pub fn stored(&self, thread: u32, node: Node) -> bool {
+    pub(crate) fn stored(&self, thread: u32, node: Node) -> bool {
         if !self.is_used() {
             return false;
         }
@@ -144,7 +144,7 @@ impl Spellings {
     }
 
     /// Notes that a thread asked for the attributes of a directory, as on the way through it to another name.
-    pub fn passed(&self, thread: u32, node: Node) {
+    pub(crate) fn passed(&self, thread: u32, node: Node) {
         if !self.is_used() {
             return;
         }
@@ -157,7 +157,7 @@ impl Spellings {
     }
 
     /// Decides what is answered to a thread that asks for a file or directory under another spelling.
-    pub fn other(&self, thread: u32, name: NameIn, node: Node, is_directory: bool) -> Verdict {
+    pub(crate) fn other(&self, thread: u32, name: NameIn, node: Node, is_directory: bool) -> Verdict {
         self.is_used.store(true, Ordering::Relaxed);
         // The kernel gives no number to threads that are not in the namespace of whoever mounted.
         let verdict = if thread == 0 { None } else { self.next(thread, &name, node, is_directory) };
@@ -240,21 +240,21 @@ impl Spellings {
     }
 
     /// Notes that the kernel has dropped a spelling.
-    pub fn is_dropped(&self, name: &NameIn) {
+    pub(crate) fn is_dropped(&self, name: &NameIn) {
         lock(&self.dropping).remove(name);
         self.dropped.notify_all();
     }
 
     /// Notes that a thread made a request other than a question for a name, so that its next question belongs to another
     /// system call.
-    pub fn turned(&self, thread: u32) {
+    pub(crate) fn turned(&self, thread: u32) {
         if self.is_used() {
             lock(&self.walks).remove(&thread);
         }
     }
 
     /// Notes that the kernel has forgotten a directory.
-    pub fn forget(&self, node: Node) {
+    pub(crate) fn forget(&self, node: Node) {
         if self.is_used() {
             lock(&self.directories).remove(&node.0);
         }

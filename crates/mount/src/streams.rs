@@ -12,7 +12,7 @@ use crate::stat::Stat;
 use platter_vfs::{Error, Kind, Name, Node, find_snapshot};
 
 /// `FILE:NAME`, split at the colon.
-pub type StreamName<'n> = (&'n [u8], &'n [u8]);
+pub(crate) type StreamName<'n> = (&'n [u8], &'n [u8]);
 
 /// A stream that a name names, while it is worked on: the lookup count of its file was raised by 1.
 struct Named {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// Words of a page.
 const WORDS: usize = 512;
 /// Bits of a page.
-pub const PAGE: u64 = WORDS as u64 * 64;
+pub(crate) const PAGE: u64 = WORDS as u64 * 64;
 /// The bits of a page, of which some are 0 and some are 1.
-pub type Words = Arc<[u64; WORDS]>;
+pub(crate) type Words = Arc<[u64; WORDS]>;
 /// The number of pages that are read at once.
 const TOGETHER: u64 = 256;
 
@@ -54,7 +54,7 @@ impl Page {
 
 /// Bits, all 0 at first.
 #[derive(Clone, Debug, Default)]
-pub struct Bits {
+pub(crate) struct Bits {
     pages: Vec<Page>,
     length: u64,
 }
@@ -71,7 +71,7 @@ fn words(page: &[u8]) -> [u64; WORDS] {
 }
 
 /// The words of a whole page as it is on disk.
-pub fn whole_page(bytes: &[u8; WORDS * 8]) -> Words {
+pub(crate) fn whole_page(bytes: &[u8; WORDS * 8]) -> Words {
     Arc::new(words(bytes))
 }
 
@@ -84,7 +84,7 @@ fn mask(from: u64, to: u64) -> u64 {
 impl Bits {
     /// A row of `length` bits.
     #[cfg(test)]
-    pub fn new(length: u64) -> Bits {
+    pub(crate) fn new(length: u64) -> Bits {
         let mut bits = Bits::default();
         bits.grow(length);
         bits
@@ -92,7 +92,7 @@ impl Bits {
 
     /// A row of bits from bytes as they are on disk: the lowest bit of each byte first. Bits that `bytes` lacks are
     /// 1.
-    pub fn from_bytes(bytes: &[u8], length: u64) -> Bits {
+    pub(crate) fn from_bytes(bytes: &[u8], length: u64) -> Bits {
         let read = |at: u64, buffer: &mut [u8]| {
             let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or(&[]);
             let known = rest.len().min(buffer.len());
@@ -108,7 +108,7 @@ impl Bits {
     ///
     /// # Errors
     /// Errors of `read`.
-    pub fn read(length: u64, read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Bits> {
+    pub(crate) fn read(length: u64, read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Bits> {
         Bits::read_some(length, read, |_, _| true)
     }
 
@@ -117,7 +117,7 @@ impl Bits {
     ///
     /// # Errors
     /// Errors of `read`.
-    pub fn read_some(
+    pub(crate) fn read_some(
         length: u64,
         mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
         mut keeps: impl FnMut(u64, &Words) -> bool,
@@ -160,25 +160,25 @@ impl Bits {
     }
 
     /// The number of bits.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.length
     }
 
     /// Makes the row longer by bits that are 0.
-    pub fn grow(&mut self, length: u64) {
+    pub(crate) fn grow(&mut self, length: u64) {
         self.length = self.length.max(length);
         self.pages.resize(self.length.div_ceil(PAGE) as usize, Page::Fill(false));
     }
 
     /// Makes the row shorter.
-    pub fn shrink(&mut self, length: u64) {
+    pub(crate) fn shrink(&mut self, length: u64) {
         self.length = self.length.min(length);
         self.pages.truncate(self.length.div_ceil(PAGE) as usize);
         self.mask_tail();
     }
 
     /// The bits of a page, if not all are the same.
-    pub fn page(&self, page: u64) -> Option<&Words> {
+    pub(crate) fn page(&self, page: u64) -> Option<&Words> {
         match self.pages.get(page as usize) {
             Some(Page::Words(words)) => Some(words),
             _ => None,
@@ -186,7 +186,7 @@ impl Bits {
     }
 
     /// Replaces the bits of a page.
-    pub fn put_page(&mut self, page: u64, words: Words) {
+    pub(crate) fn put_page(&mut self, page: u64, words: Words) {
         self.pages[page as usize] = Page::Words(words);
     }
 
@@ -195,12 +195,12 @@ impl Bits {
     }
 
     /// Whether a bit is 1; a bit past the end is not.
-    pub fn get(&self, at: u64) -> bool {
+    pub(crate) fn get(&self, at: u64) -> bool {
         self.word(at) >> (at % 64) & 1 != 0
     }
 
     /// Sets a range, which must be inside the row, to `value`.
-    pub fn put(&mut self, range: Range<u64>, value: bool) {
+    pub(crate) fn put(&mut self, range: Range<u64>, value: bool) {
         let mut at = range.start;
         while at < range.end {
             let page = &mut self.pages[(at / PAGE) as usize];
@@ -224,7 +224,7 @@ impl Bits {
     }
 
     /// How many bits of a range are 1.
-    pub fn ones(&self, range: Range<u64>) -> u64 {
+    pub(crate) fn ones(&self, range: Range<u64>) -> u64 {
         let mut at = range.start;
         let mut count = 0;
         while at < range.end {
@@ -242,7 +242,7 @@ impl Bits {
     }
 
     /// The first bit of this value from `from` on and before `to`; `to` if there is none.
-    pub fn next(&self, value: bool, from: u64, to: u64) -> u64 {
+    pub(crate) fn next(&self, value: bool, from: u64, to: u64) -> u64 {
         let to = to.min(self.length);
         let mut at = from;
         while at < to {
@@ -263,7 +263,7 @@ impl Bits {
     }
 
     /// The bytes of a part of the row, as they are on disk; bits past the end are 1 if `pad`, else 0.
-    pub fn bytes(&self, from_byte: u64, length: usize, pad: bool) -> Vec<u8> {
+    pub(crate) fn bytes(&self, from_byte: u64, length: usize, pad: bool) -> Vec<u8> {
         let byte = |at: u64| -> u8 {
             let byte = (self.word(at * 8) >> (at % 8 * 8)) as u8;
             match self.length.saturating_sub(at * 8) {

@@ -12,7 +12,7 @@ const LONGEST_RECORD: usize = 1 << 16;
 
 /// A file, put together from its base record and the records that extend it.
 #[derive(Clone, Debug)]
-pub struct File {
+pub(crate) struct File {
     /// The number and the sequence number of its base record.
     pub reference: Reference,
     /// Flags of the record: [`crate::layout::record_flags`].
@@ -37,7 +37,7 @@ pub struct File {
 
 /// What the next commit will need to store a file.
 #[derive(Clone, Debug, Default)]
-pub struct Ahead {
+pub(crate) struct Ahead {
     /// The number of that commit.
     pub commit: u64,
     /// Clusters for the file's next attribute list.
@@ -52,7 +52,7 @@ pub struct Ahead {
 
 /// One attribute, put together from its pieces.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attr {
+pub(crate) struct Attr {
     /// The attribute's type.
     pub kind: Kind,
     /// The attribute's name.
@@ -65,7 +65,7 @@ pub struct Attr {
 
 /// Where an attribute's bytes are.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub(crate) enum Body {
     /// The value is in a record.
     Resident {
         /// The bytes.
@@ -79,7 +79,7 @@ pub enum Body {
 
 /// An attribute's clusters and sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outside {
+pub(crate) struct Outside {
     /// The runs, from virtual cluster 0 without a gap.
     pub runs: RunList,
     /// Bytes of content.
@@ -92,17 +92,17 @@ pub struct Outside {
 
 impl Outside {
     /// The number of clusters from the first to the last, holes included.
-    pub fn clusters(&self) -> u64 {
+    pub(crate) fn clusters(&self) -> u64 {
         self.runs.end()
     }
 
     /// The number of clusters that are allocated, holes not included.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.runs.taken()
     }
 
     /// Appends clusters, or a hole where `lcn` is `None`.
-    pub fn push(&mut self, lcn: Option<u64>, length: u64) {
+    pub(crate) fn push(&mut self, lcn: Option<u64>, length: u64) {
         let vcn = self.clusters();
         self.runs.push(Run { vcn, lcn, length });
     }
@@ -110,25 +110,25 @@ impl Outside {
 
 /// Bytes of a record that a value of `size` bytes takes, as Windows counts them. They are not none if there is content: a
 /// program that finds a file without any takes it for one hole.
-pub fn resident_bytes(size: u64) -> u64 {
+pub(crate) fn resident_bytes(size: u64) -> u64 {
     size.next_multiple_of(8)
 }
 
 impl Attr {
     /// A resident attribute without a name.
-    pub fn resident(kind: Kind, value: Vec<u8>) -> Attr {
+    pub(crate) fn resident(kind: Kind, value: Vec<u8>) -> Attr {
         let body = Body::Resident { value, indexed: kind == Kind::FILE_NAME };
         Attr { kind, name: Box::default(), flags: 0, body }
     }
 
     /// The attribute with this name.
-    pub fn named(mut self, name: &[u16]) -> Attr {
+    pub(crate) fn named(mut self, name: &[u16]) -> Attr {
         self.name = name.into();
         self
     }
 
     /// The attribute's value, if it is resident.
-    pub fn value(&self) -> Option<&[u8]> {
+    pub(crate) fn value(&self) -> Option<&[u8]> {
         match &self.body {
             Body::Resident { value, .. } => Some(value),
             Body::Outside(_) => None,
@@ -136,7 +136,7 @@ impl Attr {
     }
 
     /// The attribute's clusters, if it is not resident.
-    pub fn outside(&self) -> Option<&Outside> {
+    pub(crate) fn outside(&self) -> Option<&Outside> {
         match &self.body {
             Body::Resident { .. } => None,
             Body::Outside(outside) => Some(outside),
@@ -144,7 +144,7 @@ impl Attr {
     }
 
     /// The attribute's clusters, to be changed, if it is not resident.
-    pub fn outside_mut(&mut self) -> Option<&mut Outside> {
+    pub(crate) fn outside_mut(&mut self) -> Option<&mut Outside> {
         match &mut self.body {
             Body::Resident { .. } => None,
             Body::Outside(outside) => Some(outside),
@@ -152,7 +152,7 @@ impl Attr {
     }
 
     /// Bytes of its content, resident or not.
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         match &self.body {
             Body::Resident { value, .. } => value.len() as u64,
             Body::Outside(outside) => outside.size,
@@ -160,7 +160,7 @@ impl Attr {
     }
 
     /// Bytes of the clusters that it takes; of the record, if its value is there.
-    pub fn allocated(&self, cluster: u64) -> u64 {
+    pub(crate) fn allocated(&self, cluster: u64) -> u64 {
         match &self.body {
             Body::Resident { value, .. } => resident_bytes(value.len() as u64),
             Body::Outside(outside) => outside.taken() * cluster,
@@ -224,7 +224,7 @@ impl Attr {
 
 impl File {
     /// A file without attributes.
-    pub fn new(reference: Reference, flags: u16) -> File {
+    pub(crate) fn new(reference: Reference, flags: u16) -> File {
         File {
             reference,
             flags,
@@ -240,40 +240,40 @@ impl File {
     }
 
     /// The attribute of this type and name.
-    pub fn find(&self, kind: Kind, name: &[u16]) -> Option<&Attr> {
+    pub(crate) fn find(&self, kind: Kind, name: &[u16]) -> Option<&Attr> {
         self.attributes.iter().find(|attr| attr.kind == kind && *attr.name == *name)
     }
 
     /// The position among the attributes of the one of this type and name.
-    pub fn position(&self, kind: Kind, name: &[u16]) -> Option<usize> {
+    pub(crate) fn position(&self, kind: Kind, name: &[u16]) -> Option<usize> {
         self.attributes.iter().position(|attr| attr.kind == kind && *attr.name == *name)
     }
 
     /// The attribute of this type and name, to be changed.
-    pub fn find_mut(&mut self, kind: Kind, name: &[u16]) -> Option<&mut Attr> {
+    pub(crate) fn find_mut(&mut self, kind: Kind, name: &[u16]) -> Option<&mut Attr> {
         self.attributes.iter_mut().find(|attr| attr.kind == kind && *attr.name == *name)
     }
 
     /// The value of a resident attribute without a name.
-    pub fn value(&self, kind: Kind) -> Option<&[u8]> {
+    pub(crate) fn value(&self, kind: Kind) -> Option<&[u8]> {
         self.find(kind, &[])?.value()
     }
 
     /// Adds an attribute at its place in the order of types and names.
-    pub fn add(&mut self, attr: Attr) {
+    pub(crate) fn add(&mut self, attr: Attr) {
         let place =
             self.attributes.partition_point(|other| (other.kind, &other.name) <= (attr.kind, &attr.name));
         self.attributes.insert(place, attr);
     }
 
     /// Takes an attribute out of the file and returns it.
-    pub fn take(&mut self, kind: Kind, name: &[u16]) -> Option<Attr> {
+    pub(crate) fn take(&mut self, kind: Kind, name: &[u16]) -> Option<Attr> {
         let place = self.position(kind, name)?;
         Some(self.attributes.remove(place))
     }
 
     /// Replaces the attribute of the same type and name, or adds this one if there is none.
-    pub fn put(&mut self, attr: Attr) {
+    pub(crate) fn put(&mut self, attr: Attr) {
         match self.find_mut(attr.kind, &attr.name) {
             Some(old) => *old = attr,
             None => self.add(attr),
@@ -281,7 +281,7 @@ impl File {
     }
 
     /// Bytes that its attributes would take in one record. Packed runs are counted up to the longest possible record.
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         let length = |attr: &Attr| {
             let (header, tail) = match &attr.body {
                 Body::Resident { value, .. } => (0x18, value.len()),
@@ -295,13 +295,13 @@ impl File {
     }
 
     /// All attributes as pieces for records, the first of each at most `first` and the others at most `most` bytes.
-    pub fn pieces(&self, first: usize, most: usize, cluster: u64) -> Vec<Attribute> {
+    pub(crate) fn pieces(&self, first: usize, most: usize, cluster: u64) -> Vec<Attribute> {
         self.attributes.iter().flat_map(|attr| attr.pieces(first, most, cluster)).collect()
     }
 
     /// Puts a file together from pieces in the order of type, name and first virtual cluster. `at` is the device offset
     /// of the base record.
-    pub fn from_pieces(
+    pub(crate) fn from_pieces(
         base: &Record,
         number: u64,
         pieces: Vec<Attribute>,

@@ -3,11 +3,11 @@
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Makes [`Mixer`]s.
-pub type Numbers = BuildHasherDefault<Mixer>;
+pub(crate) type Numbers = BuildHasherDefault<Mixer>;
 
 /// Mixes 64 bits at a time by a multiplication, whose upper half is folded into the lower.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mixer(u64);
+pub(crate) struct Mixer(u64);
 
 impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {

@@ -10,7 +10,7 @@ const LONGEST: usize = 16;
 
 /// Reads a stream bit by bit. Words are taken ahead: at least 16 bits are always in memory, as \[MS-XCA\] 2.2.4 has it,
 /// because single bytes of the stream stand between its words.
-pub struct Bits<'b> {
+pub(crate) struct Bits<'b> {
     bytes: &'b [u8],
     /// The next byte that is not in memory.
     at: usize,
@@ -24,12 +24,12 @@ pub struct Bits<'b> {
 
 impl<'b> Bits<'b> {
     /// A reader of a stream from its start.
-    pub fn new(bytes: &'b [u8]) -> Bits<'b> {
+    pub(crate) fn new(bytes: &'b [u8]) -> Bits<'b> {
         Bits::from(bytes, 0)
     }
 
     /// A reader that begins at byte `at`.
-    pub fn from(bytes: &'b [u8], at: usize) -> Bits<'b> {
+    pub(crate) fn from(bytes: &'b [u8], at: usize) -> Bits<'b> {
         let mut bits = Bits { bytes, at, held: 0, count: 0, beyond: 0 };
         bits.fill();
         bits.fill();
@@ -46,12 +46,12 @@ impl<'b> Bits<'b> {
     }
 
     /// Whether bits were taken that the stream does not have.
-    pub fn is_past_end(&self) -> bool {
+    pub(crate) fn is_past_end(&self) -> bool {
         self.beyond > self.count
     }
 
     /// The next `count` bits, at most 16.
-    pub fn take(&mut self, count: u32) -> u32 {
+    pub(crate) fn take(&mut self, count: u32) -> u32 {
         if count == 0 {
             return 0;
         }
@@ -65,14 +65,14 @@ impl<'b> Bits<'b> {
     }
 
     /// The next single byte: the one behind the words in memory.
-    pub fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         let byte = self.bytes.get(self.at).copied()?;
         self.at += 1;
         Some(byte)
     }
 
     /// Drops the bits up to the next word, a whole word if there are none, and returns the offset of what follows it.
-    pub fn align(&mut self) -> usize {
+    pub(crate) fn align(&mut self) -> usize {
         let rest = match self.count % 16 {
             0 => 16,
             rest => rest,
@@ -86,7 +86,7 @@ impl<'b> Bits<'b> {
 }
 
 /// A canonical Huffman code: shorter codes come first, and among those of one length the ones of lower symbols.
-pub struct Code {
+pub(crate) struct Code {
     /// For each length, the first code of a greater length, as 16 bits.
     ends: [u32; LONGEST + 1],
     /// For each length, its first code, as 16 bits, and the place of its symbol among `symbols`.
@@ -97,7 +97,7 @@ pub struct Code {
 impl Code {
     /// The code in which each symbol has a code of this length in bits; 0 for a symbol without one. `None` if a length
     /// is more than 16, or if there are more codes than the lengths allow.
-    pub fn new(lengths: &[u8]) -> Option<Code> {
+    pub(crate) fn new(lengths: &[u8]) -> Option<Code> {
         let mut counts = [0u32; LONGEST + 1];
         for length in lengths {
             *counts.get_mut(usize::from(*length))? += 1;
@@ -123,7 +123,7 @@ impl Code {
     }
 
     /// The next symbol; `None` if no symbol has the code that follows.
-    pub fn symbol(&self, bits: &mut Bits<'_>) -> Option<usize> {
+    pub(crate) fn symbol(&self, bits: &mut Bits<'_>) -> Option<usize> {
         let ahead = bits.peek();
         let length = (1..=LONGEST).find(|length| ahead < self.ends[*length])?;
         let (first, index) = self.starts[length];

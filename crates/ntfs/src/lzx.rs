@@ -47,7 +47,7 @@ struct Unpacker<'p, 'o> {
 }
 
 /// Unpacks a chunk into the whole of `out`, which has at most 32 KiB; `Err` says what is wrong.
-pub fn decompress(packed: &[u8], out: &mut [u8]) -> Outcome<()> {
+pub(crate) fn decompress(packed: &[u8], out: &mut [u8]) -> Outcome<()> {
     let mut unpacker = Unpacker {
         packed,
         bits: Bits::new(packed),

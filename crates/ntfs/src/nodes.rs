@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A node in use.
-pub struct Entity {
+pub(crate) struct Entity {
     /// The number of the file's base record, or the file's number in memory if nothing on disk leads to it.
     pub file: u64,
     /// For a named stream: the node it belongs to, and its name.
@@ -21,7 +21,7 @@ pub struct Entity {
 }
 
 /// All nodes in use.
-pub struct Nodes {
+pub(crate) struct Nodes {
     entities: HashMap<u64, Entity>,
     by_file: HashMap<u64, u64>,
     /// The next number for a named stream, or for a file whose own number is taken.
@@ -47,7 +47,7 @@ impl Default for Nodes {
 
 impl Nodes {
     /// The node of a file, made if need be. A file has the same number each time it is taken into use.
-    pub fn enter(&mut self, reference: Reference) -> u64 {
+    pub(crate) fn enter(&mut self, reference: Reference) -> u64 {
         let file = reference.number();
         if let Some(node) = self.by_file.get(&file) {
             return *node;
@@ -70,12 +70,12 @@ impl Nodes {
     }
 
     /// The number that a file has as a node, or would have if it were taken into use.
-    pub fn number_of(&self, reference: Reference) -> Option<u64> {
+    pub(crate) fn number_of(&self, reference: Reference) -> Option<u64> {
         self.of_file(reference.number()).or_else(|| self.own_number(reference))
     }
 
     /// The node of a named stream, made if need be.
-    pub fn enter_part(&mut self, owner: u64, name: &[u16]) -> Result<u64> {
+    pub(crate) fn enter_part(&mut self, owner: u64, name: &[u16]) -> Result<u64> {
         let entity = self.get(owner)?;
         let is_meant = |part: &&u64| {
             self.entities
@@ -103,23 +103,23 @@ impl Nodes {
     }
 
     /// A node in use.
-    pub fn get(&self, node: u64) -> Result<&Entity> {
+    pub(crate) fn get(&self, node: u64) -> Result<&Entity> {
         self.entities.get(&node).ok_or(Error::NotFound)
     }
 
     /// A node in use, to be changed.
-    pub fn get_mut(&mut self, node: u64) -> Result<&mut Entity> {
+    pub(crate) fn get_mut(&mut self, node: u64) -> Result<&mut Entity> {
         self.entities.get_mut(&node).ok_or(Error::NotFound)
     }
 
     /// The node of a file, if it is in use.
-    pub fn of_file(&self, file: u64) -> Option<u64> {
+    pub(crate) fn of_file(&self, file: u64) -> Option<u64> {
         self.by_file.get(&file).copied()
     }
 
     /// Makes a node, with its named streams, that of a file with another number, as when a removed file stays in
     /// memory.
-    pub fn move_file(&mut self, node: u64, file: u64) {
+    pub(crate) fn move_file(&mut self, node: u64, file: u64) {
         let Some(entity) = self.entities.get_mut(&node) else { return };
         let old = std::mem::replace(&mut entity.file, file);
         let parts = entity.parts.clone();
@@ -137,7 +137,7 @@ impl Nodes {
     }
 
     /// Makes a named stream that was removed the node of file `file`, without its former owner.
-    pub fn part_ways(&mut self, node: u64, file: u64) {
+    pub(crate) fn part_ways(&mut self, node: u64, file: u64) {
         let Some(entity) = self.entities.get_mut(&node) else { return };
         let owner = entity.part.take();
         entity.file = file;
@@ -148,7 +148,7 @@ impl Nodes {
     }
 
     /// Forgets a node.
-    pub fn remove(&mut self, node: u64) {
+    pub(crate) fn remove(&mut self, node: u64) {
         let Some(entity) = self.entities.remove(&node) else { return };
         match entity.part {
             Some((owner, _)) => {
@@ -161,13 +161,13 @@ impl Nodes {
     }
 
     /// Notes that nobody holds a node. Returns the oldest such node if there are too many: the caller may forget it.
-    pub fn set_idle(&mut self, node: u64) -> Option<u64> {
+    pub(crate) fn set_idle(&mut self, node: u64) -> Option<u64> {
         self.idle.push_back(node);
         if self.idle.len() > MOST_IDLE { self.idle.pop_front() } else { None }
     }
 
     /// All nodes, in order, so that a commit does the same each time.
-    pub fn all(&self) -> Vec<u64> {
+    pub(crate) fn all(&self) -> Vec<u64> {
         let mut nodes: Vec<u64> = self.entities.keys().copied().collect();
         nodes.sort_unstable();
         nodes

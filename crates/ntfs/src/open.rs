@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An opened volume's parts.
-pub struct Opened {
+pub(crate) struct Opened {
     /// The device to work on: the one given, or one over it that shows the replayed log.
     pub device: Arc<dyn Device>,
     /// The boot sector.
@@ -35,7 +35,7 @@ pub struct Opened {
 }
 
 /// The boot sector, or its copy at the end of the device if the first one is not valid.
-pub fn boot(device: &dyn Device) -> Result<(BootSector, Geometry)> {
+pub(crate) fn boot(device: &dyn Device) -> Result<(BootSector, Geometry)> {
     let mut first = vec![0; 512.min(device.len() as usize)];
     read_any(device, 0, &mut first)?;
     let error = match BootSector::from_bytes(&first).and_then(|boot| Ok((boot.geometry(device.len())?, boot)))
@@ -178,7 +178,7 @@ fn mft_runs(device: &Arc<dyn Device>, geometry: Geometry) -> Result<Vec<Run>> {
 }
 
 /// Opens the volume on a device.
-pub fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
+pub(crate) fn open(device: Arc<dyn Device>, options: OpenOptions) -> Result<Opened> {
     let (boot, geometry) = boot(&*device)?;
     if geometry.cluster < u64::from(device.sectors().logical) {
         let (cluster, sector) = (geometry.cluster, device.sectors().logical);
@@ -312,14 +312,14 @@ fn load_space(core: &mut Core) -> Result<()> {
 }
 
 /// The value of `$VOLUME_INFORMATION`.
-pub fn information(core: &mut Core) -> Result<VolumeInformation> {
+pub(crate) fn information(core: &mut Core) -> Result<VolumeInformation> {
     let at = core.record_place(record_number::VOLUME)?;
     let volume = core.file(record_number::VOLUME)?;
     VolumeInformation::from_bytes(volume.value(Kind::VOLUME_INFORMATION).unwrap_or(&[]), at)
 }
 
 /// The volume's label.
-pub fn label(core: &mut Core) -> Result<String> {
+pub(crate) fn label(core: &mut Core) -> Result<String> {
     let volume = core.file(record_number::VOLUME)?;
     let units = volume.value(Kind::VOLUME_NAME).unwrap_or(&[]);
     let units: Vec<u16> = units.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
@@ -373,7 +373,7 @@ fn load_extend(core: &mut Core) {
 }
 
 /// The device offset of `$MFTMirr`, and how many records it has.
-pub fn mirrored(core: &mut Core) -> (u64, u64) {
+pub(crate) fn mirrored(core: &mut Core) -> (u64, u64) {
     let size = core
         .file(record_number::MFT_MIRROR)
         .map_or(0, |file| file.find(Kind::DATA, &[]).map_or(0, Attr::size));
@@ -381,7 +381,7 @@ pub fn mirrored(core: &mut Core) -> (u64, u64) {
 }
 
 /// The greatest log sequence number (LSN) in the system's records.
-pub fn greatest_lsn(core: &mut Core) -> u64 {
+pub(crate) fn greatest_lsn(core: &mut Core) -> u64 {
     (0..record_number::FIRST_FREE)
         .filter_map(|number| core.record(number).ok())
         .map(|bytes| u64_at(&bytes, 8))
@@ -390,7 +390,7 @@ pub fn greatest_lsn(core: &mut Core) -> u64 {
 }
 
 /// The key of an entry, which begins at 0x10.
-pub fn key_of(entry: &[u8]) -> &[u8] {
+pub(crate) fn key_of(entry: &[u8]) -> &[u8] {
     let length = usize::from(u16_at(entry, 0x0A));
     entry.get(0x10..0x10 + length).unwrap_or(&[])
 }

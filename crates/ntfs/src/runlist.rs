@@ -11,7 +11,7 @@ const MOST: usize = 256;
 /// They are kept in pieces that copies of the list share until one of them changes: a change of a list of 100,000 runs
 /// touches two or three pieces, and so does a comparison with the list before the change.
 #[derive(Clone, Debug, Default)]
-pub struct RunList {
+pub(crate) struct RunList {
     pieces: Vec<Arc<Piece>>,
 }
 
@@ -50,7 +50,7 @@ impl Piece {
 }
 
 /// Runs that are looked up by virtual cluster.
-pub trait Runs {
+pub(crate) trait Runs {
     /// The runs from the one on that contains a virtual cluster.
     fn from(&self, vcn: u64) -> impl Iterator<Item = &Run>;
     /// The virtual cluster after the last run.
@@ -121,36 +121,36 @@ impl std::iter::FromIterator<Run> for RunList {
 
 impl RunList {
     /// The empty list.
-    pub const NONE: &'static RunList = &RunList { pieces: Vec::new() };
+    pub(crate) const NONE: &'static RunList = &RunList { pieces: Vec::new() };
 
     /// All runs.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Run> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Run> {
         self.pieces.iter().flat_map(|piece| &piece.runs)
     }
 
     /// All runs, copied into one vector.
-    pub fn to_vec(&self) -> Vec<Run> {
+    pub(crate) fn to_vec(&self) -> Vec<Run> {
         self.iter().copied().collect()
     }
 
     /// The last run.
-    pub fn last(&self) -> Option<&Run> {
+    pub(crate) fn last(&self) -> Option<&Run> {
         self.pieces.last().and_then(|piece| piece.runs.last())
     }
 
     /// The number of clusters that are not holes.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.taken).sum()
     }
 
     /// Bytes that the list takes when packed, at most.
-    pub fn most_packed(&self) -> usize {
+    pub(crate) fn most_packed(&self) -> usize {
         1 + self.pieces.iter().map(|piece| piece.packed).sum::<usize>()
     }
 
     /// Bytes that the list takes when packed, with the 0 at the end; if that is more than `most`, only a number above
     /// `most`.
-    pub fn packed_length(&self, most: usize) -> usize {
+    pub(crate) fn packed_length(&self, most: usize) -> usize {
         // A few pieces may show that the list takes more than `most`. Their bytes count without those that the places
         // of their first runs may not take.
         let mut least = 0;
@@ -164,7 +164,7 @@ impl RunList {
     }
 
     /// Appends a run, joined with the last one if the two are adjacent.
-    pub fn push(&mut self, run: Run) {
+    pub(crate) fn push(&mut self, run: Run) {
         match self.pieces.last_mut() {
             Some(last) if last.runs.len() < MOST => {
                 let last = Arc::make_mut(last);
@@ -191,7 +191,7 @@ impl RunList {
 
     /// Replaces virtual clusters `from..to`, all of which the list has, by `new` runs for the same clusters, and
     /// returns the replaced runs.
-    pub fn splice(&mut self, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
+    pub(crate) fn splice(&mut self, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
         // Pieces that only touch the range are included, as their runs may join with the new ones.
         let first = self.pieces.partition_point(|piece| piece.end() < from);
         let last = self.pieces.partition_point(|piece| piece.start() <= to).max(first);
@@ -205,12 +205,12 @@ impl RunList {
     }
 
     /// The parts of the runs in `from..to`.
-    pub fn part(&self, from: u64, to: u64) -> Vec<Run> {
+    pub(crate) fn part(&self, from: u64, to: u64) -> Vec<Run> {
         part_of(Runs::from(self, from), from, to)
     }
 
     /// Cuts the list off at virtual cluster `at`, and returns the runs behind it.
-    pub fn cut(&mut self, at: u64) -> Vec<Run> {
+    pub(crate) fn cut(&mut self, at: u64) -> Vec<Run> {
         let old = self.part(at, u64::MAX);
         let index = self.pieces.partition_point(|piece| piece.end() <= at);
         if let Some(piece) = self.pieces.get(index) {
@@ -262,7 +262,7 @@ fn splice(list: &mut Vec<Run>, from: u64, to: u64, new: &[Run]) -> Vec<Run> {
 }
 
 /// The parts of a list in `from..to`.
-pub fn part(list: &[Run], from: u64, to: u64) -> Vec<Run> {
+pub(crate) fn part(list: &[Run], from: u64, to: u64) -> Vec<Run> {
     part_of(Runs::from(list, from), from, to)
 }
 
@@ -277,7 +277,7 @@ fn part_of<'r>(runs: impl Iterator<Item = &'r Run>, from: u64, to: u64) -> Vec<R
 }
 
 /// Cuts a list off at virtual cluster `at`, and returns the runs behind it.
-pub fn cut(list: &mut Vec<Run>, at: u64) -> Vec<Run> {
+pub(crate) fn cut(list: &mut Vec<Run>, at: u64) -> Vec<Run> {
     let old = part(list, at, u64::MAX);
     let mut kept = part(list, 0, at);
     std::mem::swap(list, &mut kept);

@@ -11,14 +11,14 @@ const LONGEST: usize = 0xFFFF;
 
 /// The number of the next descriptor, and its place in `$SDS`.
 #[derive(Clone, Copy, Debug)]
-pub struct Secure {
+pub(crate) struct Secure {
     next_id: u32,
     next_offset: u64,
 }
 
 /// The descriptor for new files where there is no other: owner and group are the administrators, everybody may do
 /// everything.
-pub fn open_to_all() -> Vec<u8> {
+pub(crate) fn open_to_all() -> Vec<u8> {
     let mut bytes = vec![1, 0, 0x04, 0x80, 0x14, 0, 0, 0, 0x24, 0, 0, 0, 0, 0, 0, 0, 0x34, 0, 0, 0];
     // S-1-5-32-544 twice.
     let administrators = [1, 2, 0, 0, 0, 0, 0, 5, 0x20, 0, 0, 0, 0x20, 2, 0, 0];
@@ -67,7 +67,7 @@ impl Core {
     }
 
     /// Whether there is a descriptor with a number.
-    pub fn has_descriptor(&mut self, id: u32) -> bool {
+    pub(crate) fn has_descriptor(&mut self, id: u32) -> bool {
         if self.descriptors.contains(&id) {
             return true;
         }
@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// The descriptor with a number.
-    pub fn security_descriptor(&mut self, id: u32) -> Result<Vec<u8>> {
+    pub(crate) fn security_descriptor(&mut self, id: u32) -> Result<Vec<u8>> {
         let entry = self.index_find(record_number::SECURE, Index::SecurityIds, &id.to_le_bytes())?;
         let Some(entry) = entry else {
             return Err(Error::damaged("$SII", 0, format!("security descriptor {id:#x}"), "none"));
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// Returns the number of a descriptor, and adds the descriptor if it is new.
-    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u32> {
+    pub(crate) fn provide_security(&mut self, descriptor: &[u8]) -> Result<u32> {
         if !(20..=LONGEST).contains(&descriptor.len()) {
             return Err(Error::InvalidArgument("a security descriptor has 20 to 65,535 bytes"));
         }

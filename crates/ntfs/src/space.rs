@@ -8,13 +8,13 @@ mod away;
 
 use crate::bits::{Bits, PAGE};
 use away::Away;
-pub use away::ReadBitmap;
+pub(crate) use away::ReadBitmap;
 use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Clusters that lie together: the first and how many.
-pub type Clusters = (u64, u64);
+pub(crate) type Clusters = (u64, u64);
 
 /// The number of pages kept in memory, of those where free and taken clusters alternate: 64 MiB.
 const KEPT: u64 = 1 << 14;
@@ -28,7 +28,7 @@ const BROUGHT: u64 = 1 << 10;
 
 /// The former content of clusters that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub(crate) enum Held {
     /// Data, which no replay writes again.
     Data,
     /// Metadata of which the log may have images.
@@ -47,7 +47,7 @@ struct Search {
 }
 
 /// Which clusters of a volume are free.
-pub struct Space {
+pub(crate) struct Space {
     /// Clusters that must not be handed out: those in use, and those that were given up and are not free yet.
     used: Bits,
     /// Clusters that `$Bitmap` says are taken.
@@ -106,7 +106,7 @@ impl Space {
     ///
     /// # Errors
     /// Errors of `read`.
-    pub fn open(total: u64, read: ReadBitmap) -> Result<Space> {
+    pub(crate) fn open(total: u64, read: ReadBitmap) -> Result<Space> {
         Space::keeping(total, read, KEPT)
     }
 
@@ -127,7 +127,7 @@ impl Space {
     }
 
     /// The first cluster of a range that is free, as far as the pages in memory tell.
-    pub fn first_free(&self, range: Range<u64>) -> Option<u64> {
+    pub(crate) fn first_free(&self, range: Range<u64>) -> Option<u64> {
         let first = self.used.next(false, range.start, range.end);
         (first < range.end).then_some(first)
     }
@@ -175,17 +175,17 @@ impl Space {
     }
 
     /// The number of clusters of the volume.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.used.len()
     }
 
     /// How many clusters are free, or will be when those that were given up can be used again.
-    pub fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.free + self.waiting
     }
 
     /// How many clusters can be handed out now.
-    pub fn at_hand(&self) -> u64 {
+    pub(crate) fn at_hand(&self) -> u64 {
         self.free
     }
 
@@ -194,7 +194,7 @@ impl Space {
     ///
     /// # Errors
     /// Errors of reading `$Bitmap`.
-    pub fn find(&mut self, near: Option<u64>, most: u64) -> Result<Option<Clusters>> {
+    pub(crate) fn find(&mut self, near: Option<u64>, most: u64) -> Result<Option<Clusters>> {
         if self.free == 0 || most == 0 {
             return Ok(None);
         }
@@ -295,13 +295,13 @@ impl Space {
 
     /// Sets the cluster where the next search begins.
     #[cfg(test)]
-    pub fn go_on_at(&mut self, cluster: u64) {
+    pub(crate) fn go_on_at(&mut self, cluster: u64) {
         self.next = cluster;
     }
 
     /// Takes free clusters. `on_disk` sets their bits in `$Bitmap` too; it is false if nothing on disk will lead to
     /// them.
-    pub fn take(&mut self, (start, length): Clusters, on_disk: bool) {
+    pub(crate) fn take(&mut self, (start, length): Clusters, on_disk: bool) {
         assert_eq!(self.used.ones(start..start + length), 0, "clusters are taken that are in use");
         self.used.put(start..start + length, true);
         self.free -= length;
@@ -312,7 +312,7 @@ impl Space {
     }
 
     /// Undoes [`Space::take`].
-    pub fn untake(&mut self, (start, length): Clusters, on_disk: bool) {
+    pub(crate) fn untake(&mut self, (start, length): Clusters, on_disk: bool) {
         self.used.put(start..start + length, false);
         self.free += length;
         if on_disk {
@@ -323,7 +323,7 @@ impl Space {
     /// Gives clusters up. `on_disk` clears their bits in `$Bitmap` too. Returns `false`, and does nothing, if some of
     /// them are free or given up already.
     #[must_use]
-    pub fn give(&mut self, clusters: Clusters, held: Held, on_disk: bool) -> bool {
+    pub(crate) fn give(&mut self, clusters: Clusters, held: Held, on_disk: bool) -> bool {
         let range = clusters.0..clusters.0.saturating_add(clusters.1);
         let before = self.given_up.range(..range.end).next_back();
         // The clusters of a page that is away count as taken here. `release` looks again, when the page is in memory.
@@ -343,7 +343,7 @@ impl Space {
     }
 
     /// Undoes the last [`Space::give`].
-    pub fn ungive(&mut self, clusters: Clusters, on_disk: bool) {
+    pub(crate) fn ungive(&mut self, clusters: Clusters, on_disk: bool) {
         let last = self.parked.pop();
         debug_assert_eq!(last.map(|(last, _)| last), Some(clusters), "undone in order");
         self.waiting -= clusters.1;
@@ -354,7 +354,7 @@ impl Space {
     }
 
     /// Sets the bits of clusters in `$Bitmap`.
-    pub fn mark(&mut self, (start, length): Clusters, taken: bool) {
+    pub(crate) fn mark(&mut self, (start, length): Clusters, taken: bool) {
         let mut at = start;
         while at < start + length {
             let end = (at / PAGE * PAGE + PAGE).min(start + length);
@@ -371,7 +371,7 @@ impl Space {
     ///
     /// # Errors
     /// Errors of reading `$Bitmap`; then nothing is changed.
-    pub fn gather(&mut self) -> Result<Vec<u64>> {
+    pub(crate) fn gather(&mut self) -> Result<Vec<u64>> {
         let changed: Vec<u64> = self.changed.iter().copied().collect();
         changed.iter().try_for_each(|page| self.bring(*page))?;
         for (clusters, held) in self.parked.drain(..) {
@@ -386,19 +386,19 @@ impl Space {
     }
 
     /// How many pages of `$Bitmap` changed since the last commit.
-    pub fn changed(&self) -> usize {
+    pub(crate) fn changed(&self) -> usize {
         self.changed.len()
     }
 
     /// The bytes of `$Bitmap` from a byte on.
-    pub fn bytes(&self, from: u64, length: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&self, from: u64, length: usize) -> Vec<u8> {
         self.disk.bytes(from, length, true)
     }
 
     /// Called when a commit is on disk: frees the clusters of data that it gave up. Returns `false` if some of them were
     /// free already; those stay as they are.
     #[must_use]
-    pub fn committed(&mut self) -> bool {
+    pub(crate) fn committed(&mut self) -> bool {
         let clusters = std::mem::take(&mut self.committing);
         self.release(clusters)
     }
@@ -406,7 +406,7 @@ impl Space {
     /// Called when the log is empty: frees the clusters of metadata that were given up. Returns `false` if some of them
     /// were free already; those stay as they are.
     #[must_use]
-    pub fn checkpointed(&mut self) -> bool {
+    pub(crate) fn checkpointed(&mut self) -> bool {
         let clusters = std::mem::take(&mut self.logged);
         let were_used = self.release(clusters);
         self.in_log.clear();
@@ -417,7 +417,7 @@ impl Space {
     /// What holds between two commits: every run given up waits in exactly one of the lists, and the count is theirs. A run
     /// that is in none would never be free again, one that is in two would be allocated twice.
     #[cfg(any(test, debug_assertions))]
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         let waiting =
             self.parked.iter().map(|(clusters, _)| clusters).chain(&self.committing).chain(&self.logged);
         let (mut runs, mut clusters) = (0, 0);

@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The largest file in bytes: NTFS itself allows sizes below 2^63, Windows makes 8 PiB with clusters of 2 MiB.
-pub const LARGEST: u64 = 1 << 53;
+pub(crate) const LARGEST: u64 = 1 << 53;
 
 /// An open stream.
-pub struct Stream {
+pub(crate) struct Stream {
     /// The stream's node.
     pub node: u64,
     state: RwLock<StreamState, FILE>,
@@ -42,7 +42,7 @@ pub struct Stream {
 
 /// Where the content is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum StreamPlace {
+pub(crate) enum StreamPlace {
     /// The content is in the record.
     Resident(Vec<u8>),
     /// The content is in clusters, from virtual cluster 0 without a gap.
@@ -51,7 +51,7 @@ pub enum StreamPlace {
 
 /// The part of a stream that changes while the stream is open.
 #[derive(Debug)]
-pub struct StreamState {
+pub(crate) struct StreamState {
     /// Where the content is.
     pub place: StreamPlace,
     /// Bytes of content.
@@ -82,7 +82,7 @@ pub struct StreamState {
 
 impl StreamState {
     /// Returns the state of a stream that is stored in this attribute; without an attribute, that of an empty stream.
-    pub fn of(attr: Option<&Attr>) -> StreamState {
+    pub(crate) fn of(attr: Option<&Attr>) -> StreamState {
         let (place, size, valid, unit) = match attr.map(|attr| &attr.body) {
             None => (StreamPlace::Resident(Vec::new()), 0, 0, 0),
             Some(Body::Resident { value, .. }) => {
@@ -112,25 +112,25 @@ impl StreamState {
     }
 
     /// Returns a copy, for a change that takes effect only if all of it succeeds.
-    pub fn copy(&self) -> StreamState {
+    pub(crate) fn copy(&self) -> StreamState {
         let (place, done, left) = (self.place.clone(), self.done.clone(), self.left.clone());
         StreamState { place, done, left, exchanged: self.exchanged.clone(), ..*self }
     }
 
     /// The parts of a range that got other clusters after exchange number `exchanges`.
-    pub fn exchanged_since(&self, exchanges: u64, range: &Range<u64>) -> Vec<Range<u64>> {
+    pub(crate) fn exchanged_since(&self, exchanges: u64, range: &Range<u64>) -> Vec<Range<u64>> {
         let since = self.exchanged.iter().filter(|(number, _)| *number > exchanges);
         let parts = since.map(|(_, one)| one.start.max(range.start)..one.end.min(range.end));
         parts.filter(|part| part.start < part.end).collect()
     }
 
     /// Whether the stream is compressed.
-    pub fn is_compressed(&self) -> bool {
+    pub(crate) fn is_compressed(&self) -> bool {
         self.flags & attribute_flags::COMPRESSION_MASK != 0
     }
 
     /// Fails if the content can be neither read nor written, because it is encrypted or not in the stream.
-    pub fn check_plain(&self) -> Result<()> {
+    pub(crate) fn check_plain(&self) -> Result<()> {
         if self.flags & attribute_flags::ENCRYPTED != 0 {
             return Err(Error::Unreadable("it is encrypted (EFS)"));
         }
@@ -139,7 +139,7 @@ impl StreamState {
 
     /// Fails if the content is not in the stream: then the stream's holes are no zeroes of the content, and what is
     /// written to the stream would be mixed with it.
-    pub fn check_here(&self) -> Result<()> {
+    pub(crate) fn check_here(&self) -> Result<()> {
         match self.elsewhere {
             Some(why) => Err(Error::Unreadable(why)),
             None => Ok(()),
@@ -148,7 +148,7 @@ impl StreamState {
 
     /// Notes whether the content is elsewhere, for the unnamed stream of a file with this reparse tag, on a volume with
     /// clusters of `cluster` bytes; `packed` says how it is packed, if it is in another stream of the file.
-    pub fn set_tag(&mut self, tag: Option<u32>, packed: Option<Packing>, cluster: u64) {
+    pub(crate) fn set_tag(&mut self, tag: Option<u32>, packed: Option<Packing>, cluster: u64) {
         let is_lacking = match &self.place {
             StreamPlace::Resident(_) => false,
             StreamPlace::Runs(runs) => {
@@ -160,12 +160,12 @@ impl StreamState {
     }
 
     /// The number of clusters from the first to the last, holes included.
-    pub fn clusters(&self) -> u64 {
+    pub(crate) fn clusters(&self) -> u64 {
         self.runs().end()
     }
 
     /// The stream's runs; none if it is resident.
-    pub fn runs(&self) -> &RunList {
+    pub(crate) fn runs(&self) -> &RunList {
         match &self.place {
             StreamPlace::Resident(_) => RunList::NONE,
             StreamPlace::Runs(runs) => runs,
@@ -173,12 +173,12 @@ impl StreamState {
     }
 
     /// The number of clusters that are allocated, holes not included.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.runs().taken()
     }
 
     /// Bytes that the content takes: of clusters of `cluster` bytes, or of the record.
-    pub fn allocated(&self, cluster: u64) -> u64 {
+    pub(crate) fn allocated(&self, cluster: u64) -> u64 {
         match &self.place {
             StreamPlace::Resident(_) => resident_bytes(self.size),
             StreamPlace::Runs(_) => self.taken() * cluster,
@@ -187,7 +187,7 @@ impl StreamState {
 
     /// Splits a byte range into parts, in order, each with whether it was written; a part that was not reads as zeroes.
     /// Past the valid length, only the ranges in `done` were written.
-    pub fn parts(&self, range: Range<u64>) -> SmallVec<[(Range<u64>, bool); 2]> {
+    pub(crate) fn parts(&self, range: Range<u64>) -> SmallVec<[(Range<u64>, bool); 2]> {
         let mut parts = SmallVec::new();
         let mut at = range.start;
         while at < range.end {
@@ -204,7 +204,7 @@ impl StreamState {
 
     /// Notes that a range is written. The valid length grows over all ranges that are written without a gap before
     /// them.
-    pub fn note_written(&mut self, mut range: Range<u64>) {
+    pub(crate) fn note_written(&mut self, mut range: Range<u64>) {
         self.planned = self.planned.max(range.end);
         // Ranges that touch become one, so that a read begins inside a sector only at the valid length.
         while let Some(index) =
@@ -228,7 +228,7 @@ impl StreamState {
 
 impl Stream {
     /// An open stream.
-    pub fn new(node: u64, state: StreamState) -> Stream {
+    pub(crate) fn new(node: u64, state: StreamState) -> Stream {
         Stream {
             node,
             state: RwLock::new(state),
@@ -244,52 +244,57 @@ impl Stream {
     }
 
     /// Locks the state for reading.
-    pub fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
         self.state.read()
     }
 
     /// Locks the state for a change.
-    pub fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
         self.state.write()
     }
 
     /// Lets a plan into a range of the stream: see [`RangeLock::enter`].
-    pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
+    pub(crate) fn enter(
+        &self,
+        range: Range<u64>,
+        access: Access,
+        within: Option<&Claim<'_>>,
+    ) -> Result<Pass> {
         self.ranges.enter(range, access, within)
     }
 
     /// Ends the pass of a plan.
-    pub fn leave(&self, pass: Pass) {
+    pub(crate) fn leave(&self, pass: Pass) {
         self.ranges.leave(pass);
     }
 
     /// Whether no plan is under way.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.ranges.is_quiet()
     }
 
     /// Waits until no range is claimed. The caller must hold no lock and have no plan under way on this stream.
-    pub fn wait_free(&self) {
+    pub(crate) fn wait_free(&self) {
         self.ranges.wait_free();
     }
 
     /// Claims a range of the stream: see [`RangeLock::claim`].
-    pub fn claim(&self, range: impl Fn(&StreamState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
+    pub(crate) fn claim(&self, range: impl Fn(&StreamState) -> Range<u64>, waits_for: Access) -> Claim<'_> {
         self.ranges.claim(&self.state, range, waits_for)
     }
 
     /// Notes the time of a write.
-    pub fn stamp(&self, now: u64) {
+    pub(crate) fn stamp(&self, now: u64) {
         self.written.store(now, Ordering::Release);
     }
 
     /// Returns the time of the last write and clears it, so that it is recorded once; 0 if there is none to record.
-    pub fn take_stamp(&self) -> u64 {
+    pub(crate) fn take_stamp(&self) -> u64 {
         self.written.swap(0, Ordering::SeqCst)
     }
 
     /// Puts back a time from [`Stream::take_stamp`], unless the stream was written since.
-    pub fn put_stamp_back(&self, stamp: u64) {
+    pub(crate) fn put_stamp_back(&self, stamp: u64) {
         let _ = self.written.compare_exchange(0, stamp, Ordering::SeqCst, Ordering::SeqCst);
     }
 }

@@ -18,7 +18,7 @@ const PIECE: u64 = 1 << 20;
 ///
 /// # Errors
 /// Those of reading `$MFT`.
-pub fn find_free(core: &mut Core) -> Result<Option<Error>> {
+pub(crate) fn find_free(core: &mut Core) -> Result<Option<Error>> {
     let size = u64::from(core.geometry.record);
     let mft = core.file(record_number::MFT)?;
     let mft = data_runs(&mft);

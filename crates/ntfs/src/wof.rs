@@ -13,18 +13,18 @@ use crate::{lzx, xpress};
 use platter_vfs::{Error, Reparse, Result};
 
 /// The reparse tag of such a file.
-pub const TAG: u32 = 0x8000_0017;
+pub(crate) const TAG: u32 = 0x8000_0017;
 /// The stream that has the content.
-pub const STREAM: &str = "WofCompressedData";
+pub(crate) const STREAM: &str = "WofCompressedData";
 
 /// [`STREAM`] in the units of names.
-pub fn stream() -> Vec<u16> {
+pub(crate) fn stream() -> Vec<u16> {
     STREAM.encode_utf16().collect()
 }
 
 /// How the chunks of a file are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub(crate) enum Packing {
     /// With Huffman codes, in chunks of this many bytes.
     Xpress(u64),
     /// In chunks of 32 KiB.
@@ -34,7 +34,7 @@ pub enum Packing {
 impl Packing {
     /// How the content of a file with this reparse point is packed; `None` if it is not in a stream of the file, or
     /// in a form that is not known.
-    pub fn of(point: &Reparse) -> Option<Packing> {
+    pub(crate) fn of(point: &Reparse) -> Option<Packing> {
         // Version and provider of the filter, and version and algorithm of the provider: 2 is the one that keeps content
         // in the file itself.
         let fields: [u32; 4] = std::array::from_fn(|index| u32_at(&point.data, 4 * index));
@@ -49,7 +49,7 @@ impl Packing {
     }
 
     /// Bytes of a chunk, unpacked.
-    pub fn chunk(self) -> u64 {
+    pub(crate) fn chunk(self) -> u64 {
         match self {
             Packing::Xpress(chunk) => chunk,
             Packing::Lzx => 0x8000,
@@ -65,14 +65,14 @@ impl Packing {
 }
 
 /// Reads bytes of the packed stream: all that are asked for, or fails.
-pub type ReadPacked<'r> = &'r mut dyn FnMut(u64, &mut [u8]) -> Result<()>;
+pub(crate) type ReadPacked<'r> = &'r mut dyn FnMut(u64, &mut [u8]) -> Result<()>;
 
 /// The content of a file of `size` bytes from `offset` on, which must be inside the file with its `length` bytes.
 /// `packed` is the length of the packed stream.
 ///
 /// # Errors
 /// [`Error::Damaged`], with the offset in the stream, if the stream is not valid, and the errors of reading it.
-pub fn read(
+pub(crate) fn read(
     packing: Packing,
     (size, packed): (u64, u64),
     (offset, length): (u64, usize),

@@ -14,7 +14,7 @@ const TABLE: usize = 256;
 const SHORTEST: usize = 3;
 
 /// Unpacks a chunk into the whole of `out`, which has at most 64 KiB; `Err` says what is wrong.
-pub fn decompress(packed: &[u8], out: &mut [u8]) -> Result<(), &'static str> {
+pub(crate) fn decompress(packed: &[u8], out: &mut [u8]) -> Result<(), &'static str> {
     let table = packed.get(..TABLE).ok_or("it ends inside its table of codes")?;
     let lengths: Vec<u8> = table.iter().flat_map(|byte| [byte & 0xF, byte >> 4]).collect();
     let code = Code::new(&lengths).ok_or("its codes overlap")?;
@@ -63,7 +63,12 @@ fn long(bits: &mut Bits<'_>) -> Option<usize> {
 
 /// Copies `length` bytes within `out` to `at`, from `distance` bytes before it. The copy may reach into itself, and then
 /// repeats.
-pub fn copy_back(out: &mut [u8], at: usize, distance: usize, length: usize) -> Result<(), &'static str> {
+pub(crate) fn copy_back(
+    out: &mut [u8],
+    at: usize,
+    distance: usize,
+    length: usize,
+) -> Result<(), &'static str> {
     let from = at.checked_sub(distance).ok_or("a copy begins before the chunk")?;
     let end = at.checked_add(length).filter(|end| *end <= out.len()).ok_or("a copy ends behind the chunk")?;
     if distance >= length {

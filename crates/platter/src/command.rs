@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Carries out the command in `arguments` (the first is the program's name), and returns the program's exit code.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     host::begin();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let arguments = helper::arguments(&arguments).unwrap_or(arguments);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// The errors of opening a copy.
-pub fn look(source: &Source, reading: &DeviceOptions) -> Result<(Vec<Finding>, Vec<PathBuf>)> {
+pub(crate) fn look(source: &Source, reading: &DeviceOptions) -> Result<(Vec<Finding>, Vec<PathBuf>)> {
     let set = look_at_mirror(source, reading)?;
     let is_current = |copy: &usize| set.standings()[*copy] == Standing::Current;
     let current: Vec<usize> = (0..source.paths.len()).filter(is_current).collect();
@@ -45,7 +45,7 @@ fn standings(set: &MirrorSet) -> Vec<Finding> {
 ///
 /// # Errors
 /// The errors of opening and reading a copy.
-pub fn unlike(
+pub(crate) fn unlike(
     source: &Source,
     comparable: &[PathBuf],
     reading: &DeviceOptions,

@@ -32,58 +32,58 @@ const NO_ZEROES: u16 = 1 << 1;
 
 /// Options that a client asks for.
 mod option {
-    pub const EXPORT_NAME: u32 = 1;
-    pub const ABORT: u32 = 2;
-    pub const LIST: u32 = 3;
-    pub const INFO: u32 = 6;
-    pub const GO: u32 = 7;
+    pub(super) const EXPORT_NAME: u32 = 1;
+    pub(super) const ABORT: u32 = 2;
+    pub(super) const LIST: u32 = 3;
+    pub(super) const INFO: u32 = 6;
+    pub(super) const GO: u32 = 7;
 }
 
 /// Replies to options.
 mod answer {
-    pub const ACK: u32 = 1;
-    pub const SERVER: u32 = 2;
-    pub const INFO: u32 = 3;
-    pub const UNSUPPORTED: u32 = (1 << 31) + 1;
-    pub const INVALID: u32 = (1 << 31) + 3;
-    pub const UNKNOWN: u32 = (1 << 31) + 6;
+    pub(super) const ACK: u32 = 1;
+    pub(super) const SERVER: u32 = 2;
+    pub(super) const INFO: u32 = 3;
+    pub(super) const UNSUPPORTED: u32 = (1 << 31) + 1;
+    pub(super) const INVALID: u32 = (1 << 31) + 3;
+    pub(super) const UNKNOWN: u32 = (1 << 31) + 6;
 }
 
 /// Kinds of information about an export.
 mod info {
-    pub const EXPORT: u16 = 0;
-    pub const BLOCK_SIZE: u16 = 3;
+    pub(super) const EXPORT: u16 = 0;
+    pub(super) const BLOCK_SIZE: u16 = 3;
 }
 
 /// What an export can do, in the flags that are sent with its size.
 mod can {
-    pub const HAS_FLAGS: u16 = 1 << 0;
-    pub const READ_ONLY: u16 = 1 << 1;
-    pub const FLUSH: u16 = 1 << 2;
-    pub const FUA: u16 = 1 << 3;
-    pub const TRIM: u16 = 1 << 5;
-    pub const WRITE_ZEROES: u16 = 1 << 6;
-    pub const MULTI_CONN: u16 = 1 << 8;
+    pub(super) const HAS_FLAGS: u16 = 1 << 0;
+    pub(super) const READ_ONLY: u16 = 1 << 1;
+    pub(super) const FLUSH: u16 = 1 << 2;
+    pub(super) const FUA: u16 = 1 << 3;
+    pub(super) const TRIM: u16 = 1 << 5;
+    pub(super) const WRITE_ZEROES: u16 = 1 << 6;
+    pub(super) const MULTI_CONN: u16 = 1 << 8;
 }
 
 /// Commands of requests.
 mod command {
-    pub const READ: u16 = 0;
-    pub const WRITE: u16 = 1;
-    pub const DISCONNECT: u16 = 2;
-    pub const FLUSH: u16 = 3;
-    pub const TRIM: u16 = 4;
-    pub const WRITE_ZEROES: u16 = 6;
+    pub(super) const READ: u16 = 0;
+    pub(super) const WRITE: u16 = 1;
+    pub(super) const DISCONNECT: u16 = 2;
+    pub(super) const FLUSH: u16 = 3;
+    pub(super) const TRIM: u16 = 4;
+    pub(super) const WRITE_ZEROES: u16 = 6;
     /// The flag of a write that is durable before its reply.
-    pub const FUA: u16 = 1 << 0;
+    pub(super) const FUA: u16 = 1 << 0;
 }
 
 /// Error numbers of replies.
 mod errno {
-    pub const NOT_PERMITTED: u32 = 1;
-    pub const IO: u32 = 5;
-    pub const INVALID: u32 = 22;
-    pub const NO_SPACE: u32 = 28;
+    pub(super) const NOT_PERMITTED: u32 = 1;
+    pub(super) const IO: u32 = 5;
+    pub(super) const INVALID: u32 = 22;
+    pub(super) const NO_SPACE: u32 = 28;
 }
 
 /// A device that clients use as a disk. Any number of connections may be served at once, each by a thread of its own:

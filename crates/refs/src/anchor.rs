@@ -4,7 +4,7 @@ use platter_device::{Device, Error as DeviceError};
 use platter_vfs::{Error, Result};
 
 /// A structure in the copies of a device. A copy that is out of service is in none of the lists.
-pub struct InCopies<T> {
+pub(crate) struct InCopies<T> {
     /// The copies that have it whole, with its bytes there.
     pub whole: Vec<(usize, Vec<u8>, T)>,
     /// The copies in which it is damaged, and what is wrong there.
@@ -12,7 +12,7 @@ pub struct InCopies<T> {
 }
 
 /// Reads a structure of `length` bytes at `at` from every copy of the device.
-pub fn in_copies<T>(
+pub(crate) fn in_copies<T>(
     device: &dyn Device,
     (at, length): (u64, usize),
     parse: &dyn Fn(&[u8]) -> Result<T>,
@@ -31,7 +31,7 @@ pub fn in_copies<T>(
 }
 
 /// What was read at the place of a structure.
-pub struct Anchor<T> {
+pub(crate) struct Anchor<T> {
     /// The bytes; `None` if they cannot be read.
     pub bytes: Option<Vec<u8>>,
     /// The structure, or what is wrong with it in every copy of the device.
@@ -45,7 +45,7 @@ pub struct Anchor<T> {
 /// one counts, by the number that `clock` gives, which grows with each write of the structure: a disk can lose a write
 /// and still have what was there before. An older structure would bring back a state of the volume that was overwritten
 /// since.
-pub fn read<T>(
+pub(crate) fn read<T>(
     device: &dyn Device,
     (at, length): (u64, usize),
     parse: &dyn Fn(&[u8]) -> Result<T>,
@@ -64,7 +64,7 @@ pub fn read<T>(
 }
 
 /// The newest of the copies of a structure.
-pub struct Newest<T> {
+pub(crate) struct Newest<T> {
     /// Its bytes and the structure, if any copy is whole.
     pub good: Option<(Vec<u8>, T)>,
     /// The copies in which it is damaged or older, and what is wrong there.
@@ -76,7 +76,7 @@ pub struct Newest<T> {
 impl<T> InCopies<T> {
     /// Returns the newest whole structure, and the copies in which it is damaged or older. Copies that the device does
     /// not read from may hold another state of the volume, so they count only if it is whole in none that is read.
-    pub fn newest(mut self, device: &dyn Device, at: u64, clock: &dyn Fn(&T) -> u64) -> Newest<T> {
+    pub(crate) fn newest(mut self, device: &dyn Device, at: u64, clock: &dyn Fn(&T) -> u64) -> Newest<T> {
         let newness = |(copy, _, structure): &(usize, Vec<u8>, T)| (device.is_read(*copy), clock(structure));
         // Of several that are alike the first.
         let newest = (0..self.whole.len()).rev().max_by_key(|&index| newness(&self.whole[index]));

@@ -14,7 +14,7 @@ use platter_vfs::{Error, Reparse, Result, reparse};
 const MOST_PAGES: usize = 1024;
 
 /// Reads the attributes that stand in pages outside the record into it.
-pub fn complete(record: &mut Record, pages: &mut Pages) -> Result<()> {
+pub(crate) fn complete(record: &mut Record, pages: &mut Pages) -> Result<()> {
     if !record.rows.is_empty() {
         return Ok(());
     }
@@ -48,7 +48,7 @@ pub fn complete(record: &mut Record, pages: &mut Pages) -> Result<()> {
 }
 
 /// The reason why the clusters of a file do not hold its content as it is, if so.
-pub fn unreadable(record: &Record) -> Option<&'static str> {
+pub(crate) fn unreadable(record: &Record) -> Option<&'static str> {
     /// Reparse tags of files whose content is elsewhere, and the reason.
     const ELSEWHERE: [(u32, &str); 4] = [
         (0x8000_0013, "Data Deduplication keeps it in its chunk store"),
@@ -71,12 +71,12 @@ pub fn unreadable(record: &Record) -> Option<&'static str> {
 }
 
 /// The error of giving a file a reparse point by which it would be [`unreadable`].
-pub fn elsewhere() -> Error {
+pub(crate) fn elsewhere() -> Error {
     Error::NotPermitted("what this tag stands for keeps the content elsewhere")
 }
 
 /// Whether a file's content is encrypted with a key that the volume does not have.
-pub fn is_encrypted(record: &Record) -> bool {
+pub(crate) fn is_encrypted(record: &Record) -> bool {
     record.attributes & ENCRYPTED != 0 || record.single(EFS).is_some()
 }
 
@@ -88,7 +88,7 @@ const RECALL: u32 = 0x40_0000;
 
 /// The reason why a node with this record may only be read, if so. `left` are the attributes that are neither streams
 /// nor of another known kind.
-pub fn only_read(record: &Record, left: &[Attribute]) -> Option<&'static str> {
+pub(crate) fn only_read(record: &Record, left: &[Attribute]) -> Option<&'static str> {
     if !record.outside.is_empty() {
         return Some("its attributes stand outside its record, which is only read");
     }
@@ -104,16 +104,16 @@ fn is_version(row: &Attribute) -> bool {
     row.kind() == DATA && version_number(row) != COUNTER
 }
 
-pub use platter_vfs::reparse::is_link;
+pub(crate) use platter_vfs::reparse::is_link;
 
 /// The reparse point of a record.
-pub fn reparse_point(record: &Record) -> Option<Reparse> {
+pub(crate) fn reparse_point(record: &Record) -> Option<Reparse> {
     let row = record.single(REPARSE)?;
     Some(read_reparse(&row.value))
 }
 
 /// Sets the reparse point of a record, or removes it.
-pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
+pub(crate) fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
     record.take(|row| row.is_single() && row.kind() == REPARSE);
     record.reparse = point.map_or(0, |point| point.tag);
     record.attributes &= !Record::REPARSE_POINT;
@@ -123,7 +123,7 @@ pub fn set_reparse_point(record: &mut Record, point: Option<&Reparse>) {
 }
 
 /// The target of a symbolic link, junction or mount point, as shown to users.
-pub fn link_target(record: &Record) -> Result<String> {
+pub(crate) fn link_target(record: &Record) -> Result<String> {
     match reparse_point(record).filter(|_| is_link(record.reparse)) {
         Some(point) => reparse::target(&point),
         None => Err(Error::InvalidArgument("not a symbolic link")),

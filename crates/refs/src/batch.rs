@@ -6,7 +6,7 @@ use platter_vfs::{Health, Result};
 use std::sync::Arc;
 
 /// The pages and the checkpoint that one commit writes.
-pub struct Batch {
+pub(crate) struct Batch {
     /// The pages with their byte offsets on the device, in this order.
     pub pages: Vec<(u64, Arc<Page>)>,
     /// The checkpoint: its byte offset on the device, and its bytes.
@@ -24,7 +24,7 @@ impl Batch {
     ///
     /// Most pages of a commit lie side by side, so they go to the device as few large writes. They are copied to memory
     /// with the alignment that any device takes; from other memory a device would have to write them one by one.
-    pub fn write(&self, device: &dyn Device, memory: &mut Buffer, health: &Health) -> Result<()> {
+    pub(crate) fn write(&self, device: &dyn Device, memory: &mut Buffer, health: &Health) -> Result<()> {
         let size = self.pages.first().map_or(1, |(_, page)| page.bytes().len());
         let follows = |one: &(u64, Arc<Page>), next: &(u64, Arc<Page>)| one.0 + size as u64 == next.0;
         for part in self.pages.chunks(AT_ONCE / size) {

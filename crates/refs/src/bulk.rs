@@ -10,7 +10,7 @@ use crate::tree::Tree;
 use platter_vfs::{Error, Result};
 
 /// A tree that is being built.
-pub struct Bulk<'t> {
+pub(crate) struct Bulk<'t> {
     like: &'t Tree,
     header: Vec<u8>,
     leaf: Page,
@@ -29,7 +29,7 @@ struct Level {
 
 impl<'t> Bulk<'t> {
     /// Begins a tree with the number, order and tier of `like`, under this tree header.
-    pub fn new(pages: &Pages, like: &'t Tree, header: &[u8]) -> Bulk<'t> {
+    pub(crate) fn new(pages: &Pages, like: &'t Tree, header: &[u8]) -> Bulk<'t> {
         let leaf = Page::new(pages.geometry.page(), 0);
         Bulk {
             like,
@@ -43,7 +43,7 @@ impl<'t> Bulk<'t> {
     }
 
     /// Appends a row. Its key must be greater than all before.
-    pub fn add(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<()> {
+    pub(crate) fn add(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<()> {
         if row_size(key, value) > Tree::LARGEST_ROW {
             return Err(Error::RecordFull { format: "ReFS", what: crate::layout::LIMIT });
         }
@@ -89,7 +89,7 @@ impl<'t> Bulk<'t> {
     }
 
     /// Ends the last pages and returns the tree.
-    pub fn finish(mut self, pages: &mut Pages) -> Result<Tree> {
+    pub(crate) fn finish(mut self, pages: &mut Pages) -> Result<Tree> {
         let (size, tier) = (pages.geometry.page(), self.like.tier());
         let is_small = self.inner.is_empty() && {
             let root = Page::with_header(size, &self.header, 0, ROOT);

@@ -2,7 +2,7 @@
 
 /// The allocator that a container belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
+pub(crate) enum Tier {
     /// The medium allocator: files, and most metadata.
     Medium,
     /// The container allocator: the pages of the medium allocator, and its own.
@@ -17,7 +17,7 @@ type Bits = Box<[u64]>;
 
 /// The allocation state of a container.
 #[derive(Clone, Debug)]
-pub struct Container {
+pub(crate) struct Container {
     /// The allocator that the container belongs to.
     pub tier: Tier,
     /// Whether the container, in the medium tier, is set apart for metadata pages.
@@ -47,14 +47,14 @@ struct Mixed {
 
 /// A set of clusters of one container.
 #[derive(Clone, Debug, Default)]
-pub struct Set {
+pub(crate) struct Set {
     bits: Option<Bits>,
     count: u32,
 }
 
 impl Set {
     /// The number of clusters in the set.
-    pub fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
@@ -80,7 +80,7 @@ impl Set {
 
 impl Container {
     /// A container that is wholly free or wholly in use.
-    pub fn uniform(tier: Tier, clusters: u32, free: bool) -> Container {
+    pub(crate) fn uniform(tier: Tier, clusters: u32, free: bool) -> Container {
         Container {
             tier,
             for_pages: false,
@@ -92,7 +92,7 @@ impl Container {
     }
 
     /// A container with this bitmap of the clusters in use.
-    pub fn mapped(tier: Tier, clusters: u32, taken: Bits) -> Container {
+    pub(crate) fn mapped(tier: Tier, clusters: u32, taken: Bits) -> Container {
         let used: u32 = taken.iter().map(|word| word.count_ones()).sum();
         let mixed = Mixed { taken, parked: Set::default(), held: Set::default() };
         let mut one = Container::uniform(tier, clusters, false);
@@ -101,22 +101,22 @@ impl Container {
     }
 
     /// Whether data may be put into the container.
-    pub fn is_for_data(&self) -> bool {
+    pub(crate) fn is_for_data(&self) -> bool {
         self.tier == Tier::Medium && !self.for_pages
     }
 
     /// The number of clusters that can be handed out.
-    pub fn free(&self) -> u32 {
+    pub(crate) fn free(&self) -> u32 {
         self.free
     }
 
     /// The bitmap of the clusters in use, to be filled before any is taken; [`Container::recounted`] counts its bits.
-    pub fn bits_mut(&mut self, clusters: u32) -> &mut [u64] {
+    pub(crate) fn bits_mut(&mut self, clusters: u32) -> &mut [u64] {
         &mut self.mixed(clusters).taken
     }
 
     /// This container with the number of free clusters counted anew from the bitmap.
-    pub fn recounted(self, clusters: u32) -> Container {
+    pub(crate) fn recounted(self, clusters: u32) -> Container {
         match self.mixed {
             Some(mixed) => {
                 Container { for_pages: self.for_pages, ..Container::mapped(self.tier, clusters, mixed.taken) }
@@ -143,14 +143,14 @@ impl Container {
 
     /// The number of clusters that the next checkpoint counts as in use. Held clusters are not counted, parked ones
     /// only with `with_parked`: when structures on disk may still refer to them.
-    pub fn used(&self, clusters: u32, with_parked: bool) -> u32 {
+    pub(crate) fn used(&self, clusters: u32, with_parked: bool) -> u32 {
         let parked = |mixed: &Mixed| if with_parked { 0 } else { mixed.parked.count };
         let invisible = self.mixed.as_ref().map_or(0, |mixed| parked(mixed) + mixed.held.count);
         clusters - self.free - invisible
     }
 
     /// The number of clusters that the next checkpoint counts as in use, and their bitmap unless that is all or none.
-    pub fn row(&self, clusters: u32, with_parked: bool) -> (u32, Option<Bits>) {
+    pub(crate) fn row(&self, clusters: u32, with_parked: bool) -> (u32, Option<Bits>) {
         let used = self.used(clusters, with_parked);
         if used == 0 || used == clusters {
             return (used, None);
@@ -169,7 +169,7 @@ impl Container {
     }
 
     /// Whether a cluster cannot be handed out.
-    pub fn is_taken(&self, cluster: u32) -> bool {
+    pub(crate) fn is_taken(&self, cluster: u32) -> bool {
         match &self.mixed {
             Some(mixed) => mixed.taken[cluster as usize / 64] >> (cluster % 64) & 1 == 1,
             None => self.free == 0,
@@ -177,7 +177,7 @@ impl Container {
     }
 
     /// The number of clusters of a run that can be handed out.
-    pub fn free_in(&self, start: u32, count: u32) -> u32 {
+    pub(crate) fn free_in(&self, start: u32, count: u32) -> u32 {
         match &self.mixed {
             Some(mixed) => {
                 words(start, count).map(|(word, mask)| (!mixed.taken[word] & mask).count_ones()).sum()
@@ -189,7 +189,7 @@ impl Container {
 
     /// The first run of up to `most` free clusters from `from` on, whose length and distance from `from` are multiples
     /// of `unit`.
-    pub fn find(&self, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
+    pub(crate) fn find(&self, from: u32, most: u32, unit: u32, clusters: u32) -> Option<(u32, u32)> {
         if self.free < unit {
             return None;
         }
@@ -213,7 +213,7 @@ impl Container {
     }
 
     /// Takes a free run; returns how many of its clusters were free.
-    pub fn take(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
+    pub(crate) fn take(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
         let were_free = count - set(&mut self.mixed(clusters).taken, start, count, true);
         self.free -= were_free;
         self.was_used = true;
@@ -222,13 +222,13 @@ impl Container {
     }
 
     /// Marks a run in use as held, so that the rows on disk count it as free.
-    pub fn hold(&mut self, start: u32, count: u32, clusters: u32) {
+    pub(crate) fn hold(&mut self, start: u32, count: u32, clusters: u32) {
         let words = clusters.div_ceil(64) as usize;
         self.mixed(clusters).held.add(start, count, words);
     }
 
     /// Ends the holding of a run; returns whether some of its clusters were held.
-    pub fn keep(&mut self, start: u32, count: u32, clusters: u32) -> bool {
+    pub(crate) fn keep(&mut self, start: u32, count: u32, clusters: u32) -> bool {
         let was_held = self.mixed.as_mut().is_some_and(|mixed| mixed.held.remove(start, count) > 0);
         if was_held {
             self.tidy(clusters);
@@ -238,7 +238,7 @@ impl Container {
 
     /// Parks a run that is given up and cannot be handed out yet. Returns whether it is the first since the last
     /// hand-over, and how many of its clusters were in use and not parked already.
-    pub fn park(&mut self, start: u32, count: u32, clusters: u32) -> (bool, u32) {
+    pub(crate) fn park(&mut self, start: u32, count: u32, clusters: u32) -> (bool, u32) {
         let words = clusters.div_ceil(64) as usize;
         let were_free = self.free_in(start, count);
         let parked = &mut self.mixed(clusters).parked;
@@ -248,12 +248,12 @@ impl Container {
     }
 
     /// Returns the parked clusters to a commit. They no longer count as parked, and still cannot be handed out.
-    pub fn hand_over(&mut self) -> Set {
+    pub(crate) fn hand_over(&mut self) -> Set {
         self.mixed.as_mut().map(|mixed| std::mem::take(&mut mixed.parked)).unwrap_or_default()
     }
 
     /// Frees the clusters `left` that were handed over before; returns how many were in use.
-    pub fn settle(&mut self, left: &Set, clusters: u32) -> u32 {
+    pub(crate) fn settle(&mut self, left: &Set, clusters: u32) -> u32 {
         let Some(bits) = &left.bits else { return 0 };
         let mut freed = 0;
         for (word, left) in self.mixed(clusters).taken.iter_mut().zip(bits) {
@@ -266,7 +266,7 @@ impl Container {
     }
 
     /// Frees a run in use at once; returns how many of its clusters were in use.
-    pub fn release(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
+    pub(crate) fn release(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
         let were_taken = set(&mut self.mixed(clusters).taken, start, count, false);
         self.free += were_taken;
         self.tidy(clusters);

@@ -13,7 +13,7 @@ mod tests;
 
 use crate::geometry::Geometry;
 use crate::layout::extent::{CHECKED_ROW, STREAM_HEADER, readable_rows, rows_size};
-pub use crate::layout::extent::{Extent, RunKind};
+pub(crate) use crate::layout::extent::{Extent, RunKind};
 use crate::layout::node::{INNER, NODE_HEADER, PLACE};
 use crate::layout::{PageReference, TreeNode};
 use crate::pages::{ANY_TABLE, Pages};
@@ -24,7 +24,7 @@ use stored::Opening;
 
 /// How many of a stream's runs stand in its own row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// Up to 720 bytes of runs, or references to up to eight pages, so that frequent look-ups need no further page.
     Roomy,
     /// As few as possible, for records that hold much else.
@@ -52,7 +52,7 @@ impl Form {
     }
 
     /// The most bytes of a node in a stream's own row.
-    pub fn largest_node(self, geometry: &Geometry) -> usize {
+    pub(crate) fn largest_node(self, geometry: &Geometry) -> usize {
         let runs = (NODE_HEADER + self.runs()).next_multiple_of(8);
         runs.max(stored::inner_size(self.children(), geometry.reference))
     }
@@ -88,7 +88,7 @@ enum News {
 const MOST_ROWS: usize = 8;
 
 /// The runs of a stream.
-pub struct Extents {
+pub(crate) struct Extents {
     leaves: Vec<Leaf>,
     /// The inner pages between the leaves and the stream's row, as they are on disk, by level from the leaves up.
     inner: Vec<Vec<PageReference>>,
@@ -122,7 +122,7 @@ impl Drop for Extents {
 
 /// A part of a stream: a run, or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// The first cluster, counted in the stream.
     pub at: u32,
     /// The cluster of the stream after the piece.
@@ -133,7 +133,7 @@ pub struct Piece {
 
 /// The state of a cluster of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mapping {
+pub(crate) enum Mapping {
     /// The cluster is in this run.
     Extent(Extent),
     /// The cluster is in a hole that ends before this cluster.
@@ -149,7 +149,7 @@ fn node_room(geometry: &Geometry) -> usize {
 
 impl Extents {
     /// A stream without runs.
-    pub fn new(pages: &Pages, table: u64) -> Extents {
+    pub(crate) fn new(pages: &Pages, table: u64) -> Extents {
         let capacity = node_room(&pages.geometry);
         Extents {
             leaves: Vec::new(),
@@ -168,12 +168,12 @@ impl Extents {
     }
 
     /// The number of pages of the runs, inner ones included, if the runs are not in the stream's row.
-    pub fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         (self.leaves.len() + self.leaves.len() / self.each) as u64
     }
 
     /// The most pages that this many new runs take, with the inner ones.
-    pub fn pages_of(runs: usize, geometry: &Geometry) -> u64 {
+    pub(crate) fn pages_of(runs: usize, geometry: &Geometry) -> u64 {
         // A page that was split is half full.
         let each = node_room(geometry) / (CHECKED_ROW + PLACE) / 2;
         (runs / each + 8) as u64
@@ -188,7 +188,12 @@ impl Extents {
     }
 
     /// Reads the node in a stream's row. Inner pages are loaded at once, leaves when they are needed.
-    pub fn open(pages: &mut Pages, table: u64, area: &[u8], (clusters, runs): (u64, u64)) -> Result<Extents> {
+    pub(crate) fn open(
+        pages: &mut Pages,
+        table: u64,
+        area: &[u8],
+        (clusters, runs): (u64, u64),
+    ) -> Result<Extents> {
         let mut extents = Extents::new(pages, table);
         (extents.clusters, extents.runs) = (clusters, runs);
         let checked = |area: &[u8]| {
@@ -216,7 +221,7 @@ impl Extents {
     }
 
     /// The same stream with these runs, which are in order and have no holes among them. It is only read, never stored.
-    pub fn only_read(&self, runs: &[Extent]) -> Extents {
+    pub(crate) fn only_read(&self, runs: &[Extent]) -> Extents {
         const TOGETHER: usize = 512;
         let leaf = |runs: &[Extent]| {
             let last = runs.last().map_or(0, |last| last.end() - 1);
@@ -239,24 +244,24 @@ impl Extents {
     }
 
     /// Sets the number of the directory that stands in the pages from now on.
-    pub fn set_table(&mut self, table: u64) {
+    pub(crate) fn set_table(&mut self, table: u64) {
         self.table = table;
     }
 
     /// The number of clusters in all runs.
-    pub fn clusters(&self) -> u64 {
+    pub(crate) fn clusters(&self) -> u64 {
         self.clusters
     }
 
     /// Counts the clusters of all runs anew, where the stream's header may count holes among them.
-    pub fn recount(&mut self, pages: &mut Pages) -> Result<()> {
+    pub(crate) fn recount(&mut self, pages: &mut Pages) -> Result<()> {
         self.load_range(pages, 0, u32::MAX)?;
         self.clusters = self.iter().map(|row| u64::from(row.count)).sum();
         Ok(())
     }
 
     /// The cluster of the stream after the last run.
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.leaves.last().map_or(0, |leaf| u64::from(leaf.last) + 1)
     }
 
@@ -285,7 +290,7 @@ impl Extents {
     }
 
     /// Returns the run or hole that a cluster of the stream is in.
-    pub fn find(&self, at: u32) -> Mapping {
+    pub(crate) fn find(&self, at: u32) -> Mapping {
         if self.leaves.is_empty() {
             return Mapping::Hole(u32::MAX);
         }
@@ -305,7 +310,7 @@ impl Extents {
 
     /// Returns the part of a run that covers a range, which is not empty. Most requests lie in one run, and then take
     /// one search. `None` if the range needs several runs or has a hole, or the leaf is not in memory.
-    pub fn run_over(&self, from: u32, to: u32) -> Option<Extent> {
+    pub(crate) fn run_over(&self, from: u32, to: u32) -> Option<Extent> {
         match self.find(from) {
             Mapping::Extent(run) if run.end() >= to => Some(run.part(from, to)),
             _ => None,
@@ -313,13 +318,13 @@ impl Extents {
     }
 
     /// Whether there is no hole before the end of the last run.
-    pub fn is_dense(&self) -> bool {
+    pub(crate) fn is_dense(&self) -> bool {
         self.clusters == self.end()
     }
 
     /// Calls `each` on the runs and holes, or the parts of them, between two clusters of the stream, in order. The
     /// range must be loaded. However long the range is, it takes one search.
-    pub fn walk(&self, from: u32, to: u32, mut each: impl FnMut(Piece) -> Result<()>) -> Result<()> {
+    pub(crate) fn walk(&self, from: u32, to: u32, mut each: impl FnMut(Piece) -> Result<()>) -> Result<()> {
         let mut at = from;
         let first = self.leaf(from);
         for (index, leaf) in self.leaves.iter().enumerate().skip(first) {
@@ -353,7 +358,7 @@ impl Extents {
     }
 
     /// Reads the runs of a leaf from its page, unless they are in memory.
-    pub fn load(&mut self, pages: &mut Pages, index: usize) -> Result<()> {
+    pub(crate) fn load(&mut self, pages: &mut Pages, index: usize) -> Result<()> {
         let leaf = &mut self.leaves[index];
         if leaf.rows.is_some() {
             return Ok(());
@@ -377,12 +382,12 @@ impl Extents {
     }
 
     /// The first cluster of the stream after a leaf.
-    pub fn end_of(&self, index: usize) -> u32 {
+    pub(crate) fn end_of(&self, index: usize) -> u32 {
         self.leaves.get(index).map_or(u32::MAX, |leaf| leaf.last + 1)
     }
 
     /// Loads every leaf that covers a part of the range.
-    pub fn load_range(&mut self, pages: &mut Pages, from: u32, to: u32) -> Result<()> {
+    pub(crate) fn load_range(&mut self, pages: &mut Pages, from: u32, to: u32) -> Result<()> {
         if self.leaves.is_empty() || from >= to {
             return Ok(());
         }
@@ -393,14 +398,14 @@ impl Extents {
     }
 
     /// Whether every leaf that covers a part of the range is in memory.
-    pub fn is_loaded(&self, from: u32, to: u32) -> bool {
+    pub(crate) fn is_loaded(&self, from: u32, to: u32) -> bool {
         self.leaves.is_empty()
             || from >= to
             || self.span(from, to).all(|index| self.leaves[index].rows.is_some())
     }
 
     /// The runs, or parts of them, between two clusters of the stream. The range must be loaded.
-    pub fn within(&self, from: u32, to: u32) -> Result<Vec<Extent>> {
+    pub(crate) fn within(&self, from: u32, to: u32) -> Result<Vec<Extent>> {
         let mut runs = Vec::new();
         self.walk(from, to, |piece| {
             runs.extend(piece.run);
@@ -410,23 +415,23 @@ impl Extents {
     }
 
     /// All rows in order, those of holes too. Every leaf must be loaded.
-    pub fn rows(&self) -> impl Iterator<Item = Extent> + '_ {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Extent> + '_ {
         self.leaves.iter().flat_map(|leaf| leaf.rows.as_ref().expect("loaded").iter().copied())
     }
 
     /// All runs in order, without holes. Every leaf must be loaded.
-    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.rows().filter(|row| !row.is_hole())
     }
 
     /// The runs that are in memory, in order, without holes.
-    pub fn in_memory(&self) -> impl Iterator<Item = Extent> + '_ {
+    pub(crate) fn in_memory(&self) -> impl Iterator<Item = Extent> + '_ {
         let rows = self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).flatten().copied();
         rows.filter(|row| !row.is_hole())
     }
 
     /// The most bytes of the node that [`Extents::store`] makes for the stream's row in this form.
-    pub fn node_size(&self, geometry: &Geometry, form: Form) -> usize {
+    pub(crate) fn node_size(&self, geometry: &Geometry, form: Form) -> usize {
         match &self.leaves[..] {
             [] => LEAST_NODE,
             [Leaf { rows: Some(rows), .. }] if rows_size(rows) <= form.runs() => {
@@ -437,12 +442,12 @@ impl Extents {
     }
 
     /// Drops the runs of leaves that are on disk unchanged, to bound memory.
-    pub fn unload(&mut self) {
+    pub(crate) fn unload(&mut self) {
         self.leaves.iter_mut().filter(|leaf| leaf.news == News::Nothing).for_each(|leaf| leaf.rows = None);
     }
 
     /// The number of runs that are in memory.
-    pub fn loaded(&self) -> usize {
+    pub(crate) fn loaded(&self) -> usize {
         self.leaves.iter().filter_map(|leaf| leaf.rows.as_ref()).map(Vec::len).sum()
     }
 }

@@ -41,7 +41,7 @@ const FEWEST: u64 = 5;
 const MOST: u64 = 1 << 20;
 
 /// Converts a time to that of ReFS: units of 100 ns since 1601.
-pub fn file_time(since_1970: Duration) -> u64 {
+pub(crate) fn file_time(since_1970: Duration) -> u64 {
     Timestamp::from(since_1970).to_file_time(u64::MAX)
 }
 
@@ -178,7 +178,7 @@ fn mix(seed: u64) -> u64 {
 }
 
 /// Makes a volume over the whole device.
-pub fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
+pub(crate) fn make(device: &dyn Device, options: &FormatOptions, progress: &dyn Progress) -> Result<()> {
     let (boot, geometry, guid) = plan(device, options)?;
     let label: Vec<u16> = options.label.as_deref().unwrap_or("").encode_utf16().collect();
     system::check_label(&label).map_err(|(_, reason)| cannot(reason.into()))?;
@@ -231,7 +231,11 @@ fn wipe(device: &dyn Device, geometry: &Geometry, full: bool, progress: &dyn Pro
 }
 
 /// Writes the superblock and its copies.
-pub fn put_superblocks(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> Result<()> {
+pub(crate) fn put_superblocks(
+    device: &dyn Device,
+    geometry: &Geometry,
+    superblock: &Superblock,
+) -> Result<()> {
     for cluster in Superblock::places(geometry.clusters) {
         let bytes = superblock.to_bytes(
             cluster,
@@ -245,7 +249,7 @@ pub fn put_superblocks(device: &dyn Device, geometry: &Geometry, superblock: &Su
 }
 
 /// Writes the boot record and its copy in the last sector.
-pub fn put_boot(device: &dyn Device, boot: &BootRecord) -> Result<()> {
+pub(crate) fn put_boot(device: &dyn Device, boot: &BootRecord) -> Result<()> {
     let mut sector = vec![0; boot.sector as usize];
     sector[..BootRecord::SIZE].copy_from_slice(&boot.to_bytes());
     device.write_at((boot.sectors - 1) * u64::from(boot.sector), &sector)?;
@@ -254,7 +258,7 @@ pub fn put_boot(device: &dyn Device, boot: &BootRecord) -> Result<()> {
 }
 
 /// Where the log is.
-pub fn log_place(geometry: &Geometry) -> LogArea {
+pub(crate) fn log_place(geometry: &Geometry) -> LogArea {
     LogArea { data: log_area(geometry), control: [LOG_CONTROL, LOG_CONTROL + 1] }
 }
 
@@ -442,7 +446,7 @@ fn add_metadata_files(core: &mut Core, now: u64, security: u64) -> Result<()> {
 }
 
 /// Makes the object of a directory with this record, and its place in the parent-child table.
-pub fn add_directory(
+pub(crate) fn add_directory(
     core: &mut Core,
     number: u64,
     above: u64,
@@ -462,7 +466,7 @@ pub fn add_directory(
 }
 
 /// The rows that the record of each directory has: its name in the directory above, and the mark of a directory.
-pub fn directory_rows(above: u64, name: &[u16]) -> Vec<Attribute> {
+pub(crate) fn directory_rows(above: u64, name: &[u16]) -> Vec<Attribute> {
     vec![make_object_link(above, name), make_index()]
 }
 

@@ -5,14 +5,14 @@ use crate::container::Tier;
 
 /// The free clusters by tier, and by container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FreeCounts {
+pub(crate) struct FreeCounts {
     containers: Vec<(Tier, u32)>,
     tiers: [u64; 3],
 }
 
 impl FreeCounts {
     /// The counts of containers in the order of their indices: the tier of each, and its free clusters.
-    pub fn of(containers: impl IntoIterator<Item = (Tier, u32)>) -> FreeCounts {
+    pub(crate) fn of(containers: impl IntoIterator<Item = (Tier, u32)>) -> FreeCounts {
         let containers: Vec<(Tier, u32)> = containers.into_iter().collect();
         let mut tiers = [0; 3];
         containers.iter().for_each(|&(tier, free)| tiers[tier as usize] += u64::from(free));
@@ -20,14 +20,14 @@ impl FreeCounts {
     }
 
     /// Notes the row of a container that is stored.
-    pub fn set(&mut self, index: usize, tier: Tier, free: u32) {
+    pub(crate) fn set(&mut self, index: usize, tier: Tier, free: u32) {
         let (before, was_free) = std::mem::replace(&mut self.containers[index], (tier, free));
         self.tiers[before as usize] -= u64::from(was_free);
         self.tiers[tier as usize] += u64::from(free);
     }
 
     /// The number of free clusters in the containers of a tier.
-    pub fn free(&self, tier: Tier) -> u64 {
+    pub(crate) fn free(&self, tier: Tier) -> u64 {
         self.tiers[tier as usize]
     }
 }

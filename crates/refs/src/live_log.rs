@@ -20,7 +20,7 @@ const MOST_OF_A_RECORD: u64 = 256;
 
 /// The volume and the checkpoint to which a log belongs.
 #[derive(Clone, Copy, Debug)]
-pub struct Owner {
+pub(crate) struct Owner {
     /// Bytes of a cluster.
     pub cluster: u32,
     /// The volume's signature.
@@ -31,14 +31,14 @@ pub struct Owner {
 
 impl Owner {
     /// The volume of these sizes, and a checkpoint that still needs the record `oldest`.
-    pub fn of(geometry: &Geometry, oldest: u64) -> Owner {
+    pub(crate) fn of(geometry: &Geometry, oldest: u64) -> Owner {
         Owner { cluster: geometry.cluster, signature: geometry.signature, oldest }
     }
 }
 
 /// The records of a log that its checkpoint does not contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LiveLog {
+pub(crate) struct LiveLog {
     /// The number of records.
     pub records: u64,
     /// The number of transactions in them.
@@ -53,7 +53,7 @@ pub struct LiveLog {
 
 impl LiveLog {
     /// What the log holds, for people.
-    pub fn describe(&self, version: Version) -> String {
+    pub(crate) fn describe(&self, version: Version) -> String {
         let changes: u64 = self.operations.values().sum();
         let mut most: Vec<(&u32, &u64)> = self.operations.iter().collect();
         most.sort_by_key(|(number, count)| (std::cmp::Reverse(**count), **number));
@@ -81,7 +81,7 @@ impl LiveLog {
 ///
 /// # Errors
 /// [`Error::Device`]; [`Error::Damaged`] if the checkpoint's oldest record would stand outside the log.
-pub fn read(device: &dyn Device, area: &LogArea, owner: Owner) -> Result<Option<LiveLog>> {
+pub(crate) fn read(device: &dyn Device, area: &LogArea, owner: Owner) -> Result<Option<LiveLog>> {
     let blocks = area.blocks(owner.cluster);
     let (start, count) = (blocks.start, blocks.end.saturating_sub(blocks.start));
     let mut place = owner.oldest & 0xFFFF_FFFF;

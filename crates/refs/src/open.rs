@@ -22,11 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The bytes of clean metadata pages that are kept in memory.
-pub const CACHE: usize = 64 << 20;
+pub(crate) const CACHE: usize = 64 << 20;
 
 /// Notes about damage that was found on opening and replaced by a copy.
 #[derive(Default)]
-pub struct Notes(pub Vec<String>);
+pub(crate) struct Notes(pub Vec<String>);
 
 impl Notes {
     fn add(&mut self, what: &Error, instead: &str) {
@@ -54,7 +54,7 @@ impl Notes {
 const LEAST_START: u64 = 63 * 512;
 
 /// Reads the boot record, or its copy in the last sector.
-pub fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord> {
+pub(crate) fn boot_record(device: &dyn Device, notes: &mut Notes) -> Result<BootRecord> {
     let sector = device.sectors().logical.max(BootRecord::SIZE as u32) as usize;
     let at = |offset: u64, notes: &mut Notes| -> Result<BootRecord> {
         let parse = |bytes: &[u8]| BootRecord::from_bytes(bytes.first_chunk().expect("a sector"), offset);
@@ -104,7 +104,7 @@ fn fits(record: BootRecord, device: &dyn Device) -> Result<BootRecord> {
 }
 
 /// The first structures: sizes, the superblock, and those of the two checkpoints that are good.
-pub struct Anchors {
+pub(crate) struct Anchors {
     /// The boot record.
     pub boot: BootRecord,
     /// The sizes of the volume.
@@ -118,7 +118,7 @@ pub struct Anchors {
 }
 
 /// Reads the first structures.
-pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
+pub(crate) fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
     let boot = boot_record(device, notes)?;
     let cluster = boot.cluster();
     let clusters = boot.clusters();
@@ -190,7 +190,7 @@ pub fn anchors(device: &dyn Device, notes: &mut Notes) -> Result<Anchors> {
 }
 
 /// The tree of a root, by the reference to its page.
-pub fn root_tree(root: Root, reference: PageReference) -> Tree {
+pub(crate) fn root_tree(root: Root, reference: PageReference) -> Tree {
     let tier = match root {
         root if root.is_real() => Tier::Small,
         Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,
@@ -239,7 +239,7 @@ fn containers(pages: &mut Pages, tree: &Tree) -> Result<Containers> {
 }
 
 /// Reads the rows of all allocators, calls `each` on every row, and returns the ranges of containers of each allocator.
-pub fn ranges(
+pub(crate) fn ranges(
     pages: &mut Pages,
     roots: &[Tree],
     mut each: impl FnMut(&Pages, Tier, &AllocatorRow, bool) -> Result<()>,
@@ -325,7 +325,12 @@ fn space(pages: &mut Pages, roots: &[Tree], for_pages: Vec<bool>) -> Result<(Spa
 
 /// Opens the metadata of a volume. Copies of tables that reading does not need are verified only with `to_write`, so
 /// that no change meets damage half-way.
-pub fn core(device: &Arc<dyn Device>, anchors: &Anchors, notes: &mut Notes, to_write: bool) -> Result<Core> {
+pub(crate) fn core(
+    device: &Arc<dyn Device>,
+    anchors: &Anchors,
+    notes: &mut Notes,
+    to_write: bool,
+) -> Result<Core> {
     let mut first_error = None;
     for (slot, checkpoint) in &anchors.checkpoints {
         match core_at(device, anchors, (*slot, checkpoint), notes, to_write) {
@@ -536,7 +541,7 @@ fn upcase(core: &mut Core, notes: &mut Notes) -> Result<Arc<[u16]>> {
 }
 
 /// The volume's label.
-pub fn label(core: &mut Core) -> Result<String> {
+pub(crate) fn label(core: &mut Core) -> Result<String> {
     let mut found = Vec::new();
     for object in [0x500, 0x501] {
         let Ok((tree, pages)) = core.tree(object) else { continue };

@@ -22,11 +22,11 @@ const FEWEST_PER_THREAD: usize = 16;
 /// Stands for a table's number where the number that a page carries is not known: in the pages of a tree in a row's
 /// value. Platter writes the directory's number there; what Windows writes is not known, and the reference's checksum
 /// shows that the page is the right one.
-pub const ANY_TABLE: u64 = u64::MAX;
+pub(crate) const ANY_TABLE: u64 = u64::MAX;
 
 /// Where a page is: its first cluster, and how clusters are numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address {
+pub(crate) struct Address {
     /// Real cluster numbers (the container tables and the small allocator) or virtual ones.
     pub real: bool,
     /// The first cluster.
@@ -35,7 +35,7 @@ pub struct Address {
 
 /// A page of a tree.
 #[derive(Clone)]
-pub struct Page {
+pub(crate) struct Page {
     bytes: Vec<u8>,
     /// The offset in the page at which the node begins.
     start: usize,
@@ -43,12 +43,12 @@ pub struct Page {
 
 impl Page {
     /// An empty node without a tree header.
-    pub fn new(size: usize, level: u8) -> Page {
+    pub(crate) fn new(size: usize, level: u8) -> Page {
         Page::with_header(size, &[8, 0, 0, 0, 0, 0, 0, 0], level, if level > 0 { 1 } else { 0 })
     }
 
     /// An empty node under this tree header.
-    pub fn with_header(size: usize, header: &[u8], level: u8, flags: u8) -> Page {
+    pub(crate) fn with_header(size: usize, header: &[u8], level: u8, flags: u8) -> Page {
         let mut bytes = vec![0; size];
         let start = HEADER + header.len();
         bytes[HEADER..start].copy_from_slice(header);
@@ -57,42 +57,42 @@ impl Page {
     }
 
     /// The page's node, to be read.
-    pub fn node(&self) -> TreeNode<'_> {
+    pub(crate) fn node(&self) -> TreeNode<'_> {
         TreeNode::new(&self.bytes[self.start..])
     }
 
     /// The whole area of the node, for nodes of streams, whose rows have no headers and are read by other code.
-    pub fn area(&self) -> &[u8] {
+    pub(crate) fn area(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
     /// The page's node, to be changed.
-    pub fn node_mut(&mut self) -> TreeNodeMut<'_> {
+    pub(crate) fn node_mut(&mut self) -> TreeNodeMut<'_> {
         TreeNodeMut::new(&mut self.bytes[self.start..])
     }
 
     /// Lets `with` build the node in its whole area.
-    pub fn with_area(&mut self, with: impl FnOnce(&mut [u8])) {
+    pub(crate) fn with_area(&mut self, with: impl FnOnce(&mut [u8])) {
         with(&mut self.bytes[self.start..]);
     }
 
     /// The tree header, to be changed; 8 bytes on pages that are no root.
-    pub fn tree_header(&mut self) -> &mut [u8] {
+    pub(crate) fn tree_header(&mut self) -> &mut [u8] {
         &mut self.bytes[HEADER..self.start]
     }
 
     /// The tree header, to be read.
-    pub fn tree_header_view(&self) -> &[u8] {
+    pub(crate) fn tree_header_view(&self) -> &[u8] {
         &self.bytes[HEADER..self.start]
     }
 
     /// The number of bytes for rows and their entries in the index.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.bytes.len() - self.start - crate::layout::node::NODE_HEADER
     }
 
     /// The page as it stands on disk.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
@@ -100,7 +100,7 @@ impl Page {
     ///
     /// # Errors
     /// [`Error::Damaged`]; `at` is where the page stands on the device.
-    pub fn from_bytes(
+    pub(crate) fn from_bytes(
         bytes: Vec<u8>,
         geometry: &Geometry,
         reference: &PageReference,
@@ -163,7 +163,7 @@ impl Page {
 }
 
 /// The pages of a volume.
-pub struct Pages {
+pub(crate) struct Pages {
     /// The sizes of the volume.
     pub geometry: Geometry,
     /// Where each container lies on the device.
@@ -184,7 +184,7 @@ pub struct Pages {
 
 impl Pages {
     /// Begins without pages. Clean pages are kept up to about `limit` bytes.
-    pub fn new(
+    pub(crate) fn new(
         geometry: Geometry,
         map: ContainerMap,
         space: Space,
@@ -208,12 +208,12 @@ impl Pages {
     }
 
     /// The device with the volume.
-    pub fn device(&self) -> &Arc<dyn Device> {
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
         &self.device
     }
 
     /// The byte offset of a page on the device.
-    pub fn offset(&self, address: Address) -> Result<u64> {
+    pub(crate) fn offset(&self, address: Address) -> Result<u64> {
         let clusters = u64::from(self.geometry.page_clusters());
         let cluster = match address.real {
             true if address.cluster + clusters <= self.geometry.clusters => address.cluster,
@@ -231,7 +231,7 @@ impl Pages {
     }
 
     /// The page that a reference leads to.
-    pub fn get(&mut self, reference: &PageReference, table: u64, real: bool) -> Result<Arc<Page>> {
+    pub(crate) fn get(&mut self, reference: &PageReference, table: u64, real: bool) -> Result<Arc<Page>> {
         let address = Address { real, cluster: reference.clusters[0] };
         if let Some(page) = self.dirty.get(&address) {
             return Ok(page.clone());
@@ -255,7 +255,7 @@ impl Pages {
     /// Reads pages ahead that [`Pages::get`] will be called for next, all in flight at once. They fill half of the
     /// limit at most; of more references the last ones are taken. Errors are left to [`Pages::get`], which meets them
     /// again and reports them.
-    pub fn bring(&mut self, references: &[PageReference], table: u64) {
+    pub(crate) fn bring(&mut self, references: &[PageReference], table: u64) {
         let size = self.geometry.page();
         let device = self.device.clone();
         let most = references.len().min(self.limit / 2);
@@ -283,14 +283,14 @@ impl Pages {
     }
 
     /// The page that a reference leads to, if it is in memory.
-    pub fn at_hand(&self, reference: &PageReference, tier: Tier) -> Option<&Page> {
+    pub(crate) fn at_hand(&self, reference: &PageReference, tier: Tier) -> Option<&Page> {
         let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
         let clean = || self.clean.get(&address).map(|(page, _)| page);
         self.dirty.get(&address).or_else(clean).map(|page| &**page)
     }
 
     /// Reads a page from the device, whether or not it is in memory, and verifies it.
-    pub fn read(&self, reference: &PageReference, table: u64, real: bool) -> Result<Page> {
+    pub(crate) fn read(&self, reference: &PageReference, table: u64, real: bool) -> Result<Page> {
         let offset = self.place_of(reference, real)?;
         let mut bytes = vec![0; self.geometry.page()];
         let read = self.device.read_at(offset, &mut bytes).map_err(Error::from);
@@ -326,13 +326,18 @@ impl Pages {
     }
 
     /// The number of copies of pages that were repaired from another copy of the device.
-    pub fn healed(&self) -> u64 {
+    pub(crate) fn healed(&self) -> u64 {
         self.healed.load(Ordering::Relaxed)
     }
 
     /// Makes a page changeable: unless it is a copy made since the last commit already, it is copied to a new place.
     /// Returns its reference, which the page above must hold from now on.
-    pub fn change(&mut self, reference: &PageReference, table: u64, tier: Tier) -> Result<PageReference> {
+    pub(crate) fn change(
+        &mut self,
+        reference: &PageReference,
+        table: u64,
+        tier: Tier,
+    ) -> Result<PageReference> {
         let real = tier == Tier::Small;
         let address = Address { real, cluster: reference.clusters[0] };
         if self.dirty.contains_key(&address) {
@@ -347,30 +352,30 @@ impl Pages {
     }
 
     /// Adds a new page, which gets clusters of the tier, and returns its reference.
-    pub fn add(&mut self, page: Page, tier: Tier) -> Result<PageReference> {
+    pub(crate) fn add(&mut self, page: Page, tier: Tier) -> Result<PageReference> {
         let place = self.place(tier)?;
         self.dirty.insert(Address { real: tier == Tier::Small, cluster: place.clusters[0] }, Arc::new(page));
         Ok(place)
     }
 
     /// The page of a reference that [`Pages::change`] or [`Pages::add`] returned, to be changed.
-    pub fn dirty(&mut self, reference: &PageReference, tier: Tier) -> &mut Page {
+    pub(crate) fn dirty(&mut self, reference: &PageReference, tier: Tier) -> &mut Page {
         let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
         Arc::make_mut(self.dirty.get_mut(&address).expect("changed before"))
     }
 
     /// Whether the page of this reference waits to be written.
-    pub fn is_dirty(&self, reference: &PageReference, tier: Tier) -> bool {
+    pub(crate) fn is_dirty(&self, reference: &PageReference, tier: Tier) -> bool {
         self.dirty.contains_key(&Address { real: tier == Tier::Small, cluster: reference.clusters[0] })
     }
 
     /// The number of pages that wait to be written.
-    pub fn dirty_count(&self) -> usize {
+    pub(crate) fn dirty_count(&self) -> usize {
         self.dirty.len()
     }
 
     /// Gives a page's clusters back.
-    pub fn free(&mut self, reference: &PageReference, tier: Tier) -> Result<()> {
+    pub(crate) fn free(&mut self, reference: &PageReference, tier: Tier) -> Result<()> {
         let address = Address { real: tier == Tier::Small, cluster: reference.clusters[0] };
         self.clean.remove(&address);
         if self.dirty.remove(&address).is_some() {
@@ -382,7 +387,7 @@ impl Pages {
     }
 
     /// Gives pages of a tree their headers and checksums, and returns the references that the pages above them hold.
-    pub fn seal(
+    pub(crate) fn seal(
         &mut self,
         references: &[PageReference],
         table: u64,
@@ -434,7 +439,7 @@ impl Pages {
 
     /// Returns all pages that wait to be written, with their byte offsets on the device, in this order. They count as
     /// clean from now on.
-    pub fn take_dirty(&mut self) -> Result<Vec<(u64, Arc<Page>)>> {
+    pub(crate) fn take_dirty(&mut self) -> Result<Vec<(u64, Arc<Page>)>> {
         let mut writes = Vec::with_capacity(self.dirty.len());
         for (address, page) in std::mem::take(&mut self.dirty) {
             writes.push((self.offset(address)?, page.clone()));
@@ -446,13 +451,13 @@ impl Pages {
 
     /// Forgets all clean pages: for a caller whose references may be out of date, and lead to places where another page
     /// is by now.
-    pub fn forget_clean(&mut self) {
+    pub(crate) fn forget_clean(&mut self) {
         self.clean.clear();
     }
 
     /// Forgets clean pages beyond the limit. Not to be called while pages taken by [`Pages::take_dirty`] are not yet
     /// on the device.
-    pub fn make_room(&mut self) {
+    pub(crate) fn make_room(&mut self) {
         if self.clean.len() < self.limit {
             return;
         }

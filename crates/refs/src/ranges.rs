@@ -15,11 +15,11 @@ pub enum Use {
 }
 
 /// A range of containers, by their places on the volume: the first, and how many.
-pub type Range = (u32, u32);
+pub(crate) type Range = (u32, u32);
 
 /// The rows of one allocator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ranges {
+pub(crate) struct Ranges {
     rows: BTreeMap<u32, (u32, Use)>,
     /// The number of containers in all rows.
     containers: u64,
@@ -30,7 +30,7 @@ pub struct Ranges {
 
 /// The changes of rows on disk that follow from a change of a container.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     /// The rows to remove.
     pub gone: Vec<Range>,
     /// The rows to add or replace.
@@ -39,7 +39,7 @@ pub struct Change {
 
 impl Ranges {
     /// The rows for containers in order of their places; neighbours that are alike share one.
-    pub fn of(containers: impl IntoIterator<Item = (u32, Use)>) -> Ranges {
+    pub(crate) fn of(containers: impl IntoIterator<Item = (u32, Use)>) -> Ranges {
         let mut rows: BTreeMap<u32, (u32, Use)> = BTreeMap::new();
         for (place, says) in containers {
             match rows.last_entry() {
@@ -58,28 +58,28 @@ impl Ranges {
     }
 
     /// Adds a row that was read from disk.
-    pub fn read(&mut self, (first, count): Range, says: Use) {
+    pub(crate) fn read(&mut self, (first, count): Range, says: Use) {
         let before = self.rows.insert(first, (count, says)).map_or(0, |(count, _)| count);
         self.containers = self.containers + u64::from(count) - u64::from(before);
     }
 
     /// Adds a row that was read from disk and does not cover whole containers, by its clusters.
-    pub fn read_odd(&mut self, start: u64, count: u64) {
+    pub(crate) fn read_odd(&mut self, start: u64, count: u64) {
         self.odd.push((start, count));
     }
 
     /// Returns the rows that do not cover whole containers, which are to be removed from disk.
-    pub fn take_odd(&mut self) -> Vec<(u64, u64)> {
+    pub(crate) fn take_odd(&mut self) -> Vec<(u64, u64)> {
         std::mem::take(&mut self.odd)
     }
 
     /// The number of containers that the rows cover.
-    pub fn containers(&self) -> u64 {
+    pub(crate) fn containers(&self) -> u64 {
         self.containers
     }
 
     /// All rows in order.
-    pub fn iter(&self) -> impl Iterator<Item = (Range, Use)> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Range, Use)> + '_ {
         self.rows.iter().map(|(&first, &(count, says))| ((first, count), says))
     }
 
@@ -91,7 +91,7 @@ impl Ranges {
 
     /// Sets the use of a container; with `None` the allocator has no row of it any more. Returns the changes of rows on
     /// disk.
-    pub fn set(&mut self, place: u32, says: Option<Use>) -> Change {
+    pub(crate) fn set(&mut self, place: u32, says: Option<Use>) -> Change {
         let old = self.around(place);
         match (old, says) {
             (None, None) => return Change::default(),

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The state in memory of clusters that several streams share, and of the table with their counts.
 #[derive(Default)]
-pub struct Shares {
+pub(crate) struct Shares {
     /// Whether the table has rows.
     pub any: bool,
     /// The rows that were read or changed since the last commit, by first cluster.
@@ -22,7 +22,7 @@ pub struct Shares {
 }
 
 /// A cluster that files without a name keep in use.
-pub struct Pin {
+pub(crate) struct Pin {
     /// The number of such files.
     pub count: u32,
     /// Whether nothing on disk refers to the cluster any more.
@@ -31,19 +31,19 @@ pub struct Pin {
 
 impl Shares {
     /// Called when a commit has been gathered. Drops the rows in memory, to bound memory: the table has them.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         debug_assert!(self.changed.is_empty());
         self.rows.clear();
         self.leaving.append(&mut self.lately);
     }
 
     /// Called when the commit that was gathered last is on disk.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.leaving.clear();
     }
 
     /// Whether no cluster is shared.
-    pub fn is_trivial(&self) -> bool {
+    pub(crate) fn is_trivial(&self) -> bool {
         !self.any && self.pins.is_empty()
     }
 }

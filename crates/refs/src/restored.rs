@@ -19,7 +19,7 @@ const WRONG_BITS: u32 = 1;
 
 /// Restores the superblock and its page from the pages at all three places; `None` in `copies` stands for a place that
 /// cannot be read.
-pub fn superblock(
+pub(crate) fn superblock(
     copies: &[Option<Vec<u8>>; 3],
     places: [u64; 3],
     algorithm: Algorithm,
@@ -121,7 +121,7 @@ impl Choice {
 /// After a power cut a checkpoint may be half written, and then the other one is the state that was synced. A checksum
 /// of 32 bits is too short for ten thousands of guesses: some would have it by chance, and give a checkpoint that never
 /// existed. So with such a checksum nothing is guessed where the other checkpoint is whole.
-pub fn checkpoint_in(
+pub(crate) fn checkpoint_in(
     slot: usize,
     geometry: &Geometry,
     places: [u64; 2],

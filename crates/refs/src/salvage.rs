@@ -19,7 +19,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Those of [`scrub::scrub`]; [`Error::ReadOnly`] for salvaging on a device that cannot be written.
-pub fn scrub(
+pub(crate) fn scrub(
     device: Arc<dyn Device>,
     options: &ScrubOptions,
     progress: &dyn Progress,

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 /// A set of cluster numbers.
 #[derive(Default)]
-pub struct Seen(HashMap<u64, Box<[u64; Seen::WORDS]>>);
+pub(crate) struct Seen(HashMap<u64, Box<[u64; Seen::WORDS]>>);
 
 impl Seen {
     const WORDS: usize = 256;
 
     /// Adds a cluster. Returns whether it was not in the set before.
-    pub fn insert(&mut self, cluster: u64) -> bool {
+    pub(crate) fn insert(&mut self, cluster: u64) -> bool {
         let bits =
             self.0.entry(cluster / (64 * Seen::WORDS as u64)).or_insert_with(|| Box::new([0; Seen::WORDS]));
         let (word, bit) = ((cluster / 64) as usize % Seen::WORDS, cluster % 64);
@@ -20,7 +20,7 @@ impl Seen {
     }
 
     /// Whether a cluster is in the set.
-    pub fn contains(&self, cluster: u64) -> bool {
+    pub(crate) fn contains(&self, cluster: u64) -> bool {
         let bits = self.0.get(&(cluster / (64 * Seen::WORDS as u64)));
         bits.is_some_and(|bits| bits[(cluster / 64) as usize % Seen::WORDS] >> (cluster % 64) & 1 == 1)
     }

@@ -19,7 +19,7 @@ const SAMPLE: usize = 4096;
 
 impl Core {
     /// Reads the first rows of the reference counts. Returns the reason why the volume can only be read, if so.
-    pub fn open_shares(&mut self) -> Result<Option<String>> {
+    pub(crate) fn open_shares(&mut self) -> Result<Option<String>> {
         let (mut rows, mut reason) = (0, None);
         let (tree, pages) = self.root(Root::References);
         tree.scan(pages, &[], |row| {
@@ -60,7 +60,7 @@ impl Core {
     }
 
     /// Whether the first cluster of a run is shared, and for how many clusters from it on that is the same.
-    pub fn shared(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
+    pub(crate) fn shared(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
         if self.shares.is_trivial() {
             return Ok((false, count));
         }
@@ -79,7 +79,7 @@ impl Core {
 
     /// Whether the first cluster of a stream's run may not be overwritten because other streams share it, in memory or
     /// still on disk; and for how many clusters from it on that is the same.
-    pub fn is_others_too(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
+    pub(crate) fn is_others_too(&mut self, cluster: u64, count: u32) -> Result<(bool, u32)> {
         let (is_shared, mut length) = self.shared(cluster, count)?;
         if is_shared {
             return Ok((true, length));
@@ -102,7 +102,7 @@ impl Core {
     /// # Errors
     /// [`Error::NoSpace`], and [`Error::NotPermitted`] if a cluster has as many owners as can be counted: then nothing
     /// is changed.
-    pub fn share(&mut self, runs: &[(u64, u32)]) -> Result<()> {
+    pub(crate) fn share(&mut self, runs: &[(u64, u32)]) -> Result<()> {
         let each = || runs.iter().flat_map(|&(start, count)| start..start + u64::from(count));
         let mut ranges = BTreeSet::new();
         for cluster in each() {
@@ -124,7 +124,7 @@ impl Core {
     }
 
     /// The most pages that giving up a range of a stream takes: those of rows of the table, where clusters are shared.
-    pub fn pages_to_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<u64> {
+    pub(crate) fn pages_to_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<u64> {
         if self.shares.is_trivial() {
             return Ok(0);
         }
@@ -153,21 +153,21 @@ impl Core {
     }
 
     /// Returns an error if there is no room to store the changes of giving up a range of a stream.
-    pub fn can_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<()> {
+    pub(crate) fn can_give_up(&mut self, extents: &Extents, range: std::ops::Range<u32>) -> Result<()> {
         let pages = self.pages_to_give_up(extents, range)?;
         if pages == 0 || self.spares(pages) { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     /// Gives up runs of a stream: clusters that no other stream has are free once the next checkpoint is on disk.
     /// `is_nameless` says that the stream does not count on disk any more.
-    pub fn park(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
+    pub(crate) fn park(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
         self.news |= !gone.is_empty();
         self.park_written(gone, is_nameless)
     }
 
     /// Like [`Core::park`], for runs that were replaced by other runs of the stream: an entry of the log of syncs can
     /// make that durable, so no commit is needed for it.
-    pub fn park_written(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
+    pub(crate) fn park_written(&mut self, gone: &[(u64, u32)], is_nameless: bool) -> Result<()> {
         for &(cluster, count) in gone {
             self.each_part(cluster, count, |core, cluster, count, is_shared| {
                 if !is_shared {
@@ -186,7 +186,7 @@ impl Core {
 
     /// Removes the runs of a stream that lost its name from those that count on disk. The stream keeps their clusters
     /// while it is in use.
-    pub fn disown(&mut self, runs: &[(u64, u32)]) -> Result<()> {
+    pub(crate) fn disown(&mut self, runs: &[(u64, u32)]) -> Result<()> {
         for &(cluster, count) in runs {
             self.each_part(cluster, count, |core, cluster, count, is_shared| {
                 if !is_shared {

@@ -13,14 +13,14 @@ mod room;
 
 use crate::container::{Container, Set, Tier};
 use crate::geometry::Geometry;
-pub use owed::Owed;
+pub(crate) use owed::Owed;
 use platter_vfs::{Error, Result};
 use room::Room;
 use smallvec::SmallVec;
 
 /// A run of clusters in one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContainerRun {
+pub(crate) struct ContainerRun {
     /// The container's index: its number minus that of the first container.
     pub container: u32,
     /// The first cluster of the run, counted in the container.
@@ -30,7 +30,7 @@ pub struct ContainerRun {
 }
 
 /// The allocation state of all containers.
-pub struct Space {
+pub(crate) struct Space {
     containers: Vec<Container>,
     room: Room,
     per_container: u32,
@@ -77,7 +77,7 @@ const WINDOWS: u32 = 16;
 const WORTH: u32 = 32;
 
 /// The number of writers whose data is kept apart, so that the data of each lies together.
-pub const WRITERS: usize = 16;
+pub(crate) const WRITERS: usize = 16;
 
 #[derive(Clone, Copy, Default)]
 struct ContainerPlace {
@@ -87,7 +87,7 @@ struct ContainerPlace {
 
 impl Space {
     /// The space of a volume with these containers.
-    pub fn new(containers: Vec<Container>, geometry: &Geometry) -> Space {
+    pub(crate) fn new(containers: Vec<Container>, geometry: &Geometry) -> Space {
         let per_container = geometry.per_container;
         let count = containers.len() as u64;
         let most = |row: usize| (count * row as u64).div_ceil(geometry.page() as u64 / 2);
@@ -116,7 +116,7 @@ impl Space {
     }
 
     /// Sets an empty container apart for pages if those set apart have less room left than a quarter of a container.
-    pub fn prepare(&mut self) {
+    pub(crate) fn prepare(&mut self) {
         if self.room.pages(Tier::Medium) * u64::from(self.page) < u64::from(self.per_container / 4) {
             self.set_apart();
         }
@@ -128,18 +128,18 @@ impl Space {
     }
 
     /// The count of pages that the runs of files owe, as a handle that their holders change.
-    pub fn runs_owed(&self) -> Owed {
+    pub(crate) fn runs_owed(&self) -> Owed {
         self.runs_owed.clone()
     }
 
     /// Sets the number of pages that the next commit takes for everything but the runs of files. They are kept free for
     /// it.
-    pub fn owe_rows(&mut self, pages: u64) {
+    pub(crate) fn owe_rows(&mut self, pages: u64) {
         self.rows_owed = pages;
     }
 
     /// Whether this many pages can be taken now and those that the next commit needs are still left.
-    pub fn spares(&self, pages: u64) -> bool {
+    pub(crate) fn spares(&self, pages: u64) -> bool {
         self.can_spare(pages, 0)
     }
 
@@ -178,19 +178,19 @@ impl Space {
     }
 
     /// All containers, by index.
-    pub fn containers(&self) -> &[Container] {
+    pub(crate) fn containers(&self) -> &[Container] {
         &self.containers
     }
 
     /// Returns the containers that changed since the last call.
-    pub fn take_changed(&mut self) -> Vec<u32> {
+    pub(crate) fn take_changed(&mut self) -> Vec<u32> {
         let changed = std::mem::take(&mut self.changed);
         changed.iter().for_each(|&index| self.containers[index as usize].is_changed = false);
         changed
     }
 
     /// Has the rows of these containers written anew by the next commit, if there is room for that.
-    pub fn renew_rows(&mut self, containers: impl IntoIterator<Item = usize>) {
+    pub(crate) fn renew_rows(&mut self, containers: impl IntoIterator<Item = usize>) {
         containers.into_iter().for_each(|index| self.touch(index));
         if !self.spares(KEPT) {
             self.take_changed();
@@ -204,24 +204,29 @@ impl Space {
     }
 
     /// The number of clusters that users see as free: those that can be handed out, and those that a commit frees.
-    pub fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.room.data() + self.parked
     }
 
     /// Whether clusters were taken that were in use, or given up that were not: then it is no longer known which
     /// clusters are in use.
-    pub fn is_wrong(&self) -> bool {
+    pub(crate) fn is_wrong(&self) -> bool {
         self.is_wrong
     }
 
     /// The number of clusters for data that a commit would free.
-    pub fn parked(&self) -> u64 {
+    pub(crate) fn parked(&self) -> u64 {
         self.parked
     }
 
     /// Takes up to `most` clusters for data, as one run: at `near` if that cluster is free, else after this writer's
     /// last data. `writer` is less than [`WRITERS`].
-    pub fn take_data(&mut self, most: u32, near: Option<(u32, u32)>, writer: usize) -> Option<ContainerRun> {
+    pub(crate) fn take_data(
+        &mut self,
+        most: u32,
+        near: Option<(u32, u32)>,
+        writer: usize,
+    ) -> Option<ContainerRun> {
         let allowed = self.room.data().min(u64::from(most)) as u32;
         if allowed == 0 {
             return None;
@@ -265,7 +270,7 @@ impl Space {
 
     /// Takes a run of exactly `count` clusters for data, in the container where the last such run was taken or else in
     /// the one with most room.
-    pub fn take_run(&mut self, count: u32) -> Option<ContainerRun> {
+    pub(crate) fn take_run(&mut self, count: u32) -> Option<ContainerRun> {
         for index in [self.together, self.roomiest(&[])].into_iter().flatten() {
             if self.may_begin(index)
                 && let Some(start) = self.run_in(index, count)
@@ -296,7 +301,7 @@ impl Space {
     /// The best part of a container to empty: in the container with most room, the part with most free clusters. `None`
     /// if no part has one cluster in [`WORTH`] free; parts in `hopeless` are left out. The container becomes the one
     /// that [`Space::take_run`] looks in first.
-    pub fn best_emptied(&mut self, hopeless: &[ContainerRun]) -> Option<ContainerRun> {
+    pub(crate) fn best_emptied(&mut self, hopeless: &[ContainerRun]) -> Option<ContainerRun> {
         let count = self.per_container / WINDOWS;
         let part =
             |index: usize, window| ContainerRun { container: index as u32, start: window * count, count };
@@ -314,7 +319,7 @@ impl Space {
     }
 
     /// Takes up to `most` clusters for data, as one run, in any container except this one.
-    pub fn take_outside(&mut self, most: u32, container: usize) -> Option<ContainerRun> {
+    pub(crate) fn take_outside(&mut self, most: u32, container: usize) -> Option<ContainerRun> {
         let index = match self.outside {
             Some(place) if place.container != container && self.may_begin(place.container) => place,
             _ => ContainerPlace { container: self.roomiest(&[container])?, cluster: 0 },
@@ -339,7 +344,7 @@ impl Space {
     }
 
     /// Takes a run for data if all of it is free.
-    pub fn take_exactly(&mut self, run: ContainerRun) -> bool {
+    pub(crate) fn take_exactly(&mut self, run: ContainerRun) -> bool {
         let suits = self.containers[run.container as usize].is_for_data() && self.is_free(run);
         if suits {
             self.mark(run.container as usize, run.start, run.count);
@@ -348,7 +353,7 @@ impl Space {
     }
 
     /// Whether all of a run is free.
-    pub fn is_free(&self, run: ContainerRun) -> bool {
+    pub(crate) fn is_free(&self, run: ContainerRun) -> bool {
         self.containers[run.container as usize].free_in(run.start, run.count) == run.count
     }
 
@@ -358,20 +363,20 @@ impl Space {
     }
 
     /// Marks a run in use as held, so that the rows on disk count it as free, until [`Space::keep`] or [`Space::park`].
-    pub fn hold(&mut self, run: ContainerRun) {
+    pub(crate) fn hold(&mut self, run: ContainerRun) {
         self.containers[run.container as usize].hold(run.start, run.count, self.per_container);
         self.touch(run.container as usize);
     }
 
     /// Ends the holding of a run: from the next checkpoint on structures on disk refer to it.
-    pub fn keep(&mut self, run: ContainerRun) {
+    pub(crate) fn keep(&mut self, run: ContainerRun) {
         if self.containers[run.container as usize].keep(run.start, run.count, self.per_container) {
             self.touch(run.container as usize);
         }
     }
 
     /// Whether a tier has room for this many pages, those that are owed included.
-    pub fn has_pages(&self, tier: Tier, pages: u64) -> bool {
+    pub(crate) fn has_pages(&self, tier: Tier, pages: u64) -> bool {
         match tier {
             Tier::Medium => self.room.has([pages, 0, 0], 0),
             Tier::Container => self.room.has([0, pages, 0], 0),
@@ -383,7 +388,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Error::NoSpace`] if there is no room.
-    pub fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<ContainerRun> {
+    pub(crate) fn take_page(&mut self, tier: Tier, clusters: u32) -> Result<ContainerRun> {
         let place = self.pages[tier as usize];
         let suits =
             move |_: usize, one: &Container| one.tier == tier && (tier != Tier::Medium || one.for_pages);
@@ -441,7 +446,7 @@ impl Space {
     }
 
     /// Gives up a run. It can be handed out again once the next checkpoint is on disk.
-    pub fn park(&mut self, run: ContainerRun) {
+    pub(crate) fn park(&mut self, run: ContainerRun) {
         self.keep(run);
         let one = &mut self.containers[run.container as usize];
         let (is_first, were_used) = one.park(run.start, run.count, self.per_container);
@@ -456,7 +461,7 @@ impl Space {
     }
 
     /// Frees a run at once to which nothing on disk ever referred.
-    pub fn give_back(&mut self, run: ContainerRun) {
+    pub(crate) fn give_back(&mut self, run: ContainerRun) {
         self.keep(run);
         let clusters = self.per_container;
         let were_taken =
@@ -466,13 +471,13 @@ impl Space {
     }
 
     /// Whether the next checkpoint counts parked clusters as in use.
-    pub fn keeps_parked(&self) -> bool {
+    pub(crate) fn keeps_parked(&self) -> bool {
         self.keeps_parked
     }
 
     /// Sets whether the next checkpoint counts parked clusters as in use. They must be counted where a structure on
     /// disk that the checkpoint does not replace may refer to them.
-    pub fn keep_parked(&mut self, is_kept: bool) {
+    pub(crate) fn keep_parked(&mut self, is_kept: bool) {
         if std::mem::replace(&mut self.keeps_parked, is_kept) && !is_kept {
             let parking = self.parking.clone();
             parking.into_iter().for_each(|container| self.touch(container as usize));
@@ -480,7 +485,7 @@ impl Space {
     }
 
     /// Hands the parked clusters over to a commit, unless they are to be kept.
-    pub fn hand_over(&mut self) {
+    pub(crate) fn hand_over(&mut self) {
         if self.keeps_parked {
             return;
         }
@@ -490,7 +495,7 @@ impl Space {
     }
 
     /// Frees the clusters that were handed over to a commit, whose checkpoint is on disk now.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for (container, left) in std::mem::take(&mut self.leaving) {
             let clusters = self.per_container;
             let freed = self.change(container as usize, |one| one.settle(&left, clusters));

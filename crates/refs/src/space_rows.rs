@@ -10,7 +10,7 @@ use crate::ranges::{Range, Ranges, Use};
 use platter_vfs::Result;
 
 /// The root of the allocator of each tier.
-pub const ALLOCATORS: [(Tier, Root); 3] = [
+pub(crate) const ALLOCATORS: [(Tier, Root); 3] = [
     (Tier::Medium, Root::MediumAllocator),
     (Tier::Container, Root::ContainerAllocator),
     (Tier::Small, Root::SmallAllocator),
@@ -19,7 +19,7 @@ pub const ALLOCATORS: [(Tier, Root); 3] = [
 impl Core {
     /// Stores the rows of containers whose use changed, until storing them changes no further container, and then the
     /// summaries. This ends because a page that was copied since the last commit keeps its place.
-    pub fn store_space(&mut self) -> Result<()> {
+    pub(crate) fn store_space(&mut self) -> Result<()> {
         self.replace_odd()?;
         loop {
             let changed = self.pages.space.take_changed();
@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Counts the free clusters of all rows, after they were read or built.
-    pub fn count_space(&mut self) {
+    pub(crate) fn count_space(&mut self) {
         let count = self.pages.space.containers().len();
         self.free_counts = FreeCounts::of((0..count).map(|index| self.free_in_row(index)));
     }
@@ -120,7 +120,7 @@ impl Core {
     }
 
     /// Builds the allocators and the container tables anew from the use of each container.
-    pub fn renew_space(&mut self) -> Result<()> {
+    pub(crate) fn renew_space(&mut self) -> Result<()> {
         // The containers that building them changes are stored by the commit.
         self.pages.space.take_changed();
         for (tier, root) in ALLOCATORS {

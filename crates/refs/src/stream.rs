@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Where a stream's bytes are.
-pub enum StreamContent {
+pub(crate) enum StreamContent {
     /// In the record.
     Inline(Vec<u8>),
     /// In clusters.
@@ -27,7 +27,7 @@ pub enum StreamContent {
 }
 
 /// The part of a stream that its lock protects.
-pub struct StreamState {
+pub(crate) struct StreamState {
     /// The size of the stream in bytes.
     pub size: u64,
     /// Where the stream's bytes are.
@@ -48,24 +48,24 @@ pub struct StreamState {
 /// Counts how often clusters of a stream moved. A reader of clusters without checksums compares the count before and
 /// after, without the stream's lock, to see whether they still belonged to the stream.
 #[derive(Clone, Debug, Default)]
-pub struct Generation(Arc<AtomicU64>);
+pub(crate) struct Generation(Arc<AtomicU64>);
 
 impl Generation {
     /// The present generation.
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
     /// Begins a new generation, because clusters have moved. Called with the stream locked, before the old clusters are
     /// given up.
-    pub fn advance(&self) {
+    pub(crate) fn advance(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 }
 
 /// Operations that a stream refuses, with the reason of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Why the content cannot be read, if the clusters do not hold it as it is.
     pub unreadable: Option<&'static str>,
     /// Why the stream cannot be changed, if so.
@@ -73,7 +73,7 @@ pub struct Limits {
 }
 
 /// A stream, shared by all its users.
-pub struct Stream {
+pub(crate) struct Stream {
     /// The node whose data the stream is.
     pub node: u64,
     state: RwLock<StreamState, FILE>,
@@ -104,7 +104,7 @@ pub struct Stream {
 
 impl Stream {
     /// A stream with this state, which no plan uses yet.
-    pub fn new(node: u64, state: StreamState, read_only: bool, limits: Limits) -> Stream {
+    pub(crate) fn new(node: u64, state: StreamState, read_only: bool, limits: Limits) -> Stream {
         Stream {
             node,
             generation: state.generation.clone(),
@@ -123,42 +123,47 @@ impl Stream {
     }
 
     /// Locks the state for reading.
-    pub fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, StreamState, FILE> {
         self.state.read()
     }
 
     /// Locks the state for writing. A caller that needs the core's lock too takes that first.
-    pub fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, StreamState, FILE> {
         self.state.write()
     }
 
     /// Enters a plan into a range, see [`RangeLock::enter`].
-    pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
+    pub(crate) fn enter(
+        &self,
+        range: Range<u64>,
+        access: Access,
+        within: Option<&Claim<'_>>,
+    ) -> Result<Pass> {
         self.ranges.enter(range, access, within)
     }
 
     /// Ends a plan's use of its range.
-    pub fn leave(&self, pass: Pass) {
+    pub(crate) fn leave(&self, pass: Pass) {
         self.ranges.leave(pass);
     }
 
     /// Whether no plan is under way.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.ranges.is_quiet()
     }
 
     /// Waits until no range is claimed. The caller must hold no lock and have no plan under way in the stream.
-    pub fn wait_free(&self) {
+    pub(crate) fn wait_free(&self) {
         self.ranges.wait_free();
     }
 
     /// Claims a range that does not depend on the state, see [`RangeLock::claim`].
-    pub fn claim(&self, range: Range<u64>, waits_for: Access) -> Claim<'_> {
+    pub(crate) fn claim(&self, range: Range<u64>, waits_for: Access) -> Claim<'_> {
         self.ranges.claim(&self.state, |_| range.clone(), waits_for)
     }
 
     /// Waits until the caller has the whole stream to itself.
-    pub fn claim_all(&self) -> Claim<'_> {
+    pub(crate) fn claim_all(&self) -> Claim<'_> {
         self.claim(0..u64::MAX, Access::Read)
     }
 }
@@ -168,14 +173,14 @@ impl StreamState {
     /// that ends inside a cluster, since the rest of that cluster must become zeroes, and if it ends after the valid
     /// data length, since everything unwritten before it must too. Without integrity it must also if it makes a stream
     /// longer that ends inside a cluster: the rest of that cluster is zeroed in place, where others may be writing.
-    pub fn is_alone(&self, offset: u64, end: u64, geometry: &Geometry) -> bool {
+    pub(crate) fn is_alone(&self, offset: u64, end: u64, geometry: &Geometry) -> bool {
         let ends_inside = !self.size.is_multiple_of(u64::from(geometry.cluster));
         let is_over_end = offset > self.size || !self.integrity && end > self.size;
         ends_inside && is_over_end || self.unwritten.is_some_and(|from| end > from)
     }
 
     /// An empty stream.
-    pub fn empty(integrity: bool) -> StreamState {
+    pub(crate) fn empty(integrity: bool) -> StreamState {
         StreamState {
             size: 0,
             content: StreamContent::Inline(Vec::new()),
@@ -188,7 +193,7 @@ impl StreamState {
     }
 
     /// The extents, unless the content is in the record.
-    pub fn extents(&self) -> Option<&Extents> {
+    pub(crate) fn extents(&self) -> Option<&Extents> {
         match &self.content {
             StreamContent::Extents(extents) => Some(extents),
             StreamContent::Inline(_) => None,
@@ -196,12 +201,12 @@ impl StreamState {
     }
 
     /// The valid data length: the bytes after it read as zeroes.
-    pub fn valid(&self) -> u64 {
+    pub(crate) fn valid(&self) -> u64 {
         self.unwritten.unwrap_or(self.size).min(self.size)
     }
 
     /// Notes that the stream was written up to the byte `end`, without a gap that would have to read as zeroes.
-    pub fn extend(&mut self, end: u64, cluster: u64) {
+    pub(crate) fn extend(&mut self, end: u64, cluster: u64) {
         self.size = self.size.max(end);
         let Some(from) = self.unwritten else { return };
         self.unwritten = Some(from.max(end));
@@ -213,14 +218,14 @@ impl StreamState {
     }
 
     /// If the stream has clusters after its end, notes that they are unwritten.
-    pub fn note_ahead(&mut self, cluster: u64) {
+    pub(crate) fn note_ahead(&mut self, cluster: u64) {
         if self.extents().is_some_and(|extents| extents.end() > self.size.div_ceil(cluster)) {
             self.unwritten.get_or_insert(self.size);
         }
     }
 
     /// The bytes that the stream takes on the volume.
-    pub fn allocated(&self, geometry: &Geometry) -> u64 {
+    pub(crate) fn allocated(&self, geometry: &Geometry) -> u64 {
         match &self.content {
             StreamContent::Inline(bytes) => (bytes.len() as u64).next_multiple_of(8),
             StreamContent::Extents(extents) => extents.clusters() * u64::from(geometry.cluster),
@@ -233,7 +238,7 @@ impl StreamState {
     }
 
     /// Whether the stream has holes, as far as the number of clusters shows.
-    pub fn is_sparse(&self, geometry: &Geometry) -> bool {
+    pub(crate) fn is_sparse(&self, geometry: &Geometry) -> bool {
         let needed = self.size.div_ceil(u64::from(geometry.cluster));
         // Clusters after the end can hide holes before it, so the flag is then set in doubt: it does no harm.
         self.extents().is_some_and(|extents| {
@@ -243,7 +248,7 @@ impl StreamState {
 }
 
 /// How the streams of a record are stored.
-pub struct Storing<'a> {
+pub(crate) struct Storing<'a> {
     /// The form of the nodes that hold runs.
     pub form: Form,
     /// Whether the record has the integrity attribute. While the checksums of a file are computed or dropped, its streams
@@ -294,10 +299,10 @@ fn open_extents(pages: &mut Pages, table: u64, value: &[u8], integrity: bool) ->
 }
 
 /// The largest size of a file in bytes: 2^32 − 2 clusters of 4 KiB, whatever the cluster size.
-pub const LARGEST: u64 = (u32::MAX as u64 - 1) << 12;
+pub(crate) const LARGEST: u64 = (u32::MAX as u64 - 1) << 12;
 
 /// Makes the attributes of a file's own data. `versions` is the number of its versions, snapshots included.
-pub fn store_data(
+pub(crate) fn store_data(
     state: &mut StreamState,
     versions: u32,
     storing: &mut Storing<'_>,
@@ -316,7 +321,7 @@ pub fn store_data(
 
 /// Updates the counter row of a record with runs, which holds the number for the next version of the data; adds one if
 /// there is none.
-pub fn store_counter(rows: &mut Vec<Attribute>) {
+pub(crate) fn store_counter(rows: &mut Vec<Attribute>) {
     let numbers = rows.iter().filter(|row| row.kind() == DATA && !row.is_single()).map(version_number);
     let Some(next) = numbers.filter(|&number| number != COUNTER).max().map(|last| last + 1) else { return };
     let position = rows.iter().position(is_counter).unwrap_or_else(|| {
@@ -327,12 +332,12 @@ pub fn store_counter(rows: &mut Vec<Attribute>) {
 }
 
 /// Whether a row is the counter row, with the number for the next version of the data.
-pub fn is_counter(row: &Attribute) -> bool {
+pub(crate) fn is_counter(row: &Attribute) -> bool {
     row.kind() == DATA && !row.is_single() && version_number(row) == COUNTER
 }
 
 /// The number for the next version of the data, from the attributes of a record; 0 if there is no counter row.
-pub fn next_version(rows: &[Attribute]) -> u64 {
+pub(crate) fn next_version(rows: &[Attribute]) -> u64 {
     let versions = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
     versions
         .map(
@@ -350,7 +355,7 @@ pub fn next_version(rows: &[Attribute]) -> u64 {
 
 /// A snapshot of a file's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// The number of the version of the data that holds the snapshot's runs.
     pub number: u64,
     /// The value of the row that names the snapshot.
@@ -359,10 +364,10 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The reason in the error for a change of a snapshot.
-    pub const KEPT: &str = "a snapshot stays as it was made";
+    pub(crate) const KEPT: &str = "a snapshot stays as it was made";
 
     /// A snapshot of a stream in this state, with the runs under this number.
-    pub fn new(number: u64, state: &StreamState, now: u64, geometry: &Geometry) -> Snapshot {
+    pub(crate) fn new(number: u64, state: &StreamState, now: u64, geometry: &Geometry) -> Snapshot {
         let kind = kind_word(geometry.algorithm, state.integrity);
         let head = snapshot_head(number, state.sizes(geometry), kind, now);
         Snapshot { number, head }
@@ -370,7 +375,7 @@ impl Snapshot {
 }
 
 /// Makes the attributes of a snapshot: the row that names it, and its runs.
-pub fn store_snapshot(
+pub(crate) fn store_snapshot(
     state: &mut StreamState,
     name: &[u16],
     snapshot: &Snapshot,
@@ -393,7 +398,7 @@ fn store_extents(state: &mut StreamState, versions: u32, storing: &mut Storing<'
 }
 
 /// Makes the attributes of a named stream. `number` stands in both rows of one whose content is in clusters.
-pub fn store_named(
+pub(crate) fn store_named(
     state: &mut StreamState,
     name: &[u16],
     number: u64,
@@ -413,7 +418,7 @@ pub fn store_named(
 }
 
 /// A named stream or a snapshot, read from a record.
-pub struct FoundStream {
+pub(crate) struct FoundStream {
     /// The stream's name.
     pub name: Vec<u16>,
     /// The stream's size and content.
@@ -423,7 +428,7 @@ pub struct FoundStream {
 }
 
 /// All streams read from a record.
-pub struct FoundStreams {
+pub(crate) struct FoundStreams {
     /// The file's own data.
     pub own: Option<StreamState>,
     /// The named streams, and the snapshots.
@@ -433,7 +438,11 @@ pub struct FoundStreams {
 }
 
 /// Moves the streams out of a record's attributes: the file's own data, the named streams and the snapshots.
-pub fn take_streams(record: &mut record::Record, pages: &mut Pages, table: u64) -> Result<FoundStreams> {
+pub(crate) fn take_streams(
+    record: &mut record::Record,
+    pages: &mut Pages,
+    table: u64,
+) -> Result<FoundStreams> {
     attributes::complete(record, pages)?;
     let are_spread = versions::are_spread(&record.rows);
     let mut taking = Taking {

@@ -18,19 +18,19 @@
 //! `docs/structures/directories.md`).
 
 use crate::extents::Extent;
-pub use crate::layout::sync_entry::{Purpose, UNIT, Written, begins, length, read, store};
+pub(crate) use crate::layout::sync_entry::{Purpose, UNIT, Written, begins, length, read, store};
 use std::ops::Range;
 
 /// The object number of the directory with the log's file.
-pub const DIRECTORY: u64 = 0x520;
+pub(crate) const DIRECTORY: u64 = 0x520;
 /// The name of the log's file.
-pub const NAME: &str = "Platter Sync Log";
+pub(crate) const NAME: &str = "Platter Sync Log";
 
 /// The most changes that wait for an entry; with more a commit is no more expensive.
 const MOST_CHANGES: usize = 8192;
 
 /// The log of an open volume.
-pub struct SyncLog {
+pub(crate) struct SyncLog {
     /// The bytes of the device that the log takes.
     area: Range<u64>,
     /// The number of bytes filled with entries, and the number of the next entry.
@@ -46,10 +46,10 @@ pub struct SyncLog {
 }
 
 /// A change of a node's data: a new run, or `None` if only the time of the last write is new.
-pub type Change = (u64, Option<Extent>);
+pub(crate) type Change = (u64, Option<Extent>);
 
 /// An entry in flight at the same time as the writes of its data.
-pub struct Beside {
+pub(crate) struct Beside {
     /// The clock of the checkpoint that the entry belongs to: once there is another checkpoint it is void.
     pub clock: u64,
     /// The number of writes that are not finished yet.
@@ -61,7 +61,7 @@ pub struct Beside {
 
 impl SyncLog {
     /// An empty log with this place on the device.
-    pub fn new(area: Range<u64>) -> SyncLog {
+    pub(crate) fn new(area: Range<u64>) -> SyncLog {
         SyncLog {
             area,
             filled: 0,
@@ -74,7 +74,7 @@ impl SyncLog {
 
     /// Notes the new runs of a node, or, without runs, a write in place. Returns `false`, and notes nothing, if there
     /// would be too many changes.
-    pub fn note(&mut self, node: u64, runs: &[Extent]) -> bool {
+    pub(crate) fn note(&mut self, node: u64, runs: &[Extent]) -> bool {
         let fits = self.changes.len() + runs.len().max(1) <= MOST_CHANGES;
         match runs {
             _ if !fits => {}
@@ -96,7 +96,7 @@ impl SyncLog {
     }
 
     /// Empties the log after a commit, which has all changes.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.changes.clear();
         self.needs_data = false;
         (self.filled, self.number) = (0, 0);
@@ -105,7 +105,7 @@ impl SyncLog {
 
     /// Returns the byte offset on the device and the number of the next entry, if there is room for it. There is no
     /// next entry while another is in flight beside its data: after a commit both could go to the same place.
-    pub fn next(&mut self, length: usize) -> Option<(u64, u64)> {
+    pub(crate) fn next(&mut self, length: usize) -> Option<(u64, u64)> {
         let (place, number) = (self.area.start + self.filled, self.number);
         (self.beside.is_none() && place + length as u64 <= self.area.end).then(|| {
             (self.filled, self.number) = (self.filled + length as u64, number + 1);

@@ -10,7 +10,7 @@ use crate::container::Tier;
 use crate::layout::node::{INNER, ROOT, row_size};
 use crate::layout::{PageReference, Row, TreeNode, header, tree_header};
 use crate::pages::{Page, Pages};
-pub use order::Order;
+pub(crate) use order::Order;
 use platter_vfs::{Error, Result};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// A tree, by its root.
 #[derive(Clone)]
-pub struct Tree {
+pub(crate) struct Tree {
     /// The table's number, which stands in the header of each page.
     pub table: u64,
     /// The reference to the root page.
@@ -43,15 +43,15 @@ type Split = (Vec<u8>, PageReference);
 
 impl Tree {
     /// The largest size of a row in bytes, header included: two such rows fit any page even after a split.
-    pub const LARGEST_ROW: usize = 7 << 10;
+    pub(crate) const LARGEST_ROW: usize = 7 << 10;
 
     /// An existing tree with this root.
-    pub fn open(table: u64, order: Order, tier: Tier, root: PageReference) -> Tree {
+    pub(crate) fn open(table: u64, order: Order, tier: Tier, root: PageReference) -> Tree {
         Tree { table, root, order, tier }
     }
 
     /// Makes a new, empty tree. `extra` follows the fixed part of the tree header.
-    pub fn create(
+    pub(crate) fn create(
         pages: &mut Pages,
         table: u64,
         schema: u32,
@@ -68,7 +68,7 @@ impl Tree {
     }
 
     /// Makes a tree without rows that has this tree header, and otherwise number, order and tier of this one.
-    pub fn emptied(&self, pages: &mut Pages, header: &[u8]) -> Result<Tree> {
+    pub(crate) fn emptied(&self, pages: &mut Pages, header: &[u8]) -> Result<Tree> {
         let mut header = header.to_vec();
         header::LEAVES.put(&mut header, 0);
         header::ROWS.put(&mut header, 0);
@@ -77,22 +77,22 @@ impl Tree {
     }
 
     /// Returns the tree header, from the root page.
-    pub fn header(&self, pages: &mut Pages) -> Result<Vec<u8>> {
+    pub(crate) fn header(&self, pages: &mut Pages) -> Result<Vec<u8>> {
         Ok(self.page(pages, &self.root)?.tree_header_view().to_vec())
     }
 
     /// A tree with the same number, order and tier, and another root.
-    pub fn at(&self, root: PageReference) -> Tree {
+    pub(crate) fn at(&self, root: PageReference) -> Tree {
         Tree { root, ..self.clone() }
     }
 
     /// The order of the tree's rows.
-    pub fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> Order {
         self.order.clone()
     }
 
     /// The tier in which the tree's pages are allocated.
-    pub fn tier(&self) -> Tier {
+    pub(crate) fn tier(&self) -> Tier {
         self.tier
     }
 
@@ -119,7 +119,7 @@ impl Tree {
     }
 
     /// Calls `with` on the row of this key, if there is one.
-    pub fn get<T>(
+    pub(crate) fn get<T>(
         &self,
         pages: &mut Pages,
         key: &[u8],
@@ -142,7 +142,7 @@ impl Tree {
     }
 
     /// Calls `each` on every row in order, from the first that does not come before `from`, until `each` returns false.
-    pub fn scan(
+    pub(crate) fn scan(
         &self,
         pages: &mut Pages,
         from: &[u8],
@@ -156,7 +156,7 @@ impl Tree {
 
     /// Like [`Tree::scan`], but leaves out pages that cannot be read, with everything below them, and returns the first
     /// error.
-    pub fn scan_past_damage(
+    pub(crate) fn scan_past_damage(
         &self,
         pages: &mut Pages,
         from: &[u8],
@@ -251,7 +251,7 @@ impl Tree {
     /// The pages on the path to the row are made changeable from the root down, and each is referred to from the page
     /// above before a page below is touched. So where a page cannot be read, the tree is whole and has the rows that it
     /// had.
-    pub fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
+    pub(crate) fn put(&mut self, pages: &mut Pages, key: &[u8], flags: u16, value: &[u8]) -> Result<bool> {
         if row_size(key, value) > Tree::LARGEST_ROW {
             return Err(Error::RecordFull { format: "ReFS", what: crate::layout::LIMIT });
         }
@@ -412,18 +412,18 @@ impl Tree {
     }
 
     /// Returns the tree header after its fixed part.
-    pub fn extra(&self, pages: &mut Pages) -> Result<Vec<u8>> {
+    pub(crate) fn extra(&self, pages: &mut Pages) -> Result<Vec<u8>> {
         Ok(header::extra(&self.header(pages)?).to_vec())
     }
 
     /// The tree header after its fixed part, to be changed.
-    pub fn extra_mut<'p>(&mut self, pages: &'p mut Pages) -> Result<&'p mut [u8]> {
+    pub(crate) fn extra_mut<'p>(&mut self, pages: &'p mut Pages) -> Result<&'p mut [u8]> {
         self.root = pages.change(&self.root, self.table, self.tier)?;
         Ok(header::extra_mut(pages.dirty(&self.root, self.tier).tree_header()))
     }
 
     /// Computes the checksum of every changed page, leaves first. [`Tree::root`] has that of the root afterwards.
-    pub fn seal(&mut self, pages: &mut Pages, clock: u64) -> Result<()> {
+    pub(crate) fn seal(&mut self, pages: &mut Pages, clock: u64) -> Result<()> {
         let root = self.root;
         if pages.is_dirty(&root, self.tier) {
             self.root = self.seal_page(pages, &root, clock)?;
@@ -455,7 +455,7 @@ impl Tree {
     }
 
     /// Gives back all pages of the tree, or none if one cannot be read.
-    pub fn destroy(self, pages: &mut Pages) -> Result<()> {
+    pub(crate) fn destroy(self, pages: &mut Pages) -> Result<()> {
         let mut all = vec![self.root];
         let mut seen = BTreeSet::from([self.root.clusters[0]]);
         let mut inner = vec![self.page(pages, &self.root)?];

@@ -15,16 +15,17 @@ use crate::pages::Pages;
 use platter_vfs::Result;
 
 /// The reason in the error for a change of a file whose versions lack runs.
-pub const SPREAD: &str = "its content is spread over its snapshots as Windows does it, and is only read";
+pub(crate) const SPREAD: &str =
+    "its content is spread over its snapshots as Windows does it, and is only read";
 
 /// Whether a version has runs for only a part of its clusters, from the value of its row.
-pub fn lacks_runs(value: &[u8]) -> bool {
+pub(crate) fn lacks_runs(value: &[u8]) -> bool {
     value.len() >= stream::extents::OWN.end()
         && stream::extents::OWN.of(value) < stream::extents::ALLOCATED.of(value)
 }
 
 /// Whether the versions of a file's data, from the attributes of its record, take clusters from each other.
-pub fn are_spread(rows: &[Attribute]) -> bool {
+pub(crate) fn are_spread(rows: &[Attribute]) -> bool {
     let versions = || {
         let data = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
         data.filter(|row| row.rest().len() >= 8 && stream::version_number(row) != COUNTER)
@@ -34,7 +35,7 @@ pub fn are_spread(rows: &[Attribute]) -> bool {
 
 /// Gives a version its own runs and, where it lacks some, those of `older`. Its clusters from `end` on are left out: what
 /// a shorter version does not have, a later one does not take from before it. `older` becomes the runs of this version.
-pub fn resolve(
+pub(crate) fn resolve(
     extents: &mut Extents,
     lacks_runs: bool,
     end: u32,

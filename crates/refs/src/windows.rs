@@ -23,24 +23,24 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::from(text)
 }
 
 /// Makes a new volume in memory.
-pub fn made() -> Arc<MemoryDevice> {
+pub(crate) fn made() -> Arc<MemoryDevice> {
     let device = Arc::new(MemoryDevice::new(384 << 20, Sectors::SMALL));
     let options = FormatOptions { serial: Some(8664), ..FormatOptions::default() };
     Refs::ANY.make(&*device, &options, &Silent).unwrap();
     device
 }
 
-pub fn open(device: &Arc<MemoryDevice>) -> RefsVolume {
+pub(crate) fn open(device: &Arc<MemoryDevice>) -> RefsVolume {
     RefsVolume::open(device.clone(), OpenOptions::default()).unwrap()
 }
 
 /// Makes a file with this content in the root directory.
-pub fn file(volume: &RefsVolume, called: &str, content: &[u8]) -> Node {
+pub(crate) fn file(volume: &RefsVolume, called: &str, content: &[u8]) -> Node {
     let node = volume.create(Node::ROOT, &name(called), Kind::File).unwrap();
     volume.write(node, 0, content).unwrap();
     node
@@ -66,7 +66,7 @@ fn change(
     volume.unmount().unwrap();
 }
 
-pub fn content(volume: &RefsVolume, node: Node) -> Result<Vec<u8>> {
+pub(crate) fn content(volume: &RefsVolume, node: Node) -> Result<Vec<u8>> {
     let mut buffer = vec![0xEE; 1 << 20];
     let length = volume.read(node, 0, &mut buffer)?;
     buffer.truncate(length);
@@ -80,7 +80,7 @@ fn listed(volume: &RefsVolume) -> Vec<Entry> {
 }
 
 /// Asserts that a check finds exactly `codes` and a scrub finds no damage.
-pub fn checked(device: &Arc<MemoryDevice>, codes: &[&str]) {
+pub(crate) fn checked(device: &Arc<MemoryDevice>, codes: &[&str]) {
     let report = Refs::ANY.check(&**device, CheckOptions::default(), &Silent).unwrap();
     let mut found: Vec<&str> = report.findings.iter().map(|finding| finding.code).collect();
     found.dedup();

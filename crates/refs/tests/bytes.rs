@@ -9,12 +9,12 @@ use platter_refs::layout::Root;
 use platter_testing::model::{Counted, Random, counts};
 use platter_vfs::{CheckOptions, FileSystem, Format, Kind, Name, Names, Node, Silent, SyncScope};
 
-pub fn word(bytes: &[u8], at: usize, length: usize) -> u64 {
+pub(crate) fn word(bytes: &[u8], at: usize, length: usize) -> u64 {
     bytes[at..at + length].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 /// A volume, as the bytes on its device.
-pub struct Raw<'d> {
+pub(crate) struct Raw<'d> {
     device: &'d dyn Device,
     cluster: u64,
     /// The first real cluster of each container.
@@ -27,7 +27,7 @@ pub struct Raw<'d> {
 type RawRow = (Vec<u8>, Vec<u8>);
 
 impl<'d> Raw<'d> {
-    pub fn new(device: &'d dyn Device) -> Raw<'d> {
+    pub(crate) fn new(device: &'d dyn Device) -> Raw<'d> {
         let mut boot = vec![0; device.sectors().logical as usize];
         device.read_at(0, &mut boot).unwrap();
         let cluster = word(&boot, 0x20, 4) * word(&boot, 0x24, 4);
@@ -45,7 +45,7 @@ impl<'d> Raw<'d> {
     }
 
     /// The bytes of a page's length from this real cluster on.
-    pub fn read(&self, cluster: u64) -> Vec<u8> {
+    pub(crate) fn read(&self, cluster: u64) -> Vec<u8> {
         let mut bytes = vec![0; if self.cluster == 4096 { 16384 } else { 65536 }];
         self.device.read_at(cluster * self.cluster, &mut bytes).unwrap();
         bytes
@@ -56,7 +56,7 @@ impl<'d> Raw<'d> {
     }
 
     /// The root page of a root table, and its rows.
-    pub fn rows(&self, root: usize) -> (Vec<u8>, Vec<RawRow>) {
+    pub(crate) fn rows(&self, root: usize) -> (Vec<u8>, Vec<RawRow>) {
         let mut rows = Vec::new();
         let mut pages = vec![self.roots[root]];
         let mut first = None;
@@ -98,7 +98,7 @@ impl<'d> Raw<'d> {
 }
 
 /// Checks every row and the summary of each allocator, and the row of the integrity state.
-pub fn right(device: &dyn Device) -> Result<(), String> {
+pub(crate) fn right(device: &dyn Device) -> Result<(), String> {
     let raw = Raw::new(device);
     let all = raw.starts.len() as u64 * raw.per_container();
     for root in [1, 2, 12] {

@@ -17,7 +17,7 @@ use platter_vfs::{
 };
 use std::sync::Arc;
 
-pub fn check(device: &dyn Device, repair: bool) -> CheckReport {
+pub(crate) fn check(device: &dyn Device, repair: bool) -> CheckReport {
     Refs::ANY.check(device, CheckOptions { repair }, &Silent).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn directory(volume: &impl FileSystem, above: Node, name: &str) -> Node {
 }
 
 /// Makes a volume with files of every kind that the format has.
-pub fn populated(volume: &Volume) -> Arc<MemoryDevice> {
+pub(crate) fn populated(volume: &Volume) -> Arc<MemoryDevice> {
     let device = volume.make();
     populate(&open(device.clone()), volume.cluster);
     device

@@ -16,7 +16,7 @@ use platter_vfs::{FileSystem, Kind, Name, Names, Node};
 use std::sync::Arc;
 
 /// Checks the headers of a page of a table, and the upper halves of the entries in its index.
-pub fn page(page: &[u8], is_old: bool, is_root: bool) {
+pub(crate) fn page(page: &[u8], is_old: bool, is_root: bool) {
     assert_eq!((word(page, 0x04, 4), word(page, 0x40, 8)), (2, 0), "page header");
     let node = 0x50 + word(page, 0x50, 4) as usize;
     if is_root {
@@ -32,7 +32,7 @@ pub fn page(page: &[u8], is_old: bool, is_root: bool) {
 }
 
 /// Checks the rows of the object tables and of the container tables.
-pub fn right(device: &dyn Device) -> Result<(), String> {
+pub(crate) fn right(device: &dyn Device) -> Result<(), String> {
     let raw = Raw::new(device);
     for root in [7, 8] {
         for (_, value) in raw.rows(root).1 {

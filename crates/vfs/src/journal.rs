@@ -41,7 +41,7 @@ pub struct ChangeJournal {
 }
 
 /// The names of the reasons, without the prefix `USN_REASON_`, each with its bit.
-pub const REASONS: [(u32, &str); 24] = [
+pub(crate) const REASONS: [(u32, &str); 24] = [
     (0x0000_0001, "DATA_OVERWRITE"),
     (0x0000_0002, "DATA_EXTEND"),
     (0x0000_0004, "DATA_TRUNCATION"),

@@ -20,7 +20,7 @@ pub(super) struct AgainQueue<'d> {
 }
 
 impl<'d> AgainQueue<'d> {
-    pub fn new(faults: &'d Faults, below: Box<dyn Queue + 'd>, depth: usize) -> Self {
+    pub(super) fn new(faults: &'d Faults, below: Box<dyn Queue + 'd>, depth: usize) -> Self {
         AgainQueue { faults, below, slots: (0..depth).map(|_| None).collect() }
     }
 

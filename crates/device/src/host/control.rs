@@ -8,7 +8,7 @@
 use std::io;
 
 /// A driver that answers control codes.
-pub trait Control {
+pub(crate) trait Control {
     /// Sends a code with its input, and returns how many bytes of the output were filled.
     ///
     /// # Errors
@@ -17,7 +17,7 @@ pub trait Control {
 }
 
 /// `IOCTL_DISK_GET_LENGTH_INFO`: the length of a disk, partition or volume.
-pub const GET_LENGTH: u32 = 0x0007_405C;
+pub(crate) const GET_LENGTH: u32 = 0x0007_405C;
 /// `IOCTL_DISK_GET_DRIVE_GEOMETRY`: among other things the bytes of a sector.
 const GET_GEOMETRY: u32 = 0x0007_0000;
 /// `IOCTL_DISK_IS_WRITABLE`: fails with [`WRITE_PROTECT`] if the medium takes no writes.
@@ -42,7 +42,7 @@ const SET_INTEGRITY: u32 = 0x0009_C280;
 /// `ERROR_WRITE_PROTECT`.
 const WRITE_PROTECT: i32 = 19;
 /// `ERROR_ACCESS_DENIED`.
-pub const ACCESS_DENIED: i32 = 5;
+pub(crate) const ACCESS_DENIED: i32 = 5;
 /// The codes of what a driver does not have: `ERROR_INVALID_FUNCTION`, `ERROR_NOT_SUPPORTED`.
 const NOT_THERE: [i32; 2] = [1, 50];
 
@@ -52,7 +52,7 @@ const ACCESS_ALIGNMENT: u32 = 6;
 const NO_CHECKSUM: u16 = 0;
 
 /// Whether an error says that the driver does not have what was asked for.
-pub fn is_not_there(error: &io::Error) -> bool {
+pub(crate) fn is_not_there(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| NOT_THERE.contains(&code))
 }
 
@@ -60,7 +60,7 @@ pub fn is_not_there(error: &io::Error) -> bool {
 ///
 /// # Errors
 /// The error of asking for the length, and one of the kind `InvalidData` for an answer that cannot be.
-pub fn geometry(driver: &dyn Control) -> io::Result<(u64, u32, u32)> {
+pub(crate) fn geometry(driver: &dyn Control) -> io::Result<(u64, u32, u32)> {
     let mut length = [0; 8];
     whole(driver.send(GET_LENGTH, &[], &mut length)?, length.len(), "length")?;
     let (logical, physical) = match sectors(driver) {
@@ -97,7 +97,7 @@ fn sectors(driver: &dyn Control) -> io::Result<(u32, u32)> {
 ///
 /// # Errors
 /// Other errors than the one that says so.
-pub fn is_write_protected(driver: &dyn Control) -> io::Result<bool> {
+pub(crate) fn is_write_protected(driver: &dyn Control) -> io::Result<bool> {
     match driver.send(IS_WRITABLE, &[], &mut []) {
         Err(error) if error.raw_os_error() == Some(WRITE_PROTECT) => Ok(true),
         Err(error) if !is_not_there(&error) => Err(error),
@@ -109,7 +109,7 @@ pub fn is_write_protected(driver: &dyn Control) -> io::Result<bool> {
 ///
 /// # Errors
 /// [`io::ErrorKind::ResourceBusy`] if somebody has a file of the volume open.
-pub fn take_volume(driver: &dyn Control) -> io::Result<()> {
+pub(crate) fn take_volume(driver: &dyn Control) -> io::Result<()> {
     if let Err(error) = driver.send(LOCK_VOLUME, &[], &mut []) {
         let why = "files of this volume are open, or Windows itself uses it; close the programs that have them open";
         return Err(match error.raw_os_error() {
@@ -121,7 +121,7 @@ pub fn take_volume(driver: &dyn Control) -> io::Result<()> {
 }
 
 /// The first offset from `offset` on at which a file of `length` bytes may hold something.
-pub fn next_data(driver: &dyn Control, offset: u64, length: u64) -> u64 {
+pub(crate) fn next_data(driver: &dyn Control, offset: u64, length: u64) -> u64 {
     const MORE_DATA: i32 = 234;
     let mut asked = [0; 16];
     asked[..8].copy_from_slice(&offset.to_le_bytes());
@@ -140,7 +140,7 @@ pub fn next_data(driver: &dyn Control, offset: u64, length: u64) -> u64 {
 
 /// Has zeroes of a file take no room. Otherwise a write at the end of a new file would write zeroes to all before it. A
 /// file system without sparse files does so.
-pub fn make_sparse(driver: &dyn Control) {
+pub(crate) fn make_sparse(driver: &dyn Control) {
     let _ = driver.send(SET_SPARSE, &[], &mut []);
 }
 
@@ -148,7 +148,7 @@ pub fn make_sparse(driver: &dyn Control) {
 ///
 /// # Errors
 /// Other errors than that there is no such operation.
-pub fn make_hole(driver: &dyn Control, offset: u64, length: u64) -> io::Result<()> {
+pub(crate) fn make_hole(driver: &dyn Control, offset: u64, length: u64) -> io::Result<()> {
     let mut range = [0; 16];
     range[..8].copy_from_slice(&offset.to_le_bytes());
     range[8..].copy_from_slice(&offset.saturating_add(length).to_le_bytes());
@@ -162,7 +162,7 @@ pub fn make_hole(driver: &dyn Control, offset: u64, length: u64) -> io::Result<(
 ///
 /// # Errors
 /// Other errors than that there is no such thing.
-pub fn integrity(driver: &dyn Control) -> io::Result<Option<bool>> {
+pub(crate) fn integrity(driver: &dyn Control) -> io::Result<Option<bool>> {
     // FSCTL_GET_INTEGRITY_INFORMATION_BUFFER: checksum algorithm, reserved, flags, bytes of a chunk, of a cluster.
     let mut answer = [0; 16];
     match driver.send(GET_INTEGRITY, &[], &mut answer) {
@@ -179,7 +179,7 @@ pub fn integrity(driver: &dyn Control) -> io::Result<Option<bool>> {
 ///
 /// # Errors
 /// A sentence that says what is missing, if the file system has no integrity streams or did not do as it was told.
-pub fn set_integrity(driver: &dyn Control, is_on: bool) -> io::Result<()> {
+pub(crate) fn set_integrity(driver: &dyn Control, is_on: bool) -> io::Result<()> {
     const CRC64: u16 = 2;
     // FSCTL_SET_INTEGRITY_INFORMATION_BUFFER: checksum algorithm, reserved, flags.
     let mut wanted = [0; 8];

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Opens a file. On macOS direct I/O is a setting of the open file (`F_NOCACHE`, fcntl(2)), elsewhere a flag
 /// (`O_DIRECT`, open(2)).
-pub fn open(path: &Path, opening: &Opening) -> io::Result<File> {
+pub(crate) fn open(path: &Path, opening: &Opening) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(!opening.read_only).create(opening.makes).create_new(opening.makes_new);
     #[cfg(not(target_vendor = "apple"))]
@@ -30,17 +30,17 @@ pub fn open(path: &Path, opening: &Opening) -> io::Result<File> {
 }
 
 /// Whether opening failed because the file system has no direct I/O.
-pub fn refuses_direct(error: &io::Error) -> bool {
+pub(crate) fn refuses_direct(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
 /// Whether opening failed because another process has the file.
-pub fn is_taken(_error: &io::Error) -> bool {
+pub(crate) fn is_taken(_error: &io::Error) -> bool {
     false
 }
 
 /// Makes a file in a directory and removes its name at once.
-pub fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
+pub(crate) fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
     // `RandomState` is the standard library's access to the system's random numbers.
     let path = directory.join(format!(".platter-{:016x}.tmp", RandomState::new().hash_one(())));
     let opening =
@@ -51,10 +51,10 @@ pub fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
 }
 
 /// Holes need no setting here.
-pub fn make_sparse(_file: &File) {}
+pub(crate) fn make_sparse(_file: &File) {}
 
 /// Block devices are not opened on this system.
-pub fn geometry(_file: &File) -> io::Result<(u64, u32, u32)> {
+pub(crate) fn geometry(_file: &File) -> io::Result<(u64, u32, u32)> {
     Err(io::Error::new(
         io::ErrorKind::Unsupported,
         "disks are opened on Linux and Windows; here, an image file is",
@@ -62,37 +62,37 @@ pub fn geometry(_file: &File) -> io::Result<(u64, u32, u32)> {
 }
 
 /// See [`geometry`].
-pub fn is_write_protected(_file: &File) -> io::Result<bool> {
+pub(crate) fn is_write_protected(_file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
 /// The alignment that every file system accepts for direct I/O, in bytes.
-pub fn direct_alignment(_file: &File) -> u32 {
+pub(crate) fn direct_alignment(_file: &File) -> u32 {
     4096
 }
 
 /// See [`geometry`].
-pub fn is_over_file(_file: &File) -> bool {
+pub(crate) fn is_over_file(_file: &File) -> bool {
     false
 }
 
 /// See [`geometry`].
-pub fn start_on_disk(_file: &File) -> Option<u64> {
+pub(crate) fn start_on_disk(_file: &File) -> Option<u64> {
     None
 }
 
 /// Holes are not looked for.
-pub fn next_data(_file: &File, offset: u64, _length: u64) -> u64 {
+pub(crate) fn next_data(_file: &File, offset: u64, _length: u64) -> u64 {
     offset
 }
 
 /// The content stays, which the contract of a device allows.
-pub fn discard(_file: &File, _is_block: bool, _offset: u64, _length: u64) -> io::Result<()> {
+pub(crate) fn discard(_file: &File, _is_block: bool, _offset: u64, _length: u64) -> io::Result<()> {
     Ok(())
 }
 
 /// Locks a file until it is closed; returns who has it if another process does.
-pub fn lock(file: &File, _is_block: bool, read_only: bool) -> Option<String> {
+pub(crate) fn lock(file: &File, _is_block: bool, read_only: bool) -> Option<String> {
     let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
     matches!(locked, Err(TryLockError::WouldBlock)).then(|| SOMEBODY.into())
 }
@@ -108,7 +108,7 @@ pub fn writer_of(path: &Path) -> Option<String> {
 }
 
 /// Who uses a file as a disk is not known.
-pub fn user_of(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn user_of(path: &Path) -> io::Result<Option<String>> {
     std::fs::metadata(path).map(|_| None)
 }
 
@@ -128,12 +128,12 @@ pub fn host_file_system(_path: &Path) -> Option<String> {
 }
 
 /// Not known.
-pub fn identity(_path: &Path) -> Option<OsString> {
+pub(crate) fn identity(_path: &Path) -> Option<OsString> {
     None
 }
 
 /// Not known.
-pub fn written(_path: &Path) -> Option<String> {
+pub(crate) fn written(_path: &Path) -> Option<String> {
     None
 }
 
@@ -144,4 +144,4 @@ pub fn inherit_standard_files_only() {}
 pub fn share_memory() {}
 
 /// No advice is given.
-pub fn advise_large_pages(_start: *mut u8, _length: usize) {}
+pub(crate) fn advise_large_pages(_start: *mut u8, _length: usize) {}

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What is at a path, behind all links.
-pub fn kind(path: &Path) -> io::Result<FileKind> {
+pub(crate) fn kind(path: &Path) -> io::Result<FileKind> {
     fs::metadata(path).map(|data| kind_of_type(data.file_type()))
 }
 
 /// What an open file is.
-pub fn kind_of(file: &File) -> io::Result<FileKind> {
+pub(crate) fn kind_of(file: &File) -> io::Result<FileKind> {
     file.metadata().map(|data| kind_of_type(data.file_type()))
 }
 
@@ -72,19 +72,19 @@ pub fn permissions(path: &Path) -> Option<(u32, u32)> {
 }
 
 /// Makes a file that only its owner can read.
-pub fn make_private(path: &Path) -> io::Result<File> {
+pub(crate) fn make_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Gives a file these permissions, except for its group if that cannot be this one.
-pub fn share(file: &File, mode: u32, group: u32) -> io::Result<()> {
+pub(crate) fn share(file: &File, mode: u32, group: u32) -> io::Result<()> {
     let is_theirs = file.metadata()?.gid() == group || fchown(file, None, Some(group)).is_ok();
     let mode = if is_theirs { mode } else { mode & !0o070 };
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
 /// Length and time of the last change of a file, as text. Renaming the file changes neither.
-pub fn changed(path: &Path) -> io::Result<String> {
+pub(crate) fn changed(path: &Path) -> io::Result<String> {
     let data = fs::metadata(path)?;
     Ok(format!("{} {}.{:09}", data.len(), data.mtime(), data.mtime_nsec()))
 }

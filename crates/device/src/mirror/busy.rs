@@ -54,7 +54,7 @@ impl Busy {
     }
 
     /// Begins a write; waits while a part of the range is reserved. Returns the number of the write.
-    pub fn begin(&self, range: Range<u64>) -> u64 {
+    pub(super) fn begin(&self, range: Range<u64>) -> u64 {
         let mut entries = self.lock();
         while entries.list.iter().any(|entry| entry.alone && meet(&entry.range, &range).is_some()) {
             entries = self.freed.wait(entries);
@@ -71,7 +71,7 @@ impl Busy {
 
     /// Ends a write. If it was the last of several that overlapped, returns the range of the overlaps, reserved for the
     /// caller.
-    pub fn end(&self, id: u64) -> Option<Alone<'_>> {
+    pub(super) fn end(&self, id: u64) -> Option<Alone<'_>> {
         let mut entries = self.lock();
         let range = entries.take(id)?.met?;
         if let Some(other) = entries.list.iter_mut().find(|entry| meet(&entry.range, &range).is_some()) {
@@ -86,12 +86,12 @@ impl Busy {
     }
 
     /// Whether a part of the range is in use.
-    pub fn meets(&self, range: &Range<u64>) -> bool {
+    pub(super) fn meets(&self, range: &Range<u64>) -> bool {
         self.lock().list.iter().any(|entry| meet(&entry.range, range).is_some())
     }
 
     /// Reserves a range, unless a part of it is in use.
-    pub fn try_alone(&self, range: Range<u64>) -> Option<Alone<'_>> {
+    pub(super) fn try_alone(&self, range: Range<u64>) -> Option<Alone<'_>> {
         let mut entries = self.lock();
         if entries.list.iter().any(|entry| meet(&entry.range, &range).is_some()) {
             return None;

@@ -27,7 +27,7 @@ impl Intent {
     }
 
     /// Marks the regions of a range in a set of `length` bytes; returns whether any of them was not yet marked.
-    pub fn add(&mut self, range: &Range<u64>, length: u64) -> bool {
+    pub(super) fn add(&mut self, range: &Range<u64>, length: u64) -> bool {
         let before = *self;
         if !range.is_empty() {
             let last = Intent::region(range.end - 1, length).min(REGIONS - 1);
@@ -39,12 +39,12 @@ impl Intent {
     }
 
     /// Adds the regions of another bitmap.
-    pub fn join(&mut self, other: &Intent) {
+    pub(super) fn join(&mut self, other: &Intent) {
         self.0.iter_mut().zip(other.0).for_each(|(one, two)| *one |= two);
     }
 
     /// The byte ranges of the marked regions in a set of `length` bytes, extended to whole sectors of `sector` bytes.
-    pub fn ranges(&self, length: u64, sector: u64) -> Vec<Range<u64>> {
+    pub(super) fn ranges(&self, length: u64, sector: u64) -> Vec<Range<u64>> {
         let edge = |region: u64| (u128::from(region) * u128::from(length) / u128::from(REGIONS)) as u64;
         let is_set = |region: &u64| self.0[*region as usize / 64] >> (region % 64) & 1 == 1;
         let range = |region: u64| {
@@ -91,22 +91,22 @@ fn unique() -> u64 {
 impl History {
     /// The first word of the stamp of a copy that took part although it was damaged: until it is rebuilt or found equal
     /// to a good copy, it does not count as good.
-    pub const DAMAGED: &str = "damaged";
+    pub(super) const DAMAGED: &str = "damaged";
 
     /// The most events that are kept. A copy that is further behind is not recognised as older, and counts as diverged.
     const KEPT: usize = 1000;
 
     /// The largest record in bytes.
-    pub const LONGEST: u64 = 64 << 10;
+    pub(super) const LONGEST: u64 = 64 << 10;
 
     /// The history of a new set.
-    pub fn new(length: u64) -> History {
+    pub(super) fn new(length: u64) -> History {
         let (events, stamp) = (vec![unique()], String::new());
         History { set: unique(), length, events, state: CopyState::Closed, intent: Intent::default(), stamp }
     }
 
     /// Adds an event with the same new name to all histories.
-    pub fn add_event<'h>(histories: impl Iterator<Item = &'h mut History>) {
+    pub(super) fn add_event<'h>(histories: impl Iterator<Item = &'h mut History>) {
         let event = unique();
         for history in histories {
             history.events.push(event);
@@ -116,17 +116,17 @@ impl History {
     }
 
     /// Whether the copy took part although it was damaged.
-    pub fn is_damaged(&self) -> bool {
+    pub(super) fn is_damaged(&self) -> bool {
         self.stamp.split(' ').next() == Some(History::DAMAGED)
     }
 
     /// Notes the stamp of the copy, which is being closed.
-    pub fn set_stamp(&mut self, stamp: String) {
+    pub(super) fn set_stamp(&mut self, stamp: String) {
         self.stamp = if self.is_damaged() { format!("{} {stamp}", History::DAMAGED) } else { stamp };
     }
 
     /// Whether the copy was written to outside of the mirror since it was closed, now that it has this stamp.
-    pub fn is_written_since(&self, stamp: &str) -> bool {
+    pub(super) fn is_written_since(&self, stamp: &str) -> bool {
         let closed = match self.is_damaged() {
             // Records of earlier versions have no stamp after the word.
             true => self.stamp.strip_prefix(History::DAMAGED).and_then(|rest| rest.strip_prefix(' ')),
@@ -141,21 +141,21 @@ impl History {
 
     /// Whether nothing was written to the copy since it was closed, and this is the same device for certain, now that it has
     /// this stamp.
-    pub fn is_proven(&self, stamp: &str) -> bool {
+    pub(super) fn is_proven(&self, stamp: &str) -> bool {
         self.state == CopyState::Closed && is_counted(&self.stamp, stamp)
     }
 
     /// Whether the copy is being rebuilt, or its rebuild was cut off: it holds parts of two contents.
-    pub fn is_unfinished(&self) -> bool {
+    pub(super) fn is_unfinished(&self) -> bool {
         self.events.is_empty() && self.state != CopyState::Alone
     }
 
-    pub fn newest(&self) -> Option<u64> {
+    pub(super) fn newest(&self) -> Option<u64> {
         self.events.last().copied()
     }
 
     /// Whether the other history contains all events of this one and more.
-    pub fn is_behind(&self, other: &History) -> bool {
+    pub(super) fn is_behind(&self, other: &History) -> bool {
         match self.newest() {
             None => other.newest().is_some(),
             Some(event) => other.newest() != Some(event) && other.events.contains(&event),
@@ -163,7 +163,7 @@ impl History {
     }
 
     /// The record as text, with a checksum at its end.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let state = match self.state {
             CopyState::Closed => "closed",
             CopyState::Open => "open",
@@ -179,7 +179,7 @@ impl History {
     }
 
     /// Reads a record; `None` if it is damaged.
-    pub fn parse(bytes: &[u8]) -> Option<History> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<History> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (body, crc) = text.split_at_checked(text.rfind("crc32 ")?)?;
         let crc = u32::from_str_radix(crc.strip_prefix("crc32 ")?.trim_end(), 16).ok()?;

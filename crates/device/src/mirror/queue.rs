@@ -37,7 +37,7 @@ struct Slot {
 }
 
 impl<'d> MirrorQueue<'d> {
-    pub fn new(mirror: &'d Mirror, depth: usize) -> Result<MirrorQueue<'d>> {
+    pub(super) fn new(mirror: &'d Mirror, depth: usize) -> Result<MirrorQueue<'d>> {
         let below = |copy| -> Result<_> {
             mirror.is_in_service(copy).then(|| mirror.device(copy).queue(depth)).transpose()
         };

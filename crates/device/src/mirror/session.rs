@@ -24,7 +24,7 @@ struct Notes {
 
 impl Session {
     /// A session of the copies that have a history.
-    pub fn new(records: Vec<Arc<dyn MirrorRecord>>, histories: Vec<Option<History>>) -> Session {
+    pub(super) fn new(records: Vec<Arc<dyn MirrorRecord>>, histories: Vec<Option<History>>) -> Session {
         Session { records, notes: Mutex::new(Notes { histories, has_begun: false, is_spoilt: false }) }
     }
 
@@ -34,7 +34,7 @@ impl Session {
     /// # Errors
     /// The number of a copy whose record cannot be saved, and why. The records then are as they were, as far as that is
     /// possible, and the next write tries again.
-    pub fn begin(&self, range: &Range<u64>) -> Result<(), (usize, io::Error)> {
+    pub(super) fn begin(&self, range: &Range<u64>) -> Result<(), (usize, io::Error)> {
         let mut notes = self.notes.lock();
         let is_first = !notes.has_begun;
         let is_new = |history: &History| is_first || { history.intent }.add(range, history.length);
@@ -65,7 +65,7 @@ impl Session {
     /// # Errors
     /// The number of a copy whose record cannot be saved, and why, if that is so for all of them: then no record tells
     /// that the copies which failed are older.
-    pub fn leave_out(&self, failed: u8) -> Result<(), (usize, io::Error)> {
+    pub(super) fn leave_out(&self, failed: u8) -> Result<(), (usize, io::Error)> {
         let mut notes = self.notes.lock();
         for copy in (0..notes.histories.len()).filter(|&copy| failed & bit(copy) != 0) {
             notes.histories[copy] = None;
@@ -87,12 +87,12 @@ impl Session {
 
     /// Notes that a write failed on all copies: the session is not closed, so the copies are compared at the next
     /// opening.
-    pub fn spoil(&self) {
+    pub(super) fn spoil(&self) {
         self.notes.lock().is_spoilt = true;
     }
 
     /// Records durably that all remaining copies hold the same.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let mut histories = {
             let mut notes = self.notes.lock();
             if notes.is_spoilt || !std::mem::take(&mut notes.has_begun) {

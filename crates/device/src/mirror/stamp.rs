@@ -21,12 +21,12 @@ pub type MetadataSum = fn(&Arc<dyn Device>) -> u64;
 const UNKNOWN: &str = "-";
 
 /// Which device of which start of the system a block device is, and how many sectors were written to it since.
-pub fn written(path: &Path) -> String {
+pub(super) fn written(path: &Path) -> String {
     host::written(path).unwrap_or_else(|| format!("{UNKNOWN} {UNKNOWN}"))
 }
 
 /// Whether a copy is as it was when it had the stamp `closed`, now that it has the stamp `now`.
-pub fn is_same(closed: &str, now: &str) -> bool {
+pub(super) fn is_same(closed: &str, now: &str) -> bool {
     if !closed.starts_with("device ") {
         return closed == now;
     }
@@ -39,7 +39,7 @@ pub fn is_same(closed: &str, now: &str) -> bool {
 
 /// Whether the kernel shows that nothing was written to a copy since it had the stamp `closed`, so that it is the same
 /// device, whatever name it has. Of an image file the time of its last change is trusted for that.
-pub fn is_counted(closed: &str, now: &str) -> bool {
+pub(super) fn is_counted(closed: &str, now: &str) -> bool {
     let is_counted = is_same_start(closed, now) && word(closed, COUNT).is_some();
     is_same(closed, now) && (is_counted || !closed.starts_with("device "))
 }

@@ -32,7 +32,7 @@ fn pieces(offset: u64, length: usize) -> impl Iterator<Item = (u64, std::ops::Ra
 }
 
 impl Contents {
-    pub fn read(&self, offset: u64, buffer: &mut [u8]) {
+    pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) {
         if self.is_blank(offset, buffer.len() as u64) {
             return buffer.fill(0);
         }
@@ -45,7 +45,7 @@ impl Contents {
         }
     }
 
-    pub fn write(&mut self, offset: u64, data: &[u8]) {
+    pub(super) fn write(&mut self, offset: u64, data: &[u8]) {
         if is_zero(data) {
             return self.clear(offset, data.len() as u64);
         }
@@ -56,7 +56,7 @@ impl Contents {
     }
 
     /// Makes a range zero.
-    pub fn clear(&mut self, offset: u64, length: u64) {
+    pub(super) fn clear(&mut self, offset: u64, length: u64) {
         let end = offset + length;
         let touched = offset / PIECE as u64..end.div_ceil(PIECE as u64);
         let numbers: SmallVec<[u64; 4]> = self.0.range(touched).map(|(number, _)| *number).collect();
@@ -75,7 +75,7 @@ impl Contents {
     }
 
     /// The first offset from `offset` on at which something is kept.
-    pub fn next(&self, offset: u64) -> Option<u64> {
+    pub(super) fn next(&self, offset: u64) -> Option<u64> {
         let (number, _) = self.0.range(offset / PIECE as u64..).next()?;
         Some(offset.max(number * PIECE as u64))
     }

@@ -183,7 +183,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub fn new(parameters: &Parameters, capacity: u64) -> Result<Disk, String> {
+    pub(super) fn new(parameters: &Parameters, capacity: u64) -> Result<Disk, String> {
         Ok(Disk {
             shape: Shape::new(parameters, capacity)?,
             across: 0.0,

@@ -51,7 +51,7 @@ pub(super) struct Flash {
 }
 
 impl Flash {
-    pub fn new(parameters: &Parameters) -> Result<Flash, String> {
+    pub(super) fn new(parameters: &Parameters) -> Result<Flash, String> {
         let dies = parameters.count("dies", None, 1.0, 65_536.0)?;
         let channels = parameters.count("channels", Some(dies as f64), 1.0, 4096.0)?;
         let page = parameters.count("page_bytes", Some(16_384.0), 512.0, 1e9)?;

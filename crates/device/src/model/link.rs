@@ -37,7 +37,7 @@ const KINDS: [Kind; 6] = [
 ];
 
 impl Link {
-    pub fn new(parameters: &Parameters) -> Result<Link, String> {
+    pub(super) fn new(parameters: &Parameters) -> Result<Link, String> {
         let names = KINDS.map(|kind| kind.0);
         let name = parameters.word("link", Some("sata"), &names)?;
         let Kind(_, depth, most, overhead, rate, is_duplex) =
@@ -55,7 +55,7 @@ impl Link {
     }
 
     /// When a command that the host sends now, with this many bytes, is at the drive.
-    pub fn send(&mut self, now: u64, bytes: u64) -> u64 {
+    pub(super) fn send(&mut self, now: u64, bytes: u64) -> u64 {
         let start = (now as f64).max(self.there);
         self.there = start + self.overhead + bytes as f64 / self.rate;
         if !self.is_duplex {
@@ -65,7 +65,7 @@ impl Link {
     }
 
     /// When the host has the answer that the drive gives now, with this many bytes.
-    pub fn answer(&mut self, now: u64, bytes: u64) -> u64 {
+    pub(super) fn answer(&mut self, now: u64, bytes: u64) -> u64 {
         let start = (now as f64).max(self.back);
         self.back = start + bytes as f64 / self.rate;
         if !self.is_duplex {

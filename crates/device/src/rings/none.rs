@@ -9,12 +9,12 @@ pub(crate) struct Pool;
 
 impl Pool {
     /// `false`: nothing was done.
-    pub fn read(&self, _name: &str, _file: &File, _reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
+    pub(crate) fn read(&self, _name: &str, _file: &File, _reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
         Ok(false)
     }
 
     /// `false`: nothing was done.
-    pub fn write(&self, _name: &str, _file: &File, _writes: &[(u64, &[u8])]) -> Result<bool> {
+    pub(crate) fn write(&self, _name: &str, _file: &File, _writes: &[(u64, &[u8])]) -> Result<bool> {
         Ok(false)
     }
 }

@@ -360,14 +360,14 @@ const BATCH: usize = 64;
 
 impl Pool {
     /// Reads the batch; `false` if io_uring is not available and nothing was done.
-    pub fn read(&self, name: &str, file: &File, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
+    pub(crate) fn read(&self, name: &str, file: &File, reads: &mut [(u64, &mut [u8])]) -> Result<bool> {
         let pieces: Vec<_> =
             reads.iter_mut().map(|(offset, buffer)| (*offset, buffer.as_mut_ptr(), buffer.len())).collect();
         self.run(name, file, Kind::Read, &pieces)
     }
 
     /// Writes the batch; `false` if io_uring is not available and nothing was done.
-    pub fn write(&self, name: &str, file: &File, writes: &[(u64, &[u8])]) -> Result<bool> {
+    pub(crate) fn write(&self, name: &str, file: &File, writes: &[(u64, &[u8])]) -> Result<bool> {
         // The kernel only reads through these pointers: the operation is a write.
         let pieces: Vec<_> =
             writes.iter().map(|(offset, data)| (*offset, data.as_ptr().cast_mut(), data.len())).collect();

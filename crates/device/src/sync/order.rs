@@ -19,7 +19,7 @@ mod checked {
         0
     }
 
-    pub fn check(rank: u8) {
+    pub(crate) fn check(rank: u8) {
         let caller = caller();
         let highest =
             HELD.with_borrow(|held| held.iter().filter(|held| held.0 == caller).map(|held| held.1).max());
@@ -27,19 +27,19 @@ mod checked {
         assert!(fits, "a lock of rank {rank} is taken while one of rank {highest:?} is held");
     }
 
-    pub fn check_start() {
+    pub(crate) fn check_start() {
         let caller = caller();
         let is_held = |rank: u8| HELD.with_borrow(|held| held.contains(&(caller, rank)));
         let held = (0..LEAF).find(|rank| is_held(*rank));
         assert!(held.is_none(), "a thread is started while a lock of rank {held:?} is held");
     }
 
-    pub fn taken(rank: u8) {
+    pub(crate) fn taken(rank: u8) {
         let caller = caller();
         HELD.with_borrow_mut(|held| held.push((caller, rank)));
     }
 
-    pub fn freed(rank: u8) {
+    pub(crate) fn freed(rank: u8) {
         let caller = caller();
         HELD.with_borrow_mut(|held| {
             if let Some(at) = held.iter().rposition(|held| *held == (caller, rank)) {
@@ -50,7 +50,7 @@ mod checked {
 }
 
 #[cfg(debug_assertions)]
-pub use checked::{check, check_start, freed, taken};
+pub(super) use checked::{check, check_start, freed, taken};
 
 #[cfg(not(debug_assertions))]
 mod unchecked {

@@ -8,15 +8,15 @@
 
 /// The usual block size in bytes: the unit in which old content is saved. It is larger if the device's sectors are, and
 /// the last block of a device may be shorter.
-pub const BLOCK: u64 = 4096;
+pub(super) const BLOCK: u64 = 4096;
 /// The largest block size: that of the largest sector.
-pub const LARGEST: u64 = 64 << 10;
+pub(super) const LARGEST: u64 = 64 << 10;
 /// The number of bytes covered by one checksum of new content: a power cut leaves each such unit whole.
-pub const SECTOR: usize = 512;
+pub(super) const SECTOR: usize = 512;
 /// The size of the header in bytes.
-pub const HEADER: usize = 4096;
+pub(super) const HEADER: usize = 4096;
 /// The size of the head of a record in bytes.
-pub const HEAD: usize = 24;
+pub(super) const HEAD: usize = 24;
 
 const MAGIC: &[u8; 16] = b"PLATTER UNDO 1\n\0";
 /// The most bytes of the name that are kept.
@@ -24,7 +24,7 @@ const NAME: usize = 1024;
 
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// The content of a block before its first change; empty if the block could not be read.
     Old = 1,
     /// The CRC32s of the sectors of a block as it is about to be written.
@@ -37,7 +37,7 @@ pub enum Kind {
 
 /// The header of an undo file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub(super) struct Header {
     /// The length of the device in bytes.
     pub length: u64,
     /// The block size in bytes.
@@ -49,7 +49,7 @@ pub struct Header {
 }
 
 impl Header {
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         let end =
             self.name.char_indices().map(|(at, _)| at).chain([self.name.len()]).take_while(|&at| at <= NAME);
         let name = &self.name.as_bytes()[..end.last().unwrap_or(0)];
@@ -66,7 +66,7 @@ impl Header {
     }
 
     /// Parses the header; the error says what is wrong with it.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Header, String> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Header, String> {
         if bytes.len() < MAGIC.len() || bytes[..16] != *MAGIC {
             return Err("is no undo file: it does not begin with \"PLATTER UNDO 1\"".into());
         }
@@ -96,14 +96,14 @@ impl Header {
     }
 
     /// The size of block `number` in bytes: the last one may be shorter.
-    pub fn size_of(&self, number: u64) -> usize {
+    pub(super) fn size_of(&self, number: u64) -> usize {
         self.length.saturating_sub(number * self.block).min(self.block) as usize
     }
 }
 
 /// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(super) struct Head {
     pub kind: Kind,
     /// The length of the content in bytes.
     pub length: u32,
@@ -115,11 +115,11 @@ pub struct Head {
 
 impl Head {
     /// The head of a record with this content.
-    pub fn of(kind: Kind, block: u64, content: &[u8]) -> Head {
+    pub(super) fn of(kind: Kind, block: u64, content: &[u8]) -> Head {
         Head { kind, length: content.len() as u32, block, crc: crc32fast::hash(content) }
     }
 
-    pub fn to_bytes(self) -> [u8; HEAD] {
+    pub(super) fn to_bytes(self) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
         bytes[..4].copy_from_slice(&(self.kind as u32).to_le_bytes());
         bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
@@ -131,7 +131,7 @@ impl Head {
     }
 
     /// Parses the head; `None` if it is damaged.
-    pub fn from_bytes(bytes: &[u8; HEAD]) -> Option<Head> {
+    pub(super) fn from_bytes(bytes: &[u8; HEAD]) -> Option<Head> {
         let kind = match u32_at(bytes, 0) {
             1 => Kind::Old,
             2 => Kind::New,
@@ -146,7 +146,7 @@ impl Head {
 }
 
 /// The CRC32s of the sectors of a block.
-pub fn sums(block: &[u8]) -> impl Iterator<Item = u32> {
+pub(super) fn sums(block: &[u8]) -> impl Iterator<Item = u32> {
     block.chunks(SECTOR).map(crc32fast::hash)
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An undo file that is being written. The file is made when the first record is added.
-pub struct UndoLog {
+pub(super) struct UndoLog {
     path: PathBuf,
     /// The permissions of the file, and the group that they are for.
     shared: Option<(u32, u32)>,
@@ -24,7 +24,7 @@ pub struct UndoLog {
 
 impl UndoLog {
     /// A log for a device that is called `name` in messages.
-    pub fn new(path: PathBuf, name: String, device: &dyn Device) -> UndoLog {
+    pub(super) fn new(path: PathBuf, name: String, device: &dyn Device) -> UndoLog {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let block = BLOCK.max(u64::from(device.sectors().logical));
         let header = Header { length: device.len(), block, time, name };
@@ -32,22 +32,22 @@ impl UndoLog {
     }
 
     /// Gives the file these permissions, and this group.
-    pub fn share(&mut self, mode: u32, group: u32) {
+    pub(super) fn share(&mut self, mode: u32, group: u32) {
         self.shared = Some((mode, group));
     }
 
     /// The header of the file, with the block size.
-    pub fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &Header {
         &self.header
     }
 
     /// Why the file could not be written, if so. From then on nothing may be changed.
-    pub fn why_failed(&self) -> Option<&str> {
+    pub(super) fn why_failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
     /// Saves the old content of a block, unless it has been saved already. `None`: the block cannot be read.
-    pub fn add_old(&mut self, number: u64, content: Option<&[u8]>) -> Result<()> {
+    pub(super) fn add_old(&mut self, number: u64, content: Option<&[u8]>) -> Result<()> {
         if self.saved.insert(number) {
             let content = content.unwrap_or_default();
             self.add(Kind::Old, number, content)?;
@@ -57,13 +57,13 @@ impl UndoLog {
     }
 
     /// Records the checksums of the new content of a block.
-    pub fn add_new(&mut self, number: u64, content: &[u8]) -> Result<()> {
+    pub(super) fn add_new(&mut self, number: u64, content: &[u8]) -> Result<()> {
         let sums: Vec<u8> = sums(content).flat_map(u32::to_le_bytes).collect();
         self.add(Kind::New, number, &sums)
     }
 
     /// Makes all added records durable.
-    pub fn sync(&mut self) -> Result<()> {
+    pub(super) fn sync(&mut self) -> Result<()> {
         self.attempt(|log| match &mut log.file {
             Some(file) => file.flush().and_then(|()| file.get_ref().sync_data()),
             None => Ok(()),
@@ -72,7 +72,7 @@ impl UndoLog {
 
     /// Adds the last record. Returns the path of the file and the bytes of old content in it; `None` if no file was
     /// made.
-    pub fn finish(&mut self, stamp: &str) -> Result<Option<(PathBuf, u64)>> {
+    pub(super) fn finish(&mut self, stamp: &str) -> Result<Option<(PathBuf, u64)>> {
         if self.file.is_none() {
             return Ok(None);
         }

@@ -5,7 +5,7 @@ use platter_clusters::Disk;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
 /// A boot region whose fields are consistent: its first sector, the geometry that it states, and its bytes.
-pub struct Boot {
+pub(super) struct Boot {
     pub sector: BootSector,
     pub geometry: Geometry,
     region: Vec<u8>,
@@ -90,7 +90,7 @@ fn sizes(disk: &Disk) -> Result<Vec<usize>> {
 ///
 /// # Errors
 /// The fault of the main region, if the backup is not usable either.
-pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot> {
+pub(super) fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot> {
     let length = disk.device().len();
     if length < u64::from(disk.device().sectors().logical.max(4096)) {
         let reason = format!("the device has {length} bytes");
@@ -174,7 +174,7 @@ fn write_backup(disk: &Disk, boot: &Boot) -> Result<()> {
 }
 
 /// Reports a volume whose flags say that it was not cleanly unmounted or that I/O errors were met.
-pub fn dirty(boot: &Boot, report: &mut CheckReport, repair: bool) {
+pub(super) fn dirty(boot: &Boot, report: &mut CheckReport, repair: bool) {
     if boot.sector.flags.0 & (VolumeFlags::DIRTY | VolumeFlags::MEDIA_FAILURE) != 0 {
         let message = "the volume was not cleanly unmounted, or I/O errors were met".to_owned();
         finding(report, "dirty", Severity::Inconsistent, message, repair);
@@ -182,7 +182,7 @@ pub fn dirty(boot: &Boot, report: &mut CheckReport, repair: bool) {
 }
 
 /// Checks entries 0 and 1 of the FAT, which belong to no cluster.
-pub fn reserved_entries(
+pub(super) fn reserved_entries(
     disk: &Disk,
     geometry: &Geometry,
     report: &mut CheckReport,
@@ -205,7 +205,7 @@ pub fn reserved_entries(
 
 /// Checks `PercentInUse`. An outdated value is no damage: Linux' exfat never changes the field, and exfat-fuse rounds
 /// to the nearest percent where the specification rounds down (3.1.17).
-pub fn percent(boot: &Boot, report: &mut CheckReport, repair: bool) {
+pub(super) fn percent(boot: &Boot, report: &mut CheckReport, repair: bool) {
     let found = boot.sector.percent;
     if found > 100 && found != BootSector::PERCENT_UNKNOWN {
         let message = format!("{found} of 100 clusters are said to be in use");
@@ -214,7 +214,7 @@ pub fn percent(boot: &Boot, report: &mut CheckReport, repair: bool) {
 }
 
 /// Writes the boot sector as it is after a clean unmount.
-pub fn make_clean(disk: &Disk, boot: &mut Boot, percent: u8) -> Result<()> {
+pub(super) fn make_clean(disk: &Disk, boot: &mut Boot, percent: u8) -> Result<()> {
     boot.sector.flags.0 &= !(VolumeFlags::DIRTY | VolumeFlags::MEDIA_FAILURE);
     boot.sector.percent = percent;
     disk.flush()?;

@@ -12,19 +12,19 @@ const CACHE: usize = 64 << 20;
 
 /// The number of clusters of some kind, and the first of them.
 #[derive(Default)]
-pub struct Tally {
+pub(super) struct Tally {
     pub first: Option<u32>,
     pub count: u64,
 }
 
 impl Tally {
-    pub fn add(&mut self, cluster: u32) {
+    pub(super) fn add(&mut self, cluster: u32) {
         self.first = Some(self.first.map_or(cluster, |first| first.min(cluster)));
         self.count += 1;
     }
 
     /// The finding that these are taken in the bitmap, and no file uses them.
-    pub fn lost(&self, repaired: bool) -> Option<Finding> {
+    pub(super) fn lost(&self, repaired: bool) -> Option<Finding> {
         let (count, first) = (self.count, self.first?);
         Some(Finding {
             code: "bitmap-taken",
@@ -37,7 +37,7 @@ impl Tally {
 }
 
 /// The state of all clusters: see the module.
-pub struct Clusters<'d> {
+pub(super) struct Clusters<'d> {
     pub geometry: Geometry,
     pub heap: Heap,
     /// The FAT as it is on the device.
@@ -87,7 +87,7 @@ impl Claims for Clusters<'_> {
 }
 
 impl<'d> Clusters<'d> {
-    pub fn new(device: &'d dyn Device, geometry: &Geometry) -> Clusters<'d> {
+    pub(super) fn new(device: &'d dyn Device, geometry: &Geometry) -> Clusters<'d> {
         let heap = geometry.heap;
         Clusters {
             table: Table::new(device, geometry.clone(), geometry.fat_place(), CACHE),
@@ -105,7 +105,7 @@ impl<'d> Clusters<'d> {
     }
 
     /// Forgets which clusters are claimed, for a new round.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.claimed = Bits::new(self.heap.last().saturating_add(1));
         self.released = Bits::new(self.heap.last().saturating_add(1));
         self.search = 2;
@@ -115,12 +115,12 @@ impl<'d> Clusters<'d> {
     // The FAT
 
     /// Notes a new value for a FAT entry.
-    pub fn set_link(&mut self, cluster: u32, value: u32) {
+    pub(super) fn set_link(&mut self, cluster: u32, value: u32) {
         self.links.insert(cluster, value);
     }
 
     /// Notes FAT entries that link `count` consecutive clusters, to which nothing on disk refers yet, into a chain.
-    pub fn set_chain(&mut self, first: u32, count: u32) {
+    pub(super) fn set_chain(&mut self, first: u32, count: u32) {
         for cluster in first..first + count {
             let next = if cluster + 1 == first + count { Geometry::END } else { cluster + 1 };
             self.links.insert(cluster, next);
@@ -131,24 +131,24 @@ impl<'d> Clusters<'d> {
     // Claims of clusters
 
     /// Gives up the claim on a cluster that belongs to another file.
-    pub fn unclaim(&mut self, cluster: u32) {
+    pub(super) fn unclaim(&mut self, cluster: u32) {
         self.claimed.clear(cluster);
     }
 
     /// Gives up the claim on a cluster, and frees the cluster.
-    pub fn release(&mut self, cluster: u32) {
+    pub(super) fn release(&mut self, cluster: u32) {
         self.claimed.clear(cluster);
         self.released.set(cluster);
         set_bit(&mut self.new, cluster, false);
     }
 
     /// Returns the number of clusters that are claimed.
-    pub fn claimed(&self) -> u64 {
+    pub(super) fn claimed(&self) -> u64 {
         self.claimed.count()
     }
 
     /// Claims `count` consecutive free clusters, and returns the first; `None` if there are not as many in a row.
-    pub fn allocate(&mut self, count: u32) -> Result<Option<u32>> {
+    pub(super) fn allocate(&mut self, count: u32) -> Result<Option<u32>> {
         let (mut start, mut length) = (self.search, 0);
         for cluster in self.search..=self.heap.last() {
             let is_kept = self.claimed.get(cluster) || self.released.get(cluster) || bit(&self.new, cluster);
@@ -172,23 +172,23 @@ impl<'d> Clusters<'d> {
     // The bitmap
 
     /// Sets the bitmap's clusters and its bytes.
-    pub fn set_bitmap(&mut self, place: Runs, bytes: Vec<u8>) {
+    pub(super) fn set_bitmap(&mut self, place: Runs, bytes: Vec<u8>) {
         (self.place, self.new, self.old) = (place, bytes.clone(), bytes);
     }
 
     /// Whether a cluster is taken in the bitmap.
-    pub fn is_set(&self, cluster: u32) -> bool {
+    pub(super) fn is_set(&self, cluster: u32) -> bool {
         bit(&self.new, cluster)
     }
 
     /// Whether a cluster is taken in the bitmap, but not claimed. Clusters that are marked bad are never lost: they
     /// stay taken.
-    pub fn is_lost(&mut self, cluster: u32) -> Result<bool> {
+    pub(super) fn is_lost(&mut self, cluster: u32) -> Result<bool> {
         Ok(self.is_set(cluster) && !self.claimed.get(cluster) && self.link(cluster)? != Link::Bad)
     }
 
     /// Returns the claimed clusters that are free in the bitmap, and the lost ones: taken, but not claimed.
-    pub fn differences(&mut self) -> Result<(Tally, Tally)> {
+    pub(super) fn differences(&mut self) -> Result<(Tally, Tally)> {
         let (mut free, mut taken) = (Tally::default(), Tally::default());
         for cluster in 2..=self.heap.last() {
             if self.claimed.get(cluster) {
@@ -203,14 +203,14 @@ impl<'d> Clusters<'d> {
     }
 
     /// Marks all claimed clusters as taken in the bitmap.
-    pub fn take_claimed(&mut self) {
+    pub(super) fn take_claimed(&mut self) {
         for cluster in (2..=self.heap.last()).filter(|&cluster| self.claimed.get(cluster)) {
             set_bit(&mut self.new, cluster, true);
         }
     }
 
     /// Frees all lost clusters in the bitmap.
-    pub fn free_unclaimed(&mut self) -> Result<()> {
+    pub(super) fn free_unclaimed(&mut self) -> Result<()> {
         for cluster in 2..=self.heap.last() {
             if self.is_lost(cluster)? {
                 set_bit(&mut self.new, cluster, false);
@@ -220,7 +220,7 @@ impl<'d> Clusters<'d> {
     }
 
     /// Returns a bitmap of the claimed clusters, for a volume that has lost its own.
-    pub fn rebuilt(&self) -> Vec<u8> {
+    pub(super) fn rebuilt(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.geometry.bitmap_bytes() as usize];
         for cluster in (2..=self.heap.last()).filter(|&cluster| self.claimed.get(cluster)) {
             set_bit(&mut bytes, cluster, true);
@@ -229,7 +229,7 @@ impl<'d> Clusters<'d> {
     }
 
     /// Returns the share of clusters that are taken in the bitmap, in percent, rounded down.
-    pub fn percent(&self) -> u8 {
+    pub(super) fn percent(&self) -> u8 {
         let taken = (2..=self.heap.last()).filter(|&cluster| bit(&self.new, cluster)).count() as u64;
         (taken * 100 / u64::from(self.heap.count)) as u8
     }
@@ -237,7 +237,7 @@ impl<'d> Clusters<'d> {
     // Writing
 
     /// Writes the bits of newly taken clusters, and the FAT entries of clusters to which nothing on disk refers yet.
-    pub fn write_taken(&mut self, disk: &Disk) -> Result<()> {
+    pub(super) fn write_taken(&mut self, disk: &Disk) -> Result<()> {
         let taken: Vec<u8> = self.old.iter().zip(&self.new).map(|(old, new)| old | new).collect();
         self.write_bitmap(disk, taken)?;
         let links: Vec<(u32, u32)> =
@@ -247,13 +247,13 @@ impl<'d> Clusters<'d> {
     }
 
     /// Writes the remaining changed FAT entries.
-    pub fn write_links(&mut self, disk: &Disk) -> Result<()> {
+    pub(super) fn write_links(&mut self, disk: &Disk) -> Result<()> {
         let links = std::mem::take(&mut self.links).into_iter().collect();
         self.write_table(disk, links)
     }
 
     /// Writes the bits of clusters that are freed.
-    pub fn write_freed(&mut self, disk: &Disk) -> Result<()> {
+    pub(super) fn write_freed(&mut self, disk: &Disk) -> Result<()> {
         let new = self.new.clone();
         self.write_bitmap(disk, new)
     }

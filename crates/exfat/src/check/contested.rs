@@ -27,7 +27,7 @@ struct Claimant {
 }
 
 /// Resolves every contested cluster.
-pub fn resolve(walk: &mut Walk) -> Result<()> {
+pub(super) fn resolve(walk: &mut Walk) -> Result<()> {
     if walk.contested.is_empty() {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// Gives a file new, consecutive clusters with copies of all its clusters, since it shares some with another file.
 /// Where there is no space, the file stays as it is.
-pub fn copy(
+pub(super) fn copy(
     disk: &mut Disk,
     clusters: &mut Clusters,
     report: &mut CheckReport,

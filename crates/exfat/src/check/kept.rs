@@ -11,14 +11,14 @@ const MOST: usize = 1 << 20;
 
 /// The clusters that a repair keeps.
 #[derive(Default)]
-pub struct Kept {
+pub(super) struct Kept {
     clusters: BTreeSet<u32>,
     are_all: bool,
 }
 
 impl Kept {
     /// Adds clusters. Returns whether one of them was not kept before.
-    pub fn add(&mut self, clusters: impl IntoIterator<Item = u32>) -> bool {
+    pub(super) fn add(&mut self, clusters: impl IntoIterator<Item = u32>) -> bool {
         let mut is_new = false;
         for cluster in clusters {
             if self.are_all {
@@ -31,12 +31,12 @@ impl Kept {
     }
 
     /// Whether a cluster is kept.
-    pub fn has(&self, cluster: u32) -> bool {
+    pub(super) fn has(&self, cluster: u32) -> bool {
         self.are_all || self.clusters.contains(&cluster)
     }
 
     /// Whether none is.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.clusters.is_empty()
     }
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 const PIECE: usize = 1 << 20;
 
 /// The slots of a directory. Trailing slots that are all zero are not kept.
-pub struct Listing {
+pub(super) struct Listing {
     slots: Vec<[u8; SLOT]>,
     /// The number of the first slot with an end mark, or else the number of slots. Kept, because it is needed for
     /// every entry.
@@ -22,7 +22,7 @@ pub struct Listing {
 
 impl Listing {
     /// Reads a directory of `count` clusters from `first` on: consecutive ones, or linked by the FAT.
-    pub fn read(
+    pub(super) fn read(
         disk: &Disk,
         clusters: &mut Clusters,
         first: u32,
@@ -60,27 +60,27 @@ impl Listing {
     }
 
     /// Returns the slots up to the last that is not all zero.
-    pub fn slots(&self) -> &[[u8; SLOT]] {
+    pub(super) fn slots(&self) -> &[[u8; SLOT]] {
         &self.slots
     }
 
     /// Returns the number of slots in the directory's clusters.
-    pub fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.clusters.len() * self.in_cluster
     }
 
     /// Returns the content of a slot; zeroes if it is one of the trailing slots that are not kept.
-    pub fn slot(&self, at: usize) -> [u8; SLOT] {
+    pub(super) fn slot(&self, at: usize) -> [u8; SLOT] {
         self.slots.get(at).copied().unwrap_or([0; SLOT])
     }
 
     /// Returns the device offset of a slot.
-    pub fn offset(&self, at: usize) -> u64 {
+    pub(super) fn offset(&self, at: usize) -> u64 {
         self.clusters[at / self.in_cluster] + (at % self.in_cluster * SLOT) as u64
     }
 
     /// Returns the number of the first slot with an end mark, or else the number of slots.
-    pub fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.end
     }
 
@@ -91,7 +91,7 @@ impl Listing {
     }
 
     /// Changes a slot in memory and notes the change to be written.
-    pub fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
+    pub(super) fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
         if self.slots.len() <= at {
             self.slots.resize(at + 1, [0; SLOT]);
         }
@@ -105,7 +105,7 @@ impl Listing {
     }
 
     /// Writes an entry set over the slots that it occupies.
-    pub fn put(&mut self, disk: &mut Disk, at: usize, set: &EntrySet) {
+    pub(super) fn put(&mut self, disk: &mut Disk, at: usize, set: &EntrySet) {
         for (number, slot) in set.slots().iter().enumerate() {
             if self.slot(at + number) != *slot {
                 self.change(disk, at + number, *slot);
@@ -115,7 +115,7 @@ impl Listing {
 
     /// Marks slots as unused. A slot that was never used becomes an erased entry, because an end mark would hide the
     /// slots after it.
-    pub fn delete(&mut self, disk: &mut Disk, slots: Range<usize>) {
+    pub(super) fn delete(&mut self, disk: &mut Disk, slots: Range<usize>) {
         for at in slots {
             let mut slot = self.slot(at);
             slot[0] = if slot[0] & 0x7F == 0 { 0x05 } else { slot[0] & 0x7F };
@@ -124,7 +124,7 @@ impl Listing {
     }
 
     /// Adds a cluster of zeroes at a device offset.
-    pub fn extend(&mut self, offset: u64) {
+    pub(super) fn extend(&mut self, offset: u64) {
         self.clusters.push(offset);
     }
 }

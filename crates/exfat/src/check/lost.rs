@@ -15,7 +15,7 @@ use std::collections::HashSet;
 const MOST_NAMES: u32 = 10_000;
 
 /// Reports lost clusters, and in a repair gives them entries in the root directory.
-pub fn recover(
+pub(super) fn recover(
     disk: &mut Disk,
     clusters: &mut Clusters,
     report: &mut CheckReport,

@@ -51,7 +51,11 @@ pub(crate) fn find_boot(disk: &Disk) -> Result<Geometry> {
 /// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if there is no usable boot region; [`Error::Device`];
 /// [`Error::ReadOnly`] for a repair of a TexFAT volume.
-pub fn check(device: &dyn Device, options: CheckOptions, progress: &dyn Progress) -> Result<CheckReport> {
+pub(crate) fn check(
+    device: &dyn Device,
+    options: CheckOptions,
+    progress: &dyn Progress,
+) -> Result<CheckReport> {
     let repair = options.repair;
     if let Some(why) = device.why_read_only().filter(|_| repair) {
         return Err(Error::ReadOnly(why));

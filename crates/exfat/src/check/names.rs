@@ -6,22 +6,22 @@ use std::collections::HashSet;
 
 /// The names met so far, in upper case as they are compared.
 #[derive(Default)]
-pub struct Names(HashSet<Box<[u16]>>);
+pub(super) struct Names(HashSet<Box<[u16]>>);
 
 /// Whether exFAT allows a name (7.7.3).
-pub fn is_allowed(name: &Name) -> bool {
+pub(super) fn is_allowed(name: &Name) -> bool {
     let rules = NameRules { no_trailing_dot_or_space: false, ..NameRules::WINDOWS };
     rules.check(name).is_ok()
 }
 
 impl Names {
     /// Adds a name. Returns whether it is new.
-    pub fn insert(&mut self, name: &Name, upcase: &Upcase) -> bool {
+    pub(super) fn insert(&mut self, name: &Name, upcase: &Upcase) -> bool {
         self.0.insert(upcase.fold(name.units()))
     }
 
     /// Returns an allowed name similar to `like` that no entry has yet, and that takes as many name entries.
-    pub fn other(&self, like: &Name, upcase: &Upcase) -> Name {
+    pub(super) fn other(&self, like: &Name, upcase: &Upcase) -> Name {
         let forbidden = |unit: u16| !is_allowed(&Name::from_units(&[b'a'.into(), unit]));
         let mut units: Vec<u16> =
             like.units().iter().map(|&unit| if forbidden(unit) { b'_'.into() } else { unit }).collect();

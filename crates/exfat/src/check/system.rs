@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The system entries that were found. A slot is the number of an entry in the root directory.
 #[derive(Clone, Default)]
-pub struct System {
+pub(super) struct System {
     /// The slot of a usable bitmap.
     pub bitmap: Option<usize>,
     /// The slot of a bitmap that cannot be used.
@@ -24,7 +24,7 @@ pub struct System {
 
 impl System {
     /// Whether a slot of the root directory is one of the system entries.
-    pub fn has(&self, slot: usize) -> bool {
+    pub(super) fn has(&self, slot: usize) -> bool {
         [self.bitmap, self.broken_bitmap, self.other_bitmap, self.upcase_slot].contains(&Some(slot))
     }
 }
@@ -85,7 +85,7 @@ fn claim(clusters: &mut Clusters, runs: &Runs) {
 }
 
 /// Finds bitmap and up-case table, and claims their clusters.
-pub fn find(
+pub(super) fn find(
     disk: &mut Disk,
     clusters: &mut Clusters,
     report: &mut CheckReport,
@@ -176,7 +176,7 @@ pub fn find(
 }
 
 /// Writes a new bitmap or up-case table where none was found, into free clusters.
-pub fn restore(
+pub(super) fn restore(
     disk: &mut Disk,
     clusters: &mut Clusters,
     system: &System,

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A directory that the walk has reached.
-pub struct Dir {
+pub(super) struct Dir {
     /// The index of its parent directory; the root is its own parent.
     pub parent: u32,
     /// Its first cluster; 0 if it has none.
@@ -42,7 +42,7 @@ pub struct Dir {
 }
 
 /// A file or directory some or all of whose clusters belong to another.
-pub struct Shared {
+pub(super) struct Shared {
     /// The device offsets of its first two slots.
     pub slots: [u64; 2],
     pub set: EntrySet,
@@ -56,7 +56,7 @@ pub struct Shared {
 const FREE: &str = "has the FAT entry 0";
 
 /// A walk and its results.
-pub struct Walk<'a, 'd> {
+pub(super) struct Walk<'a, 'd> {
     pub disk: &'a mut Disk<'d>,
     pub clusters: &'a mut Clusters<'d>,
     pub findings: Findings<'a>,
@@ -88,7 +88,7 @@ pub struct Walk<'a, 'd> {
 
 impl<'a, 'd> Walk<'a, 'd> {
     #[allow(clippy::too_many_arguments)] // Called once, by the round that it belongs to.
-    pub fn new(
+    pub(super) fn new(
         disk: &'a mut Disk<'d>,
         clusters: &'a mut Clusters<'d>,
         findings: Findings<'a>,
@@ -119,7 +119,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Walks the whole tree.
-    pub fn run(&mut self) -> Result<()> {
+    pub(super) fn run(&mut self) -> Result<()> {
         let first = self.clusters.geometry.root_cluster;
         let most = (LARGEST_DIRECTORY >> self.clusters.heap.shift).max(1);
         let (count, last, stop) = claim_chain(self.clusters, first, most)?;
@@ -168,12 +168,12 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Returns the path of a directory, or of an entry in it.
-    pub fn path(&self, dir: u32, name: Option<&Name>) -> String {
+    pub(super) fn path(&self, dir: u32, name: Option<&Name>) -> String {
         path_in(&self.dirs, dir, name)
     }
 
     /// Reports damage that a repair puts right. Returns whether this walk repairs it.
-    pub fn find(
+    pub(super) fn find(
         &mut self,
         code: &'static str,
         severity: Severity,
@@ -237,7 +237,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Reports that a file shares clusters, from its cluster number `own` on, with another. A repair copies them.
-    pub fn share(
+    pub(super) fn share(
         &mut self,
         (dir, name): (u32, &Name),
         (slots, set, own): ([u64; 2], &EntrySet, u32),
@@ -250,7 +250,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Reads the slots of a directory.
-    pub fn listing(&mut self, dir: u32) -> Result<Listing> {
+    pub(super) fn listing(&mut self, dir: u32) -> Result<Listing> {
         let Dir { first, count, contiguous, .. } = self.dirs[dir as usize];
         Listing::read(self.disk, self.clusters, first, count, contiguous)
     }
@@ -277,7 +277,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Whether a cluster is the first of the directory `dir` or of one of its ancestors.
-    pub fn is_inside_itself(&self, dir: u32, cluster: u32) -> bool {
+    pub(super) fn is_inside_itself(&self, dir: u32, cluster: u32) -> bool {
         is_inside(dir, cluster, |at| (self.dirs[at as usize].parent, self.dirs[at as usize].first))
     }
 

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 /// The parameters of a volume to test.
 #[derive(Clone, Copy, Debug)]
-pub struct Volume {
+pub(crate) struct Volume {
     pub bytes: u64,
     pub cluster: u64,
     pub sector: u32,
 }
 
 /// Several cluster and sector sizes, with the extremes; the volumes are small, so that they fill up.
-pub const VOLUMES: [Volume; 5] = [
+pub(crate) const VOLUMES: [Volume; 5] = [
     Volume { bytes: 3 << 20, cluster: 512, sector: 512 },
     Volume { bytes: 24 << 20, cluster: 4096, sector: 512 },
     Volume { bytes: 32 << 20, cluster: 4096, sector: 4096 },
@@ -27,7 +27,7 @@ pub const VOLUMES: [Volume; 5] = [
 
 impl Volume {
     /// Makes a new volume on a device in memory.
-    pub fn make(&self) -> Arc<MemoryDevice> {
+    pub(crate) fn make(&self) -> Arc<MemoryDevice> {
         let sectors = Sectors { logical: self.sector, physical: self.sector };
         let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
         let options =
@@ -37,13 +37,13 @@ impl Volume {
     }
 
     /// Returns the properties of random operations for this volume, with writes of up to `largest` bytes.
-    pub fn shape(&self, largest: u64) -> Shape {
+    pub(crate) fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
 }
 
 /// Opens a volume.
-pub fn open(device: Arc<dyn Device>) -> ExfatVolume {
+pub(crate) fn open(device: Arc<dyn Device>) -> ExfatVolume {
     ExfatVolume::open(device, OpenOptions::default()).unwrap()
 }
 
@@ -59,7 +59,7 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 }
 
 /// Returns a volume for the model tests. With `judged`, fsck.exfat checks it too.
-pub fn tested(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Box<dyn Subject> {
+pub(crate) fn tested(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Box<dyn Subject> {
     let check: Check = match judged {
         true => |device| check_judged(&**device),
         false => |device| check_clean(&**device),
@@ -68,13 +68,13 @@ pub fn tested(device: Arc<dyn Device>, clock: &Clock, judged: bool) -> Box<dyn S
 }
 
 /// Fails if Platter's check finds anything.
-pub fn check_clean(device: &dyn Device) -> Result<(), String> {
+pub(crate) fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report = Exfat.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.found > 0 { Err(format!("check: {:#?}", report.findings)) } else { Ok(()) }
 }
 
 /// Fails if Platter's check or `fsck.exfat` finds anything.
-pub fn check_judged(device: &dyn Device) -> Result<(), String> {
+pub(crate) fn check_judged(device: &dyn Device) -> Result<(), String> {
     check_clean(device)?;
     let verdict = judges::fsck(&ImageFile::of(device));
     if verdict.clean { Ok(()) } else { Err(verdict.output) }

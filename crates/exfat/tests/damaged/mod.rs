@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Makes a volume with some eighty files and directories; some files are fragmented, and some are not wholly written.
-pub fn populated(cluster: u64) -> Vec<u8> {
+pub(crate) fn populated(cluster: u64) -> Vec<u8> {
     let device = Arc::new(MemoryDevice::new(4 << 20, Sectors::SMALL));
     let options = FormatOptions {
         cluster: Some(cluster),
@@ -84,7 +84,7 @@ pub fn populated(cluster: u64) -> Vec<u8> {
 
 /// A file or directory of the tree.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub path: String,
     pub info: FileInfo,
     /// The positions of its slots in the image.
@@ -93,13 +93,13 @@ pub struct Found {
 }
 
 impl Found {
-    pub fn is_directory(&self) -> bool {
+    pub(crate) fn is_directory(&self) -> bool {
         self.info.attributes.directory()
     }
 }
 
 /// An image and its tree, read by an implementation as simple as possible.
-pub struct Volume {
+pub(crate) struct Volume {
     pub image: Vec<u8>,
     pub geometry: Geometry,
     pub found: Vec<Found>,
@@ -107,7 +107,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    pub fn new(image: Vec<u8>) -> Volume {
+    pub(crate) fn new(image: Vec<u8>) -> Volume {
         let boot = BootSector::from_bytes(image[..512].try_into().unwrap());
         let geometry = boot.geometry(image.len() as u64).unwrap();
         let mut volume = Volume { image, geometry, found: Vec::new(), upcase: Upcase::recommended() };
@@ -115,26 +115,26 @@ impl Volume {
         volume
     }
 
-    pub fn fat(&self, cluster: u32) -> u32 {
+    pub(crate) fn fat(&self, cluster: u32) -> u32 {
         let at = self.geometry.fat_entry_offset(cluster) as usize;
         u32::from_le_bytes(self.image[at..at + 4].try_into().unwrap())
     }
 
-    pub fn set_fat(&mut self, cluster: u32, value: u32) {
+    pub(crate) fn set_fat(&mut self, cluster: u32, value: u32) {
         let at = self.geometry.fat_entry_offset(cluster) as usize;
         self.image[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
 
-    pub fn slot(&self, offset: usize) -> [u8; SLOT] {
+    pub(crate) fn slot(&self, offset: usize) -> [u8; SLOT] {
         self.image[offset..offset + SLOT].try_into().unwrap()
     }
 
-    pub fn set_slot(&mut self, offset: usize, slot: [u8; SLOT]) {
+    pub(crate) fn set_slot(&mut self, offset: usize, slot: [u8; SLOT]) {
         self.image[offset..offset + SLOT].copy_from_slice(&slot);
     }
 
     /// Returns the clusters of a chain, or, with `run`, so many consecutive ones.
-    pub fn chain(&self, first: u32, run: Option<u32>) -> Vec<u32> {
+    pub(crate) fn chain(&self, first: u32, run: Option<u32>) -> Vec<u32> {
         if let Some(count) = run {
             let end = first.saturating_add(count).min(self.geometry.heap.last() + 1);
             return (first..end).filter(|&cluster| self.geometry.heap.has(cluster)).collect();
@@ -160,13 +160,13 @@ impl Volume {
     }
 
     /// Returns the positions in the image of all slots in these clusters.
-    pub fn slots(&self, clusters: &[u32]) -> Vec<usize> {
+    pub(crate) fn slots(&self, clusters: &[u32]) -> Vec<usize> {
         let size = self.geometry.heap.cluster_size() as usize;
         let starts = clusters.iter().map(|&cluster| self.geometry.heap.offset(cluster) as usize);
         starts.flat_map(|start| (0..size / SLOT).map(move |at| start + at * SLOT)).collect()
     }
 
-    pub fn root_slots(&self) -> Vec<usize> {
+    pub(crate) fn root_slots(&self) -> Vec<usize> {
         self.slots(&self.chain(self.geometry.root_cluster, None))
     }
 
@@ -196,7 +196,7 @@ impl Volume {
     }
 
     /// Returns the content of every file, by path.
-    pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let content = |found: &Found| {
             let size = self.geometry.heap.cluster_size() as usize;
             let mut bytes = Vec::new();
@@ -245,7 +245,7 @@ impl Volume {
     }
 
     /// Changes a file's entry, with a right checksum.
-    pub fn change(&mut self, found: &Found, change: impl FnOnce(&mut FileInfo)) {
+    pub(crate) fn change(&mut self, found: &Found, change: impl FnOnce(&mut FileInfo)) {
         let slots: Vec<[u8; SLOT]> = found.slots.iter().map(|&at| self.slot(at)).collect();
         let mut set = EntrySet::read_loosely(&slots).unwrap();
         let mut info = set.info();
@@ -266,7 +266,7 @@ impl Volume {
 }
 
 /// The kinds of damage, by name.
-pub const KINDS: &[&str] = &[
+pub(crate) const KINDS: &[&str] = &[
     "none",
     "dirty",
     "percent",
@@ -328,7 +328,7 @@ pub const KINDS: &[&str] = &[
 
 /// Damages a volume. Returns the paths of files that the damage or its repair may change; all other files must
 /// survive. A path of "/" stands for everything.
-pub fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeSet<String> {
+pub(crate) fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeSet<String> {
     let geometry = volume.geometry.clone();
     let file = random.pick(&volume.files(3, Some(false))).clone();
     let other = random.pick(&volume.files(4, None)).clone();

@@ -4,20 +4,20 @@
 use platter_testing::model::judge::{File, Programs, on_host, without_leap_day_in_2100};
 use std::path::Path;
 
-pub use platter_testing::model::ImageFile;
-pub use platter_testing::model::judge::{Tree, Verdict};
+pub(crate) use platter_testing::model::ImageFile;
+pub(crate) use platter_testing::model::judge::{Tree, Verdict};
 use platter_testing::model::{Listed, listed_by_linux};
 
 const PROGRAMS: Programs =
     Programs { from: "exfatprogs, exfat-fuse, or what the other judges need", environment: &[] };
 
 /// Runs a tool that must succeed, and returns what it printed.
-pub fn run(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     PROGRAMS.run(program, arguments)
 }
 
 /// Runs fsck.exfat on an image without changing it.
-pub fn fsck(image: &ImageFile) -> Verdict {
+pub(crate) fn fsck(image: &ImageFile) -> Verdict {
     let (status, output) = PROGRAMS.ask("fsck.exfat", &["-n", "-v", image.path()]);
     // fsck.exfat exits with 0 for some faults that it reports and would repair.
     let quiet = !output.contains("ERROR") && !output.contains("corrupted") && !output.contains("Fix");
@@ -25,19 +25,19 @@ pub fn fsck(image: &ImageFile) -> Verdict {
 }
 
 /// An image mounted with exfat-fuse through a loop device, since exfat-fuse requires a block device.
-pub struct Mount {
+pub(crate) struct Mount {
     device: String,
     path: String,
 }
 
 impl Mount {
     /// Mounts read-only: otherwise exfat-fuse would update access times, and lose valid data lengths.
-    pub fn reading(image: &ImageFile) -> Mount {
+    pub(crate) fn reading(image: &ImageFile) -> Mount {
         Mount::new(image, "ro")
     }
 
     /// Mounts for writing.
-    pub fn writing(image: &ImageFile) -> Mount {
+    pub(crate) fn writing(image: &ImageFile) -> Mount {
         Mount::new(image, "rw")
     }
 
@@ -50,11 +50,11 @@ impl Mount {
         mount
     }
 
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    pub fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> Tree {
         let mut tree = on_host(Path::new(&self.path));
         without_leap_day_in_2100(&mut tree);
         tree
@@ -75,7 +75,7 @@ impl Drop for Mount {
 }
 
 /// Returns everything in an image, as dissect.fat reads it.
-pub fn dissect(image: &ImageFile) -> Tree {
+pub(crate) fn dissect(image: &ImageFile) -> Tree {
     let text =
         run("python3", &[concat!(env!("CARGO_MANIFEST_DIR"), "/tests/judges/dissect_tree.py"), image.path()]);
     text.lines()
@@ -94,7 +94,7 @@ pub fn dissect(image: &ImageFile) -> Tree {
 }
 
 /// Returns everything in an image, as an emulated Linux reads it: sizes and checksums.
-pub fn kernel(image: &ImageFile) -> Listed {
+pub(crate) fn kernel(image: &ImageFile) -> Listed {
     let (listed, messages) = listed_by_linux("exfat", "ro,iocharset=utf8", image);
     assert!(!messages.contains("exFAT-fs (vda): error"), "{messages}");
     listed

@@ -16,7 +16,7 @@ fn settled(sector: &BootSector) -> BootSector {
 ///
 /// # Errors
 /// The fault of the first boot sector, if no copy is usable.
-pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot> {
+pub(super) fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot> {
     let length = disk.device().len();
     if length < disk.device().sectors().logical.max(BootSector::SIZE as u32).into() {
         let reason = format!("the device has {length} bytes");
@@ -104,7 +104,7 @@ pub fn find(disk: &Disk, report: &mut CheckReport, repair: bool) -> Result<Boot>
 /// Programs that do not notice this write those entries over what follows the FAT. So a repair makes the volume end with
 /// the last cluster that has an entry, unless it would then be of another kind by the number of its clusters. No cluster
 /// is moved, and those after the end could not be in use.
-pub fn short_fat(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
+pub(super) fn short_fat(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
     let Boot { sector, geometry } = boot;
     let Some(error) = geometry.short_fat() else { return };
     let stated = geometry.clusters_by_sectors();
@@ -132,7 +132,7 @@ fn read_info(disk: &Disk, offset: u64) -> Result<InfoSector> {
 
 /// Checks the media byte and the two entries of the FAT that belong to no cluster, and corrects them in memory.
 /// Whether the volume was cleanly unmounted is checked by [`is_dirty`].
-pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckReport, repair: bool) {
+pub(super) fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckReport, repair: bool) {
     let mut finding = |code, severity, message: String| {
         report.add(Finding { code, severity, path: None, message, repaired: repair });
     };
@@ -163,7 +163,7 @@ pub fn reserved_entries(boot: &mut Boot, table: &mut Table, report: &mut CheckRe
 
 /// Frees entries of the FAT after that of the last cluster, which belong to nothing. On a volume that needs no repair they
 /// are left alone, but after a repair they would make the next check doubt the boot sector.
-pub fn free_behind(disk: &Disk, boot: &Boot, report: &mut CheckReport) -> Result<()> {
+pub(super) fn free_behind(disk: &Disk, boot: &Boot, report: &mut CheckReport) -> Result<()> {
     let Some((at, bytes)) = boot.freed_behind(disk) else { return Ok(()) };
     disk.write(at, &bytes)?;
     report.add(Finding {
@@ -177,7 +177,7 @@ pub fn free_behind(disk: &Disk, boot: &Boot, report: &mut CheckReport) -> Result
 }
 
 /// Checks the extended signature: if the type is present, it must say that serial number, label and type are.
-pub fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
+pub(super) fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
     // 28 means that only the serial number is present, as OS/2 and Windows NT write it.
     let found = boot.sector.extended_signature;
     if matches!(found, 0x28 | BootSector::EXTENDED) || !boot.sector.type_text.starts_with(b"FAT") {
@@ -196,20 +196,20 @@ pub fn extended(boot: &mut Boot, report: &mut CheckReport, repair: bool) {
 }
 
 /// Whether the volume's flags say that it was not cleanly unmounted or that I/O errors were met.
-pub fn is_dirty(boot: &Boot, table: &Table) -> bool {
+pub(super) fn is_dirty(boot: &Boot, table: &Table) -> bool {
     let bits = clean_bits(boot.geometry.kind).map_or(0, |(clean, no_error)| clean | no_error);
     boot.sector.state.0 & (VolumeState::DIRTY | VolumeState::SURFACE_TEST) != 0 || table.get(1) & bits != bits
 }
 
 /// Sets the flags for a cleanly unmounted volume, in the boot sector and the table in memory.
-pub fn make_clean(boot: &mut Boot, table: &mut Table) {
+pub(super) fn make_clean(boot: &mut Boot, table: &mut Table) {
     boot.sector.state.0 &= !(VolumeState::DIRTY | VolumeState::SURFACE_TEST);
     let bits = clean_bits(boot.geometry.kind).map_or(0, |(clean, no_error)| clean | no_error);
     table.set(1, table.get(1) | bits);
 }
 
 /// Writes the boot sector and, on FAT32, its copy, which comes first.
-pub fn write(disk: &Disk, boot: &Boot) -> Result<()> {
+pub(super) fn write(disk: &Disk, boot: &Boot) -> Result<()> {
     if let Some(backup) = boot.geometry.backup_sector {
         disk.write(boot.geometry.sector_offset(backup), &settled(&boot.sector).to_bytes())?;
         disk.flush()?;
@@ -218,7 +218,7 @@ pub fn write(disk: &Disk, boot: &Boot) -> Result<()> {
 }
 
 /// Checks the free count in the information sector against the number of free clusters.
-pub fn info(
+pub(super) fn info(
     disk: &Disk,
     geometry: &Geometry,
     free: u32,

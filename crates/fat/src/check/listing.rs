@@ -7,7 +7,7 @@ use platter_vfs::{Name, Result};
 use std::ops::Range;
 
 /// The slots of a directory, and their places.
-pub struct Listing {
+pub(super) struct Listing {
     pub bytes: Vec<u8>,
     place: ListingPlace,
 }
@@ -20,7 +20,7 @@ enum ListingPlace {
 }
 
 /// One item of a directory: consecutive slots that belong together.
-pub enum Item {
+pub(super) enum Item {
     /// An entry: its short entry in `slot`, the parts of its long name from slot `first` on.
     Entry { first: usize, slot: usize, short: ShortEntry, long: Option<Name>, torn: bool },
     /// Parts of a long name without a short entry.
@@ -29,7 +29,13 @@ pub enum Item {
 
 impl Listing {
     /// Reads a directory of `count` clusters from the cluster `first` on; with 0, the fixed root directory.
-    pub fn read(disk: &Disk, geometry: &Geometry, table: &Table, first: u32, count: u32) -> Result<Listing> {
+    pub(super) fn read(
+        disk: &Disk,
+        geometry: &Geometry,
+        table: &Table,
+        first: u32,
+        count: u32,
+    ) -> Result<Listing> {
         if first == 0 {
             let offset = geometry.root_offset();
             let mut bytes = vec![0; geometry.root_entries as usize * SLOT];
@@ -55,12 +61,12 @@ impl Listing {
     }
 
     /// Returns slots that are looked at for themselves, and never changed.
-    pub fn of(bytes: Vec<u8>) -> Listing {
+    pub(super) fn of(bytes: Vec<u8>) -> Listing {
         Listing { bytes, place: ListingPlace::Fixed(0) }
     }
 
     /// Adds an empty cluster at the end.
-    pub fn extend(&mut self, geometry: &Geometry, cluster: u32) {
+    pub(super) fn extend(&mut self, geometry: &Geometry, cluster: u32) {
         if let ListingPlace::Clusters(size, offsets) = &mut self.place {
             offsets.push(geometry.cluster_offset(cluster));
             self.bytes.resize(self.bytes.len() + *size, 0);
@@ -68,19 +74,19 @@ impl Listing {
     }
 
     /// Returns the number of slots.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.bytes.len() / SLOT
     }
 
     /// Returns the bytes of a slot.
-    pub fn slot(&self, at: usize) -> [u8; SLOT] {
+    pub(super) fn slot(&self, at: usize) -> [u8; SLOT] {
         let mut slot = [0; SLOT];
         slot.copy_from_slice(&self.bytes[at * SLOT..(at + 1) * SLOT]);
         slot
     }
 
     /// Returns the device offset of a slot.
-    pub fn offset(&self, at: usize) -> u64 {
+    pub(super) fn offset(&self, at: usize) -> u64 {
         match &self.place {
             ListingPlace::Fixed(offset) => offset + (at * SLOT) as u64,
             ListingPlace::Clusters(size, offsets) => offsets[at * SLOT / size] + (at * SLOT % size) as u64,
@@ -88,13 +94,13 @@ impl Listing {
     }
 
     /// Changes a slot in memory and notes the change to be written.
-    pub fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
+    pub(super) fn change(&mut self, disk: &mut Disk, at: usize, slot: [u8; SLOT]) {
         self.bytes[at * SLOT..(at + 1) * SLOT].copy_from_slice(&slot);
         disk.edit(self.offset(at), slot);
     }
 
     /// Marks slots as deleted.
-    pub fn delete(&mut self, disk: &mut Disk, slots: Range<usize>) {
+    pub(super) fn delete(&mut self, disk: &mut Disk, slots: Range<usize>) {
         for at in slots {
             let mut slot = self.slot(at);
             slot[0] = 0xE5;
@@ -103,17 +109,17 @@ impl Listing {
     }
 
     /// Whether a slot is in use: neither deleted nor an end mark.
-    pub fn is_live(&self, at: usize) -> bool {
+    pub(super) fn is_live(&self, at: usize) -> bool {
         !matches!(self.bytes[at * SLOT], 0x00 | 0xE5)
     }
 
     /// Returns the number of the first slot with an end mark, or else the number of slots.
-    pub fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         (0..self.len()).find(|&at| self.bytes[at * SLOT] == 0).unwrap_or(self.len())
     }
 
     /// Returns the items in the slots from `start` to the end mark.
-    pub fn items(&self, start: usize) -> Vec<Item> {
+    pub(super) fn items(&self, start: usize) -> Vec<Item> {
         let mut items = Vec::new();
         let mut long = LongName::default();
         let mut first = start;

@@ -17,10 +17,10 @@ use std::collections::{BTreeMap, HashSet};
 const MOST_NAMES: u32 = 10_000;
 
 /// The code of findings of chains that belong to no file.
-pub const CODE: &str = "lost-chain";
+pub(super) const CODE: &str = "lost-chain";
 
 /// The state that the search for lost chains works on.
-pub struct Lost<'a, 'd> {
+pub(super) struct Lost<'a, 'd> {
     pub disk: &'a mut Disk<'d>,
     pub geometry: &'a Geometry,
     pub table: &'a mut Table,
@@ -39,7 +39,7 @@ struct Chain {
 
 impl Lost<'_, '_> {
     /// Reports lost chains, and in a repair gives them entries in the root directory.
-    pub fn recover(&mut self) -> Result<()> {
+    pub(super) fn recover(&mut self) -> Result<()> {
         let directories = self.directories()?;
         let mut room = Room::new(self)?;
         if self.repair && !directories.is_empty() {

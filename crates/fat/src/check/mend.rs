@@ -9,7 +9,7 @@ use crate::layout::{Attributes, LongEntry, LongName, MOST_LONG_ENTRIES, SLOT, Sh
 use platter_vfs::Name;
 
 /// Returns the slots with a wrong bit from `start` on, as they were before.
-pub fn mended(listing: &Listing, start: usize) -> Vec<(usize, [u8; SLOT])> {
+pub(super) fn mended(listing: &Listing, start: usize) -> Vec<(usize, [u8; SLOT])> {
     let mut found = Vec::new();
     let mut before_is_orphan = false;
     for item in listing.items(start) {

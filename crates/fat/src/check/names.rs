@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 /// The names of a directory that were met.
 #[derive(Default)]
-pub struct Names {
+pub(super) struct Names {
     /// Every short name in the directory, met already or not.
     pub all_short: HashSet<ShortName>,
     /// The short names that were met.
@@ -17,7 +17,7 @@ pub struct Names {
 
 impl Names {
     /// Returns a short name similar to `like` that no entry has.
-    pub fn other(&self, like: &ShortName) -> ShortName {
+    pub(super) fn other(&self, like: &ShortName) -> ShortName {
         let taken = |short: &ShortName| {
             self.all_short.contains(short)
                 || self.shown.contains(&short.to_name(0).folded(CaseRule::Insensitive))

@@ -10,7 +10,7 @@ use std::ops::Range;
 const PIECE: usize = 1 << 20;
 
 /// All entries of one copy of the FAT: four bytes for each cluster. No other structure of a check is as large.
-pub struct Table {
+pub(super) struct Table {
     entries: Vec<u32>,
     /// The number of the copy that the entries were read from.
     pub copy: u32,
@@ -18,7 +18,7 @@ pub struct Table {
 
 /// Which changes of FAT entries to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub(super) enum Write {
     /// Entries that were free and are now part of a chain.
     Taken,
     /// `Taken`, and entries of chains that end earlier or continue elsewhere.
@@ -29,7 +29,7 @@ pub enum Write {
 
 impl Table {
     /// Reads a copy of the FAT.
-    pub fn read(disk: &Disk, geometry: &Geometry, copy: u32) -> Result<Table> {
+    pub(super) fn read(disk: &Disk, geometry: &Geometry, copy: u32) -> Result<Table> {
         let count = geometry.clusters as usize + 2;
         let mut entries = Vec::with_capacity(count);
         pieces(geometry, |at, length| {
@@ -50,29 +50,29 @@ impl Table {
     }
 
     /// Returns an entry. `index` is at most the number of the last cluster.
-    pub fn get(&self, index: u32) -> u32 {
+    pub(super) fn get(&self, index: u32) -> u32 {
         self.entries[index as usize]
     }
 
     /// Changes an entry in memory.
-    pub fn set(&mut self, index: u32, value: u32) {
+    pub(super) fn set(&mut self, index: u32, value: u32) {
         self.entries[index as usize] = value;
     }
 
     /// Returns what the FAT entry of a cluster means.
-    pub fn link(&self, geometry: &Geometry, cluster: u32) -> Link {
+    pub(super) fn link(&self, geometry: &Geometry, cluster: u32) -> Link {
         geometry.link(self.get(cluster))
     }
 
     /// Returns the number of clusters whose entry is 0.
-    pub fn free(&self) -> u32 {
+    pub(super) fn free(&self) -> u32 {
         self.entries[2..].iter().filter(|&&value| value == 0).count() as u32
     }
 
     /// Returns the ranges of entries in which another copy differs: one for each sector of 512 bytes that differs, and one
     /// for each differing entry of FAT12 that lies in two. If there are more than `most` ranges, neighbouring ones are
     /// joined.
-    pub fn differences(&self, other: &Table, kind: FatKind, most: usize) -> Vec<Range<usize>> {
+    pub(super) fn differences(&self, other: &Table, kind: FatKind, most: usize) -> Vec<Range<usize>> {
         let bits = kind.bits() as usize;
         let sector = |index: usize| (index * bits / 8 / 512, (index * bits + bits - 1) / 8 / 512);
         let mut parts: Vec<Range<usize>> = Vec::new();
@@ -88,21 +88,21 @@ impl Table {
     }
 
     /// Takes some entries of another copy, and returns the previous values.
-    pub fn take(&mut self, other: &Table, part: Range<usize>) -> Vec<u32> {
+    pub(super) fn take(&mut self, other: &Table, part: Range<usize>) -> Vec<u32> {
         let kept = self.entries[part.clone()].to_vec();
         self.entries[part.clone()].copy_from_slice(&other.entries[part]);
         kept
     }
 
     /// Restores the values that [`Table::take`] returned.
-    pub fn put(&mut self, part: Range<usize>, kept: &[u32]) {
+    pub(super) fn put(&mut self, part: Range<usize>, kept: &[u32]) {
         self.entries[part].copy_from_slice(kept);
     }
 
     /// Writes changes to every copy of the FAT in use: the entries that differ from this table, without the changes
     /// that `which` holds back. With [`Write::Freed`] all copies become like this table. The copy that the table was
     /// read from is written last, when the others are durable: one copy is whole whenever the power fails.
-    pub fn write(&self, disk: &Disk, geometry: &Geometry, which: Write) -> Result<()> {
+    pub(super) fn write(&self, disk: &Disk, geometry: &Geometry, which: Write) -> Result<()> {
         let others = geometry.written_fats().filter(|&copy| copy != self.copy);
         let is_written = |copy: &u32| geometry.written_fats().any(|other| other == *copy);
         for copy in others.chain(Some(self.copy).filter(is_written)) {
@@ -147,7 +147,7 @@ impl Table {
     }
 
     /// Whether another copy on the device has the same entries as the copy of this table.
-    pub fn equals(&self, disk: &Disk, geometry: &Geometry, copy: u32) -> Result<bool> {
+    pub(super) fn equals(&self, disk: &Disk, geometry: &Geometry, copy: u32) -> Result<bool> {
         let mut equal = true;
         pieces(geometry, |at, length| {
             let (mut ours, mut other) = (vec![0; length], vec![0; length]);

@@ -18,7 +18,7 @@ use platter_vfs::{Name, Progress, Result, Severity};
 use std::collections::BTreeSet;
 
 /// A directory that the walk has reached.
-pub struct Dir {
+pub(super) struct Dir {
     /// The index of its parent directory; the root is its own parent.
     pub parent: u32,
     /// Its first cluster; 0 for the fixed root directory.
@@ -34,7 +34,7 @@ pub struct Dir {
 }
 
 /// The clusters that a file shares with another.
-pub struct Shared {
+pub(super) struct Shared {
     /// What leads to the shared clusters: the cluster before them, or the file's entry.
     pub from: Lead,
     /// The first shared cluster.
@@ -46,7 +46,7 @@ pub struct Shared {
 
 /// The place where the number of a chain's next cluster is recorded.
 #[derive(Clone, Copy)]
-pub enum Lead {
+pub(super) enum Lead {
     /// The FAT entry of this cluster.
     Cluster(u32),
     /// The directory entry in the slot at this device offset.
@@ -57,7 +57,7 @@ pub enum Lead {
 const FREE: &str = "is marked free";
 
 /// A walk and its results.
-pub struct Walk<'a, 'd> {
+pub(super) struct Walk<'a, 'd> {
     pub disk: &'a mut Disk<'d>,
     pub geometry: &'a Geometry,
     pub table: &'a Table,
@@ -103,7 +103,7 @@ impl Claims for Walk<'_, '_> {
 }
 
 impl<'a, 'd> Walk<'a, 'd> {
-    pub fn new(
+    pub(super) fn new(
         disk: &'a mut Disk<'d>,
         geometry: &'a Geometry,
         table: &'a Table,
@@ -139,7 +139,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Walks the whole tree.
-    pub fn run(&mut self) -> Result<()> {
+    pub(super) fn run(&mut self) -> Result<()> {
         let root = Dir {
             parent: 0,
             first: self.geometry.root_cluster,
@@ -157,7 +157,7 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Walks the directories that were noted and not walked yet.
-    pub fn go_on(&mut self) -> Result<()> {
+    pub(super) fn go_on(&mut self) -> Result<()> {
         let total = u64::from(self.geometry.clusters);
         loop {
             let Some(dir) = self.todo.pop() else {
@@ -177,12 +177,12 @@ impl<'a, 'd> Walk<'a, 'd> {
     }
 
     /// Returns the path of a directory, or of an entry in it.
-    pub fn path(&self, dir: u32, name: Option<&Name>) -> String {
+    pub(super) fn path(&self, dir: u32, name: Option<&Name>) -> String {
         path_in(&self.dirs, dir, name)
     }
 
     /// Reports damage that a repair puts right. Returns whether this walk repairs it.
-    pub fn find(
+    pub(super) fn find(
         &mut self,
         code: &'static str,
         severity: Severity,
@@ -197,7 +197,7 @@ impl<'a, 'd> Walk<'a, 'd> {
 
     /// Reports that a file shares clusters with another: `count` from `first` on, to which `from` leads. A repair copies
     /// them.
-    pub fn share(
+    pub(super) fn share(
         &mut self,
         (dir, name): (u32, &Name),
         (from, first, count): (Lead, u32, u64),

@@ -8,12 +8,12 @@
 use yore::code_pages::CP850;
 
 /// Returns the character of a byte; control characters are not changed.
-pub fn decode(byte: u8) -> char {
+pub(super) fn decode(byte: u8) -> char {
     CP850.decode_byte(byte)
 }
 
 /// Returns the byte of a character, if the code page has it.
-pub fn encode(character: char) -> Option<u8> {
+pub(super) fn encode(character: char) -> Option<u8> {
     CP850.encode_char(character)
 }
 

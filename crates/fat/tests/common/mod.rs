@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The parameters of a volume to test.
 #[derive(Clone, Copy, Debug)]
-pub struct Volume {
+pub(crate) struct Volume {
     pub format: Fat,
     pub bytes: u64,
     pub cluster: u64,
@@ -18,7 +18,7 @@ pub struct Volume {
 }
 
 /// All three kinds, in several cluster and sector sizes; the volumes are small, so that they fill up.
-pub const VOLUMES: [Volume; 7] = [
+pub(crate) const VOLUMES: [Volume; 7] = [
     Volume { format: Fat::FAT12, bytes: 1_474_560, cluster: 512, sector: 512 },
     Volume { format: Fat::FAT12, bytes: 8 << 20, cluster: 4096, sector: 512 },
     Volume { format: Fat::FAT16, bytes: 5 << 20, cluster: 1024, sector: 512 },
@@ -30,7 +30,7 @@ pub const VOLUMES: [Volume; 7] = [
 
 impl Volume {
     /// Makes a new volume on a device in memory.
-    pub fn make(&self) -> Arc<MemoryDevice> {
+    pub(crate) fn make(&self) -> Arc<MemoryDevice> {
         let sectors = Sectors { logical: self.sector, physical: self.sector };
         let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
         let options =
@@ -40,13 +40,13 @@ impl Volume {
     }
 
     /// Returns the properties of random operations for this volume, with writes of up to `largest` bytes.
-    pub fn shape(&self, largest: u64) -> Shape {
+    pub(crate) fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
 }
 
 /// Opens a volume.
-pub fn open(device: Arc<dyn Device>) -> FatVolume {
+pub(crate) fn open(device: Arc<dyn Device>) -> FatVolume {
     FatVolume::open(device, OpenOptions::default()).unwrap()
 }
 
@@ -62,12 +62,12 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 }
 
 /// Returns a volume for the model tests.
-pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
+pub(crate) fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
     Box::new(Tested::new(&Fat::ANY, device, clock, reference, |device| check_clean(&**device)))
 }
 
 /// Fails if Platter's check or `fsck.fat` finds anything.
-pub fn check_clean(device: &dyn Device) -> Result<(), String> {
+pub(crate) fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report =
         Fat::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.found > 0 {

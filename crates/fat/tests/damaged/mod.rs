@@ -8,10 +8,10 @@ use platter_vfs::{Format, FormatOptions, Silent};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Random numbers that depend on a seed alone (SplitMix64).
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut value = self.0;
         value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -19,17 +19,17 @@ impl Random {
         value ^ value >> 31
     }
 
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
-    pub fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
+    pub(crate) fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
         &from[self.below(from.len() as u64) as usize]
     }
 }
 
 /// Makes a volume with some eighty files and directories, fragmented, with the help of mtools.
-pub fn populated(kind: FatKind) -> Vec<u8> {
+pub(crate) fn populated(kind: FatKind) -> Vec<u8> {
     let (format, length) = match kind {
         FatKind::Fat12 => (Fat::FAT12, 1 << 20),
         FatKind::Fat16 => (Fat::FAT16, 3 << 20),
@@ -86,7 +86,7 @@ pub fn populated(kind: FatKind) -> Vec<u8> {
 
 /// A file or directory of the tree.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub path: String,
     pub entry: ShortEntry,
     /// The positions of its slots in the image, the short entry last.
@@ -95,14 +95,14 @@ pub struct Found {
 }
 
 /// An image and its tree, read by an implementation as simple as possible.
-pub struct Volume {
+pub(crate) struct Volume {
     pub image: Vec<u8>,
     pub geometry: Geometry,
     pub found: Vec<Found>,
 }
 
 impl Volume {
-    pub fn new(image: Vec<u8>) -> Volume {
+    pub(crate) fn new(image: Vec<u8>) -> Volume {
         let boot = BootSector::from_bytes(image[..512].try_into().unwrap());
         let geometry = boot.geometry(image.len() as u64).unwrap();
         let mut volume = Volume { image, geometry, found: Vec::new() };
@@ -111,37 +111,37 @@ impl Volume {
     }
 
     /// Whether the boot sector is still valid, with a FAT that is long enough.
-    pub fn readable(image: &[u8]) -> bool {
+    pub(crate) fn readable(image: &[u8]) -> bool {
         let boot = BootSector::from_bytes(image[..512].try_into().unwrap());
         boot.geometry(image.len() as u64).is_ok_and(|geometry| geometry.short_fat().is_none())
     }
 
-    pub fn fat(&self, cluster: u32) -> u32 {
+    pub(crate) fn fat(&self, cluster: u32) -> u32 {
         let start = self.geometry.fat_offset(0) as usize;
         get(self.geometry.kind, &self.image[start..], cluster).unwrap()
     }
 
     /// Sets an entry in both FATs.
-    pub fn set_fat(&mut self, cluster: u32, value: u32) {
+    pub(crate) fn set_fat(&mut self, cluster: u32, value: u32) {
         for copy in 0..self.geometry.fat_count {
             let start = self.geometry.fat_offset(copy) as usize;
             assert!(set(self.geometry.kind, &mut self.image[start..], cluster, value));
         }
     }
 
-    pub fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.geometry.kind.end()
     }
 
-    pub fn slot(&self, offset: usize) -> [u8; SLOT] {
+    pub(crate) fn slot(&self, offset: usize) -> [u8; SLOT] {
         self.image[offset..offset + SLOT].try_into().unwrap()
     }
 
-    pub fn set_slot(&mut self, offset: usize, slot: [u8; SLOT]) {
+    pub(crate) fn set_slot(&mut self, offset: usize, slot: [u8; SLOT]) {
         self.image[offset..offset + SLOT].copy_from_slice(&slot);
     }
 
-    pub fn chain(&self, first: u32) -> Vec<u32> {
+    pub(crate) fn chain(&self, first: u32) -> Vec<u32> {
         let mut chain = Vec::new();
         let mut cluster = first;
         while self.geometry.has_cluster(cluster) && chain.len() <= self.geometry.clusters as usize {
@@ -155,7 +155,7 @@ impl Volume {
     }
 
     /// Returns the positions in the image of all slots of a directory; of the root for cluster 0.
-    pub fn slots(&self, first: u32) -> Vec<usize> {
+    pub(crate) fn slots(&self, first: u32) -> Vec<usize> {
         let root = first == 0 && self.geometry.root_cluster == 0;
         if root {
             let start = self.geometry.root_offset() as usize;
@@ -208,7 +208,7 @@ impl Volume {
     }
 
     /// Returns the content of every file, by path.
-    pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn contents(&self) -> BTreeMap<String, Vec<u8>> {
         let content = |found: &Found| {
             let size = self.geometry.cluster_size as usize;
             let mut bytes = Vec::new();
@@ -228,7 +228,7 @@ impl Volume {
         files.filter(|found| found.chain.len() >= least_clusters).cloned().collect()
     }
 
-    pub fn directories(&self) -> Vec<Found> {
+    pub(crate) fn directories(&self) -> Vec<Found> {
         self.found.iter().filter(|found| found.entry.attributes.directory()).cloned().collect()
     }
 
@@ -236,7 +236,7 @@ impl Volume {
         (2..=self.geometry.last_cluster()).filter(|&cluster| self.fat(cluster) == 0).collect()
     }
 
-    pub fn change(&mut self, found: &Found, change: impl FnOnce(&mut ShortEntry)) {
+    pub(crate) fn change(&mut self, found: &Found, change: impl FnOnce(&mut ShortEntry)) {
         let at = *found.slots.last().unwrap();
         let mut entry = ShortEntry::from_bytes(&self.slot(at));
         change(&mut entry);
@@ -245,7 +245,7 @@ impl Volume {
 }
 
 /// The kinds of damage, by name.
-pub const KINDS: &[&str] = &[
+pub(crate) const KINDS: &[&str] = &[
     "none",
     "fat-2-bytes",
     "fat-1-garbage-sector",
@@ -294,7 +294,7 @@ pub const KINDS: &[&str] = &[
 
 /// Damages a volume. Returns the paths of files that the damage or its repair may change; all other files must
 /// survive.
-pub fn damage(volume: &mut Volume, kind: &str, random: &mut Random) -> BTreeSet<String> {
+pub(crate) fn damage(volume: &mut Volume, kind: &str, random: &mut Random) -> BTreeSet<String> {
     let geometry = volume.geometry.clone();
     let file = random.pick(&volume.files(3)).clone();
     let other = random.pick(&volume.files(4)).clone();

@@ -2,8 +2,8 @@
 
 use platter_testing::model::judge::Programs;
 
-pub use platter_testing::model::ImageFile;
-pub use platter_testing::model::judge::Verdict;
+pub(crate) use platter_testing::model::ImageFile;
+pub(crate) use platter_testing::model::judge::Verdict;
 
 const PROGRAMS: Programs = Programs {
     from: "dosfstools or mtools",
@@ -16,12 +16,12 @@ const PROGRAMS: Programs = Programs {
 };
 
 /// Runs a tool that must succeed, and returns what it printed.
-pub fn run(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     PROGRAMS.run(program, arguments)
 }
 
 /// Runs fsck.fat on an image without changing it.
-pub fn fsck(image: &ImageFile) -> Verdict {
+pub(crate) fn fsck(image: &ImageFile) -> Verdict {
     let (status, output) = PROGRAMS.ask("fsck.fat", &["-n", image.path()]);
     Verdict { clean: status.code() == Some(0), output }
 }

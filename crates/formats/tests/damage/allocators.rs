@@ -18,7 +18,7 @@ const SECTOR: u64 = 512;
 /// More files than fit on the volumes of FAT, exFAT and NTFS.
 const FILES: u64 = 600;
 
-pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
+pub(crate) fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let mut random = Random::new(seed);
     let damaged = Arc::new(OverlayDevice::new(volume.device.clone()));
     let told = match volume.name {

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most bytes of memory that one operation may take.
-pub const MEMORY: u64 = 250 << 20;
+pub(crate) const MEMORY: u64 = 250 << 20;
 
 /// A device that fails once more was asked of it than an operation can need that is bounded by what is there.
-pub struct Budget {
+pub(crate) struct Budget {
     below: Arc<dyn Device>,
     bytes: AtomicU64,
     calls: AtomicU64,
@@ -23,7 +23,7 @@ impl Budget {
     /// The transfers for each sector of the device, up to a number, and some besides.
     const CALLS: u64 = 1_000_000;
 
-    pub fn new(below: Arc<dyn Device>) -> Budget {
+    pub(crate) fn new(below: Arc<dyn Device>) -> Budget {
         Budget { below, bytes: AtomicU64::new(0), calls: AtomicU64::new(0) }
     }
 
@@ -33,7 +33,7 @@ impl Budget {
     }
 
     /// What was exceeded, if anything.
-    pub fn exceeded(&self) -> Option<String> {
+    pub(crate) fn exceeded(&self) -> Option<String> {
         let (bytes, calls) = (self.bytes.load(Ordering::Relaxed), self.calls.load(Ordering::Relaxed));
         let (most_bytes, most_calls) = self.most();
         (bytes > most_bytes || calls > most_calls).then(|| {
@@ -91,12 +91,12 @@ static UNDER_WAY: Mutex<Option<(Instant, String)>> = Mutex::new(None);
 
 /// An operation that is under way. One that transfers nothing and has no end would be a test that hangs: after some minutes
 /// its name is printed and the process ends.
-pub struct Guard;
+pub(crate) struct Guard;
 
 impl Guard {
     const PATIENCE: Duration = Duration::from_secs(240);
 
-    pub fn new(what: String) -> Guard {
+    pub(crate) fn new(what: String) -> Guard {
         static WATCH: Once = Once::new();
         WATCH.call_once(|| drop(std::thread::spawn(Guard::watch)));
         *UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), what));

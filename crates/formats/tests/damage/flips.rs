@@ -16,19 +16,19 @@ use std::sync::Arc;
 const MEMORY: u64 = 250 << 20;
 
 /// Flips one bit in 80 of 100 cases, and 20 bits in the others.
-pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
+pub(crate) fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let mut random = Random::new(seed);
     let count = if random.chance(80) { 1 } else { 20 };
     flipped(volume, seed, tally, |device| volume.places.flip(device, count, &mut random))
 }
 
 /// Flips 20 bits at once.
-pub fn twenty(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
+pub(crate) fn twenty(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     flipped(volume, seed, tally, |device| volume.places.flip(device, 20, &mut Random::new(seed)))
 }
 
 /// Flips the bit with this number.
-pub fn bit(volume: &Volume, number: u64, tally: &mut Tally) -> Failures {
+pub(crate) fn bit(volume: &Volume, number: u64, tally: &mut Tally) -> Failures {
     flipped(volume, number, tally, |device| volume.places.flip_bit(device, number))
 }
 
@@ -117,7 +117,7 @@ fn flipped(
 /// Writes to a copy of the damaged volume, and returns the failures that the result shows: whatever is wrong with an
 /// allocator or another structure that a write relies on, the write is refused, or no file that could be read before is
 /// changed by it. `files` are written, or as many as there is room for.
-pub fn write(
+pub(crate) fn write(
     volume: &Volume,
     device: &Arc<dyn Device>,
     before: &Tree,
@@ -211,7 +211,7 @@ fn repair(
 }
 
 /// Returns the kinds of damage that a repair reports as left, if any.
-pub fn left(report: &CheckReport) -> Option<String> {
+pub(crate) fn left(report: &CheckReport) -> Option<String> {
     let codes: BTreeSet<_> = remaining(report).map(|finding| finding.code).collect();
     (!codes.is_empty()).then(|| format!("left after a repair: {codes:?}"))
 }
@@ -221,7 +221,7 @@ fn remaining(report: &CheckReport) -> impl Iterator<Item = &Finding> {
 }
 
 /// Returns a failure if a second check finds damage that the repair has not reported as left.
-pub fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckReport) -> Failures {
+pub(crate) fn says_the_same(volume: &Volume, repaired: &dyn Device, report: &CheckReport) -> Failures {
     match volume.check(repaired, false) {
         Ok(again) => new_findings(report, &again),
         Err(error) => vec![format!("what was repaired is not checked: {error}")],
@@ -244,7 +244,7 @@ fn new_findings(report: &CheckReport, again: &CheckReport) -> Failures {
 }
 
 /// Returns a message with all numbers made the same, so that messages of one kind are counted together.
-pub fn without_numbers(message: &str) -> String {
+pub(crate) fn without_numbers(message: &str) -> String {
     message
         .split(' ')
         .map(|word| if word.contains(|letter: char| letter.is_ascii_digit()) { "#" } else { word })

@@ -4,7 +4,7 @@ use std::fs;
 
 /// Returns the most bytes that `work` holds at a time: the larger of what its own thread has allocated and what the
 /// whole process grows by. Only the latter includes other threads that `work` starts.
-pub fn measure(work: impl FnOnce()) -> u64 {
+pub(crate) fn measure(work: impl FnOnce()) -> u64 {
     // "5" sets the peak to what the process has now (proc(5)).
     fs::write("/proc/self/clear_refs", "5").expect("a peak that can be set");
     let before = peak();

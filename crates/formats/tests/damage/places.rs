@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 const SECTOR: u64 = 512;
 
 /// The sectors of a volume that hold something, metadata apart from the content of files.
-pub struct Places {
+pub(crate) struct Places {
     /// The sectors of metadata, grouped by the signature of the 4 KiB block that they are in. Every group is chosen
     /// equally often, so that a kind of structure with few blocks is hit as often as one with many.
     metadata: Vec<Vec<u64>>,
@@ -24,7 +24,7 @@ const FIRST: usize = 24;
 
 /// What was done to a volume.
 #[derive(Debug)]
-pub struct Damage {
+pub(crate) struct Damage {
     /// The damage and its places, in words.
     pub told: String,
     /// Whether nothing but the content of files was hit.
@@ -32,7 +32,7 @@ pub struct Damage {
 }
 
 impl Places {
-    pub fn of(device: &dyn Device, system: &dyn FileSystem) -> Places {
+    pub(crate) fn of(device: &dyn Device, system: &dyn FileSystem) -> Places {
         let mut content = HashSet::new();
         every_file(system, &mut |node| {
             for extent in system.extents(node).unwrap_or_default() {
@@ -77,7 +77,7 @@ impl Places {
     }
 
     /// Returns the offset of a sector of metadata.
-    pub fn metadata(&self, random: &mut Random) -> u64 {
+    pub(crate) fn metadata(&self, random: &mut Random) -> u64 {
         let kind = random.below(self.metadata.len() as u64) as usize;
         *random.pick(&self.metadata[kind])
     }
@@ -96,7 +96,7 @@ impl Places {
     }
 
     /// Flips `count` bits: in 12 of 100 cases all of them in the content of files, otherwise all in metadata.
-    pub fn flip(&self, device: &OverlayDevice, count: u32, random: &mut Random) -> Damage {
+    pub(crate) fn flip(&self, device: &OverlayDevice, count: u32, random: &mut Random) -> Damage {
         let is_data = random.chance(12);
         let mut told = Vec::new();
         for _ in 0..count {
@@ -110,19 +110,19 @@ impl Places {
     }
 
     /// How many bits [`Places::flip_bit`] can flip.
-    pub fn bits(&self) -> u64 {
+    pub(crate) fn bits(&self) -> u64 {
         8 * self.bytes.len() as u64
     }
 
     /// Flips one bit of metadata.
-    pub fn flip_bit(&self, device: &OverlayDevice, number: u64) -> Damage {
+    pub(crate) fn flip_bit(&self, device: &OverlayDevice, number: u64) -> Damage {
         let (at, bit) = (self.bytes[(number / 8) as usize], number % 8);
         change(device, at, 1, |bytes| bytes[0] ^= 1 << bit);
         Damage { told: format!("flipped {at:#x}.{bit}"), is_data: false }
     }
 
     /// Damages one to three places in metadata.
-    pub fn damage(&self, device: &OverlayDevice, random: &mut Random) -> Damage {
+    pub(crate) fn damage(&self, device: &OverlayDevice, random: &mut Random) -> Damage {
         let told: Vec<String> = (0..1 + random.below(3)).map(|_| self.damage_one(device, random)).collect();
         Damage { told: told.join(", "), is_data: false }
     }

@@ -19,7 +19,7 @@ const MEMORY: u64 = 256 << 20;
 /// The most power cuts of one repair, chosen at random among every tenth of its writes.
 const CUTS: usize = 10;
 
-pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
+pub(crate) fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let mut random = Random::new(seed);
     let damaged = Arc::new(OverlayDevice::new(volume.device.clone()));
     let damage = volume.places.damage(&damaged, &mut random);

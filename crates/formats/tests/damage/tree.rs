@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The file, link or directory that a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub(crate) enum Seen {
     Directory,
     Link(String),
     File(Content),
@@ -13,7 +13,7 @@ pub enum Seen {
 
 /// The size, checksum and time of a file or named stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content {
+pub(crate) struct Content {
     pub size: u64,
     pub sum: u64,
     pub modified: Timestamp,
@@ -26,14 +26,14 @@ pub struct Content {
 
 impl Content {
     /// Whether size and content are the same; times may differ.
-    pub fn is_like(&self, other: &Content) -> bool {
+    pub(crate) fn is_like(&self, other: &Content) -> bool {
         (self.size, self.sum) == (other.size, other.sum)
     }
 }
 
 /// Everything that was read of a volume.
 #[derive(Default)]
-pub struct Tree {
+pub(crate) struct Tree {
     pub found: BTreeMap<String, Seen>,
     /// Paths that were listed more than once.
     pub twice: BTreeSet<String>,
@@ -49,7 +49,7 @@ const DEEPEST: usize = 12;
 const LONGEST: u64 = 2 << 20;
 
 impl Tree {
-    pub fn of(system: &dyn FileSystem) -> Tree {
+    pub(crate) fn of(system: &dyn FileSystem) -> Tree {
         let mut tree = Tree::default();
         tree.walk(system, Node::ROOT, "", 0);
         tree
@@ -141,14 +141,14 @@ impl Tree {
     }
 
     /// Returns the files and named streams, with their paths.
-    pub fn files(&self) -> impl Iterator<Item = (&String, &Content)> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&String, &Content)> {
         self.found.iter().filter_map(|(path, seen)| match seen {
             Seen::File(content) => Some((path, content)),
             _ => None,
         })
     }
 
-    pub fn file(&self, path: &str) -> Option<&Content> {
+    pub(crate) fn file(&self, path: &str) -> Option<&Content> {
         match self.found.get(path) {
             Some(Seen::File(content)) => Some(content),
             _ => None,
@@ -157,7 +157,7 @@ impl Tree {
 
     /// Returns the kinds of difference from another tree. The time of a file counts only where size and content are the
     /// same.
-    pub fn differences(&self, other: &Tree) -> BTreeSet<&'static str> {
+    pub(crate) fn differences(&self, other: &Tree) -> BTreeSet<&'static str> {
         let mut kinds = BTreeSet::new();
         for (path, seen) in &self.found {
             match (seen, other.found.get(path)) {
@@ -182,7 +182,7 @@ impl Tree {
     }
 
     /// Returns the paths at which this tree differs from another, with what they lead to in both.
-    pub fn otherwise<'a>(
+    pub(crate) fn otherwise<'a>(
         &'a self,
         other: &'a Tree,
     ) -> BTreeMap<&'a str, (Option<&'a Seen>, Option<&'a Seen>)> {
@@ -243,7 +243,7 @@ fn sum(before: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Calls `each` on every file and named stream of an undamaged volume.
-pub fn every_file(system: &dyn FileSystem, each: &mut dyn FnMut(Node)) {
+pub(crate) fn every_file(system: &dyn FileSystem, each: &mut dyn FnMut(Node)) {
     let mut directories = vec![Node::ROOT];
     while let Some(directory) = directories.pop() {
         for entry in entries(system, directory).0 {

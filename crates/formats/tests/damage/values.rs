@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const SECTOR: u64 = 512;
 
 /// Sets one field in 80 of 100 cases, and two or three in the others; then carries out every operation.
-pub fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
+pub(crate) fn one(volume: &Volume, seed: u64, tally: &mut Tally) -> Failures {
     let mut random = Random::new(seed);
     let count = if random.chance(80) { 1 } else { 2 + random.below(2) };
     let (device, told) = match volume.name.starts_with("refs") {
@@ -283,7 +283,7 @@ mod exfat {
     const REGION: u64 = 12;
 
     /// Corrects the checksum of the boot region or entry set that a changed byte is in.
-    pub fn seal(device: &OverlayDevice, changed: u64) {
+    pub(super) fn seal(device: &OverlayDevice, changed: u64) {
         if changed < 2 * REGION * SECTOR {
             boot(device, changed / (REGION * SECTOR) * REGION * SECTOR);
         } else {

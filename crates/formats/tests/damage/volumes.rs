@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Every format, by name; and NTFS with compressed files.
-pub const FORMATS: [&str; 8] =
+pub(crate) const FORMATS: [&str; 8] =
     ["fat12", "fat16", "fat32", "exfat", "ntfs", COMPRESSED, "refs", "refs+integrity"];
 const COMPRESSED: &str = "ntfs+compressed";
 
@@ -30,7 +30,7 @@ fn size(format: &str) -> (u64, Option<u64>) {
 }
 
 /// An undamaged volume.
-pub struct Volume {
+pub(crate) struct Volume {
     pub name: &'static str,
     pub format: &'static dyn Format,
     pub device: Arc<dyn Device>,
@@ -40,12 +40,12 @@ pub struct Volume {
 }
 
 impl Volume {
-    pub fn new(name: &'static str) -> Volume {
+    pub(crate) fn new(name: &'static str) -> Volume {
         Volume::with_free(name, None)
     }
 
     /// A volume on which so many clusters are free, if it is said how many.
-    pub fn with_free(name: &'static str, left: Option<u64>) -> Volume {
+    pub(crate) fn with_free(name: &'static str, left: Option<u64>) -> Volume {
         let format = by_name(if name == COMPRESSED { "ntfs" } else { name }).expect("a format of the list");
         let device: Arc<dyn Device> = populated(name, format, left);
         let system = format.open(device.clone(), READ_ONLY).expect("the volume just made");
@@ -56,12 +56,12 @@ impl Volume {
     }
 
     /// Whether the content of files has checksums.
-    pub fn has_integrity(&self) -> bool {
+    pub(crate) fn has_integrity(&self) -> bool {
         self.name == "refs+integrity"
     }
 
     /// Whether all that could not be read is content that cannot be unpacked: a check does not read content.
-    pub fn is_packed_content(&self, tree: &Tree) -> bool {
+    pub(crate) fn is_packed_content(&self, tree: &Tree) -> bool {
         self.name == COMPRESSED && tree.faults.iter().all(|fault| fault.contains("compression unit"))
     }
 
@@ -69,7 +69,7 @@ impl Volume {
     /// metadata record, so that no check can compare them: content and targets of links that are in the record itself;
     /// times; the size and the valid data length of content in clusters; names of streams and extended attributes.
     /// Content that is read from other clusters is not such a fact.
-    pub fn is_all_in_records(&self, tree: &Tree) -> bool {
+    pub(crate) fn is_all_in_records(&self, tree: &Tree) -> bool {
         self.truth.otherwise(tree).iter().all(|(path, both)| match both {
             (Some(Seen::File(one)), Some(Seen::File(two))) => {
                 one.is_like(two) || one.is_resident && two.is_resident || one.places == two.places
@@ -80,12 +80,12 @@ impl Volume {
         })
     }
 
-    pub fn check(&self, device: &dyn Device, repair: bool) -> Result<CheckReport, String> {
+    pub(crate) fn check(&self, device: &dyn Device, repair: bool) -> Result<CheckReport, String> {
         self.format.check(device, CheckOptions { repair }, &Silent).map_err(|error| error.to_string())
     }
 
     /// Returns everything that can be read of a damaged copy of this volume.
-    pub fn read(&self, device: &Arc<dyn Device>) -> Tree {
+    pub(crate) fn read(&self, device: &Arc<dyn Device>) -> Tree {
         match self.format.open(device.clone(), READ_ONLY) {
             Ok(system) => Tree::of(&*system),
             Err(error) => Tree { faults: vec![format!("it does not open: {error}")], ..Tree::default() },
@@ -93,13 +93,13 @@ impl Volume {
     }
 
     /// Whether a damaged copy of this volume can be opened.
-    pub fn opens(&self, device: &Arc<dyn Device>) -> bool {
+    pub(crate) fn opens(&self, device: &Arc<dyn Device>) -> bool {
         self.format.open(device.clone(), READ_ONLY).is_ok()
     }
 
     /// Returns the output of another program's checker, if there is one for the format and it finds fault with the
     /// volume.
-    pub fn complaint(&self, device: &dyn Device) -> Option<String> {
+    pub(crate) fn complaint(&self, device: &dyn Device) -> Option<String> {
         const PROGRAMS: Programs = Programs { from: "dosfstools, exfatprogs or ntfs-3g", environment: &[] };
         let arguments: &[&str] = match self.name {
             "fat12" | "fat16" | "fat32" => &["fsck.fat", "-n"],

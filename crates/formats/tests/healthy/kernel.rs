@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 /// Returns a volume that mkntfs or mkfs.exfat made, and that was used with ntfs3 or exfat of Linux.
-pub fn volume(random: &mut Random) -> (String, Arc<dyn Device>) {
+pub(crate) fn volume(random: &mut Random) -> (String, Arc<dyn Device>) {
     let image = ImageFile::empty(24 << 20);
     let cluster = (512u64 << random.below(7)).to_string();
     let (format, system, options) =

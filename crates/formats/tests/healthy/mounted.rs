@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Returns a volume that mkntfs made and that was used with ntfs-3g.
-pub fn ntfs(random: &mut Random) -> (String, Arc<dyn Device>) {
+pub(crate) fn ntfs(random: &mut Random) -> (String, Arc<dyn Device>) {
     let image = ImageFile::empty(12 << 20);
     let cluster = 512u64 << random.below(8);
     let sector = (256 << random.below(5)).min(cluster).to_string();
@@ -27,7 +27,7 @@ pub fn ntfs(random: &mut Random) -> (String, Arc<dyn Device>) {
 }
 
 /// Returns a volume that mkfs.exfat made and that was used with exfat-fuse, which needs a block device.
-pub fn exfat(random: &mut Random) -> (String, Arc<dyn Device>) {
+pub(crate) fn exfat(random: &mut Random) -> (String, Arc<dyn Device>) {
     let image = ImageFile::empty(12 << 20);
     let cluster = (512u64 << random.below(7)).to_string();
     PROGRAMS.run("mkfs.exfat", &["-c", &cluster, "-L", "Healthy", image.path()]);

@@ -6,7 +6,7 @@ use platter_testing::model::{ImageFile, Random};
 use std::sync::Arc;
 
 /// Returns a volume of FAT12, FAT16 or FAT32, chosen at random.
-pub fn fat(random: &mut Random) -> (String, Arc<dyn Device>) {
+pub(crate) fn fat(random: &mut Random) -> (String, Arc<dyn Device>) {
     let (format, width, megabytes, sectors) = *random.pick(&[
         ("fat12", "12", 2, ["2", "4"]),
         ("fat16", "16", 12, ["2", "4"]),

@@ -23,7 +23,7 @@ fn size(format: &str, random: &mut Random) -> (u64, Option<u64>) {
 }
 
 /// Returns a volume that was made, used, unmounted and opened again a few times.
-pub fn volume(format: &str, random: &mut Random) -> (String, Arc<dyn Device>) {
+pub(crate) fn volume(format: &str, random: &mut Random) -> (String, Arc<dyn Device>) {
     let made = by_name(format).expect("a format of the list");
     let (bytes, cluster) = size(format, random);
     let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(bytes, Sectors::SMALL));

@@ -22,7 +22,7 @@ pub(crate) struct ImageQueue<'d> {
 }
 
 impl<'d> ImageQueue<'d> {
-    pub fn new(image: &'d BlockImage, below: Box<dyn Queue + 'd>, depth: usize) -> ImageQueue<'d> {
+    pub(super) fn new(image: &'d BlockImage, below: Box<dyn Queue + 'd>, depth: usize) -> ImageQueue<'d> {
         let slots = (0..depth).map(|_| None).collect();
         ImageQueue { image, below, slots, free: (0..depth).rev().collect(), ended: Vec::new() }
     }

@@ -42,7 +42,7 @@ pub(crate) fn stamp(seconds: u64) -> u32 {
 impl Footer {
     /// Reads the footer at the end of a file, or if there is none, its copy at the beginning. Returns also whether it is at
     /// the end: after a power cut while the file became longer it is not.
-    pub fn read(file: &dyn Device) -> Result<(Footer, bool)> {
+    pub(super) fn read(file: &dyn Device) -> Result<(Footer, bool)> {
         let end = file.len().saturating_sub(LENGTH);
         match Footer::read_at(file, end) {
             Ok(footer) => Ok((footer, true)),
@@ -81,7 +81,7 @@ impl Footer {
     }
 
     /// The footer of a new disk. `seconds` are those since 1970.
-    pub fn new(disk: Disk, size: u64, seconds: u64) -> Footer {
+    pub(super) fn new(disk: Disk, size: u64, seconds: u64) -> Footer {
         let mut bytes = [0; LENGTH as usize];
         bytes[..8].copy_from_slice(VHD);
         // A bit that is reserved and always set.
@@ -114,7 +114,7 @@ impl Footer {
         Footer { disk, header, size, id, bytes }
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }

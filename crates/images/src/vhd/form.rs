@@ -29,13 +29,19 @@ pub(crate) struct VhdForm {
 }
 
 impl VhdForm {
-    pub fn new(file: &str, footer: Footer, header: &DynamicHeader, shape: Shape, is_last: bool) -> VhdForm {
+    pub(super) fn new(
+        file: &str,
+        footer: Footer,
+        header: &DynamicHeader,
+        shape: Shape,
+        is_last: bool,
+    ) -> VhdForm {
         let table = header.table..header.table + header.table_length();
         VhdForm { file: file.into(), footer, table, shape, is_last: Mutex::new(is_last) }
     }
 
     /// The bytes of the bitmap in front of a block.
-    pub fn bitmap(&self) -> u64 {
+    pub(super) fn bitmap(&self) -> u64 {
         (self.shape.block / SECTOR).div_ceil(8).next_multiple_of(SECTOR)
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn locator_text(parent: &ParentLink) -> Vec<u8> {
 const MOST_ENTRIES: u32 = 4 << 20;
 
 impl DynamicHeader {
-    pub fn read(file: &dyn Device, footer: &Footer) -> Result<DynamicHeader> {
+    pub(super) fn read(file: &dyn Device, footer: &Footer) -> Result<DynamicHeader> {
         let place = footer.header;
         let wrong = |expected: String, found: String| {
             Err(damaged(file.name(), "the dynamic header", place, expected, found))
@@ -68,7 +68,7 @@ impl DynamicHeader {
     }
 
     /// A header for a new disk.
-    pub fn new(size: u64, block: u32, parent: Option<&ParentLink>) -> DynamicHeader {
+    pub(super) fn new(size: u64, block: u32, parent: Option<&ParentLink>) -> DynamicHeader {
         let (place, table) = (512, 512 + LENGTH as u64);
         let entries = size.div_ceil(block.into()) as u32;
         let mut bytes = vec![0; LENGTH];
@@ -97,23 +97,23 @@ impl DynamicHeader {
         DynamicHeader { place, table, entries, block, bytes }
     }
 
-    pub fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The bytes of the table, in whole sectors.
-    pub fn table_length(&self) -> u64 {
+    pub(super) fn table_length(&self) -> u64 {
         (u64::from(self.entries) * 4).next_multiple_of(512)
     }
 
     /// What the disk is like.
-    pub fn shape(&self, file: &dyn Device, footer: &Footer) -> Result<Shape> {
+    pub(super) fn shape(&self, file: &dyn Device, footer: &Footer) -> Result<Shape> {
         super::footer::refuse_size(file.name(), footer.size)?;
         Ok(Shape { size: footer.size, block: self.block.into(), sectors: Sectors::SMALL })
     }
 
     /// What a differencing disk says of its parent.
-    pub fn parent(&self, file: &dyn Device) -> Result<ParentLink> {
+    pub(super) fn parent(&self, file: &dyn Device) -> Result<ParentLink> {
         const ABSOLUTE: &[u8] = b"W2ku";
         /// The most bytes of a path that are read.
         const MOST: u32 = 64 << 10;

@@ -15,12 +15,12 @@ use std::ops::Range;
 
 /// The states of a block of content (2.5.1.1).
 mod state {
-    pub const NOT_PRESENT: u64 = 0;
-    pub const UNDEFINED: u64 = 1;
-    pub const ZERO: u64 = 2;
-    pub const UNMAPPED: u64 = 3;
-    pub const FULLY_PRESENT: u64 = 6;
-    pub const PARTIALLY_PRESENT: u64 = 7;
+    pub(super) const NOT_PRESENT: u64 = 0;
+    pub(super) const UNDEFINED: u64 = 1;
+    pub(super) const ZERO: u64 = 2;
+    pub(super) const UNMAPPED: u64 = 3;
+    pub(super) const FULLY_PRESENT: u64 = 6;
+    pub(super) const PARTIALLY_PRESENT: u64 = 7;
 }
 
 /// An open VHDX.
@@ -40,7 +40,7 @@ pub(crate) struct VhdxForm {
 const MARKED: u64 = 1 << 23;
 
 impl VhdxForm {
-    pub fn new(path: &str, header: Header, regions: &Regions, metadata: &Metadata) -> VhdxForm {
+    pub(super) fn new(path: &str, header: Header, regions: &Regions, metadata: &Metadata) -> VhdxForm {
         let Metadata { shape, is_fixed, parent } = metadata;
         let chunk = chunk(shape);
         let kind = match (is_fixed, parent) {
@@ -60,12 +60,12 @@ impl VhdxForm {
     }
 
     /// What children know the disk by.
-    pub fn identity(&self) -> Guid {
+    pub(super) fn identity(&self) -> Guid {
         self.header.lock().data_write
     }
 
     /// The bytes of the table that are used.
-    pub fn table_length(&self) -> u64 {
+    pub(super) fn table_length(&self) -> u64 {
         table_length(&self.shape, self.has_parent)
     }
 }

@@ -44,13 +44,13 @@ impl Guid {
 
 impl Header {
     /// A header for a new file, of which no copy is written yet.
-    pub fn new(log_offset: u64, log_length: u64) -> Header {
+    pub(super) fn new(log_offset: u64, log_length: u64) -> Header {
         let (file_write, data_write) = (Guid::random(), Guid::random());
         Header { sequence: 0, file_write, data_write, log: Guid::ZERO, log_offset, log_length, copy: 1 }
     }
 
     /// Reads both copies and returns the current one.
-    pub fn read(file: &dyn Device) -> Result<Header> {
+    pub(super) fn read(file: &dyn Device) -> Result<Header> {
         let copies: Vec<Result<Header>> = (0..2).map(|copy| Header::read_copy(file, copy)).collect();
         let mut copies = copies.into_iter();
         match (copies.next().expect("two"), copies.next().expect("two")) {
@@ -128,20 +128,20 @@ impl Header {
     }
 
     /// Writes both copies, one after the other. All that was written before is durable then, too.
-    pub fn write(&mut self, file: &dyn Device) -> Result<()> {
+    pub(super) fn write(&mut self, file: &dyn Device) -> Result<()> {
         self.replace(file)?;
         self.replace(file)
     }
 
     /// Notes which entries of the log count, durably and in one copy: what the other says of the log is older, and comes
     /// to the same, since an entry that is in its place already may be replayed again.
-    pub fn name_log(&mut self, file: &dyn Device, log: Guid) -> Result<()> {
+    pub(super) fn name_log(&mut self, file: &dyn Device, log: Guid) -> Result<()> {
         self.log = log;
         self.replace(file)
     }
 
     /// Notes that no entry of the log counts any more.
-    pub fn forget_log(&mut self, file: &dyn Device) -> Result<()> {
+    pub(super) fn forget_log(&mut self, file: &dyn Device) -> Result<()> {
         self.log = Guid::ZERO;
         self.write(file)
     }

@@ -43,7 +43,7 @@ struct LogEntry {
 
 impl Replay {
     /// Reads the log. `None` if there is nothing to replay.
-    pub fn read(file: &dyn Device, header: &Header) -> Result<Option<Replay>> {
+    pub(super) fn read(file: &dyn Device, header: &Header) -> Result<Option<Replay>> {
         if header.log.is_zero() {
             return Ok(None);
         }
@@ -83,7 +83,7 @@ impl Replay {
     }
 
     /// Carries out the changes in the file, durably.
-    pub fn apply(&self, file: &dyn Growing) -> Result<()> {
+    pub(super) fn apply(&self, file: &dyn Growing) -> Result<()> {
         let sector = u64::from(file.sectors().logical);
         let length = self.length.next_multiple_of(sector);
         if length > file.len() {
@@ -249,7 +249,7 @@ pub(crate) struct LogWriter {
 
 impl LogWriter {
     /// A log of which no entry counts yet.
-    pub fn new(header: &Header) -> LogWriter {
+    pub(super) fn new(header: &Header) -> LogWriter {
         LogWriter {
             id: Guid::random(),
             offset: header.log_offset,
@@ -261,14 +261,14 @@ impl LogWriter {
 
     /// The most pages of one entry. A quarter of the log takes them, so that the newest entry is never overwritten by the
     /// next one, also where that begins anew because it does not fit behind it.
-    pub fn most(&self) -> usize {
+    pub(super) fn most(&self) -> usize {
         (self.length as usize / 4 / SECTOR - 1).min(126)
     }
 
     /// Writes an entry with the new content of these sectors of 4 KiB. All that was said before is durable in its place.
     ///
     /// `flushed` is the length of the file that is durable, and `last` the length that it has.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         file: &dyn Device,
         pages: &[(u64, Box<[u8]>)],

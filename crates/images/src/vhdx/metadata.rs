@@ -42,7 +42,7 @@ const LOCATOR: Guid = Guid(*b"\x2D\x5F\xD3\xA8\x0B\xB3\x4D\x45\xAB\xF7\xD3\xD8\x
 const LOCATOR_TYPE: Guid = Guid(*b"\xB7\xEF\x4A\xB0\x9E\xD1\x81\x4A\xB7\x89\x25\xB8\xE9\x44\x59\x13");
 
 impl Metadata {
-    pub fn read(file: &dyn Device, region: &Range<u64>) -> Result<Metadata> {
+    pub(super) fn read(file: &dyn Device, region: &Range<u64>) -> Result<Metadata> {
         let name = file.name();
         let place = region.start;
         let length = region.end - region.start;
@@ -109,7 +109,7 @@ impl Metadata {
     }
 
     /// The bytes of the region for a new file, up to the end of the last item.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         let mut flags = u32::from(self.is_fixed);
         let mut items = vec![
             (SIZE, VIRTUAL, self.shape.size.to_le_bytes().to_vec()),

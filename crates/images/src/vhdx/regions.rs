@@ -27,7 +27,7 @@ pub(crate) const TABLE: Guid = Guid(*b"\x66\x77\xC2\x2D\x23\xF6\x00\x42\x9D\x64\
 pub(crate) const METADATA: Guid = Guid(*b"\x06\xA2\x7C\x8B\x90\x47\x9A\x4B\xB8\xFE\x57\x5F\x05\x0F\x88\x6E");
 
 impl Regions {
-    pub fn read(file: &dyn Device, header: &Header) -> Result<Regions> {
+    pub(super) fn read(file: &dyn Device, header: &Header) -> Result<Regions> {
         Regions::read_copy(file, header, PLACES[0])
             .or_else(|error| Regions::read_copy(file, header, PLACES[1]).map_err(|_| error))
     }
@@ -85,7 +85,7 @@ impl Regions {
     }
 
     /// The bytes of the table for a new file.
-    pub fn bytes(table: &Range<u64>, metadata: &Range<u64>) -> Vec<u8> {
+    pub(super) fn bytes(table: &Range<u64>, metadata: &Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; LENGTH];
         bytes[..4].copy_from_slice(SIGNATURE);
         bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());

@@ -80,7 +80,7 @@ impl Total {
 }
 
 impl Gathered {
-    pub fn new(target: String, case: report::Case) -> Gathered {
+    pub(super) fn new(target: String, case: report::Case) -> Gathered {
         Gathered {
             target,
             case,
@@ -93,7 +93,7 @@ impl Gathered {
     }
 
     /// Adds a slice to the current round.
-    pub fn add(&mut self, round: u32, pass: u32, slice: Slice) {
+    pub(super) fn add(&mut self, round: u32, pass: u32, slice: Slice) {
         let Slice { started, measured, issued: all, background, traffic, stop } = slice;
         let OpenRound { run, reads, writes, syncs, issued, together, total, seen, workers, parts } =
             &mut self.round;
@@ -145,13 +145,13 @@ impl Gathered {
     }
 
     /// The rates of all slices so far, each positive.
-    pub fn rates(&self) -> Vec<f64> {
+    pub(super) fn rates(&self) -> Vec<f64> {
         let slices = self.runs.iter().chain([&self.round.run]).flat_map(|run| &run.slices);
         slices.map(|slice| slice.iops.max(0.5 / slice.seconds.max(1e-6))).collect()
     }
 
     /// Ends the current round; returns its IOPS and MB/s, or `None` if it had no slice.
-    pub fn end_of_round(&mut self) -> Option<(f64, f64)> {
+    pub(super) fn end_of_round(&mut self) -> Option<(f64, f64)> {
         if self.round.run.slices.is_empty() {
             return None;
         }
@@ -192,7 +192,7 @@ impl Gathered {
     }
 
     /// Returns the result for the report; its ratios to other targets are computed later, when all results are known.
-    pub fn result(self) -> CaseResult {
+    pub(super) fn result(self) -> CaseResult {
         // Rounds are parts too. Where there are few of them, the widest of their intervals holds for all.
         let ends = self.runs.iter().filter_map(|run| run.latency_us.p99_interval);
         let hull = ends.reduce(|all, one| [all[0].min(one[0]), all[1].max(one[1])]);

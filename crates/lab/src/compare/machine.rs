@@ -30,13 +30,13 @@ struct Ticks {
 
 impl Machine {
     /// Begins to watch, for a load of this process.
-    pub fn watch() -> Machine {
+    pub(crate) fn watch() -> Machine {
         Machine::watch_load(Some(CpuTime::now))
     }
 
     /// Begins to watch, for a load of programs that this process starts and waits for. What others use cannot be known where
     /// a file system is served by a program that `is_served_apart`.
-    pub fn watch_programs(is_served_apart: bool) -> Machine {
+    pub(crate) fn watch_programs(is_served_apart: bool) -> Machine {
         fn with_children() -> CpuTime {
             let (own, children) = (CpuTime::now(), CpuTime::of_children());
             CpuTime { user: own.user + children.user, system: own.system + children.system }
@@ -56,7 +56,7 @@ impl Machine {
 
     /// How often and how long a control group stopped this process meanwhile, and its quota in processors: of the group
     /// that did so most; `None` where no group has a quota.
-    pub fn throttled(&self) -> Option<(f64, Throttled)> {
+    pub(crate) fn throttled(&self) -> Option<(f64, Throttled)> {
         let since = |(group, before): &(CpuGroup, Throttled)| {
             let now = group.throttled();
             let periods = now.periods.saturating_sub(before.periods);
@@ -69,7 +69,7 @@ impl Machine {
     }
 
     /// The processors that other programs used meanwhile, on average.
-    pub fn other_load(&self) -> Option<f64> {
+    pub(crate) fn other_load(&self) -> Option<f64> {
         let (before, now) = self.ticks.zip(ticks())?;
         let own = self.time_of_load?().since(self.own).total().as_secs_f64();
         let others = (now.busy - before.busy) / TICKS_PER_SECOND - own;
@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// Returns sentences about disturbances of the machine. In `asleep` of `cases` cases the processors mostly waited.
-    pub fn sentences(&self, asleep: usize, cases: usize) -> Vec<String> {
+    pub(crate) fn sentences(&self, asleep: usize, cases: usize) -> Vec<String> {
         let mut sentences = Vec::new();
         let seconds = self.seconds();
         if let Some(others) = self.other_load().filter(|others| *others > NEGLIGIBLE) {

@@ -21,11 +21,11 @@ pub(crate) struct Noise {
 
 impl Noise {
     /// For so many ratios in the report.
-    pub fn new(ratios: usize, until: Option<f64>) -> Noise {
+    pub(crate) fn new(ratios: usize, until: Option<f64>) -> Noise {
         Noise { level: ERRORS / ratios.max(1) as f64, until, is_said: false }
     }
 
-    pub fn of(comparison: &Comparison) -> Noise {
+    pub(crate) fn of(comparison: &Comparison) -> Noise {
         let cases: usize = comparison.workloads.iter().map(|workload| workload.cases.len()).sum();
         // Each target with the base, and at most two pairs besides.
         Noise::new(cases * (comparison.targets.len() + 1), comparison.until)
@@ -33,7 +33,7 @@ impl Noise {
 
     /// Whether the asked difference would be told by what was measured; `rates` has, for each case, for each target its
     /// rates.
-    pub fn is_reached(&self, rates: &[Vec<Vec<f64>>]) -> bool {
+    pub(crate) fn is_reached(&self, rates: &[Vec<Vec<f64>>]) -> bool {
         self.until.is_some_and(|share| {
             rates.iter().all(|case| widest(case, self.level).is_some_and(|width| width <= share.ln_1p()))
         })
@@ -41,7 +41,7 @@ impl Noise {
 
     /// Returns, once, a sentence that the noise hides differences, if it does: after `done` of `passes` passes, while other
     /// programs use so many processors.
-    pub fn sentence(
+    pub(crate) fn sentence(
         &mut self,
         rates: &[Vec<Vec<f64>>],
         done: u32,

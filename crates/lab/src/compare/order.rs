@@ -16,7 +16,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    pub fn new(targets: usize, seed: u64) -> Orders {
+    pub(crate) fn new(targets: usize, seed: u64) -> Orders {
         let mut rng = Rng::with_seed(seed);
         let mut names: Vec<usize> = (0..targets).collect();
         rng.shuffle(&mut names);
@@ -24,7 +24,7 @@ impl Orders {
     }
 
     /// The order of the next pass.
-    pub fn next(&mut self) -> Vec<usize> {
+    pub(crate) fn next(&mut self) -> Vec<usize> {
         let count = self.names.len();
         if self.rows.is_empty() {
             // With an odd number of targets the design needs the reversed rows too.

@@ -36,7 +36,7 @@ pub(super) struct Busy {
 
 impl Busy {
     /// Plans a read of a volume's file; `None` if the subject is not a file in a volume.
-    pub fn begin(subject: &Subject) -> Result<Option<Busy>> {
+    pub(super) fn begin(subject: &Subject) -> Result<Option<Busy>> {
         let Subject::File { system, node } = subject else { return Ok(None) };
         let node: Node = *node;
         let system = system.clone();
@@ -47,7 +47,7 @@ impl Busy {
     }
 
     /// Carries out the read and finishes its plan.
-    pub fn end(mut self) -> Result<()> {
+    pub(super) fn end(mut self) -> Result<()> {
         let device = self.system.device().clone();
         // A file system that checks more than was asked for (whole checksummed clusters) plans a read of a longer
         // buffer.
@@ -81,7 +81,7 @@ pub(super) struct Rests {
 impl Rests {
     /// Gives volumes time for their background work after a case; `measured` is the time that the whole comparison
     /// measures.
-    pub fn rest(&mut self, volumes: &[(&str, Option<&Recorder>)], case: &str, measured: Duration) {
+    pub(super) fn rest(&mut self, volumes: &[(&str, Option<&Recorder>)], case: &str, measured: Duration) {
         let recorders: Vec<Option<&Recorder>> = volumes.iter().map(|(_, recorder)| *recorder).collect();
         let most = (measured / SHARE_OF_RESTS).max(LEAST_RESTS).saturating_sub(self.taken);
         let began = sync::now();
@@ -95,7 +95,7 @@ impl Rests {
     }
 
     /// Returns a sentence about pauses that were too short, for the report.
-    pub fn sentence(&self) -> Option<String> {
+    pub(super) fn sentence(&self) -> Option<String> {
         let (name, case) = self.cut.first()?;
         let more = match self.cut.len() - 1 {
             0 => String::new(),

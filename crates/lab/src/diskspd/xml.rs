@@ -372,27 +372,27 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub fn open(&mut self, tag: &str) {
+    pub(super) fn open(&mut self, tag: &str) {
         let _ = writeln!(self.text, "{:1$}<{tag}>", "", self.depth * 2);
         self.depth += 1;
     }
 
-    pub fn close(&mut self, name: &str) {
+    pub(super) fn close(&mut self, name: &str) {
         self.depth -= 1;
         let _ = writeln!(self.text, "{:1$}</{name}>", "", self.depth * 2);
     }
 
-    pub fn value(&mut self, name: &str, value: impl Display) {
+    pub(super) fn value(&mut self, name: &str, value: impl Display) {
         let value = value.to_string();
         let _ = writeln!(self.text, "{:2$}<{name}>{}</{name}>", "", escape(&value), self.depth * 2);
     }
 
     /// Writes elements that contain one value each, in order.
-    pub fn values(&mut self, values: &[(&str, &dyn Display)]) {
+    pub(super) fn values(&mut self, values: &[(&str, &dyn Display)]) {
         values.iter().for_each(|(name, value)| self.value(name, value));
     }
 
-    pub fn line(&mut self, text: impl Display) {
+    pub(super) fn line(&mut self, text: impl Display) {
         let _ = writeln!(self.text, "{:1$}{text}", "", self.depth * 2);
     }
 }

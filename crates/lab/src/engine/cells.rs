@@ -57,7 +57,7 @@ const BUSY: u32 = 1 << 31;
 
 impl Ledger {
     /// Makes a ledger for a range that was just prepared: every cell has generation 0.
-    pub fn new(range: &Range<u64>) -> Ledger {
+    pub(super) fn new(range: &Range<u64>) -> Ledger {
         let count = (range.end - range.start).div_ceil(CELL as u64) as usize;
         Ledger { start: range.start, cells: (0..count).map(|_| AtomicU32::new(0)).collect() }
     }
@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// Claims all cells of a block for an I/O, or none of them; returns whether it could.
-    pub fn claim(&self, offset: u64, length: usize) -> bool {
+    pub(super) fn claim(&self, offset: u64, length: usize) -> bool {
         let cells = self.cells(offset, length);
         for (index, cell) in cells.iter().enumerate() {
             let free = cell.load(Relaxed) & !BUSY;
@@ -83,7 +83,7 @@ impl Ledger {
     }
 
     /// Ends the claim of an I/O; after a write every cell of the block has the next generation.
-    pub fn release(&self, offset: u64, length: usize, written: bool) {
+    pub(super) fn release(&self, offset: u64, length: usize, written: bool) {
         for cell in self.cells(offset, length) {
             let generation = cell.load(Relaxed) & !BUSY;
             cell.store((generation + u32::from(written)) & !BUSY, Relaxed);
@@ -91,7 +91,7 @@ impl Ledger {
     }
 
     /// Returns the generation that a write must give the cell at `offset`, for the holder of the claim.
-    pub fn next(&self, offset: u64) -> u32 {
+    pub(super) fn next(&self, offset: u64) -> u32 {
         (self.generation(offset) + 1) & !BUSY
     }
 
@@ -100,7 +100,7 @@ impl Ledger {
     }
 
     /// Compares the cells that were read at `offset` with their expected headers, and appends those that differ.
-    pub fn verify(&self, buffer: &[u8], offset: u64, corruptions: &mut Vec<Corruption>) {
+    pub(super) fn verify(&self, buffer: &[u8], offset: u64, corruptions: &mut Vec<Corruption>) {
         for (index, cell) in buffer.chunks_exact(CELL).enumerate() {
             let at = offset + (index * CELL) as u64;
             if let Some(what) = wrong(cell, at, self.generation(at)) {

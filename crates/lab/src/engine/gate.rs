@@ -33,12 +33,12 @@ impl Gate {
     }
 
     /// A worker that has been started and is not ready yet.
-    pub fn arrival(&self) -> Arrival<'_> {
+    pub(super) fn arrival(&self) -> Arrival<'_> {
         Arrival(self)
     }
 
     /// Waits until so many workers are ready, lets them begin, and returns the time at which they do.
-    pub fn open(&self, workers: usize) -> Instant {
+    pub(super) fn open(&self, workers: usize) -> Instant {
         let mut waited = self.arrived.wait_while(self.lock(), |state| state.ready < workers);
         let begin = sync::now();
         waited.decision = Some(Decision::Open(begin));
@@ -48,7 +48,7 @@ impl Gate {
     }
 
     /// Sends all workers home, those that wait already and those that come later.
-    pub fn give_up(&self) {
+    pub(super) fn give_up(&self) {
         self.lock().decision = Some(Decision::GivenUp);
         self.decided.notify_all();
     }
@@ -60,7 +60,7 @@ pub(crate) struct Arrival<'a>(&'a Gate);
 
 impl Arrival<'_> {
     /// The worker is ready. Waits for the others, and returns when the run began; `None` if it was given up.
-    pub fn wait(self) -> Option<Instant> {
+    pub(super) fn wait(self) -> Option<Instant> {
         let gate = self.0;
         drop(self);
         let state = gate.decided.wait_while(gate.lock(), |state| state.decision.is_none());

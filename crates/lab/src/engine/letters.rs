@@ -17,13 +17,13 @@ impl<T> Default for Letters<T> {
 }
 
 impl<T> Letters<T> {
-    pub fn send(&self, letter: T) {
+    pub(super) fn send(&self, letter: T) {
         self.box_of.lock().push_back(letter);
         self.sent.notify_all();
     }
 
     /// The oldest letter; waits for one, at most for this time.
-    pub fn receive(&self, most: Duration) -> Option<T> {
+    pub(super) fn receive(&self, most: Duration) -> Option<T> {
         self.sent.wait_while_at_most(self.box_of.lock(), most, |letters| letters.is_empty()).pop_front()
     }
 }

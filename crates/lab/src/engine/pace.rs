@@ -39,7 +39,7 @@ pub(crate) enum Go {
 }
 
 impl Pacer {
-    pub fn new(pace: Pace, seed: u64) -> Pacer {
+    pub(super) fn new(pace: Pace, seed: u64) -> Pacer {
         let rng = Rng::with_seed(seed);
         let now = sync::now();
         Pacer { pace, start: now, ended: now, taken: [0.0; 3], rng, counted: 0, draining: false, until: None }
@@ -47,20 +47,20 @@ impl Pacer {
 
     /// Begins a piece of the job. A rate and a pause go on where the piece before it ended, so that many short pieces
     /// have together as many I/Os as a long one.
-    pub fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Instant) {
         let between = now.saturating_duration_since(self.ended);
         self.start += between;
         self.until = self.until.map(|until| until + between);
     }
 
     /// Ends a piece of the job.
-    pub fn end(&mut self, now: Instant) {
+    pub(super) fn end(&mut self, now: Instant) {
         self.ended = now;
     }
 
     /// Returns whether and when an I/O that was drawn as a read or write may be issued. In a load of reads and writes
     /// (`is_mix`) the answer may be that it is the other direction's turn: if only that one is not ahead of its rate.
-    pub fn ask(&mut self, read: bool, is_mix: bool, now: Instant, in_flight: usize) -> Go {
+    pub(super) fn ask(&mut self, read: bool, is_mix: bool, now: Instant, in_flight: usize) -> Go {
         if self.draining {
             if in_flight > 0 {
                 return Go::WhenIdle;
@@ -85,7 +85,7 @@ impl Pacer {
     }
 
     /// Counts an I/O that was issued, towards its rate and towards the next pause.
-    pub fn issued(&mut self, read: bool, bytes: u32, now: Instant) {
+    pub(super) fn issued(&mut self, read: bool, bytes: u32, now: Instant) {
         for index in [usize::from(!read), 2] {
             let Some(limit) = self.pace.limits[index] else { continue };
             let seconds = match limit {
@@ -100,7 +100,7 @@ impl Pacer {
     }
 
     /// No I/O is issued for this long from `now`.
-    pub fn delay(&mut self, time: Duration, now: Instant) {
+    pub(super) fn delay(&mut self, time: Duration, now: Instant) {
         self.until = Some(now + time);
     }
 

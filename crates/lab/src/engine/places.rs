@@ -130,7 +130,7 @@ impl Order {
 
 impl Places {
     /// Makes a generator of `count` places, of `unit` bytes each. Which places are popular depends on `seed` alone.
-    pub fn new(spread: &Spread, count: u64, unit: u64, seed: u64) -> Places {
+    pub(super) fn new(spread: &Spread, count: u64, unit: u64, seed: u64) -> Places {
         let count = count.max(1);
         let draw = match spread {
             _ if count == 1 => Draw::Uniform,
@@ -152,7 +152,7 @@ impl Places {
     }
 
     /// The next place.
-    pub fn draw(&self, rng: &mut Rng) -> u64 {
+    pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
         let count = self.count;
         match &self.draw {
             Draw::Uniform => rng.u64(..count),
@@ -276,13 +276,13 @@ pub(crate) struct Permutation {
 }
 
 impl Permutation {
-    pub fn new(count: u64, seed: u64) -> Permutation {
+    pub(super) fn new(count: u64, seed: u64) -> Permutation {
         let needed = u64::BITS - count.saturating_sub(1).leading_zeros();
         Permutation { count, bits: needed.div_ceil(2).clamp(1, 32), seed }
     }
 
     /// Returns the number at position `number` of the permutation.
-    pub fn of(&self, number: u64) -> u64 {
+    pub(super) fn of(&self, number: u64) -> u64 {
         let mut number = number;
         loop {
             number = self.once(number);

@@ -134,23 +134,23 @@ pub(crate) enum Cue {
 }
 
 impl Played {
-    pub fn new() -> Played {
+    pub(super) fn new() -> Played {
         let now = sync::now();
         Played { next: 0, start: now, ended: now }
     }
 
     /// Begins a piece of the job.
-    pub fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Instant) {
         self.start += now.saturating_duration_since(self.ended);
     }
 
     /// Ends a piece of the job.
-    pub fn end(&mut self, now: Instant) {
+    pub(super) fn end(&mut self, now: Instant) {
         self.ended = now;
     }
 
     /// What comes next; it comes again until it [was done](Played::done). Behind the last event the load begins again.
-    pub fn cue(&mut self, script: &Script, now: Instant) -> Cue {
+    pub(super) fn cue(&mut self, script: &Script, now: Instant) -> Cue {
         if self.next >= script.events.len() {
             (self.next, self.start) = (0, now);
         }
@@ -163,7 +163,7 @@ impl Played {
         }
     }
 
-    pub fn done(&mut self) {
+    pub(super) fn done(&mut self) {
         self.next += 1;
     }
 }

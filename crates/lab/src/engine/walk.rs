@@ -41,7 +41,7 @@ struct Kind {
 }
 
 impl Layout {
-    pub fn new(job: &Job, sector: u32) -> Result<Layout> {
+    pub(super) fn new(job: &Job, sector: u32) -> Result<Layout> {
         let Pattern { workers, queue_depth, own_span, shape, .. } = &job.pattern;
         let workers = u64::from(*workers);
         if workers == 0 || *queue_depth == 0 {
@@ -101,7 +101,7 @@ impl Layout {
     }
 
     /// The I/O of an event of a recorded load.
-    pub fn recorded(&self, event: &Event, sector: u64) -> Step {
+    pub(super) fn recorded(&self, event: &Event, sector: u64) -> Step {
         let range = event.range(sector, self.range.end - self.range.start);
         Step {
             read: event.what == What::Read,
@@ -196,7 +196,7 @@ struct Once {
 }
 
 impl Walk {
-    pub fn new(job: &Job, layout: &Layout, worker: usize) -> Walk {
+    pub(super) fn new(job: &Job, layout: &Layout, worker: usize) -> Walk {
         let shape = &job.pattern.shape;
         let index = worker as u64;
         let span = layout.span(index);
@@ -243,12 +243,12 @@ impl Walk {
 
     /// Begins a piece of the job. The random draws of a piece depend on the seed and the piece alone, not on how many
     /// I/Os the piece before it had.
-    pub fn begin_piece(&mut self, piece: u64) {
+    pub(super) fn begin_piece(&mut self, piece: u64) {
         self.rng = Rng::with_seed(self.seed ^ piece << 48);
     }
 
     /// The next I/O; if `wanted` is given, the next read (`true`) or write of a load that has both.
-    pub fn step(&mut self, layout: &Layout, wanted: Option<bool>) -> Step {
+    pub(super) fn step(&mut self, layout: &Layout, wanted: Option<bool>) -> Step {
         let (kind, delay) = match wanted {
             None => self.next_kind(layout),
             Some(read) => (self.kind_of(layout, read), Duration::ZERO),

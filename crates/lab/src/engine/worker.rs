@@ -28,7 +28,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub fn new(start: Instant, job: &Job) -> Clock {
+    pub(super) fn new(start: Instant, job: &Job) -> Clock {
         let measuring = start + job.ramp_up;
         Clock { start, measuring, end: job.stop.time().map(|time| measuring + time) }
     }
@@ -114,7 +114,7 @@ pub(crate) struct Carried {
 
 impl Carried {
     /// For the worker of this number, before the first piece of the job.
-    pub fn new(job: &Job, layout: &Layout, index: u32) -> Carried {
+    pub(super) fn new(job: &Job, layout: &Layout, index: u32) -> Carried {
         Carried {
             walk: Walk::new(job, layout, index as usize),
             pacer: Pacer::new(job.pattern.shape.pace, job.seed ^ u64::from(index)),

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// The chance that any machine is named where all are alike.
 const ERRORS: f64 = 0.05;
 /// The least number of machines in a group; of a smaller group no machine is named.
-pub const LEAST: usize = 8;
+pub(super) const LEAST: usize = 8;
 /// The standard deviation of a normal distribution, as a multiple of the median of absolute distances.
 const DEVIATION: f64 = 1.4826;
 /// The efficiency of the median of absolute distances as an estimate of the spread: its variance is that of a standard

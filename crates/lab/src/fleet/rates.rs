@@ -28,7 +28,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    pub fn label(&self) -> String {
+    pub(super) fn label(&self) -> String {
         let (name, direction, program) = (self.case.clone(), self.direction, self.program.clone());
         Case { name, direction, program, ..Case::default() }.label()
     }

@@ -11,7 +11,7 @@ fn not_here(what: &str) -> io::Error {
 }
 
 /// What the system tells of itself.
-pub fn system() -> System {
+pub(crate) fn system() -> System {
     let host = std::env::var("COMPUTERNAME").or_else(|_| std::env::var("HOSTNAME")).unwrap_or_default();
     System {
         host,
@@ -23,132 +23,132 @@ pub fn system() -> System {
 }
 
 /// What lies beneath a path is not known.
-pub struct Beneath;
+pub(crate) struct Beneath;
 
 impl Beneath {
     /// This machine.
-    pub fn this() -> Beneath {
+    pub(crate) fn this() -> Beneath {
         Beneath
     }
 
     /// Not known.
-    pub fn memory(&self, _path: &Path) -> Option<String> {
+    pub(crate) fn memory(&self, _path: &Path) -> Option<String> {
         None
     }
 
     /// Not known.
-    pub fn ways_of_host(&self, _path: &Path) -> Option<String> {
+    pub(crate) fn ways_of_host(&self, _path: &Path) -> Option<String> {
         None
     }
 
     /// Not known.
-    pub fn write_cache(&self, _path: &Path) -> Option<String> {
+    pub(crate) fn write_cache(&self, _path: &Path) -> Option<String> {
         None
     }
 
     /// Not known.
-    pub fn governor(&self) -> Option<String> {
+    pub(crate) fn governor(&self) -> Option<String> {
         None
     }
 
     /// Blocking calls, each on a thread.
-    pub fn way_of_io(&self) -> String {
+    pub(crate) fn way_of_io(&self) -> String {
         "threads".into()
     }
 }
 
 /// Whether this user may do everything is not asked.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     false
 }
 
 /// The size of a memory page in bytes.
-pub fn page_size() -> Option<u64> {
+pub(crate) fn page_size() -> Option<u64> {
     None
 }
 
 /// The bytes that are free for this user in the file system that holds a path, and the bytes of its allocation unit.
-pub fn free_space(path: &Path) -> io::Result<(u64, u64)> {
+pub(crate) fn free_space(path: &Path) -> io::Result<(u64, u64)> {
     platter_device::host::free_space(path)
 }
 
 /// What programs wrote is left to the system.
-pub fn sync_file_system(_directory: &Path) -> io::Result<()> {
+pub(crate) fn sync_file_system(_directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
 /// Nothing is dropped from the cache.
-pub fn forget_cached(_file: &File) -> io::Result<()> {
+pub(crate) fn forget_cached(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
 /// Clusters are not shared.
-pub fn copy_range(_from: &File, _offset: u64, _to: &File, _at: u64, _length: u64) -> io::Result<u64> {
+pub(crate) fn copy_range(_from: &File, _offset: u64, _to: &File, _at: u64, _length: u64) -> io::Result<u64> {
     Err(not_here("clusters are shared"))
 }
 
 /// One number for all.
-pub fn file_system_number(_path: &Path) -> u64 {
+pub(crate) fn file_system_number(_path: &Path) -> u64 {
     0
 }
 
 /// The bytes of a file.
-pub fn allocated(path: &Path) -> u64 {
+pub(crate) fn allocated(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |data| data.len())
 }
 
 /// The CPU time of this process so far.
-pub fn cpu() -> UserAndSystem {
+pub(crate) fn cpu() -> UserAndSystem {
     platter_device::host::cpu_times()
 }
 
 /// Not known.
-pub fn cpu_of_children() -> UserAndSystem {
+pub(crate) fn cpu_of_children() -> UserAndSystem {
     UserAndSystem::default()
 }
 
 /// There is no such limit.
-pub fn memory_limit_of_process() -> u64 {
+pub(crate) fn memory_limit_of_process() -> u64 {
     u64::MAX
 }
 
 /// Nothing is mounted.
-pub fn mount(_block: &Path, _at: &Path, _kind: &str, _options: &str) -> io::Result<()> {
+pub(crate) fn mount(_block: &Path, _at: &Path, _kind: &str, _options: &str) -> io::Result<()> {
     Err(not_here("file systems are mounted"))
 }
 
 /// See [`mount`].
-pub fn unmount(_at: &Path) -> io::Result<()> {
+pub(crate) fn unmount(_at: &Path) -> io::Result<()> {
     Err(not_here("file systems are unmounted"))
 }
 
 /// Makes a directory.
-pub fn make_private_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)
 }
 
 /// There are no groups.
-pub fn own_group(_command: &mut Command) {}
+pub(crate) fn own_group(_command: &mut Command) {}
 
 /// See [`own_group`].
-pub fn end_group(_child: &Child, _at_once: bool) {}
+pub(crate) fn end_group(_child: &Child, _at_once: bool) {}
 
 /// The child is waited for by who reaps it.
-pub fn wait_for_end(_child: &Child) -> io::Result<()> {
+pub(crate) fn wait_for_end(_child: &Child) -> io::Result<()> {
     Err(not_here("programs are measured"))
 }
 
 /// There are no signals.
-pub fn signal_of(_status: ExitStatus) -> Option<i32> {
+pub(crate) fn signal_of(_status: ExitStatus) -> Option<i32> {
     None
 }
 
 /// Devices have no directory.
-pub fn is_missing_device(_path: &Path) -> bool {
+pub(crate) fn is_missing_device(_path: &Path) -> bool {
     false
 }
 
 /// Transfers are not counted.
-pub fn statistics_of_block(_path: &Path) -> Option<PathBuf> {
+pub(crate) fn statistics_of_block(_path: &Path) -> Option<PathBuf> {
     None
 }

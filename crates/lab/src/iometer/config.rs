@@ -47,7 +47,7 @@ impl Default for Cycle {
 
 impl Cycle {
     /// The numbers of the cycle that are at most `most`.
-    pub fn numbers(&self, most: u32) -> Vec<u32> {
+    pub(super) fn numbers(&self, most: u32) -> Vec<u32> {
         let mut numbers = Vec::new();
         let mut next = u64::from(self.start.max(1));
         while next <= u64::from(most) && numbers.len() < 64 {

@@ -4,7 +4,7 @@ use super::page::{Kind, Page};
 
 /// One change. The log holds it completely or not at all, and the tree is consistent before and after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(super) enum Change {
     /// A leaf has this record for a key, which is inserted or replaced.
     Put { leaf: u64, key: u64, value: Vec<u8> },
     /// A key is removed from a leaf.
@@ -18,7 +18,7 @@ pub enum Change {
 
 impl Change {
     /// The pages that the change modifies.
-    pub fn pages(&self) -> Vec<u64> {
+    pub(super) fn pages(&self) -> Vec<u64> {
         match self {
             Change::Put { leaf, .. } | Change::Delete { leaf, .. } => vec![*leaf],
             Change::Split { left, right, parent, .. } => vec![*left, *right, *parent],
@@ -27,7 +27,7 @@ impl Change {
     }
 
     /// The page that the change creates, if it creates one.
-    pub fn made(&self) -> Option<u64> {
+    pub(super) fn made(&self) -> Option<u64> {
         match self {
             Change::Put { .. } | Change::Delete { .. } => None,
             Change::Split { right, .. } => Some(*right),
@@ -36,7 +36,7 @@ impl Change {
     }
 
     /// Applies the change to one of its pages.
-    pub fn apply(&self, number: u64, page: &mut Page) {
+    pub(super) fn apply(&self, number: u64, page: &mut Page) {
         match self {
             Change::Put { key, value, .. } => page.put(*key, value),
             Change::Delete { key, .. } => page.delete(*key),
@@ -61,7 +61,7 @@ impl Change {
     }
 
     /// Encodes the change; the bytes begin with their length.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; 4];
         let mut words = |code: u64, words: &[u64], bytes: &[u8]| {
             out.extend(code.to_le_bytes());
@@ -86,7 +86,7 @@ impl Change {
 
     /// Decodes the change at the beginning of these bytes, and returns it with its length; `None` if it is incomplete
     /// or invalid.
-    pub fn decode(bytes: &[u8]) -> Option<(Change, usize)> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<(Change, usize)> {
         let length = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
         let body = bytes.get(4..length)?;
         let word = |index: usize| {

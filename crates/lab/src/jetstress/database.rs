@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// The parameters that a database is created with.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(super) struct Shape {
     /// The number of records in a new database.
     pub records: u64,
     /// The number of pages that the database can grow to.
@@ -30,7 +30,7 @@ pub struct Shape {
 
 impl Shape {
     /// Returns the shape for so many records, a cache of so many bytes, and a replay of at most `depth` bytes.
-    pub fn of(records: u64, cache: u64, depth: u64) -> Shape {
+    pub(super) fn of(records: u64, cache: u64, depth: u64) -> Shape {
         // New leaves are three quarters full, and the file has room for twice as many pages.
         let leaves = records.div_ceil(FILLED as u64);
         Shape {
@@ -42,7 +42,7 @@ impl Shape {
     }
 
     /// The length of the database's file in bytes.
-    pub fn file_bytes(&self) -> u64 {
+    pub(super) fn file_bytes(&self) -> u64 {
         PAGES_AT + self.pages * 2 * PAGE as u64
     }
 
@@ -53,7 +53,7 @@ impl Shape {
     }
 
     /// The length of the log's file in bytes.
-    pub fn log_bytes(&self) -> u64 {
+    pub(super) fn log_bytes(&self) -> u64 {
         self.segments() * super::log::SEGMENT as u64
     }
 }
@@ -120,7 +120,7 @@ enum Outcome<T> {
 }
 
 /// A database with its log, open.
-pub struct Database {
+pub(super) struct Database {
     pub store: Store,
     pub log: Log,
     stamp: u64,
@@ -133,7 +133,7 @@ pub struct Database {
 
 impl Database {
     #[cfg(test)]
-    pub fn create(file: Store, log: Store, stamp: u64, shape: Shape) -> Result<Database> {
+    pub(super) fn create(file: Store, log: Store, stamp: u64, shape: Shape) -> Result<Database> {
         Database::create_unless(file, log, stamp, shape, &|| false)
     }
 
@@ -141,7 +141,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Interrupted`] when `stop` says so.
-    pub fn create_unless(
+    pub(super) fn create_unless(
         file: Store,
         log: Store,
         stamp: u64,
@@ -217,7 +217,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Job`] that states the damage.
-    pub fn open(file: Store, log: Store, shape: Shape) -> Result<Database> {
+    pub(super) fn open(file: Store, log: Store, shape: Shape) -> Result<Database> {
         let mut head = Buffer::new(2 * HEAD);
         file.read(0, &mut head, Whose::Work)?;
         let heads = head.chunks(HEAD).filter_map(Head::read);
@@ -338,7 +338,7 @@ impl Database {
 
     /// Returns a key with the version of its record; with `nearest`, of the next existing key if the key itself does
     /// not exist.
-    pub fn seek(&self, key: u64, nearest: bool) -> Result<Option<(u64, u64)>> {
+    pub(super) fn seek(&self, key: u64, nearest: bool) -> Result<Option<(u64, u64)>> {
         self.with(|state| {
             let way = match self.way(state, key)? {
                 Outcome::Done(way) => way,
@@ -363,7 +363,7 @@ impl Database {
     }
 
     /// Inserts or replaces a key's record; returns the position up to which the log must be durable for that.
-    pub fn put(&self, key: u64, version: u64) -> Result<u64> {
+    pub(super) fn put(&self, key: u64, version: u64) -> Result<u64> {
         let value = record(key, version).to_vec();
         self.await_room()?;
         self.with(|state| {
@@ -413,12 +413,12 @@ impl Database {
     }
 
     /// Whether enough pages are left for more records.
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.lock().last + 256 < self.shape.pages
     }
 
     /// Deletes a key if it exists; returns the position up to which the log must be durable for that.
-    pub fn delete(&self, key: u64) -> Result<u64> {
+    pub(super) fn delete(&self, key: u64) -> Result<u64> {
         self.await_room()?;
         self.with(|state| {
             let way = match self.way(state, key)? {
@@ -578,7 +578,7 @@ impl Database {
 
     /// Writes the pages that were changed earliest until a replay would read no more than [`Shape::depth`] bytes of
     /// log, and records in the head where a replay begins.
-    pub fn checkpoint(&self) -> Result<()> {
+    pub(super) fn checkpoint(&self) -> Result<()> {
         loop {
             let oldest = self.lock().unwritten.first().copied();
             match oldest {
@@ -611,7 +611,7 @@ impl Database {
     }
 
     /// Writes all changes, so that the next opening has nothing to replay.
-    pub fn close(&self) -> Result<()> {
+    pub(super) fn close(&self) -> Result<()> {
         self.log.flush(self.log.end())?;
         self.write_all()?;
         self.write_head()
@@ -619,7 +619,7 @@ impl Database {
 
     /// Reads some pages of the file in order and verifies their checksums, as ESE does in the background; returns the
     /// number of the page to continue with.
-    pub fn maintain(&self, from: u64) -> Result<u64> {
+    pub(super) fn maintain(&self, from: u64) -> Result<u64> {
         let (last, before) = {
             let state = self.lock();
             let last = state.last;
@@ -649,7 +649,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Job`] for the first page that is damaged or out of order.
-    pub fn all(&self) -> Result<Vec<(u64, u64)>> {
+    pub(super) fn all(&self) -> Result<Vec<(u64, u64)>> {
         let mut found = Vec::new();
         let mut open = vec![(ROOT, 0, u64::MAX)];
         let mut pages = 0;
@@ -694,7 +694,7 @@ impl Database {
 }
 
 /// Returns the key of a record in a new database: the keys are evenly spaced, in the order of `number`.
-pub fn key_of(number: u64, records: u64) -> u64 {
+pub(super) fn key_of(number: u64, records: u64) -> u64 {
     (u64::MAX / (records + 1)) * (number + 1)
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Shares of the operations in percent; the others are seeks.
 #[derive(Clone, Copy, Debug)]
-pub struct Mix {
+pub(super) struct Mix {
     pub insert: u8,
     pub delete: u8,
     pub replace: u8,
@@ -22,11 +22,11 @@ pub struct Mix {
 }
 
 /// The mix of Jetstress 2010 and 2013, as their reports list it (from memory, not verified).
-pub const MIX: Mix = Mix { insert: 40, delete: 20, replace: 5, lazy: 70 };
+pub(super) const MIX: Mix = Mix { insert: 40, delete: 20, replace: 5, lazy: 70 };
 
 /// The operations of a run, and the transfers that they caused.
 #[derive(Default)]
-pub struct Done {
+pub(super) struct Done {
     pub seconds: f64,
     pub operations: Latencies,
     pub inserts: u64,
@@ -44,7 +44,7 @@ pub struct Done {
 impl Done {
     /// Reads and writes of the databases per second, without those of the logs and of maintenance: Jetstress calls this
     /// transactional I/O.
-    pub fn iops(&self) -> f64 {
+    pub(super) fn iops(&self) -> f64 {
         (self.database.reads.count + self.database.writes.count) as f64 / self.seconds
     }
 
@@ -59,7 +59,7 @@ impl Done {
 }
 
 /// Runs the mix with `threads` threads for `time`, after a ramp-up that does not count.
-pub fn run(
+pub(super) fn run(
     databases: &[Database],
     records: u64,
     mix: Mix,

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 
 /// The size of a segment in bytes: ESE's since Exchange 2013.
-pub const SEGMENT: usize = 4096;
+pub(super) const SEGMENT: usize = 4096;
 const HEADER: usize = 32;
 /// Bytes of a segment that are content.
-pub const CONTENT: u64 = (SEGMENT - HEADER) as u64;
+pub(super) const CONTENT: u64 = (SEGMENT - HEADER) as u64;
 /// The number of segments that a replay reads at once.
 const READ: u64 = 64;
 
@@ -33,7 +33,7 @@ struct LogState {
 }
 
 /// The log of one database.
-pub struct Log {
+pub(super) struct Log {
     pub store: Store,
     stamp: u64,
     /// The number of segments in the ring.
@@ -46,7 +46,7 @@ pub struct Log {
 
 impl Log {
     /// Makes a log that continues with segment number `first`.
-    pub fn new(store: Store, stamp: u64, segments: u64, first: u64) -> Log {
+    pub(super) fn new(store: Store, stamp: u64, segments: u64, first: u64) -> Log {
         let start = first * CONTENT;
         let state = LogState { group: Vec::new(), start, durable: start, is_writing: false, failure: None };
         let needed = AtomicU64::new(start);
@@ -58,14 +58,14 @@ impl Log {
     }
 
     /// Continues with segment number `first`, after a replay.
-    pub fn go_on(&mut self, first: u64) {
+    pub(super) fn go_on(&mut self, first: u64) {
         let state = self.state.get_mut().expect("no panic while locked");
         (state.start, state.durable) = (first * CONTENT, first * CONTENT);
         *self.needed.get_mut() = first * CONTENT;
     }
 
     /// Appends a change; returns the positions of its beginning and its end.
-    pub fn append(&self, change: &Change) -> (u64, u64) {
+    pub(super) fn append(&self, change: &Change) -> (u64, u64) {
         let bytes = change.encode();
         let mut state = self.lock();
         let begin = state.start + state.group.len() as u64;
@@ -74,28 +74,28 @@ impl Log {
     }
 
     /// The position of the next change.
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         let state = self.lock();
         state.start + state.group.len() as u64
     }
 
     /// The bytes of content that a replay would read.
-    pub fn depth(&self) -> u64 {
+    pub(super) fn depth(&self) -> u64 {
         self.end().saturating_sub(self.needed.load(Ordering::Acquire))
     }
 
     /// Notes that no change before this position is needed any more, so that its segments may be reused.
-    pub fn forget(&self, before: u64) {
+    pub(super) fn forget(&self, before: u64) {
         self.needed.fetch_max(before, Ordering::AcqRel);
     }
 
     /// Whether the log is so full that changes have to wait for a checkpoint.
-    pub fn is_crowded(&self) -> bool {
+    pub(super) fn is_crowded(&self) -> bool {
         self.depth() > self.segments * CONTENT / 2
     }
 
     /// Returns when everything before a position is durable.
-    pub fn flush(&self, position: u64) -> Result<()> {
+    pub(super) fn flush(&self, position: u64) -> Result<()> {
         let mut state = self.lock();
         loop {
             if let Some(failure) = &state.failure {
@@ -159,7 +159,11 @@ impl Log {
 
     /// Passes every change from a position on to `take`, with the positions of its beginning and its end; returns the
     /// number of the first segment without valid content.
-    pub fn replay(&self, from: u64, take: &mut dyn FnMut(u64, u64, Change) -> Result<()>) -> Result<u64> {
+    pub(super) fn replay(
+        &self,
+        from: u64,
+        take: &mut dyn FnMut(u64, u64, Change) -> Result<()>,
+    ) -> Result<u64> {
         let mut number = from / CONTENT;
         let mut skip = (from % CONTENT) as usize;
         let last = number + self.segments;

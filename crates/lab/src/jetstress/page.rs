@@ -3,15 +3,15 @@
 use platter_device::Buffer;
 
 /// The size of a page in bytes: Exchange's since 2010.
-pub const PAGE: usize = 32 << 10;
+pub(super) const PAGE: usize = 32 << 10;
 /// The size of a record in bytes: that of Jetstress in 2005, as its authors described it (from memory for later
 /// versions).
-pub const RECORD: usize = 1000;
+pub(super) const RECORD: usize = 1000;
 const HEADER: usize = 64;
 
 /// The kind of entries on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Records.
     Leaf,
     /// Child pages, each with the smallest key below it.
@@ -20,7 +20,7 @@ pub enum Kind {
 
 impl Kind {
     /// The size of an entry in bytes: its key, and a record or the number of a page.
-    pub fn width(self) -> usize {
+    pub(super) fn width(self) -> usize {
         match self {
             Kind::Leaf => 8 + RECORD,
             Kind::Branch => 16,
@@ -28,18 +28,18 @@ impl Kind {
     }
 
     /// The greatest number of entries on a page.
-    pub fn most(self) -> usize {
+    pub(super) fn most(self) -> usize {
         (PAGE - HEADER) / self.width()
     }
 
-    pub fn code(self) -> u32 {
+    pub(super) fn code(self) -> u32 {
         match self {
             Kind::Leaf => 1,
             Kind::Branch => 2,
         }
     }
 
-    pub fn of(code: u32) -> Option<Kind> {
+    pub(super) fn of(code: u32) -> Option<Kind> {
         [Kind::Leaf, Kind::Branch].into_iter().find(|kind| kind.code() == code)
     }
 }
@@ -49,13 +49,13 @@ impl Kind {
 /// The layout: at byte 0 the CRC-32 of all bytes from 4 on, at 4 the kind, at 8 the page number, at 16 the log position
 /// after the page's last change, at 24 the number of entries, at 32 the stamp of the database, at 64 the entries; all
 /// little endian.
-pub struct Page {
+pub(super) struct Page {
     bytes: Buffer,
     kind: Kind,
 }
 
 impl Page {
-    pub fn new(kind: Kind, number: u64, stamp: u64) -> Page {
+    pub(super) fn new(kind: Kind, number: u64, stamp: u64) -> Page {
         let mut page = Page { bytes: Buffer::new(PAGE), kind };
         page.bytes.fill(0);
         page.set(8, number);
@@ -65,7 +65,7 @@ impl Page {
     }
 
     /// Returns the page in these bytes, if it is intact and has this number and stamp.
-    pub fn of(bytes: &[u8], number: u64, stamp: u64) -> Option<Page> {
+    pub(super) fn of(bytes: &[u8], number: u64, stamp: u64) -> Option<Page> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let kind = Kind::of(word(4))?;
@@ -80,14 +80,14 @@ impl Page {
         })
     }
 
-    pub fn copy(&self) -> Page {
+    pub(super) fn copy(&self) -> Page {
         let mut bytes = Buffer::new(PAGE);
         bytes.copy_from_slice(&self.bytes);
         Page { bytes, kind: self.kind }
     }
 
     /// Computes the checksum and returns the bytes to write.
-    pub fn sealed(&mut self) -> &[u8] {
+    pub(super) fn sealed(&mut self) -> &[u8] {
         let sum = crc32fast::hash(&self.bytes[4..]);
         self.bytes[..4].copy_from_slice(&sum.to_le_bytes());
         &self.bytes
@@ -106,24 +106,24 @@ impl Page {
         self.bytes[4..8].copy_from_slice(&kind.code().to_le_bytes());
     }
 
-    pub fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> Kind {
         self.kind
     }
 
     /// The log position after the page's last change.
-    pub fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.get(16)
     }
 
-    pub fn set_position(&mut self, position: u64) {
+    pub(super) fn set_position(&mut self, position: u64) {
         self.set(16, position);
     }
 
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.get(24) as usize
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.count() >= self.kind.most()
     }
 
@@ -131,22 +131,22 @@ impl Page {
         HEADER + index * self.kind.width()
     }
 
-    pub fn key(&self, index: usize) -> u64 {
+    pub(super) fn key(&self, index: usize) -> u64 {
         self.get(self.at(index))
     }
 
     /// The page number in an entry of a branch.
-    pub fn child(&self, index: usize) -> u64 {
+    pub(super) fn child(&self, index: usize) -> u64 {
         self.get(self.at(index) + 8)
     }
 
     /// The bytes of an entry after its key.
-    pub fn value(&self, index: usize) -> &[u8] {
+    pub(super) fn value(&self, index: usize) -> &[u8] {
         &self.bytes[self.at(index) + 8..self.at(index + 1)]
     }
 
     /// Returns the index of a key's entry, or the index at which it would be inserted.
-    pub fn find(&self, key: u64) -> Result<usize, usize> {
+    pub(super) fn find(&self, key: u64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.count());
         while low < high {
             let middle = (low + high) / 2;
@@ -161,7 +161,7 @@ impl Page {
 
     /// Returns the index of the entry of a branch below which a key belongs: the last whose key is not greater, or the
     /// first.
-    pub fn way(&self, key: u64) -> usize {
+    pub(super) fn way(&self, key: u64) -> usize {
         match self.find(key) {
             Ok(index) => index,
             Err(index) => index.saturating_sub(1),
@@ -169,7 +169,7 @@ impl Page {
     }
 
     /// Inserts or replaces the entry of a key. If the key is new, the page must not be full.
-    pub fn put(&mut self, key: u64, value: &[u8]) {
+    pub(super) fn put(&mut self, key: u64, value: &[u8]) {
         let index = match self.find(key) {
             Ok(index) => index,
             Err(index) => {
@@ -184,7 +184,7 @@ impl Page {
         self.bytes[at + 8..at + self.kind.width()].copy_from_slice(value);
     }
 
-    pub fn delete(&mut self, key: u64) {
+    pub(super) fn delete(&mut self, key: u64) {
         if let Ok(index) = self.find(key) {
             let (start, end) = (self.at(index + 1), self.at(self.count()));
             self.bytes.copy_within(start..end, start - self.kind.width());
@@ -193,16 +193,16 @@ impl Page {
     }
 
     /// The bytes of the entries from number `from` on.
-    pub fn entries(&self, from: usize) -> &[u8] {
+    pub(super) fn entries(&self, from: usize) -> &[u8] {
         &self.bytes[self.at(from)..self.at(self.count())]
     }
 
-    pub fn truncate(&mut self, count: usize) {
+    pub(super) fn truncate(&mut self, count: usize) {
         self.set(24, count.min(self.count()) as u64);
     }
 
     /// Replaces all entries and the kind.
-    pub fn fill(&mut self, kind: Kind, entries: &[u8]) {
+    pub(super) fn fill(&mut self, kind: Kind, entries: &[u8]) {
         self.set_kind(kind);
         self.bytes[HEADER..HEADER + entries.len()].copy_from_slice(entries);
         self.set(24, (entries.len() / kind.width()) as u64);
@@ -210,7 +210,7 @@ impl Page {
 }
 
 /// Returns a record whose bytes follow from key and version, so that damage can be detected.
-pub fn record(key: u64, version: u64) -> [u8; RECORD] {
+pub(super) fn record(key: u64, version: u64) -> [u8; RECORD] {
     let mut bytes = [0; RECORD];
     fastrand::Rng::with_seed(key ^ version.rotate_left(32)).fill(&mut bytes[8..]);
     bytes[..8].copy_from_slice(&version.to_le_bytes());
@@ -218,7 +218,7 @@ pub fn record(key: u64, version: u64) -> [u8; RECORD] {
 }
 
 /// Returns the version of a key's record, if the record is intact.
-pub fn version(key: u64, bytes: &[u8]) -> Option<u64> {
+pub(super) fn version(key: u64, bytes: &[u8]) -> Option<u64> {
     let version = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
     (record(key, version) == bytes).then_some(version)
 }

@@ -30,7 +30,7 @@ fn most_allowed(hours: f64) -> f64 {
 }
 
 /// Whether all latencies are within the limits.
-pub fn is_passed(done: &Done, hours: f64) -> bool {
+pub(super) fn is_passed(done: &Done, hours: f64) -> bool {
     let (reads, logs, most) = (&done.database.reads, &done.log.writes, most_allowed(hours));
     let is_idle = |tally: &Tally| tally.count == 0;
     (is_idle(reads) || (mean_ms(reads) <= READ_AVERAGE && most_ms(reads) <= most))
@@ -38,7 +38,7 @@ pub fn is_passed(done: &Done, hours: f64) -> bool {
 }
 
 /// A sentence with the latencies and their limits.
-pub fn verdict(done: &Done, threads: u32, hours: f64) -> String {
+pub(super) fn verdict(done: &Done, threads: u32, hours: f64) -> String {
     let (reads, logs, most) = (&done.database.reads, &done.log.writes, most_allowed(hours));
     format!(
         "{} with {threads} threads: {:.0} transactional I/Os a second; reads of databases {:.2} ms on average (at most \
@@ -62,7 +62,7 @@ pub fn verdict(done: &Done, threads: u32, hours: f64) -> String {
 }
 
 /// Identifies a run.
-pub struct When {
+pub(super) struct When {
     pub repeat: u32,
     pub started: Duration,
     /// The number of threads, where the case states it.
@@ -73,7 +73,7 @@ pub struct When {
 const ABOUT: &str = "R: 40 % inserted, 20 % deleted, 5 % replaced, 35 % sought, 70 % of commits lazy";
 
 /// Adds the measurements of a run to the rows of its case.
-pub fn add(
+pub(super) fn add(
     results: &mut Vec<CaseResult>,
     target: &str,
     case: &str,

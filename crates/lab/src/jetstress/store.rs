@@ -6,7 +6,7 @@ use std::time::Instant;
 
 /// The purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub(super) enum Whose {
     /// Operations on the database.
     Work,
     /// Maintenance, which reads all pages in the background.
@@ -15,7 +15,7 @@ pub enum Whose {
 
 /// The transfers of one kind: number, bytes and latencies.
 #[derive(Clone, Default)]
-pub struct Tally {
+pub(super) struct Tally {
     pub count: u64,
     pub bytes: u64,
     pub latencies: Latencies,
@@ -28,7 +28,7 @@ impl Tally {
         self.latencies.record(since.elapsed());
     }
 
-    pub fn merge(&mut self, other: &Tally) {
+    pub(super) fn merge(&mut self, other: &Tally) {
         self.count += other.count;
         self.bytes += other.bytes;
         self.latencies.add(&other.latencies);
@@ -37,14 +37,14 @@ impl Tally {
 
 /// The transfers of a file, by kind.
 #[derive(Clone, Default)]
-pub struct Tallies {
+pub(super) struct Tallies {
     pub reads: Tally,
     pub writes: Tally,
     pub maintenance: Tally,
 }
 
 impl Tallies {
-    pub fn merge(&mut self, other: &Tallies) {
+    pub(super) fn merge(&mut self, other: &Tallies) {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
         self.maintenance.merge(&other.maintenance);
@@ -52,17 +52,17 @@ impl Tallies {
 }
 
 /// The file of a database or of its log.
-pub struct Store {
+pub(super) struct Store {
     subject: Subject,
     tallies: Mutex<Tallies>,
 }
 
 impl Store {
-    pub fn new(subject: Subject) -> Store {
+    pub(super) fn new(subject: Subject) -> Store {
         Store { subject, tallies: Mutex::default() }
     }
 
-    pub fn read(&self, offset: u64, bytes: &mut [u8], whose: Whose) -> Result<()> {
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8], whose: Whose) -> Result<()> {
         let start = Instant::now();
         match &self.subject {
             Subject::Device { device, .. } => device.read_at(offset, bytes)?,
@@ -81,19 +81,19 @@ impl Store {
     }
 
     /// Writes without waiting until the bytes are durable.
-    pub fn write_loosely(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write_loosely(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         match &self.subject {
             Subject::Device { device, .. } => Ok(device.write_at(offset, bytes)?),
             Subject::File { system, node } => Ok(system.write(*node, offset, bytes)?),
         }
     }
 
-    pub fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         self.subject.sync()
     }
 
     /// Writes, and returns when the bytes are durable: ESE opens its files with write-through.
-    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let start = Instant::now();
         self.write_loosely(offset, bytes)?;
         self.sync()?;
@@ -102,7 +102,7 @@ impl Store {
     }
 
     /// Returns the transfers since the last call.
-    pub fn take(&self) -> Tallies {
+    pub(super) fn take(&self) -> Tallies {
         std::mem::take(&mut self.tallies.lock().expect("no panic while locked"))
     }
 }

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 /// The result of ageing: the number of pieces of a file made in one go, before and after; `None` where pieces cannot be
 /// counted.
-pub struct Aged {
+pub(super) struct Aged {
     pub files: u64,
     pub pieces_before: Option<usize>,
     pub pieces_after: Option<usize>,
@@ -15,7 +15,7 @@ pub struct Aged {
 
 impl Aged {
     /// Describes the result in a sentence.
-    pub fn sentence(&self, name: &str) -> String {
+    pub(super) fn sentence(&self, name: &str) -> String {
         let pieces = match (self.pieces_before, self.pieces_after) {
             (Some(before), Some(after)) => {
                 let noun = crate::statistics::plural(after as u64, "piece");
@@ -41,7 +41,7 @@ const FILLED: u64 = 15;
 ///
 /// # Errors
 /// [`Error::Interrupted`] when `stop` says so.
-pub fn age(files: &mut Files, keep: u64, seed: u64, stop: &dyn Fn() -> bool) -> Result<Aged> {
+pub(super) fn age(files: &mut Files, keep: u64, seed: u64, stop: &dyn Fn() -> bool) -> Result<Aged> {
     let mut rng = Rng::with_seed(seed);
     let mut content = vec![0; 1 << 20];
     rng.fill(&mut content);

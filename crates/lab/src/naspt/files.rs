@@ -123,7 +123,7 @@ fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
 
 impl Files {
     /// Uses an empty folder of a volume that is ready.
-    pub fn of_volume(ready: &Ready, policy: Policy, format: &str) -> Result<Files> {
+    pub(super) fn of_volume(ready: &Ready, policy: Policy, format: &str) -> Result<Files> {
         let Subject::File { system, .. } = &ready.subject else {
             return Err(Error::Job("the raw device has no files".into()));
         };
@@ -138,7 +138,7 @@ impl Files {
     }
 
     /// Uses an empty directory of the host, which the caller removes afterwards.
-    pub fn of_directory(path: &Path, block: Option<PathBuf>, policy: Policy, format: &str) -> Files {
+    pub(super) fn of_directory(path: &Path, block: Option<PathBuf>, policy: Policy, format: &str) -> Files {
         Files {
             system: None,
             root: ItemPlace::Path(path.into()),
@@ -148,11 +148,11 @@ impl Files {
         }
     }
 
-    pub fn root(&self) -> ItemPlace {
+    pub(super) fn root(&self) -> ItemPlace {
         self.root.clone()
     }
 
-    pub fn folder(&self, parent: &ItemPlace, name: &str) -> Result<ItemPlace> {
+    pub(super) fn folder(&self, parent: &ItemPlace, name: &str) -> Result<ItemPlace> {
         match (parent, &self.system) {
             (ItemPlace::Node(node), Some(system)) => {
                 Ok(ItemPlace::Node(system.create(*node, &Name::from(name), Kind::Directory)?))
@@ -166,7 +166,7 @@ impl Files {
         }
     }
 
-    pub fn create(&mut self, folder: &ItemPlace, name: &str) -> Result<Open> {
+    pub(super) fn create(&mut self, folder: &ItemPlace, name: &str) -> Result<Open> {
         self.timed(|files| match (folder, &files.system) {
             (ItemPlace::Node(node), Some(system)) => {
                 let node = system.create(*node, &Name::from(name), Kind::File)?;
@@ -188,7 +188,7 @@ impl Files {
         })
     }
 
-    pub fn open(&mut self, folder: &ItemPlace, name: &str) -> Result<Open> {
+    pub(super) fn open(&mut self, folder: &ItemPlace, name: &str) -> Result<Open> {
         self.timed(|files| match (folder, &files.system) {
             (ItemPlace::Node(node), Some(system)) => {
                 let node = system.lookup(*node, &Name::from(name))?;
@@ -212,7 +212,7 @@ impl Files {
         Ok(open)
     }
 
-    pub fn read(&mut self, open: &Open, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(super) fn read(&mut self, open: &Open, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let start = Instant::now();
         let read = match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => system.read(*node, offset, buffer)?,
@@ -230,7 +230,7 @@ impl Files {
         Ok(())
     }
 
-    pub fn write(&mut self, open: &mut Open, offset: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn write(&mut self, open: &mut Open, offset: u64, data: &[u8]) -> Result<()> {
         let start = Instant::now();
         match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => {
@@ -255,7 +255,7 @@ impl Files {
     }
 
     /// Sets the file's modification time, as `CopyFile` does before it closes a copy.
-    pub fn set_times(&mut self, open: &Open) -> Result<()> {
+    pub(super) fn set_times(&mut self, open: &Open) -> Result<()> {
         // A day in 2009.
         let then = Duration::from_secs(1_240_531_200);
         match (&open.place, &open.file, &self.system) {
@@ -277,7 +277,7 @@ impl Files {
     }
 
     /// Makes the data written to a file durable, as `fdatasync(2)` does.
-    pub fn sync_file(&mut self, open: &Open) -> Result<()> {
+    pub(super) fn sync_file(&mut self, open: &Open) -> Result<()> {
         let start = Instant::now();
         match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => system.sync(*node, SyncScope::Data)?,
@@ -290,7 +290,7 @@ impl Files {
     }
 
     /// Whether files can share clusters; for the host's file systems by a list of those that are known to.
-    pub fn has_clones(&self) -> bool {
+    pub(super) fn has_clones(&self) -> bool {
         match (&self.system, &self.root) {
             (Some(system), _) => system.capabilities().clone,
             (None, ItemPlace::Path(path)) => platter_device::host_file_system(path)
@@ -300,7 +300,7 @@ impl Files {
     }
 
     /// Makes a range of the file `to` share the clusters of a range of the file `from`.
-    pub fn clone_range(
+    pub(super) fn clone_range(
         &mut self,
         from: &Open,
         offset: u64,
@@ -330,7 +330,7 @@ impl Files {
     }
 
     /// Whether files can have snapshots.
-    pub fn has_snapshots(&self) -> bool {
+    pub(super) fn has_snapshots(&self) -> bool {
         // A file is needed for the test, as directories have no snapshots.
         let (Some(system), ItemPlace::Node(root)) = (&self.system, &self.root) else { return false };
         let name = Name::from("snapshots");
@@ -340,7 +340,7 @@ impl Files {
         system.unlink(*root, &name).is_ok() && has
     }
 
-    pub fn snapshot(&mut self, open: &Open, name: &str) -> Result<()> {
+    pub(super) fn snapshot(&mut self, open: &Open, name: &str) -> Result<()> {
         if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
             let start = Instant::now();
             system.snapshots()?.create(*node, &Name::from(name))?;
@@ -350,7 +350,7 @@ impl Files {
         Ok(())
     }
 
-    pub fn remove_snapshots(&self, open: &Open) -> Result<()> {
+    pub(super) fn remove_snapshots(&self, open: &Open) -> Result<()> {
         if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
             // A file whose format has no snapshots has none to remove.
             for name in system.snapshots().and_then(|part| part.list(*node)).unwrap_or_default() {
@@ -360,7 +360,7 @@ impl Files {
         Ok(())
     }
 
-    pub fn close(&mut self, open: Open) -> Result<()> {
+    pub(super) fn close(&mut self, open: Open) -> Result<()> {
         let flushes = open.is_changed && self.rules.at_close;
         match (open.place, open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => {
@@ -376,7 +376,7 @@ impl Files {
     }
 
     /// Reads the attributes of every file of a folder, as a listing with sizes does; returns the number of files.
-    pub fn list(&mut self, folder: &ItemPlace) -> Result<u64> {
+    pub(super) fn list(&mut self, folder: &ItemPlace) -> Result<u64> {
         let start = Instant::now();
         let mut count = 0;
         match (folder, &self.system) {
@@ -399,7 +399,7 @@ impl Files {
     }
 
     /// The size of a file by its name.
-    pub fn size(&mut self, folder: &ItemPlace, name: &str) -> Result<u64> {
+    pub(super) fn size(&mut self, folder: &ItemPlace, name: &str) -> Result<u64> {
         let start = Instant::now();
         let size = match (folder, &self.system) {
             (ItemPlace::Node(node), Some(system)) => {
@@ -419,7 +419,7 @@ impl Files {
         Ok(size)
     }
 
-    pub fn rename(&mut self, folder: &ItemPlace, name: &str, new: &str) -> Result<()> {
+    pub(super) fn rename(&mut self, folder: &ItemPlace, name: &str, new: &str) -> Result<()> {
         let start = Instant::now();
         match (folder, &self.system) {
             (ItemPlace::Node(node), Some(system)) => {
@@ -442,7 +442,7 @@ impl Files {
     }
 
     /// Deletes a file as an operation of a load: timed, counted, and durable if the policy says so.
-    pub fn delete(&mut self, folder: &ItemPlace, name: &str) -> Result<()> {
+    pub(super) fn delete(&mut self, folder: &ItemPlace, name: &str) -> Result<()> {
         let start = Instant::now();
         self.remove(folder, name)?;
         if self.rules.at_change {
@@ -459,7 +459,7 @@ impl Files {
         Ok(())
     }
 
-    pub fn remove(&self, folder: &ItemPlace, name: &str) -> Result<()> {
+    pub(super) fn remove(&self, folder: &ItemPlace, name: &str) -> Result<()> {
         match (folder, &self.system) {
             (ItemPlace::Node(node), Some(system)) => Ok(system.unlink(*node, &Name::from(name))?),
             (ItemPlace::Path(path), _) => {
@@ -471,7 +471,7 @@ impl Files {
     }
 
     /// Makes everything that was written durable.
-    pub fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         match (&self.system, &self.root) {
             (Some(system), _) => Ok(system.sync_all()?),
             (None, ItemPlace::Path(path)) => host::sync_file_system(path).map_err(failed(path)),
@@ -481,7 +481,7 @@ impl Files {
 
     /// Drops a synced file from the host's page cache, so that reads go to the storage as on a machine with little
     /// memory. Volumes of Platter do not cache file data.
-    pub fn forget_content(&self, folder: &ItemPlace, name: &str) -> Result<()> {
+    pub(super) fn forget_content(&self, folder: &ItemPlace, name: &str) -> Result<()> {
         match folder {
             ItemPlace::Path(path) => forget(&path.join(name)),
             ItemPlace::Node(_) => Ok(()),
@@ -490,12 +490,12 @@ impl Files {
 
     /// Drops the block device from the page cache, for a FUSE program that serves a file system by reading the device
     /// through it.
-    pub fn forget_block(&self) -> Result<()> {
+    pub(super) fn forget_block(&self) -> Result<()> {
         self.block.as_deref().map_or(Ok(()), forget)
     }
 
     /// The number of free bytes, and the allocation unit in bytes.
-    pub fn free(&self) -> Result<(u64, u64)> {
+    pub(super) fn free(&self) -> Result<(u64, u64)> {
         match (&self.system, &self.root) {
             (Some(system), _) => {
                 let space = system.space()?;
@@ -507,7 +507,7 @@ impl Files {
     }
 
     /// The number of pieces (extents) of a file, where that can be determined.
-    pub fn pieces(&self, open: &Open) -> Result<Option<usize>> {
+    pub(super) fn pieces(&self, open: &Open) -> Result<Option<usize>> {
         match (&open.place, &self.system) {
             (ItemPlace::Node(node), Some(system)) => Ok(Some(system.extents(*node)?.len())),
             _ => Ok(None),
@@ -515,7 +515,7 @@ impl Files {
     }
 
     /// Returns the operations since the last call.
-    pub fn take_done(&mut self) -> Done {
+    pub(super) fn take_done(&mut self) -> Done {
         std::mem::take(&mut self.done)
     }
 }

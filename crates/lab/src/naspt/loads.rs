@@ -166,7 +166,7 @@ pub(super) const LOADS: [Load; 12] = [
 #[cfg(test)]
 impl What {
     /// The probability in percent that the next I/O goes to another stream; `None` for loads without streams.
-    pub fn switch_percent(self) -> Option<u8> {
+    pub(super) fn switch_percent(self) -> Option<u8> {
         match self {
             What::Streams { switch, .. } => Some(switch),
             _ => None,
@@ -187,7 +187,7 @@ pub(super) struct Ready {
 
 impl Ready {
     /// Drops the prepared files from the host's page cache.
-    pub fn forget_content(&self, files: &Files) -> Result<()> {
+    pub(super) fn forget_content(&self, files: &Files) -> Result<()> {
         if self.is_there {
             for (folder, name, _) in &self.files {
                 files.forget_content(&self.folders[*folder], name)?;
@@ -202,7 +202,7 @@ const PIECE: usize = 1 << 20;
 
 impl Load {
     /// The size of the largest I/O in bytes.
-    pub fn block(&self) -> u64 {
+    pub(super) fn block(&self) -> u64 {
         match self.what {
             What::Streams { block, .. } => block,
             What::Small(_) => SMALL,
@@ -212,7 +212,7 @@ impl Load {
     }
 
     /// The greatest number of bytes that the load's files take.
-    pub fn bytes(&self, scale: u64) -> u64 {
+    pub(super) fn bytes(&self, scale: u64) -> u64 {
         let bytes = match self.what {
             What::Streams { reads, writes, .. } => reads + writes,
             What::Content => 200 * MB,
@@ -229,7 +229,7 @@ impl Load {
     ///
     /// # Errors
     /// [`Error::Interrupted`] when `stop` says so.
-    pub fn prepare(
+    pub(super) fn prepare(
         &self,
         files: &mut Files,
         scale: u64,
@@ -295,7 +295,7 @@ impl Load {
     }
 
     /// Runs the load.
-    pub fn replay(&self, files: &mut Files, ready: &mut Ready, scale: u64, seed: u64) -> Result<()> {
+    pub(super) fn replay(&self, files: &mut Files, ready: &mut Ready, scale: u64, seed: u64) -> Result<()> {
         let mut replay = Replay { files, ready, rng: Rng::with_seed(seed), buffer: vec![0; 1 << 20] };
         replay.rng.fill(&mut replay.buffer);
         match self.what {
@@ -313,7 +313,7 @@ impl Load {
     }
 
     /// Removes the load's files.
-    pub fn clear(&self, files: &Files, ready: &Ready) -> Result<()> {
+    pub(super) fn clear(&self, files: &Files, ready: &Ready) -> Result<()> {
         let own = ready.files.iter().map(|(folder, name, _)| (folder, name));
         let made = ready.made.iter().map(|(folder, name)| (folder, name));
         let mut all: Vec<(&usize, &String)> = own.chain(made).collect();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The device that targets are made on, as far as the checks need it.
-pub struct Ground {
+pub(super) struct Ground {
     pub name: String,
     /// The size of the device in bytes, or `None` for an image that will be made as large as the span asks for.
     pub length: Option<u64>,
@@ -31,7 +31,7 @@ enum Takes {
 }
 
 /// The room that one target has for its test file.
-pub struct Room {
+pub(super) struct Room {
     pub name: String,
     /// The greatest length in bytes of the target's file or region.
     pub bytes: u64,
@@ -48,7 +48,7 @@ pub struct Room {
 }
 
 /// The room of all targets, and the device that they are made on.
-pub struct Rooms {
+pub(super) struct Rooms {
     pub ground: Ground,
     pub targets: Vec<Room>,
     /// The number of targets on the device.
@@ -59,7 +59,7 @@ pub struct Rooms {
 }
 
 /// Examines the device, and how much room each target has on it.
-pub fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Result<Rooms> {
+pub(super) fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Result<Rooms> {
     let ground = Ground::look(&comparison.stand, caching)?;
     if comparison.targets.iter().any(Target::is_mounted) {
         comparison.stand.check_blocks()?;
@@ -96,7 +96,7 @@ pub fn look(comparison: &Comparison, names: &[String], caching: Caching) -> Resu
 
 /// Checks that the device has a region for each of the targets that are on it, and the host space for what is made, without
 /// examining the targets: for loads that use files of their own.
-pub fn check_regions(stand: &Stand, targets: &[Target], span: u64) -> Result<()> {
+pub(crate) fn check_regions(stand: &Stand, targets: &[Target], span: u64) -> Result<()> {
     let on_device = targets.iter().filter(|target| target.is_on_device()).count() as u64;
     if on_device == 0 {
         return Ok(());
@@ -265,12 +265,12 @@ const MARGIN: u64 = 16;
 impl Rooms {
     /// The bytes of the device that each target has; `None` for an image that will be made as large as the span asks
     /// for.
-    pub fn region(&self) -> Option<u64> {
+    pub(super) fn region(&self) -> Option<u64> {
         self.region
     }
 
     /// The bytes that a share is a share of: the room of the smallest target. `None` if an image is made for the span.
-    pub fn whole(&self) -> Option<u64> {
+    pub(super) fn whole(&self) -> Option<u64> {
         let device = self.region?;
         let of_target = |room: &Room| match room.bytes {
             bytes if bytes == device && !room.is_directory => bytes,
@@ -280,13 +280,13 @@ impl Rooms {
     }
 
     /// The largest sector size of all targets; every span is a multiple of it.
-    pub fn sector(&self) -> u64 {
+    pub(super) fn sector(&self) -> u64 {
         self.targets.iter().map(|room| room.sector).max().unwrap_or(1)
     }
 
     /// The target whose format has the smallest limit on file sizes, and that limit in bytes, rounded down to a whole
     /// mebibyte.
-    pub fn largest_file(&self) -> Option<(&str, u64)> {
+    pub(super) fn largest_file(&self) -> Option<(&str, u64)> {
         let rooms = self.targets.iter().filter(|room| room.largest_file < u64::MAX);
         rooms
             .min_by_key(|room| room.largest_file)
@@ -294,7 +294,7 @@ impl Rooms {
     }
 
     /// Checks that the host's file systems have space for all images and files that are made in them together.
-    pub fn check_space(&self, comparison: &Comparison, span: u64) -> Result<()> {
+    pub(super) fn check_space(&self, comparison: &Comparison, span: u64) -> Result<()> {
         let mut needs: BTreeMap<u64, (&Path, u64)> = BTreeMap::new();
         let mut add = |path, bytes: u64| {
             let number = host::file_system_number(path);
@@ -338,7 +338,7 @@ impl Rooms {
     }
 
     /// Warnings about targets that are measured otherwise than asked for.
-    pub fn warnings(&self, caching: Caching) -> impl Iterator<Item = String> {
+    pub(super) fn warnings(&self, caching: Caching) -> impl Iterator<Item = String> {
         let through_cache =
             move |room: &&Room| room.is_directory && !room.is_direct && caching != Caching::Buffered;
         self.targets.iter().filter(through_cache).map(|room| {

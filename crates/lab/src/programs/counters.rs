@@ -13,12 +13,12 @@ pub(super) struct Counters(PathBuf);
 impl Counters {
     /// The counters of a block device, or of the one that holds a file or directory; `None` where the kernel counts nothing
     /// (a file system in memory, over a network, or of several devices).
-    pub fn of(path: &Path) -> Option<Counters> {
+    pub(super) fn of(path: &Path) -> Option<Counters> {
         host::statistics_of_block(path).map(Counters)
     }
 
     /// All transfers since the machine started.
-    pub fn now(&self) -> Option<Traffic> {
+    pub(super) fn now(&self) -> Option<Traffic> {
         parse(&std::fs::read_to_string(&self.0).ok()?)
     }
 }

@@ -35,7 +35,7 @@ pub(super) enum Forgets {
 
 impl Forgets {
     /// The way for these targets: the most that all of them can do alike.
-    pub fn of(targets: &[Target]) -> Forgets {
+    pub(super) fn of(targets: &[Target]) -> Forgets {
         if targets.iter().all(Target::is_on_device) {
             Forgets::Remount
         } else if File::options().write(true).open(DROP).is_ok() {
@@ -46,7 +46,7 @@ impl Forgets {
     }
 
     /// What is cold, and what stays warm.
-    pub fn sentence(self) -> &'static str {
+    pub(super) fn sentence(self) -> &'static str {
         match self {
             Forgets::Remount => {
                 "cold: each target is mounted anew before each run; programs themselves stay in memory"
@@ -100,7 +100,7 @@ pub(super) fn peer_of(target: &Target, program: &Path) -> Result<Option<Peer>> {
 
 impl Folder {
     /// Makes a folder in a directory of the host.
-    pub fn of_host(name: &str, directory: &Path, number: usize) -> Result<Folder> {
+    pub(super) fn of_host(name: &str, directory: &Path, number: usize) -> Result<Folder> {
         let path = directory.join(format!("platter-command-{}-{number}", std::process::id()));
         std::fs::create_dir(&path).map_err(failed(&path))?;
         let path = std::fs::canonicalize(&path).map_err(failed(&path))?;
@@ -117,7 +117,7 @@ impl Folder {
     }
 
     /// Makes a file system in a region that is a block device, mounts it, and makes a folder in it.
-    pub fn on_stand(name: &str, peer: Peer, stand: &OpenStand, region: usize) -> Result<Folder> {
+    pub(super) fn on_stand(name: &str, peer: Peer, stand: &OpenStand, region: usize) -> Result<Folder> {
         let place = &stand.places[region];
         let Some((block, directory)) = place.block() else {
             return Err(Error::Job("its region is no block device".into()));
@@ -128,7 +128,7 @@ impl Folder {
     }
 
     /// Makes a volume in an image of its own, mounts it, and makes a folder in it.
-    pub fn on_image(name: &str, peer: Peer, images: &Images, number: usize) -> Result<Folder> {
+    pub(super) fn on_image(name: &str, peer: Peer, images: &Images, number: usize) -> Result<Folder> {
         let image = images.path(number);
         {
             let options = FileOptions { exclusive: true, ..FileOptions::default() };
@@ -157,7 +157,7 @@ impl Folder {
     }
 
     /// Makes everything durable that programs wrote, so that nothing of it is written while another target is measured.
-    pub fn sync(&self) -> Result<()> {
+    pub(super) fn sync(&self) -> Result<()> {
         let folder = File::open(&self.path).map_err(failed(&self.path))?;
         host::sync_file_system(&self.path).map_err(failed(&self.path))?;
         // A file system in user space is not told of syncfs(2) by every kernel, but of fsync(2).
@@ -165,7 +165,7 @@ impl Folder {
     }
 
     /// Forgets what is cached of the target.
-    pub fn forget(&mut self, how: Forgets) -> Result<()> {
+    pub(super) fn forget(&mut self, how: Forgets) -> Result<()> {
         if let Below::Mounted { peer, block, directory, mounted } = &mut self.below {
             if let Some(mut before) = mounted.take() {
                 before.end()?;
@@ -184,7 +184,7 @@ impl Folder {
     }
 
     /// Removes the folder, and unmounts what was mounted for it.
-    pub fn end(mut self) -> Result<()> {
+    pub(super) fn end(mut self) -> Result<()> {
         match &mut self.below {
             Below::Mounted { mounted, .. } => mounted.take().map_or(Ok(()), |mut mounted| mounted.end()),
             Below::Host => std::fs::remove_dir_all(&self.path).map_err(failed(&self.path)),

@@ -34,7 +34,7 @@ pub(super) struct Images {
 impl Images {
     /// Makes `count` images of `length` bytes below a directory. They are written once, a piece of each alternately, so that
     /// the host provides their space alike and not during the measurement.
-    pub fn make(
+    pub(super) fn make(
         outer: &Path,
         count: usize,
         length: u64,
@@ -76,11 +76,11 @@ impl Images {
     }
 
     /// The directory below which the images may be mounted.
-    pub fn mounts(&self) -> PathBuf {
+    pub(super) fn mounts(&self) -> PathBuf {
         self.directory.join(MOUNTS)
     }
 
-    pub fn path(&self, number: usize) -> PathBuf {
+    pub(super) fn path(&self, number: usize) -> PathBuf {
         self.directory.join(format!("{number}.img"))
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Ended {
 
 impl Ended {
     /// The last lines that the command wrote, to either of its outputs.
-    pub fn said(self) -> String {
+    pub(super) fn said(self) -> String {
         let text = self.output.end();
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         lines[lines.len().saturating_sub(LINES)..].join(" / ")

@@ -52,7 +52,7 @@ impl Unit {
 }
 
 /// Whether the cases are programs.
-pub fn is_of_programs(cases: &[&Case]) -> bool {
+pub(super) fn is_of_programs(cases: &[&Case]) -> bool {
     cases.iter().any(|case| case.program.is_some())
 }
 
@@ -62,7 +62,7 @@ fn time(result: &CaseResult) -> Option<f64> {
 }
 
 /// The title of a workload.
-pub fn title<'a>(document: &'a Document, workload: &'a str) -> &'a str {
+pub(super) fn title<'a>(document: &'a Document, workload: &'a str) -> &'a str {
     document.workload(workload).map_or(workload, |settings| &settings.title)
 }
 
@@ -74,7 +74,7 @@ fn base_first(document: &Document) -> Vec<&str> {
 }
 
 /// The grid of shares: every target in percent of the base, and the base itself in MB/s or IOPS.
-pub fn shares(document: &Document, workload: &str) -> Table {
+pub(super) fn shares(document: &Document, workload: &str) -> Table {
     let unit = Unit::of(document, workload);
     let base = document.short(document.base());
     let names = base_first(document);
@@ -113,7 +113,7 @@ pub fn shares(document: &Document, workload: &str) -> Table {
 
 /// The cell of a ratio: `71 ±4` or `183 (102–325)`, percent of the base with its interval; a `?` before it where the
 /// difference may be more than a tenth.
-pub fn share(estimate: &Estimate) -> Cell {
+pub(super) fn share(estimate: &Estimate) -> Cell {
     let (Some(low), Some(high)) = (estimate.low, estimate.high) else {
         return Cell::toned(format!("? {}", percents(estimate.ratio)), Tone::Faint);
     };
@@ -142,7 +142,7 @@ fn strength(ratio: f64) -> u8 {
 }
 
 /// The table of the report's pairs, with the ratios that others published for the same load.
-pub fn pairs(document: &Document, workload: &str) -> Option<Table> {
+pub(super) fn pairs(document: &Document, workload: &str) -> Option<Table> {
     let known = |pair: &&crate::document::Pair| {
         let mut results = document.results.iter().filter(|result| result.case.workload == workload);
         results.any(|result| result.target == pair.target && result.against(&pair.base).is_some())
@@ -182,7 +182,7 @@ fn published_cell(case: &Case, target: &str, base: &str) -> String {
 }
 
 /// The sources of the published ratios in [`pairs`]: `a  NTFS 3.1 vs ReFS 3.9 (…), 2023-09-09`.
-pub fn published_sources(document: &Document) -> Vec<String> {
+pub(super) fn published_sources(document: &Document) -> Vec<String> {
     let of = |source: &published::Source| {
         document.workloads().into_iter().flat_map(|workload| document.cases(workload)).any(|case| {
             document.pairs.iter().any(|pair| {
@@ -199,7 +199,7 @@ pub fn published_sources(document: &Document) -> Vec<String> {
 }
 
 /// Explains the marks that occur in this report, with the cases that they apply to.
-pub fn notes(document: &Document) -> Vec<String> {
+pub(super) fn notes(document: &Document) -> Vec<String> {
     let mut notes = Vec::new();
     let all = || {
         document
@@ -236,7 +236,7 @@ pub fn notes(document: &Document) -> Vec<String> {
 }
 
 /// A figure for which the report has a grid of its own.
-pub struct Metric {
+pub(super) struct Metric {
     /// The name of the figure.
     pub name: &'static str,
     /// Whether more or less is better.
@@ -245,7 +245,7 @@ pub struct Metric {
 }
 
 /// The figures with a grid of their own, besides the shares.
-pub const METRICS: [Metric; 10] = [
+pub(super) const METRICS: [Metric; 10] = [
     Metric {
         name: "Time",
         hint: "of a run, and of the shortest and the longest",
@@ -331,7 +331,7 @@ fn per_run(result: &CaseResult, bytes: fn(&Traffic) -> u64) -> Option<String> {
 }
 
 /// The grid of one figure; `None` where no result has it.
-pub fn metric(document: &Document, workload: &str, metric: &Metric) -> Option<Table> {
+pub(super) fn metric(document: &Document, workload: &str, metric: &Metric) -> Option<Table> {
     let names = base_first(document);
     let mut columns = vec![Column::words("Case")];
     columns.extend(names.iter().map(|name| Column::figures(document.short(name))));

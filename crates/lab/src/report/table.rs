@@ -215,18 +215,18 @@ impl Tone {
 }
 
 /// Puts text into an ANSI style if `colour` is set.
-pub fn styled(text: &str, style: &str, colour: bool) -> String {
+pub(crate) fn styled(text: &str, style: &str, colour: bool) -> String {
     let text = printable(text);
     if colour { format!("\x1b[{style}m{text}\x1b[0m") } else { text }
 }
 
 /// Replaces control characters in the text: a name in a report must not move the reader's cursor.
-pub fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 
 /// Escapes text so that Markdown shows it literally, also inside a table.
-pub fn plain_markdown(text: &str) -> String {
+pub(crate) fn plain_markdown(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in printable(text).chars() {
         match c {
@@ -243,7 +243,7 @@ pub fn plain_markdown(text: &str) -> String {
 }
 
 /// Escapes text for HTML, inside an element or a quoted attribute.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

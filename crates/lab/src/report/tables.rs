@@ -8,7 +8,7 @@ use crate::statistics::total;
 use std::fmt::Write;
 
 /// The table of all figures of all results of a workload.
-pub fn every_figure(document: &Document, workload: &str) -> Table {
+pub(super) fn every_figure(document: &Document, workload: &str) -> Table {
     let scored =
         document.results.iter().any(|result| result.case.workload == workload && result.score.is_some());
     let mut columns = vec![Column::words("Case"), Column::words("Target")];
@@ -78,7 +78,7 @@ pub fn every_figure(document: &Document, workload: &str) -> Table {
 }
 
 /// The table of the requests of the application and the transfers of the device, summed over all runs.
-pub fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
+pub(super) fn at_the_device(document: &Document, workload: &str) -> Option<Table> {
     if grid::is_of_programs(&document.cases(workload)) {
         return below_programs(document, workload);
     }
@@ -151,7 +151,7 @@ fn below_programs(document: &Document, workload: &str) -> Option<Table> {
 }
 
 /// The requests and transfers in one direction, summed over all runs of a result.
-pub struct Sides {
+pub(super) struct Sides {
     /// `read` or `write`.
     pub direction: &'static str,
     /// The number of requests of the application.
@@ -170,7 +170,7 @@ pub struct Sides {
 
 impl Sides {
     /// The directions in which there was traffic; none where the device's traffic was not observed.
-    pub fn of(result: &CaseResult) -> Vec<Sides> {
+    pub(super) fn of(result: &CaseResult) -> Vec<Sides> {
         let mut sides = Vec::new();
         for reads in [true, false] {
             let mut side = Sides {
@@ -229,12 +229,12 @@ impl Sides {
     }
 
     /// Bytes transferred by the device for each byte that was requested.
-    pub fn amplification(&self) -> f64 {
+    pub(super) fn amplification(&self) -> f64 {
         if self.requested_bytes == 0 { 0.0 } else { self.bytes as f64 / self.requested_bytes as f64 }
     }
 
     /// Lists the sizes with their shares of all transfers: `4 KiB 8 %, 16 KiB 77 %`.
-    pub fn describe_sizes(&self) -> String {
+    pub(super) fn describe_sizes(&self) -> String {
         let total: f64 = self.sizes.iter().map(|&(_, count)| count as f64).sum();
         let each = self.sizes.iter().filter(|&&(_, count)| count > 0).map(|&(bytes, count)| {
             let share = count as f64 / total * 100.0;
@@ -246,7 +246,7 @@ impl Sides {
 }
 
 /// The most important conditions in one line: device, span, seconds, slices.
-pub fn in_a_line(document: &Document) -> String {
+pub(super) fn in_a_line(document: &Document) -> String {
     let Document { environment, settings, .. } = document;
     let device = &environment.device;
     let mut what = device.model.clone().unwrap_or_else(|| device.name.clone());
@@ -299,7 +299,7 @@ fn of_programs(programs: &ProgramSettings, room: u64) -> String {
 }
 
 /// The conditions of the comparison: names and values.
-pub fn conditions(document: &Document) -> Vec<(&'static str, String)> {
+pub(super) fn conditions(document: &Document) -> Vec<(&'static str, String)> {
     let Document { environment, settings, .. } = document;
     let device = &environment.device;
     let mut what = vec![device.name.clone()];

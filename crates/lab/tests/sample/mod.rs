@@ -25,7 +25,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// A comparison of the seven default targets under both workloads.
-pub fn full() -> Document {
+pub(crate) fn full() -> Document {
     document(
         "platter compare --full --device /dev/nvme0n1",
         &[
@@ -43,7 +43,7 @@ pub fn full() -> Document {
 }
 
 /// A comparison of few targets.
-pub fn quick() -> Document {
+pub(crate) fn quick() -> Document {
     document(
         "platter compare --targets raw,fat32,dir:/tmp",
         &[
@@ -57,7 +57,7 @@ pub fn quick() -> Document {
 }
 
 /// A comparison without the raw device: ratios are relative to the first target.
-pub fn two_volumes() -> Document {
+pub(crate) fn two_volumes() -> Document {
     document(
         "platter compare --targets fat32,refs",
         &[

@@ -12,7 +12,7 @@ use platter_vfs::Result;
 const BOOT_BYTES: u64 = 8192;
 
 /// Reads `$Bitmap` for a repair, which hands out clusters that are free there too, as long as there are any.
-pub fn read_taken(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn read_taken(check: &mut Check<'_>) -> Result<()> {
     let Some((runs, size)) = place(check, known::BITMAP, Kind::DATA)?.filter(|_| check.is_repairing) else {
         return Ok(());
     };
@@ -54,7 +54,7 @@ fn is_cut_off(check: &Check<'_>, number: u64, kind: Kind) -> bool {
 }
 
 /// Compares `$Bitmap` with the clusters that were found to be in use.
-pub fn compare(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn compare(check: &mut Check<'_>) -> Result<()> {
     let clusters = check.geometry.clusters;
     if is_cut_off(check, known::BITMAP, Kind::DATA) {
         return Ok(());
@@ -133,7 +133,7 @@ impl Tally {
 }
 
 /// Reports records that cannot be read. A repair frees them.
-pub fn bad_records(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn bad_records(check: &mut Check<'_>) -> Result<()> {
     let bits = record_bits(check)?;
     let repairing = check.is_repairing;
     for number in 0..check.table.count {
@@ -204,7 +204,7 @@ fn record_bits(check: &Check<'_>) -> Result<Vec<u8>> {
 }
 
 /// Compares the bitmap of `$MFT` with the records.
-pub fn compare_records(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn compare_records(check: &mut Check<'_>) -> Result<()> {
     if is_cut_off(check, known::MFT, Kind::BITMAP) {
         return Ok(());
     }
@@ -285,7 +285,7 @@ fn write_record_bits(check: &mut Check<'_>, file: &mut Assembled, bits: Vec<u8>)
 
 /// Finds free clusters, in one run if there is one: first those that are free in `$Bitmap` too, then any that nothing
 /// uses.
-pub fn allocate(check: &mut Check<'_>, count: u64) -> Option<Vec<Run>> {
+pub(super) fn allocate(check: &mut Check<'_>, count: u64) -> Option<Vec<Run>> {
     let nothing = Clusters::default();
     let first = BOOT_BYTES.div_ceil(check.geometry.cluster);
     if count == 0 {

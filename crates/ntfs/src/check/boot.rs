@@ -14,7 +14,11 @@ type Rank = ((u64, u64), u8, bool, bool, bool);
 ///
 /// # Errors
 /// [`Error::NotThisFormat`] or [`Error::Damaged`] if neither is usable.
-pub fn find(disk: &mut Disk, pending: &mut Vec<Pending>, is_repairing: bool) -> Result<(Geometry, Table)> {
+pub(crate) fn find(
+    disk: &mut Disk,
+    pending: &mut Vec<Pending>,
+    is_repairing: bool,
+) -> Result<(Geometry, Table)> {
     let length = disk.len();
     let own = read(disk, 0, length);
     let mut fault = None;

@@ -7,7 +7,7 @@ use crate::layout::{Attribute, Kind, Record, Run, fixup};
 use platter_vfs::Result;
 
 /// The properties of an index that is to be built.
-pub struct Shape<'n> {
+pub(super) struct Shape<'n> {
     pub name: &'static str,
     /// The names of all indexes that the file has, this one included.
     pub siblings: &'n [&'static str],
@@ -24,7 +24,7 @@ const OUTSIDE: usize = 0x70 + 0x30;
 const RESIDENT_BITMAP: usize = 64;
 
 /// Gives a file an index with these entries, which have no children. Returns `false` if there is too little room.
-pub fn index(
+pub(super) fn index(
     check: &mut Check<'_>,
     file: &mut Assembled,
     shape: &Shape<'_>,

@@ -4,11 +4,11 @@ use crate::layout::Run;
 use std::collections::BTreeMap;
 
 /// The number of clusters in a piece of the set.
-pub const PIECE: u64 = 1 << 20;
+pub(crate) const PIECE: u64 = 1 << 20;
 
 /// A set of clusters, in pieces that take memory only once something is in them.
 #[derive(Default)]
-pub struct Clusters {
+pub(crate) struct Clusters {
     pieces: BTreeMap<u64, Box<[u64]>>,
 }
 
@@ -16,7 +16,7 @@ const WORDS: usize = (PIECE / 64) as usize;
 
 impl Clusters {
     /// Adds a run. Returns how many of its clusters were in the set before.
-    pub fn add(&mut self, start: u64, count: u64) -> u64 {
+    pub(crate) fn add(&mut self, start: u64, count: u64) -> u64 {
         let mut before = 0;
         self.words(start, count, |word, mask| {
             before += u64::from((*word & mask).count_ones());
@@ -26,7 +26,7 @@ impl Clusters {
     }
 
     /// Adds a run, and adds those of its clusters that were in the set before to `again`. Returns how many those are.
-    pub fn add_and_note(&mut self, start: u64, count: u64, again: &mut Clusters) -> u64 {
+    pub(crate) fn add_and_note(&mut self, start: u64, count: u64, again: &mut Clusters) -> u64 {
         let mut twice = Vec::new();
         let mut at = start;
         self.words(start, count, |word, mask| {
@@ -57,13 +57,13 @@ impl Clusters {
     }
 
     /// Whether a cluster is in the set.
-    pub fn has(&self, cluster: u64) -> bool {
+    pub(crate) fn has(&self, cluster: u64) -> bool {
         let bits = self.pieces.get(&(cluster / PIECE));
         bits.is_some_and(|bits| bits[(cluster % PIECE / 64) as usize] >> (cluster % 64) & 1 == 1)
     }
 
     /// Whether any cluster of a run is in the set.
-    pub fn has_any(&self, start: u64, count: u64) -> bool {
+    pub(crate) fn has_any(&self, start: u64, count: u64) -> bool {
         let end = start.saturating_add(count);
         self.pieces.range(start / PIECE..end.div_ceil(PIECE)).any(|(piece, bits)| {
             let (from, to) = (start.max(piece * PIECE), end.min((piece + 1) * PIECE));
@@ -73,21 +73,21 @@ impl Clusters {
     }
 
     /// Whether one of these runs' clusters is in the set.
-    pub fn has_any_of(&self, runs: &[Run]) -> bool {
+    pub(crate) fn has_any_of(&self, runs: &[Run]) -> bool {
         runs.iter().any(|run| run.lcn.is_some_and(|lcn| self.has_any(lcn, run.length)))
     }
 
     /// The number of clusters in the set.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.pieces.values().flat_map(|bits| bits.iter()).map(|word| u64::from(word.count_ones())).sum()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
     /// The bytes of a bitmap for the clusters of piece `piece`.
-    pub fn bytes(&self, piece: u64) -> Vec<u8> {
+    pub(crate) fn bytes(&self, piece: u64) -> Vec<u8> {
         match self.pieces.get(&piece) {
             Some(bits) => bits.iter().flat_map(|word| word.to_le_bytes()).collect(),
             None => vec![0; WORDS * 8],

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const OWNERS: usize = 1 << 20;
 
 /// Finds the files that have the same clusters, and separates them.
-pub fn resolve(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn resolve(check: &mut Check<'_>) -> Result<()> {
     if check.crossed.is_empty() {
         return Ok(());
     }

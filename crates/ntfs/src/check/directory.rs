@@ -23,7 +23,7 @@ const TOLD: usize = 8;
 const MOST_BITMAP: u64 = 16 << 20;
 
 /// Opens an index of a file; the error says which part is missing or damaged.
-pub fn open(check: &Check<'_>, file: &Assembled, name: &str) -> std::result::Result<Tree, String> {
+pub(super) fn open(check: &Check<'_>, file: &Assembled, name: &str) -> std::result::Result<Tree, String> {
     let root = file.find(&key(Kind::INDEX_ROOT, name));
     let value = root.first().and_then(|place| file.attribute(*place).value());
     let value = value.ok_or_else(|| "expected $INDEX_ROOT, found none".to_owned())?;
@@ -45,7 +45,7 @@ pub fn open(check: &Check<'_>, file: &Assembled, name: &str) -> std::result::Res
 }
 
 /// Checks the indexes of all directories.
-pub fn walk_all(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn walk_all(check: &mut Check<'_>) -> Result<()> {
     let directories: Vec<u64> =
         check.files.iter().filter(|(_, file)| file.is_directory).map(|(number, _)| *number).collect();
     let total = directories.len() as u64;
@@ -233,7 +233,7 @@ fn name(
 }
 
 /// Builds indexes anew from the names in file records.
-pub fn rebuild_all(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn rebuild_all(check: &mut Check<'_>) -> Result<()> {
     if !check.is_repairing || check.rebuild.is_empty() {
         return Ok(());
     }
@@ -299,7 +299,7 @@ fn rebuild(check: &mut Check<'_>, number: u64, children: Option<&BTreeSet<u64>>)
 }
 
 /// A file's names in a directory, with the present times, sizes and flags of the file.
-pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
+pub(super) fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
     let standard = file.standard().unwrap_or_default();
     let data: Key = key(Kind::DATA, "");
     let (allocated, size) = match file.find(&data).first().map(|place| &file.attribute(*place).content) {
@@ -340,17 +340,22 @@ pub fn names_in(file: &Assembled, directory: Reference) -> Vec<FileName> {
 }
 
 /// Gives a file another name in a directory where a second file has the same.
-pub fn rename(check: &mut Check<'_>, number: u64, directory: Reference) -> Result<()> {
+pub(super) fn rename(check: &mut Check<'_>, number: u64, directory: Reference) -> Result<()> {
     give(check, number, directory, numbered(number))
 }
 
 /// The name that a file gets if it has none, or if its name is taken: its record number.
-pub fn numbered(number: u64) -> Box<[u16]> {
+pub(super) fn numbered(number: u64) -> Box<[u16]> {
     format!("FILE{number:08}").encode_utf16().collect()
 }
 
 /// Makes this the only name of a file.
-pub fn give(check: &mut Check<'_>, number: u64, directory: Reference, units: Box<[u16]>) -> Result<()> {
+pub(super) fn give(
+    check: &mut Check<'_>,
+    number: u64,
+    directory: Reference,
+    units: Box<[u16]>,
+) -> Result<()> {
     let name = FileName {
         parent: directory,
         namespace: namespace::POSIX,

@@ -11,7 +11,7 @@ use std::time::Duration;
 const STRUCTURE: u64 = 4096;
 
 /// The device with the changes of the current round.
-pub struct Disk<'d> {
+pub(crate) struct Disk<'d> {
     device: &'d dyn Device,
     sector: u64,
     /// Where the bytes begin that read as zeroes although the device does not have them.
@@ -25,11 +25,11 @@ pub struct Disk<'d> {
 }
 
 /// Adjacent sectors: the device offset of the first, and their bytes.
-pub type Piece = (u64, Vec<u8>);
+pub(crate) type Piece = (u64, Vec<u8>);
 
 /// Changed sectors, grouped by the way in which they must be written to survive a power cut.
 #[derive(Default)]
-pub struct Edits {
+pub(crate) struct Edits {
     /// Sectors that nothing leads to yet, and the boot sector and its copy, which take one sector each: these are
     /// written first.
     pub before: Vec<Piece>,
@@ -41,7 +41,7 @@ pub struct Edits {
 
 impl<'d> Disk<'d> {
     /// A device without changes. Reading behind the end of a truncated device fails.
-    pub fn new(device: &'d dyn Device) -> Disk<'d> {
+    pub(crate) fn new(device: &'d dyn Device) -> Disk<'d> {
         Disk {
             device,
             sector: u64::from(device.sectors().logical),
@@ -54,52 +54,52 @@ impl<'d> Disk<'d> {
 
     /// The same, for a check: what lies behind the end of a truncated device reads as zeroes. The check reports those
     /// places ([`Disk::is_behind_end`]).
-    pub fn with_zeroes_behind_end(device: &'d dyn Device) -> Disk<'d> {
+    pub(crate) fn with_zeroes_behind_end(device: &'d dyn Device) -> Disk<'d> {
         let end = if device.end() < device.len() { device.end() } else { u64::MAX };
         Disk { end, ..Disk::new(device) }
     }
 
     /// Where the device ends, if it was cut off.
-    pub fn end(&self) -> Option<u64> {
+    pub(crate) fn end(&self) -> Option<u64> {
         (self.end < u64::MAX).then_some(self.end)
     }
 
     /// Whether a range reaches behind the end of a truncated device.
-    pub fn is_behind_end(&self, offset: u64, length: u64) -> bool {
+    pub(crate) fn is_behind_end(&self, offset: u64, length: u64) -> bool {
         offset.saturating_add(length) > self.end
     }
 
     /// The device without the changes.
-    pub fn device(&self) -> &'d dyn Device {
+    pub(crate) fn device(&self) -> &'d dyn Device {
         self.device
     }
 
     /// The time of the device's clock.
-    pub fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.device.now()
     }
 
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.device.len()
     }
 
     /// Bytes of a sector of the device.
-    pub fn sector(&self) -> u64 {
+    pub(crate) fn sector(&self) -> u64 {
         self.sector
     }
 
     /// Reads any bytes of the device, with the changes in them.
-    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         Ok(self.read_sectors(offset, buffer)?)
     }
 
     /// Notes that bytes are to change.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         Ok(self.write_sectors(offset, bytes)?)
     }
 
     /// [`Disk::read`] that returns the device's errors.
-    pub fn read_sectors(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
+    pub(crate) fn read_sectors(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
         let end = offset + buffer.len() as u64;
         let (first, last) = (offset / self.sector, end.div_ceil(self.sector));
         if offset.is_multiple_of(self.sector) && end.is_multiple_of(self.sector) {
@@ -130,7 +130,7 @@ impl<'d> Disk<'d> {
     }
 
     /// [`Disk::write`] that returns the device's errors.
-    pub fn write_sectors(&mut self, offset: u64, bytes: &[u8]) -> platter_device::Result<()> {
+    pub(crate) fn write_sectors(&mut self, offset: u64, bytes: &[u8]) -> platter_device::Result<()> {
         let end = offset + bytes.len() as u64;
         for number in offset / self.sector..end.div_ceil(self.sector) {
             let start = number * self.sector;
@@ -145,23 +145,23 @@ impl<'d> Disk<'d> {
     }
 
     /// Whether any sector is to change.
-    pub fn is_edited(&self) -> bool {
+    pub(crate) fn is_edited(&self) -> bool {
         !self.edits.is_empty()
     }
 
     /// Notes that a range, in which nothing else is to change, is to be filled with a byte.
-    pub fn fill(&mut self, offset: u64, length: u64, byte: u8) {
+    pub(crate) fn fill(&mut self, offset: u64, length: u64, byte: u8) {
         self.fills.push((offset, length, byte));
     }
 
     /// Notes that nothing on the device leads to a range, which so may be written before structures that are in use.
-    pub fn give(&mut self, start: u64, length: u64) {
+    pub(crate) fn give(&mut self, start: u64, length: u64) {
         self.fresh.insert(start, start + length);
     }
 
     /// Takes the changed sectors out, in pieces of adjacent sectors, each of at most about `most` bytes. `volume` is
     /// where the volume's clusters end, `mirror` where the copy of the first records is.
-    pub fn take(&mut self, volume: u64, mirror: &Range<u64>, most: usize) -> Edits {
+    pub(crate) fn take(&mut self, volume: u64, mirror: &Range<u64>, most: usize) -> Edits {
         let mut edits = Edits::default();
         for (number, bytes) in std::mem::take(&mut self.edits) {
             let at = number * self.sector;
@@ -189,7 +189,7 @@ impl<'d> Disk<'d> {
     }
 
     /// Writes pieces, and flushes.
-    pub fn put(&self, pieces: &[Piece]) -> Result<()> {
+    pub(crate) fn put(&self, pieces: &[Piece]) -> Result<()> {
         if pieces.is_empty() {
             return Ok(());
         }
@@ -200,7 +200,7 @@ impl<'d> Disk<'d> {
     }
 
     /// Writes all changes in the order of their offsets, and flushes.
-    pub fn commit(&mut self) -> Result<()> {
+    pub(crate) fn commit(&mut self) -> Result<()> {
         for (offset, length, byte) in std::mem::take(&mut self.fills) {
             let piece = vec![byte; (1 << 20).min(length) as usize];
             let mut at = 0;
@@ -216,7 +216,13 @@ impl<'d> Disk<'d> {
     }
 
     /// Reads from runs, which begin at virtual cluster 0. Holes, and bytes behind the runs, are zeroes.
-    pub fn read_runs(&self, geometry: &Geometry, runs: &[Run], offset: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_runs(
+        &self,
+        geometry: &Geometry,
+        runs: &[Run],
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<()> {
         for (at, place, length) in pieces(geometry, runs, offset, buffer.len()) {
             let part = &mut buffer[at..at + length];
             match place {
@@ -228,7 +234,13 @@ impl<'d> Disk<'d> {
     }
 
     /// Notes that bytes of runs are to change. Bytes in holes are left out.
-    pub fn write_runs(&mut self, geometry: &Geometry, runs: &[Run], offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write_runs(
+        &mut self,
+        geometry: &Geometry,
+        runs: &[Run],
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         for (at, place, length) in pieces(geometry, runs, offset, bytes.len()) {
             if let Some(place) = place {
                 self.write(place, &bytes[at..at + length])?;
@@ -239,7 +251,7 @@ impl<'d> Disk<'d> {
 }
 
 /// The pieces of a byte range in runs: position in the range, device offset (`None` in a hole), and length.
-pub fn pieces(
+pub(crate) fn pieces(
     geometry: &Geometry,
     runs: &[Run],
     offset: u64,

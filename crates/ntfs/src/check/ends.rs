@@ -10,7 +10,7 @@ use crate::layout::Run;
 const CODE: &str = "cut-off";
 
 /// Reports that the device was cut off, if it was.
-pub fn report(disk: &Disk<'_>, pending: &mut Vec<Pending>) {
+pub(super) fn report(disk: &Disk<'_>, pending: &mut Vec<Pending>) {
     let device = disk.device();
     if let Some(message) = device.why_read_only().filter(|_| device.end() < device.len()) {
         let severity = Severity::DataLoss;

@@ -8,7 +8,7 @@ use platter_vfs::Result;
 
 /// Checks a file's records and attributes, claims its clusters, repairs what can be repaired, and notes the facts that
 /// directories and tables are compared with later.
-pub fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
+pub(super) fn file(check: &mut Check<'_>, number: u64) -> Result<()> {
     let mut faults = Vec::new();
     let mut file = Assembled::read(check, number, &mut faults)?;
     let repairing = check.is_repairing;

@@ -7,7 +7,7 @@ use platter_vfs::{Error, Result};
 
 /// Checks a file's extended attributes, and `$EA_INFORMATION`, which states their lengths. A repair keeps the
 /// attributes before the damage.
-pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+pub(super) fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let own = key(Kind::EA, "");
     let Some(place) = file.find(&own).first().copied() else {
         compare(check, file, &[], 0);

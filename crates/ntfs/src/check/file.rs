@@ -34,13 +34,13 @@ pub struct Part {
 const MOST_ATTRIBUTES: usize = 1 << 16;
 
 /// Type and name of an attribute.
-pub type Key = (Kind, Box<[u16]>);
+pub(super) type Key = (Kind, Box<[u16]>);
 
 /// The place of an attribute, or of a piece of one: the index of the part, and the index among the part's attributes.
-pub type AttributePlace = (usize, usize);
+pub(super) type AttributePlace = (usize, usize);
 
 /// The key of the attribute with this type and name.
-pub fn key(kind: Kind, name: &str) -> Key {
+pub(super) fn key(kind: Kind, name: &str) -> Key {
     (kind, name.encode_utf16().collect())
 }
 
@@ -267,12 +267,12 @@ impl Assembled {
 }
 
 /// Whether every byte of attributes of this type has been written.
-pub fn is_initialized(kind: Kind) -> bool {
+pub(super) fn is_initialized(kind: Kind) -> bool {
     matches!(kind, Kind::INDEX_ALLOCATION | Kind::ATTRIBUTE_LIST)
 }
 
 /// A non-resident attribute with these runs.
-pub fn outside(check: &Check<'_>, key: Key, runs: &[Run], size: u64) -> Attribute {
+pub(super) fn outside(check: &Check<'_>, key: Key, runs: &[Run], size: u64) -> Attribute {
     let end = runs.last().map_or(0, Run::end);
     let content = AttributeContent::NonResident(NonResident {
         first: 0,
@@ -288,7 +288,7 @@ pub fn outside(check: &Check<'_>, key: Key, runs: &[Run], size: u64) -> Attribut
 }
 
 /// The number of clusters in runs, holes not included.
-pub fn taken(runs: &[Run]) -> u64 {
+pub(super) fn taken(runs: &[Run]) -> u64 {
     runs.iter().filter(|run| run.lcn.is_some()).map(|run| run.length).sum()
 }
 

@@ -16,7 +16,7 @@ const NAME: &str = "hiberfil.sys";
 ///
 /// # Errors
 /// [`Error::ReadOnly`] for such a volume.
-pub fn refuse(device: &dyn Device, progress: &dyn Progress) -> Result<()> {
+pub(super) fn refuse(device: &dyn Device, progress: &dyn Progress) -> Result<()> {
     let look = || {
         let mut check = Check::new(device, progress, false)?;
         check.look()?;

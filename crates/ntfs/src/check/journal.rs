@@ -7,7 +7,7 @@ use crate::layout::{AttributeContent, Kind, journal, quota, timestamp_to_file_ti
 use platter_vfs::Result;
 
 /// Gives the change journal, if there is one, another identifier.
-pub fn stamp(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn stamp(check: &mut Check<'_>) -> Result<()> {
     let Some(number) = views::find(check, journal::NAME) else { return Ok(()) };
     let records = key(Kind::DATA, journal::RECORDS);
     let file = Assembled::read(check, number, &mut Vec::new())?;
@@ -23,7 +23,7 @@ pub fn stamp(check: &mut Check<'_>) -> Result<()> {
 
 /// Marks what `$Quota` counts as out of date, if bytes are counted. An index of so many owners that the entry is not in its
 /// root is left as it is.
-pub fn mark_quota(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn mark_quota(check: &mut Check<'_>) -> Result<()> {
     let Some(number) = views::find(check, quota::NAME) else { return Ok(()) };
     check.edit(number, |file| {
         let Some(&place) = file.find(&key(Kind::INDEX_ROOT, "$Q")).first() else { return };

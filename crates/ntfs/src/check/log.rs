@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The log at the beginning of a round.
 #[derive(Default)]
-pub struct CheckedLog {
+pub(super) struct CheckedLog {
     /// The log's place on the device, where the next check will find it too.
     pub place: Option<LogPlace>,
     /// Whether its changes were carried out.
@@ -24,7 +24,7 @@ pub struct CheckedLog {
 }
 
 /// Carries out the changes in the log, only in memory if this is not a repair.
-pub fn replay(
+pub(super) fn replay(
     device: &dyn Device,
     disk: &mut Disk<'_>,
     geometry: &Geometry,
@@ -84,7 +84,7 @@ fn place(check: &Check<'_>) -> Result<Option<LogPlace>> {
 
 /// The end of a round: collects what [`commit`] needs to write the changes of the round, and reports a log that cannot
 /// be read.
-pub fn finish(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn finish(check: &mut Check<'_>) -> Result<()> {
     let place = place(check)?;
     if let Some(reason) = check.log.lost.take() {
         // The changes in the log are lost: the repair goes by the volume's other structures.
@@ -105,7 +105,7 @@ pub fn finish(check: &mut Check<'_>) -> Result<()> {
 
 /// How the changes of a round are written to the device.
 #[derive(Default)]
-pub struct Way {
+pub(super) struct Way {
     /// The log, if its place is known.
     log: Option<LogPlace>,
     /// Whether the log could not be read, and is made empty and usable by [`commit`].
@@ -133,7 +133,7 @@ const HEADERS: usize = 0x80;
 ///
 /// # Errors
 /// Errors of the device.
-pub fn commit(disk: &mut Disk<'_>, way: &Way) -> Result<()> {
+pub(super) fn commit(disk: &mut Disk<'_>, way: &Way) -> Result<()> {
     let edits = disk.take(way.volume, &way.mirror, PIECE);
     disk.put(&edits.before)?;
     let log = way.log.as_ref().map(|place| open(disk.device(), place, way.floor)).transpose()?.flatten();

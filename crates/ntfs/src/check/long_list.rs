@@ -19,7 +19,7 @@ fn told(check: &mut Check<'_>, code: &'static str, severity: Severity, record: u
 }
 
 /// Makes the attribute list of a file short enough to be stored. Returns `false` if that is not possible.
-pub fn shorten(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool> {
+pub(super) fn shorten(check: &mut Check<'_>, file: &mut Assembled) -> Result<bool> {
     if file.records.len() < 2 || length(file) <= ListEntry::LONGEST {
         return Ok(true);
     }

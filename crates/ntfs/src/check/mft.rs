@@ -25,7 +25,7 @@ const TRIED: usize = 64;
 
 /// A record that has a piece of `$MFT`'s runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// The number of the record.
     pub number: u64,
     /// The first virtual cluster of the piece.
@@ -35,7 +35,7 @@ pub struct Piece {
 }
 
 /// A record that was found by a search of the device, up to the end of its first cluster.
-pub struct Stray {
+pub(super) struct Stray {
     place: u64,
     number: u64,
     /// The first virtual cluster of its piece.
@@ -65,7 +65,7 @@ fn extension(bytes: &mut [u8], at: u64) -> Option<Record> {
 
 /// Follows the pieces behind the first one, which says that there are `whole` clusters altogether: adds their runs to
 /// `found`, and returns the pieces. `listed` are the records that the attribute list names.
-pub fn follow(
+pub(super) fn follow(
     disk: &Disk,
     geometry: &Geometry,
     found: &mut Vec<Run>,
@@ -238,7 +238,7 @@ fn search(disk: &Disk, geometry: &Geometry) -> Result<Vec<Stray>> {
 /// Moves the pieces that nothing leads to into records that the pieces before them lead to. Where none of those is
 /// free, the piece changes places with a file's record; the file's directory is built anew then, as the record has
 /// another number.
-pub fn settle(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn settle(check: &mut Check<'_>) -> Result<()> {
     let size = u64::from(check.geometry.record);
     let mut next = known::FIRST_FREE - 8;
     for index in 0..check.table.pieces.len() {
@@ -313,6 +313,6 @@ fn movable(check: &Check<'_>, number: u64) -> Result<Option<Record>> {
 }
 
 /// Whether a record is known to extend `$MFT`, whatever the attribute list says.
-pub fn is_own(check: &Check<'_>, base: Reference, number: u64) -> bool {
+pub(super) fn is_own(check: &Check<'_>, base: Reference, number: u64) -> bool {
     base.number() == known::MFT && check.table.pieces.iter().any(|piece| piece.number == number)
 }

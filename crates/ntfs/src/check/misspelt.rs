@@ -15,7 +15,7 @@ const MOST: usize = 2;
 
 /// Entries of one directory whose names differ a little from those in their records.
 #[derive(Default)]
-pub struct Misspelt {
+pub(super) struct Misspelt {
     found: Vec<Misspelling>,
     /// The name that was visited last.
     last: Option<Box<[u16]>>,
@@ -34,7 +34,7 @@ struct Misspelling {
 
 impl Misspelt {
     /// Looks at the next entry of the directory, and says whether it is to be settled.
-    pub fn visit(
+    pub(super) fn visit(
         &mut self,
         check: &Check<'_>,
         directory: Reference,
@@ -69,7 +69,7 @@ impl Misspelt {
     }
 
     /// Settles all that was found, after the whole directory was visited. Returns the faults of entries that cannot stay.
-    pub fn settle(self, check: &mut Check<'_>, directory: Reference) -> Result<Vec<String>> {
+    pub(super) fn settle(self, check: &mut Check<'_>, directory: Reference) -> Result<Vec<String>> {
         let mut faults = Vec::new();
         for entry in self.found {
             let shown = String::from_utf16_lossy(&entry.key.name);

@@ -11,14 +11,14 @@ use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of the system files, by number.
-pub const NAMES: [&str; 12] = [
+pub(super) const NAMES: [&str; 12] = [
     "$MFT", "$MFTMirr", "$LogFile", "$Volume", "$AttrDef", ".", "$Bitmap", "$Boot", "$BadClus", "$Secure",
     "$UpCase", "$Extend",
 ];
 
 /// The facts that a round remembers of a file.
 #[derive(Debug, Default)]
-pub struct File {
+pub(super) struct File {
     pub sequence: u16,
     pub is_directory: bool,
     pub names: Vec<KnownName>,
@@ -32,7 +32,7 @@ pub struct File {
 
 /// One name of a file.
 #[derive(Clone, Debug)]
-pub struct KnownName {
+pub(super) struct KnownName {
     pub parent: Reference,
     pub units: Box<[u16]>,
     pub space: u8,
@@ -47,19 +47,19 @@ impl KnownName {
     }
 
     /// Whether this name has the letters and the namespace of another.
-    pub fn is_called(&self, name: &FileName) -> bool {
+    pub(super) fn is_called(&self, name: &FileName) -> bool {
         (&self.units, self.space) == (&name.name, name.namespace)
     }
 }
 
 /// Whether a record is one of those without a name that every volume has: 12 to 15 are reserved, and so are those up to
 /// 23.
-pub fn is_nameless(number: u64) -> bool {
+pub(super) fn is_nameless(number: u64) -> bool {
     (12..known::FIRST_FREE).contains(&number)
 }
 
 /// Checks the names and flags in a file's records, and notes them.
-pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
+pub(super) fn collect(check: &mut Check<'_>, file: &mut Assembled) {
     let repairing = check.is_repairing;
     let number = file.number;
     let standard =
@@ -160,7 +160,7 @@ pub fn collect(check: &mut Check<'_>, file: &mut Assembled) {
 }
 
 /// The index of the names in a directory.
-pub fn key_of_names() -> Key {
+pub(super) fn key_of_names() -> Key {
     key(Kind::INDEX_ROOT, "$I30")
 }
 
@@ -173,7 +173,7 @@ fn is_index(key: &Key) -> bool {
 const MOST_NAMES: usize = 100_000;
 
 /// Whether the file with this record number may have this name.
-pub fn is_possible(name: &FileName, number: u64) -> bool {
+pub(super) fn is_possible(name: &FileName, number: u64) -> bool {
     let units = &name.name;
     let is_dot = **units == [u16::from(b'.')];
     let is_bad = |unit: &u16| *unit == 0 || *unit == u16::from(b'/');
@@ -225,7 +225,7 @@ fn restore_standard(file: &mut Assembled) {
 
 /// Called after all directories were walked: finds names that no directory has, files without names, and directories in
 /// circles, and counts links.
-pub fn finish(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn finish(check: &mut Check<'_>) -> Result<()> {
     let numbers: Vec<u64> = check.files.keys().copied().collect();
     let mut dead: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     for &number in &numbers {
@@ -292,7 +292,7 @@ fn drop_dead(check: &mut Check<'_>, number: u64, names: &[usize]) -> Result<()> 
 }
 
 /// Changes one of a file's names in its records.
-pub fn change_name(file: &mut Assembled, known: &KnownName, change: impl Fn(&mut FileName)) {
+pub(super) fn change_name(file: &mut Assembled, known: &KnownName, change: impl Fn(&mut FileName)) {
     for place in file.of(Kind::FILE_NAME) {
         let AttributeContent::Resident { value, .. } = &mut file.attribute_mut(place).content else {
             continue;
@@ -306,14 +306,14 @@ pub fn change_name(file: &mut Assembled, known: &KnownName, change: impl Fn(&mut
 }
 
 /// Gives a file one more name.
-pub fn add(file: &mut Assembled, name: FileName) {
+pub(super) fn add(file: &mut Assembled, name: FileName) {
     let known = file.of(Kind::FILE_NAME).into_iter();
     let known = known.filter_map(|place| FileName::from_bytes(file.attribute(place).value()?, 0).ok());
     file.set_names(known.chain([name]).collect());
 }
 
 /// Takes names out of a file's records.
-pub fn remove_names(file: &mut Assembled, names: &[KnownName]) {
+pub(super) fn remove_names(file: &mut Assembled, names: &[KnownName]) {
     for part in &mut file.records {
         let before = part.record.attributes.len();
         part.record.attributes.retain(|attribute| {

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 /// Compares two keys of an index with this collation; `None` if the collation is not known, or bytes of a key are
 /// missing. `upper` has the volume's upper-case letters.
-pub fn compare(rule: u32, upper: &[u16], left: &[u8], right: &[u8]) -> Option<Ordering> {
+pub(super) fn compare(rule: u32, upper: &[u16], left: &[u8], right: &[u8]) -> Option<Ordering> {
     match rule {
         collation::BINARY => Some(left.cmp(right)),
         collation::FILE_NAME => {
@@ -32,7 +32,7 @@ pub fn compare(rule: u32, upper: &[u16], left: &[u8], right: &[u8]) -> Option<Or
 }
 
 /// Compares two names: by their letters in upper case and, where those are the same, by the letters themselves.
-pub fn names(upper: &[u16], left: &[u16], right: &[u16]) -> Ordering {
+pub(super) fn names(upper: &[u16], left: &[u16], right: &[u16]) -> Ordering {
     let fold = |unit: &u16| upper.get(usize::from(*unit)).copied().unwrap_or(*unit);
     left.iter().map(fold).cmp(right.iter().map(fold)).then_with(|| left.cmp(right))
 }

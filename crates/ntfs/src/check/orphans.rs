@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 const FOUND: &str = "found.000";
 
 /// Gives every file that no directory leads to a name in the directory [`FOUND`].
-pub fn connect(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn connect(check: &mut Check<'_>) -> Result<()> {
     let orphans = std::mem::take(&mut check.orphans);
     if orphans.is_empty() {
         return Ok(());

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// The state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordState {
+pub(crate) enum RecordState {
     /// The record is unused.
     Free,
     /// The record is the base record of a file.
@@ -25,7 +25,7 @@ pub enum RecordState {
 ///
 /// # Errors
 /// [`Error::Damaged`] if it is no record at all.
-pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
+pub(crate) fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
     match Record::from_bytes(bytes, at) {
         Ok(record) => return Ok((record, Vec::new())),
         Err(error) if bytes.get(..4) != Some(Record::SIGNATURE) => return Err(error),
@@ -80,7 +80,7 @@ pub fn salvage(bytes: &[u8], at: u64) -> Result<(Record, Vec<String>)> {
 
 /// The record in `bytes`, although its signature or its update sequence says that it was not written whole, if all the
 /// rest of it says that it was: it has the right number, and attributes that NTFS has, in their order, up to the end mark.
-pub fn believed(bytes: &[u8], number: u64, at: u64) -> Option<Record> {
+pub(crate) fn believed(bytes: &[u8], number: u64, at: u64) -> Option<Record> {
     let (bytes, _) = Record::mended(bytes)?;
     let record = Record::from_bytes(&bytes, at).ok()?;
     let has_standard = record.find(Kind::STANDARD_INFORMATION, "").is_some();
@@ -101,7 +101,12 @@ pub fn believed(bytes: &[u8], number: u64, at: u64) -> Option<Record> {
 ///
 /// # Errors
 /// [`Error::Damaged`] if the list cannot be read as a whole; [`Error::Device`].
-pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u64) -> Result<Vec<ListEntry>> {
+pub(crate) fn read_list(
+    disk: &Disk,
+    geometry: &Geometry,
+    attribute: &Attribute,
+    at: u64,
+) -> Result<Vec<ListEntry>> {
     let bytes = match &attribute.content {
         AttributeContent::Resident { value, .. } => value.clone(),
         AttributeContent::NonResident(outside) => {
@@ -124,7 +129,7 @@ pub fn read_list(disk: &Disk, geometry: &Geometry, attribute: &Attribute, at: u6
 }
 
 /// The state of a record according to its header, its sequence number, and the record that it extends.
-pub fn look(bytes: &mut [u8], at: u64) -> (RecordState, u16, Reference) {
+pub(crate) fn look(bytes: &mut [u8], at: u64) -> (RecordState, u16, Reference) {
     let sequence = u16_at(bytes, 0x10);
     let none = Reference::default();
     if bytes.iter().all(|&byte| byte == 0) {

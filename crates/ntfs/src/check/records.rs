@@ -8,7 +8,7 @@ use crate::layout::{AttributeContent, Geometry, Kind, Record, Run, fixup, record
 use platter_vfs::{Error, Result};
 
 /// The places of the records.
-pub struct Table {
+pub(crate) struct Table {
     /// The runs of `$MFT`'s data.
     pub runs: Vec<Run>,
     /// How many records were ever written, by the valid length.
@@ -32,7 +32,7 @@ impl Table {
     ///
     /// # Errors
     /// [`Error::Damaged`] if neither leads to `$MFT`.
-    pub fn find(disk: &Disk, geometry: &Geometry) -> Result<Table> {
+    pub(crate) fn find(disk: &Disk, geometry: &Geometry) -> Result<Table> {
         let mut strays = None;
         let [own, mirror] = [geometry.mft, geometry.mirror]
             .map(|cluster| Table::from_first(disk, geometry, cluster, &mut strays));
@@ -114,7 +114,7 @@ impl Table {
 
     /// How many of the two system files that have a place for each cluster have as many as the volume is said to have:
     /// `$Bitmap`, with a bit for each, in whole 8 bytes, and the stream `$Bad` of `$BadClus`.
-    pub fn agreeing(&self, disk: &Disk, geometry: &Geometry) -> u8 {
+    pub(crate) fn agreeing(&self, disk: &Disk, geometry: &Geometry) -> u8 {
         let size = |number: u64, name: &str| {
             let mut bytes = vec![0; geometry.record as usize];
             self.read(disk, geometry, number, &mut bytes).ok()?;
@@ -131,13 +131,19 @@ impl Table {
     }
 
     /// The device offset of a record in bytes.
-    pub fn place(&self, geometry: &Geometry, number: u64) -> u64 {
+    pub(crate) fn place(&self, geometry: &Geometry, number: u64) -> u64 {
         let offset = number * u64::from(geometry.record);
         super::disk::pieces(geometry, &self.runs, offset, 1).first().and_then(|piece| piece.1).unwrap_or(0)
     }
 
     /// Reads records from `number` on as they are on the device.
-    pub fn read(&self, disk: &Disk, geometry: &Geometry, number: u64, buffer: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(
+        &self,
+        disk: &Disk,
+        geometry: &Geometry,
+        number: u64,
+        buffer: &mut [u8],
+    ) -> Result<()> {
         disk.read_runs(geometry, &self.runs, number * u64::from(geometry.record), buffer)
     }
 }

@@ -11,7 +11,7 @@ const MOST: u64 = 32 << 10;
 
 /// Checks a file's reparse point. A repair gives it the length of the data that is there, or removes it if it has no
 /// whole header, or is a link without a target.
-pub fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+pub(super) fn examine(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     let own = key(Kind::REPARSE_POINT, "");
     let Some(mut bytes) = file.bytes(check, &own, MOST)? else { return Ok(()) };
     let Err(fault) = read(&bytes, file.at) else { return Ok(()) };

@@ -29,7 +29,7 @@ const EVERYTHING: [u8; 0x68] = [
 ];
 
 /// Compares the descriptors with their indexes and with the numbers in files.
-pub fn examine(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn examine(check: &mut Check<'_>) -> Result<()> {
     if check.state(known::SECURE) != RecordState::Base {
         return Ok(());
     }
@@ -269,7 +269,7 @@ fn remake(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
 }
 
 /// Gives a record the attributes of `$Secure`, with one descriptor.
-pub fn fill(check: &mut Check<'_>, record: &mut Record) -> Result<()> {
+pub(super) fn fill(check: &mut Check<'_>, record: &mut Record) -> Result<()> {
     let header = DescriptorHeader {
         hash: descriptor_hash(&EVERYTHING),
         id: DescriptorHeader::FIRST_ID,

@@ -24,7 +24,7 @@ fn units(check: &Check<'_>) -> RangeInclusive<u8> {
 }
 
 /// Checks all attributes of a file, and claims their clusters.
-pub fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
+pub(super) fn examine_all(check: &mut Check<'_>, file: &mut Assembled) -> Result<()> {
     names(check, file);
     // Removing an attribute moves the others, so the places are looked up again for each.
     for key in file.streams().into_keys() {
@@ -372,7 +372,7 @@ fn sizes(
 }
 
 /// The name of an attribute in messages.
-pub fn told(key: &Key) -> String {
+pub(super) fn told(key: &Key) -> String {
     match key.1.is_empty() {
         true => key.0.to_string(),
         false => format!("{} \"{}\"", key.0, String::from_utf16_lossy(&key.1)),

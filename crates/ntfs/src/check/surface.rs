@@ -17,7 +17,7 @@ const READ: u64 = 1 << 20;
 
 /// The result of reading the surface, kept from round to round.
 #[derive(Default)]
-pub struct Surface {
+pub(super) struct Surface {
     is_wanted: bool,
     /// The clusters that cannot be read, once the surface was read.
     bad: Option<Clusters>,
@@ -25,13 +25,13 @@ pub struct Surface {
 
 impl Surface {
     /// A surface that was not read yet.
-    pub fn new(is_wanted: bool) -> Surface {
+    pub(super) fn new(is_wanted: bool) -> Surface {
         Surface { is_wanted, bad: None }
     }
 }
 
 /// Reads the surface in the first round, and repairs what it can in each round.
-pub fn examine(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn examine(check: &mut Check<'_>) -> Result<()> {
     if !check.surface.is_wanted || check.state(known::BAD_CLUSTERS) != RecordState::Base {
         return Ok(());
     }

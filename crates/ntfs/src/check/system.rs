@@ -29,7 +29,7 @@ const UPCASE: usize = 2 << 16;
 const BOOT: u64 = 8192;
 
 /// Restores the first records from their copies in `$MFTMirr`, where the records are lost.
-pub fn restore_records(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn restore_records(check: &mut Check<'_>) -> Result<()> {
     for number in 0..MIRRORED.min(check.table.count) {
         let must = number == 0 && check.table.is_from_mirror;
         if !must && is_sound(check, number) {
@@ -81,7 +81,7 @@ fn is_sound(check: &Check<'_>, number: u64) -> bool {
 }
 
 /// Checks the system files, now that all claims are known.
-pub fn examine(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn examine(check: &mut Check<'_>) -> Result<()> {
     for number in MIRRORED..known::FIRST_FREE.min(check.table.count) {
         let is_needed = number <= known::EXTEND || check.state(number) == RecordState::Bad;
         if is_needed && check.state(number) != RecordState::Base {
@@ -355,7 +355,7 @@ fn remake(check: &mut Check<'_>, number: u64) -> Result<()> {
 
 /// The end of a round: checks the copy of the first records and the mark that the volume is to be checked, and prepares
 /// the log.
-pub fn finish(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn finish(check: &mut Check<'_>) -> Result<()> {
     mirror(check, true)?;
     if dirty(check)? {
         // The copy has the record of `$Volume` too. It was right before.

@@ -9,7 +9,7 @@ use crate::layout::{Run, fixup};
 use std::cmp::Ordering;
 
 /// An index, read from its attributes.
-pub struct Tree {
+pub(super) struct Tree {
     pub root: IndexRoot,
     /// The runs of `$INDEX_ALLOCATION`; `size` is its length in bytes.
     pub runs: Vec<Run>,
@@ -42,7 +42,7 @@ impl Level {
 
 /// Walks an index in the order of its keys, and calls `visit` with every entry and its place. Returns the faults of the
 /// tree, a sentence for each, at most `most`.
-pub fn walk(
+pub(super) fn walk(
     check: &mut Check<'_>,
     tree: &Tree,
     most: usize,

@@ -16,7 +16,7 @@ use crate::layout::{
 use platter_vfs::reparse;
 
 /// Puts back types with one wrong bit, and names of indexes.
-pub fn restore(check: &mut Check<'_>, file: &mut Assembled) {
+pub(super) fn restore(check: &mut Check<'_>, file: &mut Assembled) {
     names_of_indexes(check, file);
     let places = file.records.iter().enumerate();
     let places =

@@ -8,7 +8,7 @@ use platter_vfs::Result;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Compares both indexes with the reparse points and identifiers of files.
-pub fn examine(check: &mut Check<'_>) -> Result<()> {
+pub(super) fn examine(check: &mut Check<'_>) -> Result<()> {
     let mut points: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut objects: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for (number, file) in &check.files {
@@ -40,7 +40,7 @@ pub fn examine(check: &mut Check<'_>) -> Result<()> {
 }
 
 /// The number of the file with a name in `$Extend`.
-pub fn find(check: &Check<'_>, name: &str) -> Option<u64> {
+pub(super) fn find(check: &Check<'_>, name: &str) -> Option<u64> {
     let units: Vec<u16> = name.encode_utf16().collect();
     let has = |file: &super::names::File| {
         file.names.iter().any(|name| name.parent.number() == known::EXTEND && *name.units == units[..])

@@ -40,7 +40,7 @@ impl Core {
     }
 
     /// The file whose base record has this number.
-    pub fn file(&mut self, number: u64) -> Result<Arc<File>> {
+    pub(crate) fn file(&mut self, number: u64) -> Result<Arc<File>> {
         if let Some(file) = self.files.get(&number) {
             return Ok(file.clone());
         }
@@ -53,7 +53,7 @@ impl Core {
     }
 
     /// Whether a reference leads to a file that there is now, and not to a record that is free or belongs to another file.
-    pub fn is_file(&mut self, reference: Reference) -> bool {
+    pub(crate) fn is_file(&mut self, reference: Reference) -> bool {
         let number = reference.number();
         if number < record_number::FIRST_FREE
             || number >= self.record_count()
@@ -71,7 +71,7 @@ impl Core {
     }
 
     /// The file that a reference leads to; fails if the file has another sequence number.
-    pub fn file_at(&mut self, reference: Reference) -> Result<Arc<File>> {
+    pub(crate) fn file_at(&mut self, reference: Reference) -> Result<Arc<File>> {
         let file = self.file(reference.number())?;
         let sequence = file.reference.sequence();
         if reference.sequence() != 0 && reference.sequence() != sequence {
@@ -172,7 +172,7 @@ impl Core {
     }
 
     /// Keeps a file in memory only, under a number that nothing on disk leads to, and returns that number.
-    pub fn detach(&mut self, mut file: File) -> u64 {
+    pub(crate) fn detach(&mut self, mut file: File) -> u64 {
         let number = self.next_detached;
         self.next_detached += 1;
         file.reference = Reference(number);
@@ -184,13 +184,13 @@ impl Core {
     }
 
     /// Forgets a file, whose record was given up.
-    pub fn forget_file(&mut self, number: u64) {
+    pub(crate) fn forget_file(&mut self, number: u64) {
         let old = self.files.remove(&number);
         self.undo.push(Undo::File(number, old));
     }
 
     /// Reads the bitmap of records.
-    pub fn load_record_bits(&mut self) -> Result<()> {
+    pub(crate) fn load_record_bits(&mut self) -> Result<()> {
         let mft = self.file(record_number::MFT)?;
         let size = u64::from(self.geometry.record);
         let at = self.record_place(0)?;

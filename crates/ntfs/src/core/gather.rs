@@ -11,14 +11,14 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The images that one commit writes.
-pub struct Batch {
+pub(crate) struct Batch {
     /// The images that changed, in the order of their keys, and behind them the pages of `$Bitmap` that changed.
     pub images: Vec<(Key, Pending)>,
 }
 
 impl Core {
     /// Returns all images that changed since the last commit, and makes them pending.
-    pub fn gather(&mut self) -> Result<Batch> {
+    pub(crate) fn gather(&mut self) -> Result<Batch> {
         // The files in several records come first: encoding them may give records back, which the bitmap of records
         // must show.
         self.encode_spread()?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 impl Core {
     /// About how many bytes of the log a commit would take now.
-    pub fn dirt(&self) -> u64 {
+    pub(crate) fn dirt(&self) -> u64 {
         self.dirt + (self.space.changed() + self.records_changed.len()) as u64 * (PAGE + OVERHEAD)
     }
 
@@ -39,12 +39,12 @@ impl Core {
     }
 
     /// How many attributes a commit would have to name in the log, at most.
-    pub fn attributes_changed(&self) -> usize {
+    pub(crate) fn attributes_changed(&self) -> usize {
         self.others + 2
     }
 
     /// Whether there is anything to commit.
-    pub fn is_dirty(&self) -> bool {
+    pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
             || !self.stale.is_empty()
             || self.space.changed() > 0
@@ -52,12 +52,12 @@ impl Core {
     }
 
     /// How many images a commit would write.
-    pub fn dirty_count(&self) -> usize {
+    pub(crate) fn dirty_count(&self) -> usize {
         self.dirty.len() + self.stale.len() + self.space.changed()
     }
 
     /// Replaces the image of the structure that a key names.
-    pub fn put_image(&mut self, key: Key, bytes: Vec<u8>) {
+    pub(crate) fn put_image(&mut self, key: Key, bytes: Vec<u8>) {
         #[cfg(test)]
         {
             self.made += 1;
@@ -71,7 +71,7 @@ impl Core {
 
     /// Replaces bytes among the entries of an index block that is in memory. Returns false, and changes nothing, if the
     /// block is not in memory or has no room for the new bytes.
-    pub fn splice_entries(&mut self, key: Key, offset: usize, length: usize, with: &[u8]) -> bool {
+    pub(crate) fn splice_entries(&mut self, key: Key, offset: usize, length: usize, with: &[u8]) -> bool {
         let Some(image) = self.images.get_mut(&key) else { return false };
         let bytes: &mut Vec<u8> = Arc::make_mut(&mut image.bytes);
         let Some(old) = index::splice(bytes, offset, length, with) else { return false };
@@ -83,7 +83,7 @@ impl Core {
     }
 
     /// Changes bytes of an image that is in memory.
-    pub fn change_image(&mut self, key: Key, change: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn change_image(&mut self, key: Key, change: impl FnOnce(&mut Vec<u8>)) {
         let Some(image) = self.images.get_mut(&key) else { return };
         self.undo.push(Undo::Image(key, Some(image.clone())));
         let bytes = Arc::make_mut(&mut image.bytes);
@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Forgets the image of a structure that is not there any more.
-    pub fn drop_image(&mut self, key: Key) {
+    pub(crate) fn drop_image(&mut self, key: Key) {
         let old = self.remove_image(key);
         if old.is_none() && !self.pending.contains_key(&key) {
             return;
@@ -105,7 +105,7 @@ impl Core {
     }
 
     /// The image of a key if it is in memory, current or pending from an earlier commit.
-    pub fn known(&mut self, key: Key) -> Option<&mut Arc<Vec<u8>>> {
+    pub(crate) fn known(&mut self, key: Key) -> Option<&mut Arc<Vec<u8>>> {
         match self.images.entry(key) {
             Entry::Occupied(image) => Some(&mut image.into_mut().bytes),
             Entry::Vacant(vacant) => {
@@ -117,7 +117,7 @@ impl Core {
     }
 
     /// The keys of all images.
-    pub fn images(&self) -> impl Iterator<Item = &Key> {
+    pub(crate) fn images(&self) -> impl Iterator<Item = &Key> {
         self.images.keys()
     }
 
@@ -149,7 +149,7 @@ impl Core {
     }
 
     /// Lets go of images and files that can be read again, if there are many.
-    pub fn make_room(&mut self) {
+    pub(crate) fn make_room(&mut self) {
         self.rounds += 1;
         let rounds = self.rounds;
         if self.image_bytes > MOST_IMAGES {
@@ -184,12 +184,12 @@ impl Core {
 
     /// Returns how many files are in memory, and the length of all images in bytes.
     #[cfg(test)]
-    pub fn kept(&self) -> (usize, usize) {
+    pub(crate) fn kept(&self) -> (usize, usize) {
         (self.files.len(), self.images.values().map(|image| image.bytes.len()).sum())
     }
 
     /// A page of an attribute's value, as far as it is allocated.
-    pub fn page(&mut self, key: Key, outside: &Outside) -> Result<Arc<Vec<u8>>> {
+    pub(crate) fn page(&mut self, key: Key, outside: &Outside) -> Result<Arc<Vec<u8>>> {
         let Key::Value(.., at) = key else { return Err(Error::InvalidArgument("not a page")) };
         let length = (outside.clusters() * self.geometry.cluster).saturating_sub(at).min(PAGE);
         if let Some(bytes) = self.known(key) {
@@ -208,7 +208,7 @@ impl Core {
     }
 
     /// An index block without its update sequence.
-    pub fn block(
+    pub(crate) fn block(
         &mut self,
         file: u64,
         tree: Index,

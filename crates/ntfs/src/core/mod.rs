@@ -17,8 +17,8 @@ mod store;
 mod transaction;
 mod values;
 
-pub use gather::Batch;
-pub use runs::{data_runs, read_pieces};
+pub(crate) use gather::Batch;
+pub(crate) use runs::{data_runs, read_pieces};
 
 use crate::bits::Bits;
 use crate::file::File;
@@ -34,9 +34,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Bytes of a page, in which values other than records and index blocks are kept and logged.
-pub const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Numbers from here on are those of files in memory that nothing on disk leads to.
-pub const DETACHED: u64 = 1 << 47;
+pub(crate) const DETACHED: u64 = 1 << 47;
 /// The most bytes of images in memory before unchanged ones are dropped. The limit is not a number of images, since an
 /// index block can be as large as 4 records, or as 64.
 const MOST_IMAGES: usize = 48 << 20;
@@ -54,7 +54,7 @@ const FREED: u64 = 0x30 + 0x20 + 8 * 2 + 72;
 
 /// Names the structure that an image is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
+pub(crate) enum Key {
     /// A record, by its number.
     Record(u64),
     /// A block of a file's index, by its offset in bytes.
@@ -89,11 +89,11 @@ impl Image {
 }
 
 /// Pieces of the device in order: offset and length in bytes.
-pub type Segments = SmallVec<[(u64, u64); 1]>;
+pub(crate) type Segments = SmallVec<[(u64, u64); 1]>;
 
 /// A committed image that is not yet in its place.
 #[derive(Clone, Debug)]
-pub struct Pending {
+pub(crate) struct Pending {
     /// The bytes, without update sequence.
     pub bytes: Arc<Vec<u8>>,
     /// The pieces of the device where the bytes belong.
@@ -115,7 +115,7 @@ enum Undo {
 }
 
 /// The metadata of an open volume.
-pub struct Core {
+pub(crate) struct Core {
     /// The device.
     pub device: Arc<dyn Device>,
     /// Sizes and places of the volume's structures.
@@ -185,7 +185,7 @@ pub struct Core {
 
 impl Core {
     /// The metadata of a volume whose `$MFT` has these runs; the bitmaps are read later.
-    pub fn new(device: Arc<dyn Device>, geometry: Geometry, mft: Vec<Run>) -> Core {
+    pub(crate) fn new(device: Arc<dyn Device>, geometry: Geometry, mft: Vec<Run>) -> Core {
         Core {
             device,
             geometry,
@@ -228,7 +228,7 @@ impl Core {
     }
 
     /// Refuses a change of a volume that is only read.
-    pub fn writable(&self) -> Result<()> {
+    pub(crate) fn writable(&self) -> Result<()> {
         self.health.writable()
     }
 }

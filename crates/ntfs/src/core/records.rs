@@ -14,28 +14,28 @@ const KEPT_FOR_MFT: usize = 2;
 
 impl Core {
     /// How many records `$MFT` has.
-    pub fn record_count(&self) -> u64 {
+    pub(crate) fn record_count(&self) -> u64 {
         self.records.len()
     }
 
     /// How many records are taken.
-    pub fn records_taken(&self) -> u64 {
+    pub(crate) fn records_taken(&self) -> u64 {
         self.records.ones(0..self.records.len())
     }
 
     /// Whether the bitmap of `$MFT` says that a record is taken.
-    pub fn is_record_taken(&self, number: u64) -> bool {
+    pub(crate) fn is_record_taken(&self, number: u64) -> bool {
         self.records.get(number)
     }
 
     /// Where a record is on the device.
-    pub fn record_place(&self, number: u64) -> Result<u64> {
+    pub(crate) fn record_place(&self, number: u64) -> Result<u64> {
         let size = u64::from(self.geometry.record);
         Ok(self.places(&self.mft, number.saturating_mul(size), 1)?.first().map_or(0, |place| place.0))
     }
 
     /// A record's bytes without its update sequence.
-    pub fn record(&mut self, number: u64) -> Result<Arc<Vec<u8>>> {
+    pub(crate) fn record(&mut self, number: u64) -> Result<Arc<Vec<u8>>> {
         let key = Key::Record(number);
         if let Some(bytes) = self.known(key) {
             return Ok(bytes.clone());
@@ -159,14 +159,14 @@ impl Core {
     }
 
     /// Gives up a record that a file no longer needs, and empties it.
-    pub fn free_record(&mut self, reference: Reference) {
+    pub(crate) fn free_record(&mut self, reference: Reference) {
         let record = self.successor_of(reference.number());
         self.put_free_record(reference, record.to_bytes(self.geometry.record as usize).unwrap_or_default());
     }
 
     /// Gives up the records of a removed file. They keep the attributes that the file had with its name, as Windows
     /// leaves them, so that the file can be recovered.
-    pub fn free_records(&mut self, last: &File) {
+    pub(crate) fn free_records(&mut self, last: &File) {
         let number = last.reference.number();
         let mut fresh = None;
         if self.stale.contains(&number) && last.extensions.is_empty() && last.used == 0 {

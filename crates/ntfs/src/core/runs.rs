@@ -10,14 +10,14 @@ use platter_vfs::{Error, Health, Result};
 
 impl Core {
     /// Reads bytes of an attribute from the device.
-    pub fn read_runs(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read_runs(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
         read_pieces(&*self.device, self.geometry.cluster, runs, at, &mut bytes)?;
         Ok(bytes)
     }
 
     /// Writes bytes of an attribute to the device at once, not with the next commit.
-    pub fn write_runs(&self, runs: &(impl Runs + ?Sized), at: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn write_runs(&self, runs: &(impl Runs + ?Sized), at: u64, bytes: &[u8]) -> Result<()> {
         let mut done = 0usize;
         for (offset, piece) in self.places(runs, at, bytes.len() as u64)? {
             write_any(&*self.device, offset, &bytes[done..done + piece as usize])?;
@@ -27,17 +27,17 @@ impl Core {
     }
 
     /// Where a range of bytes of an attribute is on the device; a hole is at `u64::MAX`.
-    pub fn places(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
+    pub(crate) fn places(&self, runs: &(impl Runs + ?Sized), at: u64, length: u64) -> Result<Segments> {
         places(self.geometry.cluster, runs, at, length)
     }
 
     /// Clusters that data must leave free, so that metadata can grow.
-    pub fn reserve(&self) -> u64 {
+    pub(crate) fn reserve(&self) -> u64 {
         (self.space.total() / 256).clamp(8, (4 << 20) / self.geometry.cluster.min(1 << 18))
     }
 
     /// Adds clusters at the end of an attribute: those right behind its last cluster, if they are free.
-    pub fn extend(
+    pub(crate) fn extend(
         &mut self,
         outside: &mut Outside,
         clusters: u64,
@@ -71,7 +71,7 @@ impl Core {
     }
 
     /// Takes up to `most` clusters that lie together, from `near` on if possible.
-    pub fn take_clusters(&mut self, near: Option<u64>, most: u64, on_disk: bool) -> Result<Clusters> {
+    pub(crate) fn take_clusters(&mut self, near: Option<u64>, most: u64, on_disk: bool) -> Result<Clusters> {
         let found = self.space.find(near, most)?.ok_or(Error::NoSpace)?;
         self.space.take(found, on_disk);
         self.undo.push(Undo::Take(found, on_disk));
@@ -80,7 +80,7 @@ impl Core {
 
     /// Gives up the clusters of runs. If some are not in use, their run is not given up and the volume takes no more
     /// changes: another file may have them by now.
-    pub fn give_runs(&mut self, runs: &[Run], held: Held, on_disk: bool) {
+    pub(crate) fn give_runs(&mut self, runs: &[Run], held: Held, on_disk: bool) {
         for run in runs {
             if let Some(lcn) = run.lcn {
                 match self.space.give((lcn, run.length), held, on_disk) {
@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// Marks the clusters of runs as free on disk; in memory they stay taken as long as the file is held.
-    pub fn hide_runs(&mut self, runs: &[Run]) {
+    pub(crate) fn hide_runs(&mut self, runs: &[Run]) {
         for run in runs {
             if let Some(lcn) = run.lcn {
                 self.space.mark((lcn, run.length), false);
@@ -126,7 +126,7 @@ pub(super) fn places(cluster: u64, runs: &(impl Runs + ?Sized), at: u64, length:
 }
 
 /// Reads bytes of runs; holes are zeroes.
-pub fn read_pieces(
+pub(crate) fn read_pieces(
     device: &dyn Device,
     cluster: u64,
     runs: &(impl Runs + ?Sized),
@@ -146,6 +146,6 @@ pub fn read_pieces(
 }
 
 /// The runs of a file's unnamed `$DATA`.
-pub fn data_runs(file: &File) -> Vec<Run> {
+pub(crate) fn data_runs(file: &File) -> Vec<Run> {
     file.find(Kind::DATA, &[]).and_then(Attr::outside).map_or_else(Vec::new, |data| data.runs.to_vec())
 }

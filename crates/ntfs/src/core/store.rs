@@ -21,7 +21,7 @@ impl Core {
     /// [`Error::NoSpace`], also if the free clusters lie in so small pieces that the runs of an attribute list in them
     /// would not fit into the base record. [`Error::RecordFull`] if the attribute list would be too long, or an
     /// attribute is.
-    pub fn store(&mut self, mut file: File) -> Result<()> {
+    pub(crate) fn store(&mut self, mut file: File) -> Result<()> {
         let number = file.reference.number();
         if number < DETACHED {
             if file.ahead.commit != self.commit {
@@ -60,7 +60,7 @@ impl Core {
     }
 
     /// Gives up the clusters of a file's attribute list, and those that were taken for the next list.
-    pub fn give_list(&mut self, file: &mut File) {
+    pub(crate) fn give_list(&mut self, file: &mut File) {
         for runs in [std::mem::take(&mut file.list), std::mem::take(&mut file.ahead.spare)] {
             self.give_runs(&runs, Held::Data, true);
         }
@@ -176,7 +176,7 @@ impl Core {
     }
 
     /// Takes a free record. The reference has the sequence number with which the record will be stored.
-    pub fn take_record(&mut self) -> Result<Reference> {
+    pub(crate) fn take_record(&mut self) -> Result<Reference> {
         let next = self.next_record.max(record_number::FIRST_FREE);
         let number = match self.next_free(next).or_else(|| self.next_free(record_number::FIRST_FREE)) {
             Some(number) => number,

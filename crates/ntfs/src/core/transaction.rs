@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 impl Core {
     /// Makes a change. If it fails, everything that it changed is put back.
-    pub fn transact<T>(&mut self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
+    pub(crate) fn transact<T>(&mut self, change: impl FnOnce(&mut Core) -> Result<T>) -> Result<T> {
         let (start, dirt, whole) = (self.undo.len(), (self.dirt, self.others), self.dirt());
         self.depth += 1;
         let mut outcome = change(self);

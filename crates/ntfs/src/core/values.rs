@@ -9,7 +9,13 @@ use platter_vfs::Result;
 impl Core {
     /// Gives a file a value that is always written whole: in its record if it fits there, else in new clusters. The
     /// caller stores the file.
-    pub fn place_value(&mut self, file: &mut File, kind: Kind, value: Vec<u8>, on_disk: bool) -> Result<()> {
+    pub(crate) fn place_value(
+        &mut self,
+        file: &mut File,
+        kind: Kind,
+        value: Vec<u8>,
+        on_disk: bool,
+    ) -> Result<()> {
         self.remove_value(file, kind, on_disk);
         let room = Record::room(self.geometry.record as usize);
         let cluster = self.geometry.cluster;
@@ -30,14 +36,14 @@ impl Core {
     }
 
     /// Removes a value that `place_value` gave to a file, and gives its clusters up.
-    pub fn remove_value(&mut self, file: &mut File, kind: Kind, on_disk: bool) {
+    pub(crate) fn remove_value(&mut self, file: &mut File, kind: Kind, on_disk: bool) {
         if let Some(Attr { body: Body::Outside(outside), .. }) = file.take(kind, &[]) {
             self.give_runs(&outside.runs.to_vec(), Held::Data, on_disk);
         }
     }
 
     /// Gives back clusters that are marked as used in memory only: on disk they are free.
-    pub fn give_back_unlisted(&mut self, runs: &[Run]) {
+    pub(crate) fn give_back_unlisted(&mut self, runs: &[Run]) {
         let given: Result<()> = self.transact(|core| {
             core.give_runs(runs, Held::Data, false);
             Ok(())

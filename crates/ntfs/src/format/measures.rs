@@ -2,7 +2,7 @@
 
 /// A range of clusters for a structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub(super) struct Piece {
     /// The first cluster of the range.
     pub start: u64,
     /// The number of clusters.
@@ -11,7 +11,7 @@ pub struct Piece {
 
 /// The measures of a new volume.
 #[derive(Clone, Debug)]
-pub struct Measures {
+pub(super) struct Measures {
     /// Bytes of a sector.
     pub sector: u32,
     /// Sectors of the volume, the last of the device, which has the copy of the boot sector, not counted.
@@ -40,7 +40,7 @@ pub struct Measures {
 
 impl Measures {
     /// The pieces of all structures.
-    pub fn pieces(&self) -> impl Iterator<Item = &Piece> {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         [
             &self.boot,
             &self.records,
@@ -57,27 +57,27 @@ impl Measures {
     }
 
     /// Where a piece begins and ends on the device, in bytes.
-    pub fn bytes_of(&self, piece: &Piece) -> (u64, u64) {
+    pub(super) fn bytes_of(&self, piece: &Piece) -> (u64, u64) {
         (piece.start * self.cluster, (piece.start + piece.length) * self.cluster)
     }
 
     /// The number of records in `$MFT`.
-    pub fn record_count(&self) -> u64 {
+    pub(super) fn record_count(&self) -> u64 {
         self.mft.length * self.cluster / u64::from(self.record)
     }
 
     /// The number of records in `$MFTMirr`: four, or as many as a cluster holds.
-    pub fn mirrored(&self) -> u64 {
+    pub(super) fn mirrored(&self) -> u64 {
         (self.cluster / u64::from(self.record)).max(4)
     }
 
     /// Bytes of `$Bitmap`: whole groups of 64 clusters.
-    pub fn bitmap_bytes(&self) -> u64 {
+    pub(super) fn bitmap_bytes(&self) -> u64 {
         self.clusters.div_ceil(64) * 8
     }
 
     /// Bytes of `$MFT`'s bitmap.
-    pub fn records_bytes(&self) -> u64 {
+    pub(super) fn records_bytes(&self) -> u64 {
         self.record_count().div_ceil(64) * 8
     }
 }

@@ -26,7 +26,7 @@ fn cannot<T>(reason: String) -> Result<T> {
 }
 
 /// Chooses the measures of a new volume on a device.
-pub fn plan(device: &dyn Device, options: &FormatOptions) -> Result<Measures> {
+pub(super) fn plan(device: &dyn Device, options: &FormatOptions) -> Result<Measures> {
     let sector = device.sectors().logical;
     if !matches!(sector, 512 | 1024 | 2048 | 4096) {
         return cannot(format!("NTFS has sectors of 512 to 4,096 bytes, the device of {sector}"));

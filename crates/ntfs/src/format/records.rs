@@ -27,7 +27,7 @@ pub mod security {
 const ROOT_NAME: &str = ".";
 
 /// The content of a new volume.
-pub struct New<'a> {
+pub(super) struct New<'a> {
     pub measures: &'a Measures,
     pub label: &'a [u16],
     pub time: FileTime,
@@ -57,7 +57,7 @@ fn descriptor_list() -> [Vec<u8>; 4] {
 }
 
 /// Bytes of `$AttrDef`: its rows, and an empty one at the end.
-pub fn definitions_bytes() -> u64 {
+pub(super) fn definitions_bytes() -> u64 {
     ((definitions().len() + 1) * Definition::LENGTH) as u64
 }
 
@@ -77,7 +77,7 @@ fn headers() -> Vec<DescriptorHeader> {
 }
 
 /// The content of `$SDS`.
-pub fn descriptors() -> Vec<u8> {
+pub(super) fn descriptors() -> Vec<u8> {
     let mut stream = Vec::new();
     for (header, descriptor) in headers().iter().zip(descriptor_list()) {
         stream.resize(header.offset as usize, 0);
@@ -123,7 +123,7 @@ fn small_index(name: &str, rule: u32, measures: &Measures, entries: &[Vec<u8>]) 
 
 impl New<'_> {
     /// The records of `$MFT`, unused ones included.
-    pub fn records(&self) -> Vec<Record> {
+    pub(super) fn records(&self) -> Vec<Record> {
         let count = self.measures.record_count();
         let mut records: Vec<Record> = (0..count).map(|number| self.unused(number)).collect();
         for system in self.systems() {
@@ -133,7 +133,7 @@ impl New<'_> {
     }
 
     /// The content of all structures in clusters, except records, `$Bitmap` and the log.
-    pub fn contents(&self) -> Vec<(&Piece, Vec<u8>)> {
+    pub(super) fn contents(&self) -> Vec<(&Piece, Vec<u8>)> {
         let measures = self.measures;
         let mut taken = vec![0u8; measures.records_bytes() as usize];
         // Unlike in `$Bitmap`, the bits behind the last one in use are clear: `$MFT` grows into them.

@@ -19,7 +19,7 @@ fn last_bit(bytes: &[u8]) -> u64 {
 
 impl Core {
     /// Forgets the images of a removed file's index blocks and of their bitmaps.
-    pub fn drop_index(&mut self, number: u64) {
+    pub(crate) fn drop_index(&mut self, number: u64) {
         let is_its =
             |key: &&Key| matches!(key, Key::Block(file, ..) | Key::Value(file, ..) if *file == number);
         let mut keys: Vec<Key> = self.images().filter(is_its).copied().collect();

@@ -18,7 +18,7 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Exists`] if there is an entry with the same key.
-    pub fn index_insert(&mut self, file: u64, index: Index, entry: &[u8]) -> Result<()> {
+    pub(crate) fn index_insert(&mut self, file: u64, index: Index, entry: &[u8]) -> Result<()> {
         let tree = self.tree(file, index)?;
         let key = IndexEntry { bytes: entry, offset: 0 }.key();
         let sought = Sought::new(index.collation(), &self.upcase, key);
@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Changes the bytes of the entry with a key, but none that determine its order.
-    pub fn index_update(
+    pub(crate) fn index_update(
         &mut self,
         file: u64,
         index: Index,
@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Removes the entry with this key and returns it.
-    pub fn index_remove(&mut self, file: u64, index: Index, key: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn index_remove(&mut self, file: u64, index: Index, key: &[u8]) -> Result<Vec<u8>> {
         let tree = self.tree(file, index)?;
         let sought = Sought::new(index.collation(), &self.upcase, key);
         let (mut path, found) = self.descend(&tree, |other| sought.order(other))?;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 const DEEPEST: usize = 32;
 
 /// The bytes of a `$FILE_NAME` with nothing but a name, as the key for a lookup of that name.
-pub fn name_key(units: &[u16]) -> Vec<u8> {
+pub(crate) fn name_key(units: &[u16]) -> Vec<u8> {
     FileName { name: units.into(), ..FileName::default() }.to_bytes()
 }
 
@@ -139,7 +139,7 @@ impl Core {
     }
 
     /// The entry with this key.
-    pub fn index_find(&mut self, file: u64, index: Index, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn index_find(&mut self, file: u64, index: Index, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(file, index)?;
         let sought = Sought::new(index.collation(), &self.upcase, key);
         let (path, found) = self.descend(&tree, |other| sought.order(other))?;
@@ -153,7 +153,7 @@ impl Core {
 
     /// The entry with a name: the same units if there is one, else, unless the directory tells names apart by case, the
     /// first that differs in case only.
-    pub fn find_name(&mut self, directory: u64, name: &[u16]) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn find_name(&mut self, directory: u64, name: &[u16]) -> Result<Option<Vec<u8>>> {
         let tree = self.tree(directory, Index::Names)?;
         let key = name_key(name);
         let standard = tree.file.value(Kind::STANDARD_INFORMATION).unwrap_or(&[]);
@@ -191,7 +191,7 @@ impl Core {
     }
 
     /// Goes through the entries after a key in order, until `visit` returns false.
-    pub fn index_scan(
+    pub(crate) fn index_scan(
         &mut self,
         file: u64,
         index: Index,
@@ -206,7 +206,7 @@ impl Core {
 
     /// [`Core::index_scan`] that leaves out damaged parts, and returns the first damage: a block that cannot be read,
     /// with all blocks below it; an entry that is not in its order.
-    pub fn index_scan_past_damage(
+    pub(crate) fn index_scan_past_damage(
         &mut self,
         file: u64,
         index: Index,
@@ -329,7 +329,7 @@ impl Core {
     }
 
     /// Whether an index has no entry.
-    pub fn index_is_empty(&mut self, file: u64, index: Index) -> Result<bool> {
+    pub(crate) fn index_is_empty(&mut self, file: u64, index: Index) -> Result<bool> {
         let mut is_empty = true;
         self.index_scan(file, index, None, |_| {
             is_empty = false;

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// A key that other keys are compared with.
-pub struct Sought<'a> {
+pub(super) struct Sought<'a> {
     order: u32,
     upcase: Arc<[u16]>,
     key: &'a [u8],
@@ -17,7 +17,7 @@ pub struct Sought<'a> {
 
 impl<'a> Sought<'a> {
     /// Prepares a key for comparisons. `upcase` is used for file names only.
-    pub fn new(order: u32, upcase: &Arc<[u16]>, key: &'a [u8]) -> Sought<'a> {
+    pub(super) fn new(order: u32, upcase: &Arc<[u16]>, key: &'a [u8]) -> Sought<'a> {
         let mut folded = SmallVec::new();
         if order == collation::FILE_NAME {
             folded.extend(units(key).iter().map(|unit| fold(upcase, *unit)));
@@ -26,7 +26,7 @@ impl<'a> Sought<'a> {
     }
 
     /// Whether another key is ordered before or behind this one.
-    pub fn order(&self, other: &[u8]) -> Ordering {
+    pub(super) fn order(&self, other: &[u8]) -> Ordering {
         let key = self.key;
         match self.order {
             collation::FILE_NAME => self.folded(other).then_with(|| {
@@ -41,7 +41,7 @@ impl<'a> Sought<'a> {
     }
 
     /// [`Sought::order`] of file names without regard to case.
-    pub fn folded(&self, other: &[u8]) -> Ordering {
+    pub(super) fn folded(&self, other: &[u8]) -> Ordering {
         let (own, other) = (units(self.key), units(other));
         // Names in a directory often begin alike: four units at a time, then one.
         let fours = own.as_chunks::<4>().0.iter().zip(other.as_chunks::<4>().0);

@@ -5,7 +5,7 @@ use platter_vfs::{Error, NameRule, Result};
 /// The most units of a label that is set: Windows takes no longer ones
 /// (<https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-setvolumelabelw>), though `$AttrDef` has room for
 /// 128, and other programs make such labels.
-pub const LONGEST_LABEL: usize = 32;
+pub(super) const LONGEST_LABEL: usize = 32;
 
 /// A label in UTF-16 units, as it is stored.
 ///

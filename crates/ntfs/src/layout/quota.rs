@@ -14,13 +14,13 @@ pub const DEFAULTS: u32 = 1;
 /// Flags of that entry.
 mod flags {
     /// Bytes are counted.
-    pub const TRACKING: u32 = 0x10;
+    pub(super) const TRACKING: u32 = 0x10;
     /// Bytes are to be counted.
-    pub const TRACKING_REQUESTED: u32 = 0x40;
+    pub(super) const TRACKING_REQUESTED: u32 = 0x40;
     /// The counts are to be made anew.
-    pub const OUT_OF_DATE: u32 = 0x200;
+    pub(super) const OUT_OF_DATE: u32 = 0x200;
     /// Owners without files are to be removed.
-    pub const PENDING_DELETES: u32 = 0x800;
+    pub(super) const PENDING_DELETES: u32 = 0x800;
 }
 
 /// Marks the counts as out of date in the entry (with its header) that has the key [`DEFAULTS`]. Returns whether bytes are

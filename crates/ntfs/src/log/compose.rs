@@ -6,20 +6,20 @@ use crate::layout::log::{
 
 /// The ring in a log of this size, which determines how an LSN is divided into turn and place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ring {
+pub(super) struct Ring {
     bytes: u64,
 }
 
 /// A page of the ring in one of the ring's turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub(super) struct Spot {
     pub page: u64,
     pub turn: u64,
 }
 
 impl Ring {
     /// Whether a log of this size can be used; the reason if not.
-    pub fn check(bytes: u64) -> Result<(), String> {
+    pub(super) fn check(bytes: u64) -> Result<(), String> {
         // NTFS does not take more than 4 GiB; an offset would not fit into an LSN next to the turn.
         if (LEAST_PAGES * PAGE as u64..=1 << 32).contains(&bytes) {
             return Ok(());
@@ -27,12 +27,12 @@ impl Ring {
         Err(format!("the log has {bytes} bytes, which is not from {} to 4 GiB", LEAST_PAGES * PAGE as u64))
     }
 
-    pub fn new(bytes: u64) -> Ring {
+    pub(super) fn new(bytes: u64) -> Ring {
         Ring { bytes }
     }
 
     /// Pages of the log, the first [`FIRST_PAGE`] included.
-    pub fn pages(self) -> u64 {
+    pub(super) fn pages(self) -> u64 {
         self.bytes / PAGE as u64
     }
 
@@ -41,30 +41,30 @@ impl Ring {
         64 - RestartPage::sequence_bits(self.bytes)
     }
 
-    pub fn lsn(self, spot: Spot, at: usize) -> u64 {
+    pub(super) fn lsn(self, spot: Spot, at: usize) -> u64 {
         spot.turn << self.place_bits() | (spot.page * PAGE as u64 + at as u64) >> 3
     }
 
     /// How many turns an LSN can number, less a margin for those that one session may begin.
-    pub fn turns(self) -> u64 {
+    pub(super) fn turns(self) -> u64 {
         (u64::MAX >> self.place_bits()) - (1 << 20)
     }
 
     /// The turn that an LSN belongs to.
-    pub fn turn(self, lsn: u64) -> u64 {
+    pub(super) fn turn(self, lsn: u64) -> u64 {
         lsn >> self.place_bits()
     }
 
     /// The byte offset in the log of the record with an LSN.
-    pub fn offset(self, lsn: u64) -> u64 {
+    pub(super) fn offset(self, lsn: u64) -> u64 {
         (lsn & ((1 << self.place_bits()) - 1)) << 3
     }
 
-    pub fn spot(self, lsn: u64) -> Spot {
+    pub(super) fn spot(self, lsn: u64) -> Spot {
         Spot { page: self.offset(lsn) / PAGE as u64, turn: self.turn(lsn) }
     }
 
-    pub fn after(self, spot: Spot) -> Spot {
+    pub(super) fn after(self, spot: Spot) -> Spot {
         if spot.page + 1 < self.pages() {
             Spot { page: spot.page + 1, turn: spot.turn }
         } else {
@@ -73,17 +73,17 @@ impl Ring {
     }
 
     /// The number of pages from one spot to a later one.
-    pub fn distance(self, from: Spot, to: Spot) -> u64 {
+    pub(super) fn distance(self, from: Spot, to: Spot) -> u64 {
         let turns = to.turn.saturating_sub(from.turn);
         (to.page + turns * (self.pages() - FIRST_PAGE)).saturating_sub(from.page)
     }
 }
 
 /// The number of a page in the log, and the page as it is written.
-pub type Sealed = (u64, Box<[u8; PAGE]>);
+pub(super) type Sealed = (u64, Box<[u8; PAGE]>);
 
 /// Lays records into pages, from the beginning of a page on.
-pub struct Composer {
+pub(super) struct Composer {
     ring: Ring,
     pages: Vec<Page>,
     at: usize,
@@ -104,12 +104,12 @@ impl Page {
 }
 
 impl Composer {
-    pub fn new(ring: Ring, spot: Spot) -> Composer {
+    pub(super) fn new(ring: Ring, spot: Spot) -> Composer {
         Composer { ring, pages: vec![Page::new(spot)], at: PAGE_DATA, previous: 0 }
     }
 
     /// The LSN that the next record gets.
-    pub fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         if PAGE - self.at < RECORD_HEADER {
             self.turn_page();
         }
@@ -124,7 +124,7 @@ impl Composer {
     }
 
     /// Adds an operation of a transaction, and returns its LSN.
-    pub fn step(&mut self, transaction: u32, operation: &Operation) -> u64 {
+    pub(super) fn step(&mut self, transaction: u32, operation: &Operation) -> u64 {
         let header = RecordHeader {
             previous: self.previous,
             undo_next: self.previous,
@@ -139,7 +139,7 @@ impl Composer {
     }
 
     /// Adds a record, and returns its LSN. `header` has all fields but the LSN and the length.
-    pub fn push(&mut self, header: RecordHeader, data: &[u8]) -> u64 {
+    pub(super) fn push(&mut self, header: RecordHeader, data: &[u8]) -> u64 {
         let lsn = self.next();
         let goes_on = data.len() > PAGE - self.at - RECORD_HEADER;
         let flags = header.flags | if goes_on { RecordHeader::GOES_ON } else { 0 };
@@ -176,7 +176,7 @@ impl Composer {
     }
 
     /// The finished pages with their numbers, and the spot where the next group begins.
-    pub fn finish(self) -> (Vec<Sealed>, Spot) {
+    pub(super) fn finish(self) -> (Vec<Sealed>, Spot) {
         let next =
             self.pages.last().map_or(Spot { page: FIRST_PAGE, turn: 0 }, |page| self.ring.after(page.spot));
         let seal = |mut page: Page| {

@@ -15,7 +15,11 @@ const MOST: u64 = 128 << 20;
 
 /// Returns the restart page with the later LSN, if one is whole, and the volume's state. `bytes` is the log's length in
 /// whole pages.
-pub fn state(device: &dyn Device, place: &LogPlace, bytes: u64) -> Result<(Option<RestartPage>, LogState)> {
+pub(super) fn state(
+    device: &dyn Device,
+    place: &LogPlace,
+    bytes: u64,
+) -> Result<(Option<RestartPage>, LogState)> {
     let mut best: Option<RestartPage> = None;
     let mut damage = None;
     let mut blank = true;

@@ -12,7 +12,7 @@ use platter_vfs::{Error, RecoveredData, Result, Stretch};
 const TOGETHER: u64 = 1 << 20;
 
 /// Where the content of a stream is.
-pub struct Stream {
+pub(super) struct Stream {
     resident: Option<Vec<u8>>,
     runs: Vec<Run>,
     size: u64,
@@ -27,7 +27,7 @@ impl Stream {
     ///
     /// # Errors
     /// [`Error::Damaged`] if a piece is missing, or its runs are damaged.
-    pub fn open(pieces: &[Attribute], geometry: &Geometry) -> Result<Stream> {
+    pub(super) fn open(pieces: &[Attribute], geometry: &Geometry) -> Result<Stream> {
         let mut found = Vec::new();
         let mut stream = Stream { resident: None, runs: Vec::new(), size: 0, valid: 0, unit: None };
         for (index, attribute) in pieces.iter().enumerate() {
@@ -76,23 +76,23 @@ impl Stream {
     }
 
     /// Bytes of content.
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.size
     }
 
     /// Whether it is the stream of a file whose content is elsewhere, if the file's reparse tag is one of such files.
-    pub fn lacks_content(&self, cluster: u64) -> bool {
+    pub(super) fn lacks_content(&self, cluster: u64) -> bool {
         let runs = self.runs.iter().copied();
         self.resident.is_none() && lacks_content(self.size, self.valid, self.unit.is_some(), runs, cluster)
     }
 
     /// Whether any of its clusters is in a set.
-    pub fn is_in(&self, set: &Clusters) -> bool {
+    pub(super) fn is_in(&self, set: &Clusters) -> bool {
         set.has_any_of(&self.runs)
     }
 
     /// Adds its clusters to a set.
-    pub fn claim(&self, set: &mut Clusters) {
+    pub(super) fn claim(&self, set: &mut Clusters) {
         for run in &self.runs {
             if let Some(lcn) = run.lcn {
                 set.add(lcn, run.length);
@@ -102,7 +102,7 @@ impl Stream {
 }
 
 /// Reads the content of a file that Windows Overlay Filter packed.
-pub struct Packed<'s, 'd> {
+pub(super) struct Packed<'s, 'd> {
     /// The stream that has the content.
     pub stream: Data<'s, 'd>,
     /// Bytes of that stream.
@@ -130,7 +130,7 @@ impl RecoveredData for Packed<'_, '_> {
 }
 
 /// Reads the content of a stream for the visitor.
-pub struct Data<'s, 'd> {
+pub(super) struct Data<'s, 'd> {
     source: &'s Source<'d>,
     stream: Option<&'s Stream>,
     /// The compression unit that was unpacked last: its number and its bytes.
@@ -138,12 +138,12 @@ pub struct Data<'s, 'd> {
 }
 
 impl<'s, 'd> Data<'s, 'd> {
-    pub fn new(source: &'s Source<'d>, stream: &'s Stream) -> Data<'s, 'd> {
+    pub(super) fn new(source: &'s Source<'d>, stream: &'s Stream) -> Data<'s, 'd> {
         Data { source, stream: Some(stream), unpacked: None }
     }
 
     /// The content of a directory or link, which is empty.
-    pub fn empty(source: &'s Source<'d>) -> Data<'s, 'd> {
+    pub(super) fn empty(source: &'s Source<'d>) -> Data<'s, 'd> {
         Data { source, stream: None, unpacked: None }
     }
 

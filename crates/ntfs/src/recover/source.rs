@@ -9,7 +9,7 @@ use platter_vfs::{Error, Progress, Result};
 use std::sync::Arc;
 
 /// A volume on a device, which may begin anywhere on it.
-pub struct FoundVolume {
+pub(super) struct FoundVolume {
     device: Arc<dyn Device>,
     /// What tells the layout, if no boot sector does.
     found: Option<(Geometry, RecordPlaces)>,
@@ -21,7 +21,7 @@ impl FoundVolume {
     ///
     /// # Errors
     /// [`Error::NotThisFormat`] if there are none, or if the size of a cluster cannot be found.
-    pub fn find(device: Arc<dyn Device>, progress: &dyn Progress) -> Result<FoundVolume> {
+    pub(super) fn find(device: Arc<dyn Device>, progress: &dyn Progress) -> Result<FoundVolume> {
         if boot::find(&mut Disk::new(&*device), &mut Vec::new(), false).is_ok() {
             return Ok(FoundVolume { device, found: None });
         }
@@ -71,7 +71,7 @@ fn part(device: &Arc<dyn Device>, start: u64, length: u64) -> Result<Arc<dyn Dev
 }
 
 /// The records of a volume, and where they are.
-pub struct Source<'d> {
+pub(super) struct Source<'d> {
     disk: Disk<'d>,
     geometry: Geometry,
     places: Places<'d>,
@@ -88,7 +88,7 @@ impl<'d> Source<'d> {
     ///
     /// # Errors
     /// Those of reading the boot sector.
-    pub fn open(place: &'d FoundVolume) -> Result<Source<'d>> {
+    pub(super) fn open(place: &'d FoundVolume) -> Result<Source<'d>> {
         let mut disk = Disk::new(&*place.device);
         let (geometry, places) = match &place.found {
             Some((geometry, found)) => (*geometry, Places::Found(found)),
@@ -100,16 +100,16 @@ impl<'d> Source<'d> {
         Ok(Source { disk, geometry, places })
     }
 
-    pub fn geometry(&self) -> &Geometry {
+    pub(super) fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    pub fn disk(&self) -> &Disk<'d> {
+    pub(super) fn disk(&self) -> &Disk<'d> {
         &self.disk
     }
 
     /// How many records there may be.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         match &self.places {
             Places::Table(table) => table.count,
             Places::Found(found) => found.len() as u64,
@@ -117,7 +117,7 @@ impl<'d> Source<'d> {
     }
 
     /// The numbers of all records.
-    pub fn numbers(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+    pub(super) fn numbers(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match &self.places {
             Places::Table(table) => Box::new(0..table.count),
             Places::Found(found) => Box::new(found.keys().copied()),
@@ -125,13 +125,13 @@ impl<'d> Source<'d> {
     }
 
     /// A record without its damaged parts; `None` if it cannot be read at all.
-    pub fn record(&self, number: u64) -> Option<Record> {
+    pub(super) fn record(&self, number: u64) -> Option<Record> {
         self.record_and_faults(number).map(|(record, _)| record)
     }
 
     /// [`Source::record`], and whether damaged parts are left out. A record has no checksum: damage shows only where
     /// the record makes no sense.
-    pub fn record_and_faults(&self, number: u64) -> Option<(Record, bool)> {
+    pub(super) fn record_and_faults(&self, number: u64) -> Option<(Record, bool)> {
         let mut bytes = vec![0; self.geometry.record as usize];
         let at = match &self.places {
             Places::Table(table) => {

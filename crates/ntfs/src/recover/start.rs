@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 const READ: u64 = 4 << 20;
 
 /// Record sizes that are looked for.
-pub const SIZES: [u32; 2] = [1024, 4096];
+pub(super) const SIZES: [u32; 2] = [1024, 4096];
 
 /// The most records whose places are kept.
 const MOST: usize = 64 << 20;
@@ -24,14 +24,14 @@ const MOST: usize = 64 << 20;
 const STEP: usize = 512;
 
 /// The device offset of each record, by its number.
-pub type RecordPlaces = BTreeMap<u64, u64>;
+pub(super) type RecordPlaces = BTreeMap<u64, u64>;
 
 /// What ranks records of one number: one that is in use is taken first, then the last to change.
 type Rank = (bool, u64);
 
 /// Looks through the device for records of each of the [`SIZES`]. `boot` is called with each sector that has the name of
 /// a boot sector, and its offset; if it returns `false`, the search ends.
-pub fn scan(
+pub(super) fn scan(
     device: &dyn Device,
     progress: &dyn Progress,
     boot: &mut dyn FnMut(u64, &[u8]) -> bool,
@@ -95,7 +95,7 @@ fn note_record(found: &mut BTreeMap<u64, (u64, Rank)>, bytes: &[u8], size: u32, 
 /// Finds where the volume begins and the size of its clusters: `$MFT` gives the places of its records in clusters, and
 /// with the right size most records, the copies of the first ones and the index blocks of directories are where that
 /// leads to from the start of the volume.
-pub fn measure(disk: &Disk<'_>, found: &RecordPlaces, size: u32) -> Option<(u64, Geometry)> {
+pub(super) fn measure(disk: &Disk<'_>, found: &RecordPlaces, size: u32) -> Option<(u64, Geometry)> {
     let table = runs_of(disk, found, size, known::MFT, Kind::DATA, "")?;
     let lcn = table.first()?.lcn.filter(|lcn| *lcn > 0)?;
     let mirror = runs_of(disk, found, size, known::MFT_MIRROR, Kind::DATA, "");

@@ -3,7 +3,7 @@
 
 mod store;
 
-pub use store::ShadowDevice;
+pub(crate) use store::ShadowDevice;
 
 use crate::layout::shadow::{BLOCK, CatalogEntry, ENTRY, HEADER, block_kind, catalog_of, guid, next_block};
 use platter_device::{Device, read_any};
@@ -15,7 +15,7 @@ const MOST_BLOCKS: usize = 64;
 
 /// A shadow copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShadowCopy {
+pub(crate) struct ShadowCopy {
     /// Names its store.
     pub store: String,
     /// When it was made.
@@ -26,7 +26,7 @@ pub struct ShadowCopy {
 
 /// The shadow copies of a volume.
 #[derive(Debug, Default)]
-pub struct ShadowCopies {
+pub(crate) struct ShadowCopies {
     /// Those that the catalog names, the oldest first.
     pub copies: Vec<ShadowCopy>,
     /// Why a part of the catalog, or all of it, cannot be read.
@@ -38,7 +38,7 @@ pub struct ShadowCopies {
 impl ShadowCopies {
     /// Finds the shadow copies of the volume on a device; `None` if it has none. A device that cannot be read where it
     /// would have the header is taken for one without.
-    pub fn find(device: &dyn Device) -> Option<ShadowCopies> {
+    pub(crate) fn find(device: &dyn Device) -> Option<ShadowCopies> {
         let mut header = [0; 512];
         if device.len() < HEADER + 512 || read_any(device, HEADER, &mut header).is_err() {
             return None;
@@ -51,7 +51,7 @@ impl ShadowCopies {
     }
 
     /// Why the volume is not written to.
-    pub fn why_kept(&self) -> String {
+    pub(crate) fn why_kept(&self) -> String {
         let what = match self.copies.len() {
             0 => "shadow copies".into(),
             1 => "a shadow copy".into(),

@@ -39,7 +39,7 @@ enum KeptBlock {
 }
 
 /// A shadow copy of the volume on a device, which can only be read.
-pub struct ShadowDevice {
+pub(crate) struct ShadowDevice {
     below: Arc<dyn Device>,
     name: String,
     length: u64,
@@ -55,7 +55,7 @@ impl ShadowDevice {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none of this number; [`Error::Damaged`], and the errors of the device.
-    pub fn open(below: Arc<dyn Device>, number: u32) -> Result<ShadowDevice> {
+    pub(crate) fn open(below: Arc<dyn Device>, number: u32) -> Result<ShadowDevice> {
         const NONE: Error = Error::InvalidArgument("there is no shadow copy of this number; info lists them");
         let found = ShadowCopies::find(&*below).ok_or(NONE)?;
         if let Some(fault) = found.fault {

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Reads bytes of `$Bitmap`, from a byte offset on, from their places on the device.
-pub type ReadBitmap = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send + Sync>;
+pub(crate) type ReadBitmap = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send + Sync>;
 
 /// The numbers by which a search decides whether to read a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub(super) struct Summary {
     /// The number of free clusters in the page.
     pub free: u16,
     /// Clusters of the page's longest free run.
@@ -27,7 +27,7 @@ pub struct Summary {
 
 impl Summary {
     /// The summary of a page that is neither all free nor all taken.
-    pub fn of(words: &Words) -> Summary {
+    pub(super) fn of(words: &Words) -> Summary {
         let (mut free, mut longest, mut first, mut run) = (0, 0, None, 0);
         for word in words.iter() {
             free += word.count_zeros();
@@ -48,11 +48,11 @@ impl Summary {
 }
 
 /// Ranges of clusters that changed, in the order of the changes, and whether they became taken.
-pub type Changes = Vec<(Range<u64>, bool)>;
+pub(super) type Changes = Vec<(Range<u64>, bool)>;
 
 /// The pages of `$Bitmap` that are not in memory.
 #[derive(Default)]
-pub struct Away {
+pub(super) struct Away {
     pages: BTreeMap<u64, Summary>,
     /// The changes of each page since its words were dropped from memory.
     changes: BTreeMap<u64, Changes>,
@@ -61,33 +61,33 @@ pub struct Away {
 impl Away {
     /// Whether no page is away.
     #[cfg(test)]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
     /// The number of free clusters in all these pages when they were sent away.
-    pub fn free(&self) -> u64 {
+    pub(super) fn free(&self) -> u64 {
         self.pages.values().map(|summary| u64::from(summary.free)).sum()
     }
 
     /// The summary of a page, if it is away.
-    pub fn get(&self, page: u64) -> Option<Summary> {
+    pub(super) fn get(&self, page: u64) -> Option<Summary> {
         self.pages.get(&page).copied()
     }
 
     /// The first cluster of a range that is in a page which is away; the range's end if there is none.
-    pub fn next(&self, range: Range<u64>) -> u64 {
+    pub(super) fn next(&self, range: Range<u64>) -> u64 {
         let page = self.pages.range(range.start / PAGE..).next();
         page.map_or(range.end, |(page, _)| (page * PAGE).clamp(range.start, range.end))
     }
 
     /// Keeps only the summary of a page whose bits are as `$Bitmap` on the device has them.
-    pub fn send(&mut self, page: u64, words: &Words) {
+    pub(super) fn send(&mut self, page: u64, words: &Words) {
         self.pages.insert(page, Summary::of(words));
     }
 
     /// Notes a change of bits of one page. Returns `false` if that page is not away.
-    pub fn change(&mut self, range: &Range<u64>, taken: bool) -> bool {
+    pub(super) fn change(&mut self, range: &Range<u64>, taken: bool) -> bool {
         let page = range.start / PAGE;
         if !self.pages.contains_key(&page) {
             return false;
@@ -101,7 +101,7 @@ impl Away {
     ///
     /// # Errors
     /// Errors of `read`; the page stays away.
-    pub fn bring(&mut self, page: u64, read: &ReadBitmap) -> Result<Option<(Words, Changes)>> {
+    pub(super) fn bring(&mut self, page: u64, read: &ReadBitmap) -> Result<Option<(Words, Changes)>> {
         if !self.pages.contains_key(&page) {
             return Ok(None);
         }

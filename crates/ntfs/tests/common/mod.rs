@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A kind of volume to test.
 #[derive(Clone, Copy, Debug)]
-pub struct Volume {
+pub(crate) struct Volume {
     pub cluster: u64,
     pub sector: u32,
     pub record: u64,
@@ -21,11 +21,11 @@ pub struct Volume {
 }
 
 /// A volume as mkfs makes it by default.
-pub const USUAL: Volume =
+pub(crate) const USUAL: Volume =
     Volume { cluster: 4096, sector: 512, record: 1024, compress: false, bytes: 32 << 20 };
 
 /// Small, usual and large clusters; large records and sectors; compression.
-pub const VOLUMES: [Volume; 5] = [
+pub(crate) const VOLUMES: [Volume; 5] = [
     USUAL,
     Volume { cluster: 512, ..USUAL },
     Volume { cluster: 65536, bytes: 96 << 20, ..USUAL },
@@ -35,7 +35,7 @@ pub const VOLUMES: [Volume; 5] = [
 
 impl Volume {
     /// A new volume on a device in memory.
-    pub fn make(&self) -> Arc<MemoryDevice> {
+    pub(crate) fn make(&self) -> Arc<MemoryDevice> {
         let sectors = Sectors { logical: self.sector, physical: self.sector };
         let device = Arc::new(MemoryDevice::new(self.bytes, sectors));
         let options = FormatOptions {
@@ -50,13 +50,13 @@ impl Volume {
     }
 
     /// The shape of random operations that fit this volume.
-    pub fn shape(&self, largest: u64) -> Shape {
+    pub(crate) fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
 }
 
 /// Opens a volume.
-pub fn open(device: Arc<dyn Device>) -> NtfsVolume {
+pub(crate) fn open(device: Arc<dyn Device>) -> NtfsVolume {
     NtfsVolume::open(device, OpenOptions::default()).unwrap()
 }
 
@@ -72,23 +72,23 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 }
 
 /// A volume for the model tests.
-pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
+pub(crate) fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
     checked_by(device, clock, |device| check_clean(&**device))
 }
 
 /// [`tested`] with another check.
-pub fn checked_by(device: Arc<dyn Device>, clock: &Clock, check: Check) -> Box<dyn Subject> {
+pub(crate) fn checked_by(device: Arc<dyn Device>, clock: &Clock, check: Check) -> Box<dyn Subject> {
     Box::new(Tested::new(&Ntfs, device, clock, reference, check))
 }
 
 /// Fails unless the check of a volume finds nothing.
-pub fn check_clean(device: &dyn Device) -> Result<(), String> {
+pub(crate) fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report = Ntfs.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }
 }
 
 /// All names in a directory.
-pub fn names(volume: &dyn FileSystem, directory: Node) -> BTreeSet<String> {
+pub(crate) fn names(volume: &dyn FileSystem, directory: Node) -> BTreeSet<String> {
     let (mut entries, mut cursor, mut found) = (Vec::new(), Cursor::START, BTreeSet::new());
     loop {
         entries.clear();

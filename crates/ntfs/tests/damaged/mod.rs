@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A volume as its records describe it, before it is damaged.
 #[derive(Clone)]
-pub struct Volume {
+pub(crate) struct Volume {
     pub image: Vec<u8>,
     pub geometry: Geometry,
     mft: Vec<Run>,
@@ -18,7 +18,7 @@ pub struct Volume {
 
 /// One file of a volume.
 #[derive(Clone, Default)]
-pub struct File {
+pub(crate) struct File {
     pub records: Vec<u64>,
     pub runs: Vec<Run>,
     /// The runs of its index blocks.
@@ -31,7 +31,7 @@ pub struct File {
 }
 
 impl Volume {
-    pub fn new(image: Vec<u8>) -> Volume {
+    pub(crate) fn new(image: Vec<u8>) -> Volume {
         let boot = BootSector::from_bytes(&image).expect("a sound boot sector");
         let geometry = boot.geometry(image.len() as u64).expect("a sound boot sector");
         let first = Run { vcn: 0, lcn: Some(geometry.mft), length: 16 };
@@ -111,7 +111,7 @@ impl Volume {
         }
     }
 
-    pub fn record(&self, number: u64) -> Option<Record> {
+    pub(crate) fn record(&self, number: u64) -> Option<Record> {
         let size = self.geometry.record as usize;
         let mut bytes = self.block(&self.mft, number * size as u64, size);
         fixup::remove(&mut bytes, "", 0).ok()?;
@@ -119,7 +119,7 @@ impl Volume {
     }
 
     /// Gives a file the clusters of another one of the same size.
-    pub fn share(&mut self, from: u64, to: u64) {
+    pub(crate) fn share(&mut self, from: u64, to: u64) {
         let pairs = |record: &mut Record| {
             let data = record.attributes.iter_mut().find(|attribute| attribute.kind == Kind::DATA);
             match data.map(|data| &mut data.content) {
@@ -143,7 +143,7 @@ impl Volume {
 }
 
 /// The kinds of damage.
-pub const KINDS: &[&str] = &[
+pub(crate) const KINDS: &[&str] = &[
     "none",
     "record-sealed",
     "record-sealed-many",
@@ -177,12 +177,12 @@ pub const KINDS: &[&str] = &[
 
 /// The records that were hit.
 #[derive(Debug, Default)]
-pub struct Hit {
+pub(crate) struct Hit {
     pub records: BTreeSet<u64>,
 }
 
 /// Damages a volume, and returns the files' records that were hit. Clusters of files' data are never hit.
-pub fn damage(volume: &mut Volume, kind: &str, random: &mut Random) -> Hit {
+pub(crate) fn damage(volume: &mut Volume, kind: &str, random: &mut Random) -> Hit {
     let mut hit = Hit::default();
     one(volume, kind, random, &mut hit);
     hit

@@ -29,14 +29,14 @@ for i in 2 4 6 8; do rm gone/$i; done
 
 /// A volume made by mkntfs with clusters of `cluster` bytes, filled with some `files` small files and the rest of the
 /// tree.
-pub fn filled(length: u64, cluster: u64, files: u32) -> ImageFile {
+pub(crate) fn filled(length: u64, cluster: u64, files: u32) -> ImageFile {
     let image = made(length, cluster);
     fill(&image, cluster, files);
     image
 }
 
 /// Fills a new volume with the tree.
-pub fn fill(image: &ImageFile, cluster: u64, files: u32) {
+pub(crate) fn fill(image: &ImageFile, cluster: u64, files: u32) {
     let mount = Mount::writing(image).expect("a new volume can be mounted");
     let packed = if cluster <= 4096 { "setfattr -h -v 0x00000810 -n system.ntfs_attrib_be z" } else { ":" };
     let mut noise = vec![0; 1 << 20];

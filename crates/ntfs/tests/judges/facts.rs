@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The facts of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Flags that a user can set.
     pub flags: u32,
     /// Creation, modification, access, change: 100 ns since 1601.
@@ -23,10 +23,10 @@ pub struct Facts {
 }
 
 /// Stands in place of the sum of a descriptor that was not found.
-pub const UNREAD: &str = "unread";
+pub(crate) const UNREAD: &str = "unread";
 
 /// The facts of all files by path. System files are left out.
-pub type All = BTreeMap<String, Facts>;
+pub(crate) type All = BTreeMap<String, Facts>;
 
 /// Units of 100 ns between 1601 and 1970.
 const EPOCH: i64 = 116_444_736_000_000_000;
@@ -36,7 +36,7 @@ fn units(time: Timestamp) -> u64 {
 }
 
 /// The facts as Platter reads them.
-pub fn ours(system: &dyn FileSystem) -> All {
+pub(crate) fn ours(system: &dyn FileSystem) -> All {
     let mut all = All::new();
     each_name(system, &mut |path, node, attributes| {
         let known = |time: Option<Timestamp>| units(time.expect("a time that NTFS keeps"));
@@ -94,19 +94,19 @@ fn script(name: &str, argument: &str) -> String {
 }
 
 /// The facts as libfsntfs reads them. It does not count links, and descriptors that it does not find are [`UNREAD`].
-pub fn libfsntfs(image: &ImageFile) -> All {
+pub(crate) fn libfsntfs(image: &ImageFile) -> All {
     parse(&script("fsntfs_facts.py", image.path()).replace('\n', "\t0\n"))
 }
 
 /// The facts as ntfs-3g shows them.
-pub fn ntfs_3g(image: &ImageFile) -> All {
+pub(crate) fn ntfs_3g(image: &ImageFile) -> All {
     let mount = Mount::reading(image).unwrap_or_else(|reason| panic!("{reason}"));
     parse(&script("mounted_facts.py", mount.path().to_str().expect("a path in UTF-8")))
 }
 
 /// Size and times in seconds since 1970 (modification, access, change, creation) of every file, as The Sleuth Kit lists
 /// them.
-pub fn sleuth_kit(image: &ImageFile) -> BTreeMap<String, (u64, [i64; 4])> {
+pub(crate) fn sleuth_kit(image: &ImageFile) -> BTreeMap<String, (u64, [i64; 4])> {
     let listed = run("fls", &["-f", "ntfs", "-r", "-p", "-u", "-m", "/", image.path()]);
     let one = |line: &str| {
         // MD5|name|inode|mode|uid|gid|size|atime|mtime|ctime|crtime
@@ -128,14 +128,14 @@ pub fn sleuth_kit(image: &ImageFile) -> BTreeMap<String, (u64, [i64; 4])> {
 }
 
 /// [`Facts::times`] in the form of [`sleuth_kit`].
-pub fn in_seconds(times: [u64; 4]) -> [i64; 4] {
+pub(crate) fn in_seconds(times: [u64; 4]) -> [i64; 4] {
     let [created, modified, accessed, changed] =
         times.map(|time| (time as i64 - EPOCH).div_euclid(10_000_000));
     [modified, accessed, changed, created]
 }
 
 /// Fails, with the first differences, unless the facts of both are the same.
-pub fn assert_same(what: &str, ours: &All, theirs: &All) {
+pub(crate) fn assert_same(what: &str, ours: &All, theirs: &All) {
     let lost: Vec<&String> = ours.keys().filter(|path| !theirs.contains_key(*path)).take(10).collect();
     let new: Vec<&String> = theirs.keys().filter(|path| !ours.contains_key(*path)).take(10).collect();
     assert!(lost.is_empty() && new.is_empty(), "{what}: only ours: {lost:?}, only theirs: {new:?}");

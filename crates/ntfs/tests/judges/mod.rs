@@ -1,7 +1,7 @@
 //! The other implementations that judge Platter's. A missing one fails the test.
 
-pub mod facts;
-pub mod readers;
+pub(crate) mod facts;
+pub(crate) mod readers;
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -13,9 +13,9 @@ use std::process::{Child, Command, Output, Stdio};
 use platter_device::{Device, MemoryDevice, Partition, Sectors};
 use std::sync::Arc;
 
-pub use platter_testing::model::ImageFile;
+pub(crate) use platter_testing::model::ImageFile;
 
-pub fn output(program: &str, arguments: &[&str]) -> Output {
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Output {
     Command::new(program)
         .args(arguments)
         .env("LC_ALL", "C.UTF-8")
@@ -24,19 +24,19 @@ pub fn output(program: &str, arguments: &[&str]) -> Output {
         .unwrap_or_else(|error| panic!("{program} (from ntfs-3g) cannot be run: {error}"))
 }
 
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// Runs a tool that must succeed, and returns what it printed.
-pub fn run(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     let output = output(program, arguments);
     assert!(output.status.success(), "{program} {arguments:?} failed:\n{}", text(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The volume that Windows made, in `tests/data`.
-pub fn windows() -> Partition {
+pub(crate) fn windows() -> Partition {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/windows-10.raw.gz");
     let output = output("gzip", &["-dc", path]);
     assert!(output.status.success(), "{}", text(&output));
@@ -46,7 +46,7 @@ pub fn windows() -> Partition {
 }
 
 /// A new volume made by mkntfs.
-pub fn made(length: u64, cluster: u64) -> ImageFile {
+pub(crate) fn made(length: u64, cluster: u64) -> ImageFile {
     let image = ImageFile::empty(length);
     let cluster = cluster.to_string();
     run("mkntfs", &["-F", "-q", "-c", &cluster, "-L", "Made by mkntfs", image.path()]);
@@ -54,7 +54,7 @@ pub fn made(length: u64, cluster: u64) -> ImageFile {
 }
 
 /// The verdict of a tool about an image.
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// Whether the tool found nothing to complain of.
     pub clean: bool,
     /// The output of the tool.
@@ -62,7 +62,7 @@ pub struct Verdict {
 }
 
 /// Has ntfsfix judge an image, changing nothing.
-pub fn ntfsfix(image: &ImageFile) -> Verdict {
+pub(crate) fn ntfsfix(image: &ImageFile) -> Verdict {
     let output = output("ntfsfix", &["-n", image.path()]);
     let told = text(&output);
     let clean = output.status.success() && !told.contains("FAILED") && !told.contains("orrupt");
@@ -70,29 +70,29 @@ pub fn ntfsfix(image: &ImageFile) -> Verdict {
 }
 
 /// The content of a file: its length and a sum, or why it cannot be read.
-pub type AttributeContent = Result<(u64, u64), String>;
+pub(crate) type AttributeContent = Result<(u64, u64), String>;
 
 /// The length and a sum of content.
-pub fn sum(bytes: &[u8]) -> (u64, u64) {
+pub(crate) fn sum(bytes: &[u8]) -> (u64, u64) {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     (bytes.len() as u64, hasher.finish())
 }
 
 /// A volume mounted by ntfs-3g.
-pub struct Mount {
+pub(crate) struct Mount {
     folder: PathBuf,
     program: Child,
 }
 
 impl Mount {
     /// Mounts an image for reading only.
-    pub fn reading(image: &ImageFile) -> Result<Mount, String> {
+    pub(crate) fn reading(image: &ImageFile) -> Result<Mount, String> {
         Mount::new(image, "ro")
     }
 
     /// Mounts an image for writing.
-    pub fn writing(image: &ImageFile) -> Result<Mount, String> {
+    pub(crate) fn writing(image: &ImageFile) -> Result<Mount, String> {
         Mount::new(image, "rw,compression")
     }
 
@@ -124,12 +124,12 @@ impl Mount {
     }
 
     /// The folder where the volume is mounted.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.folder
     }
 
     /// Runs a shell script in the root of the volume.
-    pub fn script(&self, script: &str) {
+    pub(crate) fn script(&self, script: &str) {
         let output = Command::new("sh")
             .args(["-e", "-c", script])
             .current_dir(&self.folder)
@@ -140,7 +140,7 @@ impl Mount {
     }
 
     /// All files, by path from the root on; the reason for each that cannot be read.
-    pub fn tree(&self) -> BTreeMap<String, AttributeContent> {
+    pub(crate) fn tree(&self) -> BTreeMap<String, AttributeContent> {
         let mut found = BTreeMap::new();
         let mut folders = vec![String::new()];
         while let Some(above) = folders.pop() {

@@ -16,20 +16,20 @@ use std::sync::Arc;
 
 /// The paths on a volume: directories, and files with size and SHA-256. System files, and files behind reparse points,
 /// are left out.
-pub type Tree = Listed;
+pub(crate) type Tree = Listed;
 
 /// Records with a lower number are the system's.
-pub const FIRST: u64 = 24;
+pub(crate) const FIRST: u64 = 24;
 
 /// Stands in place of a sum if the path is neither a file nor a directory of the host.
 const SPECIAL: &str = "special";
 
-pub fn sum(bytes: &[u8]) -> String {
+pub(crate) fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Fails unless two trees are the same, with the first differences.
-pub fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
+pub(crate) fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
     let names = |from: &Tree, without: &Tree| {
         from.keys().filter(|path| !without.contains_key(*path)).take(10).cloned().collect::<Vec<_>>()
     };
@@ -41,20 +41,20 @@ pub fn assert_same(what: &str, ours: &Tree, theirs: &Tree) {
 }
 
 /// Computes the sum that represents content in a tree.
-pub type Sum = fn(&[u8]) -> String;
+pub(crate) type Sum = fn(&[u8]) -> String;
 
 /// A weaker sum than [`sum`] and ten times as fast, for campaigns that spend their time on sums.
-pub fn quick_sum(bytes: &[u8]) -> String {
+pub(crate) fn quick_sum(bytes: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(bytes))
 }
 
 /// Everything on an open volume, as Platter reads it.
-pub fn ours(system: &dyn FileSystem) -> Tree {
+pub(crate) fn ours(system: &dyn FileSystem) -> Tree {
     ours_by(system, sum)
 }
 
 /// [`ours`] with another sum.
-pub fn ours_by(system: &dyn FileSystem, sum: Sum) -> Tree {
+pub(crate) fn ours_by(system: &dyn FileSystem, sum: Sum) -> Tree {
     let mut tree = Tree::new();
     each_name(system, &mut |path, node, attributes| match attributes.kind {
         Kind::Directory => drop(tree.insert(path, None)),
@@ -70,7 +70,7 @@ pub fn ours_by(system: &dyn FileSystem, sum: Sum) -> Tree {
 }
 
 /// Paths of files that have named streams.
-pub fn with_streams(system: &dyn FileSystem) -> BTreeSet<String> {
+pub(crate) fn with_streams(system: &dyn FileSystem) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     each_name(system, &mut |path, node, attributes| {
         if attributes.kind == Kind::File && !system.streams().unwrap().list(node).unwrap().is_empty() {
@@ -94,13 +94,13 @@ fn listed(script: &str, image: &ImageFile) -> Tree {
 }
 
 /// The tree as libfsntfs reads it.
-pub fn libfsntfs(image: &ImageFile) -> Tree {
+pub(crate) fn libfsntfs(image: &ImageFile) -> Tree {
     listed("fsntfs_tree.py", image)
 }
 
 /// A copy of the volume on `image` without the streams whose names libfsntfs may refuse: it does not read an attribute
 /// list with an entry of 312 bytes, which a stream with a name of 143 units has, though ntfs-3g and dissect.ntfs do.
-pub fn without_long_streams(image: &ImageFile) -> ImageFile {
+pub(crate) fn without_long_streams(image: &ImageFile) -> ImageFile {
     let device = Arc::new(MemoryDevice::from_image(&image.bytes(), Sectors::SMALL));
     let system = NtfsVolume::open(device.clone(), OpenOptions::default()).unwrap();
     let remove_from = |node| {
@@ -118,7 +118,7 @@ pub fn without_long_streams(image: &ImageFile) -> ImageFile {
 
 /// Paths of files whose last compression unit, of `unit` bytes, may have as many clusters as the end of the content
 /// would need without compression: dissect.ntfs takes packed clusters for content then.
-pub fn ending_without_hole(system: &dyn FileSystem, unit: u64) -> BTreeSet<String> {
+pub(crate) fn ending_without_hole(system: &dyn FileSystem, unit: u64) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     each_name(system, &mut |path, node, attributes| {
         let last = attributes.size / unit * unit;
@@ -134,7 +134,7 @@ pub fn ending_without_hole(system: &dyn FileSystem, unit: u64) -> BTreeSet<Strin
 }
 
 /// The tree as dissect.ntfs reads it.
-pub fn dissect(image: &ImageFile) -> Tree {
+pub(crate) fn dissect(image: &ImageFile) -> Tree {
     listed("dissect_tree.py", image)
 }
 
@@ -162,7 +162,7 @@ fn folder(root: &Path, sum: Sum) -> Tree {
 }
 
 /// The tree as The Sleuth Kit copies it out: without empty directories and empty files.
-pub fn sleuth_kit(image: &ImageFile) -> Tree {
+pub(crate) fn sleuth_kit(image: &ImageFile) -> Tree {
     let path = format!("{}.recovered", image.path());
     std::fs::create_dir(&path).unwrap();
     run("tsk_recover", &["-a", "-f", "ntfs", image.path(), &path]);
@@ -174,7 +174,7 @@ pub fn sleuth_kit(image: &ImageFile) -> Tree {
 }
 
 /// A tree without empty directories and empty files, as [`sleuth_kit`] shows it.
-pub fn without_empty(tree: &Tree) -> Tree {
+pub(crate) fn without_empty(tree: &Tree) -> Tree {
     let is_full = |file: &Option<(u64, String)>| file.as_ref().is_some_and(|file| file.0 > 0);
     let files: Vec<&String> = tree.iter().filter(|(_, file)| is_full(file)).map(|(path, _)| path).collect();
     let holds = |path: &str| files.iter().any(|file| file.starts_with(&format!("{path}/")));
@@ -186,12 +186,12 @@ pub fn without_empty(tree: &Tree) -> Tree {
 
 /// The tree as ntfs-3g reads it. It shows links, and files with the system flag and at most a byte, as pipes and
 /// sockets: these are taken from `ours`.
-pub fn ntfs_3g(image: &ImageFile, ours: &Tree) -> Tree {
+pub(crate) fn ntfs_3g(image: &ImageFile, ours: &Tree) -> Tree {
     ntfs_3g_by(image, ours, sum)
 }
 
 /// [`ntfs_3g`] with another sum.
-pub fn ntfs_3g_by(image: &ImageFile, ours: &Tree, sum: Sum) -> Tree {
+pub(crate) fn ntfs_3g_by(image: &ImageFile, ours: &Tree, sum: Sum) -> Tree {
     let mount = Mount::reading(image).unwrap_or_else(|reason| panic!("{reason}"));
     let mut tree = folder(mount.path(), sum);
     tree.retain(|path, file| match (&file, ours.get(path)) {
@@ -208,7 +208,7 @@ pub fn ntfs_3g_by(image: &ImageFile, ours: &Tree, sum: Sum) -> Tree {
 }
 
 /// The tree as the crate `ntfs` reads it.
-pub fn ntfs_crate(image: &ImageFile) -> Tree {
+pub(crate) fn ntfs_crate(image: &ImageFile) -> Tree {
     fn show(volume: &Ntfs, directory: &NtfsFile, path: &str, file: &mut std::fs::File, tree: &mut Tree) {
         let index = directory.directory_index(file).unwrap();
         let mut entries = index.entries();
@@ -244,14 +244,14 @@ pub fn ntfs_crate(image: &ImageFile) -> Tree {
 }
 
 /// The tree as Linux' ntfs3 reads it, which must not complain.
-pub fn ntfs3(image: &ImageFile) -> Tree {
+pub(crate) fn ntfs3(image: &ImageFile) -> Tree {
     let (listed, messages) = listed_by_linux("ntfs3", "ro", image);
     assert_silent(&messages);
     listed
 }
 
 /// Fails if a message of the kernel is about ntfs3.
-pub fn assert_silent(messages: &str) {
+pub(crate) fn assert_silent(messages: &str) {
     let complaints: Vec<&str> = messages.lines().filter(|line| line.contains("ntfs3")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
 }

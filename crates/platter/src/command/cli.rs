@@ -31,7 +31,7 @@ use std::ffi::OsString;
 /// Sizes take binary units: 4k, 64M, 1.5G, 16T (1k is 1,024 bytes).
 #[derive(Parser)]
 #[command(name = "platter", version, propagate_version = true, max_term_width = 100)]
-pub struct Cli {
+pub(super) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -80,19 +80,19 @@ pub(crate) enum Command {
 }
 
 /// The definition of all arguments, with an example in the help of each command.
-pub fn program() -> clap::Command {
+pub(super) fn program() -> clap::Command {
     manual::with_examples(Cli::command())
 }
 
 /// Parses the arguments, of which the first is the program's name.
-pub fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+pub(super) fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut program = program();
     let matches = program.try_get_matches_from_mut(arguments)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
 impl Command {
-    pub fn run(self) -> Outcome {
+    pub(super) fn run(self) -> Outcome {
         match self {
             Command::Compare(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(),

@@ -3,7 +3,7 @@
 //! The scripts of the shells ([`scripts`]) call `platter complete` with the words before the cursor; what may follow is
 //! found from the definition of the arguments, and for their values by what they mean ([`values`]).
 
-pub mod scripts;
+pub(super) mod scripts;
 mod values;
 
 use clap::{Arg, ArgAction, Command};
@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 
 /// A word that may come at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// The whole word.
     pub value: Vec<u8>,
     /// A few words about it.
@@ -26,7 +26,7 @@ impl Candidate {
 }
 
 /// Returns the candidates for the last of these words, which may be empty. The program's name is not among them.
-pub fn complete(program: &mut Command, words: &[OsString]) -> Vec<Candidate> {
+pub(super) fn complete(program: &mut Command, words: &[OsString]) -> Vec<Candidate> {
     program.build();
     let Some((current, before)) = words.split_last() else { return Vec::new() };
     let mut line = Line { command: program, positionals: 0, is_ended: false, waits: None, words: before };
@@ -146,7 +146,7 @@ fn first_line(help: Option<String>) -> String {
 
 /// Splits the line of a shell into its words, up to the cursor at its end, as POSIX shells do. The last word is empty if
 /// the line ends with a space.
-pub fn words(line: &[u8]) -> Vec<OsString> {
+pub(super) fn words(line: &[u8]) -> Vec<OsString> {
     let mut words = vec![Vec::new()];
     let mut bytes = line.iter().copied().peekable();
     let mut quote = None;

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Returns a source and its name. There is no name for a root directory, nor for a path that ends in "." or "..":
 /// then the directory's content is copied, not the directory.
-pub fn source(
+pub(super) fn source(
     place: &Location,
     argument: &OsStr,
     volumes: &mut Volumes,
@@ -41,12 +41,12 @@ pub fn source(
 }
 
 /// The path of an argument, as copying takes it.
-pub fn entry_path(path: &VolumePath) -> EntryPath {
+pub(super) fn entry_path(path: &VolumePath) -> EntryPath {
     EntryPath { volume: shown(&path.image).to_string(), names: path.names.clone() }
 }
 
 /// Prints how a copy goes.
-pub struct Told {
+pub(super) struct Told {
     bar: Bar,
     losses: Mutex<Losses>,
     /// Whether each file's name is printed, once its copy is durable.
@@ -54,17 +54,17 @@ pub struct Told {
 }
 
 impl Told {
-    pub fn new(verbose: bool) -> Told {
+    pub(super) fn new(verbose: bool) -> Told {
         Told { bar: Bar::new(Unit::Bytes), losses: Mutex::default(), verbose }
     }
 
     /// Prints a failure.
-    pub fn fail(&self, failure: &Failure) {
+    pub(super) fn fail(&self, failure: &Failure) {
         self.bar.say(&format!("platter: {failure}"));
     }
 
     /// Prints which attributes were not kept.
-    pub fn say_losses(&self) {
+    pub(super) fn say_losses(&self) {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         if !losses.is_empty() {
             self.bar.say(&format!("platter: not kept: {losses}"));
@@ -72,7 +72,7 @@ impl Told {
     }
 
     /// Prints names of files that are durable.
-    pub fn say_names(&self, names: &[String]) {
+    pub(super) fn say_names(&self, names: &[String]) {
         if !self.verbose {
             return;
         }

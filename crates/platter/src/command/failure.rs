@@ -6,67 +6,67 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// The result of a command: its exit code, or the reason of its failure.
-pub type Outcome = Result<u8, Failure>;
+pub(super) type Outcome = Result<u8, Failure>;
 
 /// Exit code for wrong arguments.
-pub const USAGE: u8 = 2;
+pub(super) const USAGE: u8 = 2;
 /// Exit code of `check` for wrong arguments, as in fsck(8).
-pub const CHECK_USAGE: u8 = 16;
+pub(super) const CHECK_USAGE: u8 = 16;
 /// Exit code of `check` when it could not be carried out, as in fsck(8).
-pub const CHECK_FAILED: u8 = 8;
+pub(super) const CHECK_FAILED: u8 = 8;
 /// Exit code after an interrupt, as shells have it: 128 plus the signal's number.
-pub const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 /// Exit code of every other failure.
-pub const FAILED: u8 = 1;
+pub(super) const FAILED: u8 = 1;
 
 /// The reason of a failure, as one line that is printed after `platter: `.
 #[derive(Debug)]
-pub struct Failure {
+pub(super) struct Failure {
     message: String,
     code: u8,
 }
 
 impl Failure {
     /// A failure with the message `what: why` and exit code 1.
-    pub fn new(what: impl fmt::Display, why: impl fmt::Display) -> Failure {
+    pub(super) fn new(what: impl fmt::Display, why: impl fmt::Display) -> Failure {
         Failure { message: without_numbers(format!("{what}: {why}")), code: FAILED }
     }
 
     /// A failure with the message `what: why`.
-    pub fn from_io(what: impl fmt::Display, why: &std::io::Error) -> Failure {
+    pub(super) fn from_io(what: impl fmt::Display, why: &std::io::Error) -> Failure {
         Failure::new(what, why)
     }
 
     /// A command that the user interrupted, with where it stands.
-    pub fn interrupted(standing: impl fmt::Display) -> Failure {
+    pub(super) fn interrupted(standing: impl fmt::Display) -> Failure {
         Failure { message: format!("interrupted; {standing}"), code: INTERRUPTED }
     }
 
     /// A failure without a message: the reader of standard output is gone.
-    pub fn silent() -> Failure {
+    pub(super) fn silent() -> Failure {
         Failure { message: String::new(), code: FAILED }
     }
 
     /// The same failure with another exit code; an interrupt keeps its own.
-    pub fn with_code(self, code: u8) -> Failure {
+    pub(super) fn with_code(self, code: u8) -> Failure {
         let code = if self.code == INTERRUPTED { INTERRUPTED } else { code };
         Failure { code, ..self }
     }
 
     /// The exit code.
-    pub fn code(&self) -> u8 {
+    pub(super) fn code(&self) -> u8 {
         self.code
     }
 }
 
 impl Failure {
     /// Whether there is nothing to print.
-    pub fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         self.message.is_empty()
     }
 
     /// Prints the message on standard error.
-    pub fn print(&self) {
+    pub(super) fn print(&self) {
         if !self.is_silent() {
             tell(format_args!("platter: {self}"));
         }
@@ -80,7 +80,7 @@ type Log = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Prints a line on standard error, or in the log set by [`tell_to`]. Errors of writing are ignored. Control characters
 /// become `?`, except at the ends of lines: names and values that messages quote come from files of others.
-pub fn tell(line: impl fmt::Display) {
+pub(super) fn tell(line: impl fmt::Display) {
     let line = harmless(&line.to_string());
     match LOG.get() {
         Some(log) => log(&line),
@@ -92,19 +92,19 @@ pub fn tell(line: impl fmt::Display) {
 
 /// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours: for lines and
 /// names on standard output.
-pub fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// The same for messages, in which ends of lines and tabs stay.
-pub fn harmless(text: &str) -> String {
+pub(super) fn harmless(text: &str) -> String {
     let replaced = |c: char| c.is_control() && c != '\n' && c != '\t';
     text.chars().map(|c| if replaced(c) { '?' } else { c }).collect()
 }
 
 /// Makes [`tell`] write to `log` from now on: nobody reads the standard error of a background process.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-pub fn tell_to(log: impl Fn(&str) + Send + Sync + 'static) {
+pub(super) fn tell_to(log: impl Fn(&str) + Send + Sync + 'static) {
     // A log that is set already stays: a process serves one mount only.
     let _ = LOG.set(Box::new(log));
 }
@@ -127,7 +127,7 @@ impl From<platter_device::Error> for Failure {
 }
 
 /// Appended to messages about a device whose content is protected from being overwritten.
-pub const FORCE: &str = "; use --force to write to it all the same";
+pub(super) const FORCE: &str = "; use --force to write to it all the same";
 
 /// The library's errors name what they are about. Where an option makes the command go on all the same, or do
 /// otherwise, the message names it.
@@ -164,7 +164,7 @@ impl From<platter_lab::Error> for Failure {
 }
 
 /// Adds the name of a file or volume to an error.
-pub trait About<T> {
+pub(super) trait About<T> {
     /// Turns an error into a failure about `what`.
     fn about(self, what: impl fmt::Display) -> Result<T, Failure>;
 }
@@ -196,6 +196,6 @@ fn without_numbers(mut text: String) -> String {
 }
 
 /// A path, for use in a message.
-pub fn shown(path: &Path) -> impl fmt::Display + '_ {
+pub(super) fn shown(path: &Path) -> impl fmt::Display + '_ {
     path.display()
 }

@@ -11,7 +11,7 @@ const TYPES: [&str; 2] = ["platter", "fuse.platter"];
 
 /// Translates the arguments of a helper to those of a `platter` command; `None` if the program was not called by a
 /// helper's name.
-pub fn arguments(called: &[OsString]) -> Option<Vec<OsString>> {
+pub(super) fn arguments(called: &[OsString]) -> Option<Vec<OsString>> {
     let (program, given) = called.split_first()?;
     let (helper, kind) = Path::new(program).file_name()?.to_str()?.split_once('.')?;
     if !TYPES.contains(&kind) {

@@ -6,14 +6,14 @@ use platter_device::MirrorEvent;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Returns a listener that prints events of images and of mirror copies. The events do not make the command fail.
-pub fn listener() -> Listener {
+pub(super) fn listener() -> Listener {
     let told = Told::default();
     Listener::new(move |event| told.tell(event))
 }
 
 /// Whether a copy of a mirror went out of service since the program began. A command that otherwise did all it was
 /// asked then failed to write its changes to all copies.
-pub fn has_lost_a_copy() -> bool {
+pub(super) fn has_lost_a_copy() -> bool {
     LOST_A_COPY.load(Ordering::Relaxed)
 }
 

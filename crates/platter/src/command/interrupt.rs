@@ -25,7 +25,7 @@ const ONE_WISH: Duration = Duration::from_secs(1);
 static LISTENING: OnceLock<()> = OnceLock::new();
 
 /// From now on the first signal asks the command to end, and the second one ends the program at once.
-pub fn listen() {
+pub(super) fn listen() {
     LISTENING.get_or_init(|| host::on_signals(signalled));
 }
 
@@ -43,7 +43,7 @@ fn signalled() {
 }
 
 /// From now on the first signal ends the program, which says `last_words`.
-pub fn end_at_once(last_words: impl Fn() -> String + Send + Sync + 'static) {
+pub(super) fn end_at_once(last_words: impl Fn() -> String + Send + Sync + 'static) {
     // Only the first of a process counts: a program carries out one command.
     let _ = LAST_WORDS.set(Box::new(last_words));
     listen();
@@ -51,7 +51,7 @@ pub fn end_at_once(last_words: impl Fn() -> String + Send + Sync + 'static) {
 
 /// In builds for tests: does what a signal does once the step that `PLATTER_INTERRUPT_AT` names (`STEP=DONE`) has come as far
 /// as it says. A signal from outside would come at a time and not at a place.
-pub fn test_at(what: &str, done: u64) {
+pub(super) fn test_at(what: &str, done: u64) {
     if !cfg!(debug_assertions) {
         return;
     }
@@ -68,6 +68,6 @@ pub fn test_at(what: &str, done: u64) {
 }
 
 /// Whether a signal asked the command to end.
-pub fn is_asked() -> bool {
+pub(super) fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

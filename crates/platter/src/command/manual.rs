@@ -9,7 +9,7 @@ use std::fmt::Write;
 const DATE: &str = "2026-11-29";
 
 /// The same program, with examples at the end of each command's help.
-pub fn with_examples(program: Command) -> Command {
+pub(super) fn with_examples(program: Command) -> Command {
     with_examples_of(program, "")
 }
 
@@ -29,7 +29,7 @@ fn with_examples_of(command: Command, path: &str) -> Command {
 }
 
 /// Returns the pages of a program and of all its commands: the name of each file, and its content.
-pub fn pages(mut program: Command) -> Vec<(String, String)> {
+pub(super) fn pages(mut program: Command) -> Vec<(String, String)> {
     program.build();
     let mut pages = Vec::new();
     add(&program, "", &mut pages);

@@ -182,7 +182,7 @@ const FORMATS: &[(&[&str], &str)] = &[
 ];
 
 /// The same error, with a suggestion by meaning where there is one, and without suggestions that would not help.
-pub fn explained(mut error: Error, arguments: &[OsString]) -> Error {
+pub(super) fn explained(mut error: Error, arguments: &[OsString]) -> Error {
     let command = arguments.get(1).and_then(|command| command.to_str()).unwrap_or_default();
     match error.kind() {
         ErrorKind::InvalidSubcommand => {

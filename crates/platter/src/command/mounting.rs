@@ -9,23 +9,23 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use platter_mount::attribute;
+pub(super) use platter_mount::attribute;
 
-pub mod attributes;
-pub mod daemon;
-pub mod log;
-pub mod remount;
-pub mod scrubbing;
-pub mod users;
+pub(super) mod attributes;
+pub(super) mod daemon;
+pub(super) mod log;
+pub(super) mod remount;
+pub(super) mod scrubbing;
+pub(super) mod users;
 
 /// The mount that Platter serves at a directory, which is given without symbolic links.
-pub fn mounted_at(at: &Path) -> Result<MountPoint, Failure> {
+pub(super) fn mounted_at(at: &Path) -> Result<MountPoint, Failure> {
     let found = platter_mount::mount_point(at).about(shown(at))?;
     found.ok_or_else(|| Failure::new(shown(at), "no volume is mounted here by platter"))
 }
 
 /// Returns where this program has mounted an image or device, or the image behind a loop device.
-pub fn image_mounted_at(path: &Path) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn image_mounted_at(path: &Path) -> Result<Option<PathBuf>, Failure> {
     let Ok(real) = fs::canonicalize(path) else { return Ok(None) };
     let mounts = platter_mount::mount_points().about("/proc/self/mountinfo")?;
     let behind = platter_device::file_behind(&real);
@@ -38,7 +38,7 @@ pub fn image_mounted_at(path: &Path) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Returns the file that an argument names if it is one on a mount of Platter.
-pub fn on_mount(argument: &OsStr) -> Result<Option<&Path>, Failure> {
+pub(super) fn on_mount(argument: &OsStr) -> Result<Option<&Path>, Failure> {
     let path = Path::new(argument);
     let Ok(data) = lstat(path) else { return Ok(None) };
     let device = format!("{}:{}", major(data.st_dev), minor(data.st_dev));

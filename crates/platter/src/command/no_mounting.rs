@@ -5,24 +5,24 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// No image is mounted.
-pub fn image_mounted_at(_path: &Path) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn image_mounted_at(_path: &Path) -> Result<Option<PathBuf>, Failure> {
     Ok(None)
 }
 
 /// No file is one on a mount.
-pub fn on_mount(_argument: &OsStr) -> Result<Option<&Path>, Failure> {
+pub(super) fn on_mount(_argument: &OsStr) -> Result<Option<&Path>, Failure> {
     Ok(None)
 }
 
 /// The attributes by which a mount shows what a file has.
-pub mod attribute {
-    pub const INTEGRITY: &str = "";
-    pub const REPARSE: &str = "";
-    pub const SECURITY: &str = "";
+pub(super) mod attribute {
+    pub(crate) const INTEGRITY: &str = "";
+    pub(crate) const REPARSE: &str = "";
+    pub(crate) const SECURITY: &str = "";
 }
 
 /// What a file on a mount has: asked for only where [`on_mount`] finds one.
-pub mod attributes {
+pub(super) mod attributes {
     use crate::command::failure::{Failure, shown};
     use std::path::{Path, PathBuf};
 
@@ -30,39 +30,39 @@ pub mod attributes {
         Err(Failure::new(shown(path), "this system has no mounts by platter"))
     }
 
-    pub fn snapshot(name: &str) -> String {
+    pub(crate) fn snapshot(name: &str) -> String {
         name.into()
     }
 
-    pub fn get(path: &Path, _name: &str) -> Result<Option<Vec<u8>>, Failure> {
+    pub(crate) fn get(path: &Path, _name: &str) -> Result<Option<Vec<u8>>, Failure> {
         none(path)
     }
 
-    pub fn set(path: &Path, _name: &str, _value: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn set(path: &Path, _name: &str, _value: &[u8]) -> Result<(), Failure> {
         none(path)
     }
 
-    pub fn remove(path: &Path, _name: &str) -> Result<bool, Failure> {
+    pub(crate) fn remove(path: &Path, _name: &str) -> Result<bool, Failure> {
         none(path)
     }
 
-    pub fn extended(path: &Path) -> Result<Vec<String>, Failure> {
+    pub(crate) fn extended(path: &Path) -> Result<Vec<String>, Failure> {
         none(path)
     }
 
-    pub fn streams(path: &Path) -> Result<Vec<String>, Failure> {
+    pub(crate) fn streams(path: &Path) -> Result<Vec<String>, Failure> {
         none(path)
     }
 
-    pub fn snapshots(path: &Path) -> Result<Vec<String>, Failure> {
+    pub(crate) fn snapshots(path: &Path) -> Result<Vec<String>, Failure> {
         none(path)
     }
 
-    pub fn stream_path(path: &Path, _stream: &str) -> PathBuf {
+    pub(crate) fn stream_path(path: &Path, _stream: &str) -> PathBuf {
         path.to_path_buf()
     }
 
-    pub fn walk(
+    pub(crate) fn walk(
         path: &Path,
         _recursive: bool,
         _each: &mut dyn FnMut(&Path, bool) -> Result<(), Failure>,

@@ -8,42 +8,42 @@ use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 /// Standard output, buffered. If its reader goes away, the command ends without an error message.
-pub struct Output {
+pub(super) struct Output {
     writer: BufWriter<StdoutLock<'static>>,
     terminal: bool,
 }
 
 impl Output {
-    pub fn new() -> Output {
+    pub(super) fn new() -> Output {
         let stdout = io::stdout();
         let terminal = stdout.is_terminal();
         Output { writer: BufWriter::new(stdout.lock()), terminal }
     }
 
     /// Whether standard output is a terminal.
-    pub fn is_terminal(&self) -> bool {
+    pub(super) fn is_terminal(&self) -> bool {
         self.terminal
     }
 
     /// The width of the terminal in columns; `None` if standard output is no terminal.
     #[allow(dead_code, reason = "the tables of the lab's reports are the first to ask for it")]
-    pub fn width(&self) -> Option<usize> {
+    pub(super) fn width(&self) -> Option<usize> {
         let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
         Some(usize::from(width.0)).filter(|_| self.terminal)
     }
 
     /// Writes bytes unchanged.
-    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes).map_err(failure)
     }
 
     /// Writes a line for people. Control characters become `?`: names, labels and paths on a volume may be hostile.
-    pub fn line(&mut self, line: impl fmt::Display) -> Result<(), Failure> {
+    pub(super) fn line(&mut self, line: impl fmt::Display) -> Result<(), Failure> {
         writeln!(self.writer, "{}", printable(&line.to_string())).map_err(failure)
     }
 
     /// Writes facts, a line each, with the values below each other.
-    pub fn facts<'f>(
+    pub(super) fn facts<'f>(
         &mut self,
         indent: &str,
         facts: impl Iterator<Item = (&'f str, &'f str)> + Clone,
@@ -53,7 +53,7 @@ impl Output {
     }
 
     /// Writes a name: its bytes if a program reads, without control characters if a terminal shows it.
-    pub fn name(&mut self, name: &Name) -> Result<(), Failure> {
+    pub(super) fn name(&mut self, name: &Name) -> Result<(), Failure> {
         if !self.terminal {
             return self.bytes(&name.to_bytes());
         }
@@ -61,19 +61,19 @@ impl Output {
     }
 
     /// Writes a JSON document for scripts.
-    pub fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
+    pub(super) fn json(&mut self, document: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(document).expect("plain data has a JSON form");
         writeln!(self.writer, "{text}").map_err(failure)
     }
 
     /// Writes out the buffer.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(failure)
     }
 }
 
 /// Returns the failure for an error of writing standard output; it has no message if the reader is gone.
-pub fn failure(error: io::Error) -> Failure {
+pub(super) fn failure(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Failure::silent()
     } else {
@@ -82,7 +82,7 @@ pub fn failure(error: io::Error) -> Failure {
 }
 
 /// Formats a time for people, in local time as on its date, to the second.
-pub fn local_time(time: Timestamp) -> String {
+pub(super) fn local_time(time: Timestamp) -> String {
     shown_in(time, &Local)
 }
 
@@ -93,13 +93,13 @@ fn shown_in<Z: TimeZone<Offset: Display>>(time: Timestamp, zone: &Z) -> String {
 }
 
 /// Formats a time for scripts, in UTC (RFC 3339).
-pub fn utc_time(time: Timestamp) -> String {
+pub(super) fn utc_time(time: Timestamp) -> String {
     let utc = DateTime::<Utc>::from_timestamp(time.seconds, time.nanoseconds);
     utc.map_or_else(|| "-".to_string(), |utc| utc.to_rfc3339_opts(SecondsFormat::AutoSi, true))
 }
 
 /// Parses a time that a user types: a date, a date with a time of day (both in local time), or RFC 3339.
-pub fn parse_time(text: &str) -> Result<Timestamp, String> {
+pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     parse_time_in(text, &Local)
 }
 
@@ -126,17 +126,17 @@ const FLAGS: [(DosFlags, char, &str); 4] = [
 ];
 
 /// Flags as letters: read-only, hidden, system, archive.
-pub fn flag_letters(flags: DosFlags) -> String {
+pub(super) fn flag_letters(flags: DosFlags) -> String {
     FLAGS.iter().map(|&(flag, letter, _)| if flags.contains(flag) { letter } else { '-' }).collect()
 }
 
 /// Flags as words.
-pub fn flag_words(flags: DosFlags) -> Vec<&'static str> {
+pub(super) fn flag_words(flags: DosFlags) -> Vec<&'static str> {
     FLAGS.iter().filter(|(flag, ..)| flags.contains(*flag)).map(|&(_, _, word)| word).collect()
 }
 
 /// Formats a number with commas between the thousands.
-pub fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

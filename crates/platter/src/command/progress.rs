@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A progress bar on standard error with the remaining time. It appears after a second, and only on a terminal.
-pub struct Bar {
+pub(super) struct Bar {
     bar: ProgressBar,
     started: Instant,
     terminal: bool,
@@ -21,7 +21,7 @@ pub struct Bar {
 
 /// The unit in which progress is counted.
 #[derive(Clone, Copy)]
-pub enum Unit {
+pub(super) enum Unit {
     /// Bytes: shown with their rate.
     Bytes,
     /// Steps of any other kind: shown in percent.
@@ -31,7 +31,7 @@ pub enum Unit {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Bar {
-    pub fn new(unit: Unit) -> Bar {
+    pub(super) fn new(unit: Unit) -> Bar {
         let template = match unit {
             Unit::Bytes => {
                 "{msg} {wide_bar} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} ETA {eta}"
@@ -46,13 +46,13 @@ impl Bar {
     }
 
     /// The bar of a command that ends at its next safe point when the user interrupts it.
-    pub fn interruptible(unit: Unit) -> Bar {
+    pub(super) fn interruptible(unit: Unit) -> Bar {
         interrupt::listen();
         Bar::new(unit)
     }
 
     /// Where the operation stands, such as "reading records, 43 % done".
-    pub fn standing(&self) -> String {
+    pub(super) fn standing(&self) -> String {
         match *self.last.lock().unwrap_or_else(PoisonError::into_inner) {
             ("", ..) => "at the beginning".to_string(),
             (what, _, 0) => what.to_string(),
@@ -64,7 +64,7 @@ impl Bar {
     }
 
     /// Prints a line on standard error, above the bar if there is one.
-    pub fn say(&self, line: &str) {
+    pub(super) fn say(&self, line: &str) {
         self.bar.suspend(|| tell(line));
     }
 }

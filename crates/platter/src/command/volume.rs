@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Options of commands that only read: which partition to use.
 #[derive(Args, Clone, Copy)]
-pub struct ReadOptions {
+pub(super) struct ReadOptions {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
@@ -27,7 +27,7 @@ pub struct ReadOptions {
 
 /// Options of commands that write: which partition to use, and whether to write where there is a reason not to.
 #[derive(Args, Clone, Copy)]
-pub struct WriteOptions {
+pub(super) struct WriteOptions {
     /// Use this partition instead of the only one with a known file system
     #[arg(long, value_name = "N")]
     pub partition: Option<u32>,
@@ -41,25 +41,25 @@ pub struct WriteOptions {
 }
 
 /// Parses an argument that may name a partition, as IMAGE@N does; an option that names one counts more.
-pub fn source_of(image: &Path, partition: Option<u32>) -> Result<Source, Failure> {
+pub(super) fn source_of(image: &Path, partition: Option<u32>) -> Result<Source, Failure> {
     let source = Source::parse(image)?;
     let partition = partition.or(source.partition);
     Ok(source.with_partition(partition))
 }
 
 /// Returns the options to open a device with; its events are printed.
-pub fn device_options(access: Access, caching: Caching) -> DeviceOptions {
+pub(super) fn device_options(access: Access, caching: Caching) -> DeviceOptions {
     DeviceOptions { access, caching, listener: listener(), unfinished: false }
 }
 
 /// Opens an image file or block device, or several as a mirror. For writing, refuses one that this program has
 /// mounted.
-pub fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
+pub(super) fn open_device(image: &Path, access: Access) -> Result<Arc<dyn Device>, Failure> {
     open_unfinished(image, access, false)
 }
 
 /// Like [`open_device`]; with `force` also a copy of a mirror whose rebuild was not completed.
-pub fn open_unfinished(image: &Path, access: Access, force: bool) -> Result<Arc<dyn Device>, Failure> {
+pub(super) fn open_unfinished(image: &Path, access: Access, force: bool) -> Result<Arc<dyn Device>, Failure> {
     let source = Source::whole(image)?;
     if access.writes() {
         refuse_any_mounted(&source)?;
@@ -69,13 +69,13 @@ pub fn open_unfinished(image: &Path, access: Access, force: bool) -> Result<Arc<
 }
 
 /// Refuses a source of which any path is mounted.
-pub fn refuse_any_mounted(source: &Source) -> Result<(), Failure> {
+pub(super) fn refuse_any_mounted(source: &Source) -> Result<(), Failure> {
     source.paths.iter().try_for_each(|path| refuse_mounted(path))
 }
 
 /// Refuses an image or device that this program has mounted, or a loop device over such an image, also with `--force`:
 /// writing to it beside the mount would damage it.
-pub fn refuse_mounted(path: &Path) -> Result<(), Failure> {
+pub(super) fn refuse_mounted(path: &Path) -> Result<(), Failure> {
     match image_mounted_at(path)? {
         Some(at) => {
             let at = shown(&at);
@@ -101,7 +101,7 @@ fn refuse_beside_mount(source: &Source) -> Result<(), Failure> {
 /// Opens an image file or block device, and returns the partition with the volume, or the whole device if it has
 /// none; with `force` also on a copy of a mirror whose rebuild was not completed.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-pub fn open_part(
+pub(super) fn open_part(
     image: &Path,
     partition: Option<u32>,
     access: Access,
@@ -111,7 +111,7 @@ pub fn open_part(
 }
 
 /// Returns the partition of an open device that holds the volume, or the whole device if it has none.
-pub fn part_of(
+pub(super) fn part_of(
     device: Arc<dyn Device>,
     partition: Option<u32>,
     access: Access,
@@ -120,12 +120,12 @@ pub fn part_of(
 }
 
 /// Returns the options to open a volume with. Times that a format keeps as local time are taken for this machine's.
-pub fn open_options(read_only: bool) -> OpenOptions {
+pub(super) fn open_options(read_only: bool) -> OpenOptions {
     OpenOptions { read_only, local_time: LocalTime::System, ..OpenOptions::default() }
 }
 
 /// The volumes that a command works on. Each is opened once, however many arguments name it.
-pub struct Volumes {
+pub(super) struct Volumes {
     partition: Option<u32>,
     /// Whether copies of mirrors are read whose rebuild was not completed.
     unfinished: bool,
@@ -149,25 +149,25 @@ struct Open {
 
 impl Volumes {
     /// Opens no volume yet. The partition applies to arguments that name none.
-    pub fn new(options: &ReadOptions) -> Volumes {
+    pub(super) fn new(options: &ReadOptions) -> Volumes {
         let ReadOptions { partition, force: unfinished } = *options;
         Volumes { partition, unfinished, lose_shadow_copies: false, shadow: None, open: Vec::new() }
     }
 
     /// The same, with the options of a command that writes.
-    pub fn to_write(options: &WriteOptions) -> Volumes {
+    pub(super) fn to_write(options: &WriteOptions) -> Volumes {
         let reading = ReadOptions { partition: options.partition, force: options.force };
         Volumes { lose_shadow_copies: options.lose_shadow_copies, ..Volumes::new(&reading) }
     }
 
     /// The same, with a shadow copy in place of each volume that is opened for reading, if one is given.
-    pub fn in_shadow(self, shadow: Option<u32>) -> Volumes {
+    pub(super) fn in_shadow(self, shadow: Option<u32>) -> Volumes {
         Volumes { shadow, ..self }
     }
 
     /// Returns the volume in an image, which is opened at the first call. A volume that is opened for reading is not
     /// reopened for writing, so whoever needs to write calls first.
-    pub fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
+    pub(super) fn volume(&mut self, image: &Path, access: Access) -> Result<Arc<dyn FileSystem>, Failure> {
         let (whole, named) = Source::split_partition(image);
         let partition = named.or(self.partition);
         let paths = Source::whole(&whole)?.identity()?;
@@ -223,13 +223,13 @@ impl Volumes {
     }
 
     /// Whether a host file is one of the open images.
-    pub fn contains(&self, path: &Path) -> bool {
+    pub(super) fn contains(&self, path: &Path) -> bool {
         fs::canonicalize(path).is_ok_and(|path| self.open.iter().any(|open| open.paths.contains(&path)))
     }
 
     /// Makes everything durable and marks the volumes clean. A command that fails calls this too, so that what it did
     /// before the failure is kept.
-    pub fn close(self) -> Result<(), Failure> {
+    pub(super) fn close(self) -> Result<(), Failure> {
         let mut outcome = Ok(());
         for open in self.open.into_iter().filter(|open| open.writable) {
             outcome = outcome.and(open.system.unmount().about(shown(&open.image)));
@@ -239,7 +239,7 @@ impl Volumes {
 }
 
 /// Returns a shadow copy of the volume on a device.
-pub fn shadow_copy(device: Arc<dyn Device>, number: u32) -> platter_vfs::Result<Arc<dyn Device>> {
+pub(super) fn shadow_copy(device: Arc<dyn Device>, number: u32) -> platter_vfs::Result<Arc<dyn Device>> {
     match platter_formats::recognise(&*device)? {
         Some((format, _)) => format.shadow_copy(device, number),
         None => Err(platter_formats::unknown(&*device)?),
@@ -269,7 +269,7 @@ fn doubt(system: &dyn FileSystem) -> Option<String> {
 
 /// A path on a volume.
 #[derive(Clone, Debug)]
-pub struct VolumePath {
+pub(super) struct VolumePath {
     /// The image, as the argument names it.
     pub image: PathBuf,
     /// The components of the path, from the root directory on.
@@ -280,7 +280,7 @@ pub struct VolumePath {
 
 /// The meaning of a path argument.
 #[derive(Clone, Debug)]
-pub enum Location {
+pub(super) enum Location {
     /// A file of the host.
     Host(PathBuf),
     /// A file on a volume.
@@ -289,7 +289,7 @@ pub enum Location {
 
 impl Location {
     /// Tells host paths from paths on a volume, by the rules in the help text of [`Cli`](crate::command::cli::Cli).
-    pub fn parse(argument: &OsStr) -> Result<Location, Failure> {
+    pub(super) fn parse(argument: &OsStr) -> Result<Location, Failure> {
         let bytes = argument.as_bytes();
         let colon_after = |start: usize| {
             let is_one = |&at: &usize| {
@@ -324,7 +324,7 @@ fn is_of_drive(bytes: &[u8], colon: usize) -> bool {
 
 impl VolumePath {
     /// Parses a path on a volume; fails for a host path.
-    pub fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
+    pub(super) fn parse(argument: &OsStr) -> Result<VolumePath, Failure> {
         match Location::parse(argument)? {
             Location::Volume(path) => Ok(path),
             Location::Host(path) => Err(no_path_on_a_volume(&path)),
@@ -332,7 +332,7 @@ impl VolumePath {
     }
 
     /// Parses a path on a volume; an image without a path means its root directory.
-    pub fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
+    pub(super) fn parse_or_root(argument: &OsStr) -> Result<VolumePath, Failure> {
         match Location::parse(argument)? {
             Location::Volume(path) => Ok(path),
             Location::Host(image) if inside(&image).is_some() => Err(no_path_on_a_volume(&image)),
@@ -341,26 +341,26 @@ impl VolumePath {
     }
 
     /// Returns the path of the parent directory, and the last name; `None` for the root.
-    pub fn split(&self) -> Option<(VolumePath, Name)> {
+    pub(super) fn split(&self) -> Option<(VolumePath, Name)> {
         let (last, names) = self.names.split_last()?;
         let parent = VolumePath { image: self.image.clone(), names: names.to_vec(), is_directory: true };
         Some((parent, last.clone()))
     }
 
     /// The path of an entry of this directory.
-    pub fn join(&self, name: &Name) -> VolumePath {
+    pub(super) fn join(&self, name: &Name) -> VolumePath {
         let mut path = VolumePath { is_directory: false, ..self.clone() };
         path.names.push(name.clone());
         path
     }
 
     /// Finds the node of this path.
-    pub fn find(&self, system: &Arc<dyn FileSystem>) -> Result<Held, Failure> {
+    pub(super) fn find(&self, system: &Arc<dyn FileSystem>) -> Result<Held, Failure> {
         self.lookup(system).about(self)
     }
 
     /// Like [`find`](VolumePath::find), but returns the file system's own error, for callers that handle some errors.
-    pub fn lookup(&self, system: &Arc<dyn FileSystem>) -> platter_vfs::Result<Held> {
+    pub(super) fn lookup(&self, system: &Arc<dyn FileSystem>) -> platter_vfs::Result<Held> {
         let held = Held::find(system, &self.names)?;
         if self.is_directory && system.attributes(held.node)?.kind != Kind::Directory {
             return Err(VolumeError::NotADirectory);
@@ -377,7 +377,7 @@ fn inside(path: &Path) -> Option<(&Path, &Path)> {
 }
 
 /// Whether a file of the host holds a volume. A device is not looked at.
-pub fn is_image(path: &Path) -> bool {
+pub(super) fn is_image(path: &Path) -> bool {
     let options = FileOptions { read_only: true, ..FileOptions::default() };
     path.is_file()
         && FileDevice::open(path, options)
@@ -385,7 +385,7 @@ pub fn is_image(path: &Path) -> bool {
 }
 
 /// Returns the failure for an argument that should name a file or directory on a volume, with what may be meant.
-pub fn no_path_on_a_volume(path: &Path) -> Failure {
+pub(super) fn no_path_on_a_volume(path: &Path) -> Failure {
     const WRITTEN: &str = "a path on a volume is written IMAGE:/PATH";
     let why = match inside(path) {
         Some((image, rest)) => format!("{WRITTEN}, as {}:/{}", image.display(), rest.display()),
@@ -399,7 +399,7 @@ pub fn no_path_on_a_volume(path: &Path) -> Failure {
 }
 
 /// Whether a path can mean a directory only: it ends with a slash, or with `.` after one.
-pub fn means_directory(argument: &OsStr) -> bool {
+pub(super) fn means_directory(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
     let ends = |bytes: &[u8]| bytes.ends_with(b"/") || bytes.ends_with(b"/.") || bytes.ends_with(b"/..");
     ends(bytes)

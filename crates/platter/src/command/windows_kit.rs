@@ -4,11 +4,11 @@
 //! what is in it, `images` lists the images and makes them, `script` is what runs on Windows, and `verdict` judges what
 //! it leaves.
 
-pub mod disk;
-pub mod filler;
-pub mod images;
-pub mod manifest;
-pub mod pack;
-pub mod script;
-pub mod tree;
-pub mod verdict;
+pub(super) mod disk;
+pub(super) mod filler;
+pub(super) mod images;
+pub(super) mod manifest;
+pub(super) mod pack;
+pub(super) mod script;
+pub(super) mod tree;
+pub(super) mod verdict;

@@ -34,7 +34,7 @@ pub fn host_name(path: &Path) -> Result<Name> {
 }
 
 /// Returns the host path for a name from a volume. Refuses names that would lead out of `directory`.
-pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf> {
+pub(super) fn host_path(directory: &Path, name: &Name) -> Result<PathBuf> {
     if let Some(why) = why_host_refuses(name) {
         let why = format!("the name {name:?} on the volume cannot be used on the host: it {why}");
         return Err(Error::refused(ErrorKind::InvalidName, shown(directory), why));
@@ -43,7 +43,7 @@ pub fn host_path(directory: &Path, name: &Name) -> Result<PathBuf> {
 }
 
 /// Reads the named streams and extended attributes of a host file, and counts the attributes that a copy cannot keep.
-pub fn extras(path: &Path) -> io::Result<Extras> {
+pub(super) fn extras(path: &Path) -> io::Result<Extras> {
     let mut extras = Extras::default();
     for name in host::streams(path)? {
         let content = host::read_stream(path, &name)?;
@@ -75,7 +75,7 @@ pub fn extras(path: &Path) -> io::Result<Extras> {
 }
 
 /// Keeps a named stream: as one where the host has streams, otherwise as an extended attribute.
-pub fn set_stream(path: &Path, name: &Name, mut content: Vec<u8>) -> io::Result<()> {
+pub(super) fn set_stream(path: &Path, name: &Name, mut content: Vec<u8>) -> io::Result<()> {
     if host::has_real_streams() {
         return host::set_stream(path, name, &content);
     }
@@ -85,7 +85,7 @@ pub fn set_stream(path: &Path, name: &Name, mut content: Vec<u8>) -> io::Result<
 }
 
 /// The largest value in bytes of an extended attribute of Linux; on Windows the largest stream that is copied to the host.
-pub const LARGEST_VALUE: u64 = if cfg!(windows) { 1 << 30 } else { 64 << 10 };
+pub(super) const LARGEST_VALUE: u64 = if cfg!(windows) { 1 << 30 } else { 64 << 10 };
 
 #[cfg(test)]
 mod tests {

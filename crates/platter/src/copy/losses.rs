@@ -77,7 +77,7 @@ pub(super) struct Losses<'l> {
 
 impl Losses<'_> {
     /// Notes one loss, of the file at `at`.
-    pub fn note(&mut self, loss: Loss, at: impl fmt::Display) {
+    pub(super) fn note(&mut self, loss: Loss, at: impl fmt::Display) {
         self.count += 1;
         self.listener.lost(loss, &at.to_string());
     }

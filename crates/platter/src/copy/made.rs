@@ -26,7 +26,7 @@ type Folded = Box<[u16]>;
 
 impl MadeNames {
     /// Notes the copy that was made under this name.
-    pub fn note(&mut self, target: &Target, name: &Name) {
+    pub(super) fn note(&mut self, target: &Target, name: &Name) {
         match target {
             Target::Host(directory) => {
                 let Ok(path) = host_path(directory, name) else { return };
@@ -45,7 +45,7 @@ impl MadeNames {
 
     /// Whether the entry of this name is a copy that was noted, under this name or one that the target regards as the
     /// same.
-    pub fn has(&self, target: &Target, name: &Name) -> bool {
+    pub(super) fn has(&self, target: &Target, name: &Name) -> bool {
         match target {
             Target::Host(directory) => {
                 let Ok(path) = host_path(directory, name) else { return false };

@@ -335,7 +335,7 @@ impl Reader<'_> {
 
 /// Returns which parts of a file on a volume have content. Ranges that are allocated but never written read as
 /// zeroes, and count as holes do.
-pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
+pub(super) fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
     let mut layout = Layout { data: Vec::new(), has_holes: false };
     let Some(extents) = or_none(held.system.extents(held.node))? else {
         layout.data.extend((size > 0).then_some(0..size));
@@ -357,7 +357,7 @@ pub fn held_layout(held: &Held, size: u64) -> platter_vfs::Result<Layout> {
 }
 
 /// Returns `None` for an attribute that the format does not have.
-pub fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
+pub(super) fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
     match found {
         Err(SystemError::Unsupported { .. }) => Ok(None),
         found => found.map(Some),
@@ -374,6 +374,6 @@ fn or_told<T>(found: platter_vfs::Result<T>, at: impl fmt::Display, failures: &m
 }
 
 /// Returns the permission bits of a mode.
-pub fn permissions(mode: u32) -> u32 {
+pub(super) fn permissions(mode: u32) -> u32 {
     mode & mode::PERMISSIONS
 }

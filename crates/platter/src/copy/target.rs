@@ -450,7 +450,7 @@ impl Writer {
     /// Allocates space for content that is written in several steps, so that it lies in one piece, and a file that
     /// does not fit fails before it is copied. Content that is written in one step is placed by that write, if
     /// possible in the file's record.
-    pub fn provide(&self, size: u64) -> Result<()> {
+    pub(super) fn provide(&self, size: u64) -> Result<()> {
         let Writer::Volume(path, held) = self else { return Ok(()) };
         if !held.system.capabilities().preallocate || size <= PIECE {
             return Ok(());
@@ -462,7 +462,7 @@ impl Writer {
         }
     }
 
-    pub fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+    pub(super) fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         match self {
             Writer::Stream(path, file) => {
                 let mut file: &File = file;
@@ -475,7 +475,7 @@ impl Writer {
 
     /// Gives the file its size, which may be beyond the last byte written, and makes holes of all ranges that are not
     /// in `data`. Returns whether the file has these holes.
-    pub fn shape(&self, data: &[Range<u64>], size: u64) -> Result<bool> {
+    pub(super) fn shape(&self, data: &[Range<u64>], size: u64) -> Result<bool> {
         match self {
             Writer::Stream(..) => Ok(true),
             Writer::Host(path, file) => {
@@ -505,7 +505,7 @@ impl Writer {
     }
 
     /// Ends writing, and returns the file, which gets its attributes next.
-    pub fn finish(self) -> Made {
+    pub(super) fn finish(self) -> Made {
         match self {
             Writer::Stream(path, _) | Writer::Host(path, _) => Made::Host(path),
             Writer::Volume(path, held) => Made::Volume(path, held),
@@ -528,7 +528,7 @@ fn holes(data: &[Range<u64>], size: u64) -> Vec<Range<u64>> {
 impl Made {
     /// Gives the copy its attributes besides content, owner, times and flags. Returns the errors of the attributes
     /// that could not be read or written; the other attributes are kept.
-    pub fn add(&self, extras: Extras, from: &Origin, losses: &mut Losses<'_>) -> Vec<Error> {
+    pub(super) fn add(&self, extras: Extras, from: &Origin, losses: &mut Losses<'_>) -> Vec<Error> {
         let Extras { streams, extended, reparse, security, rights, snapshots, mut failures } = extras;
         let mut given = |kept: Result<bool>, loss, at: String| match kept {
             Ok(true) => {}
@@ -602,7 +602,7 @@ impl Made {
 
     /// Sets owner, permissions, flags and, last of all, times. On the host, `mode` are the permissions where the source
     /// records none.
-    pub fn finish(
+    pub(super) fn finish(
         &self,
         facts: &Facts,
         from: &Origin,

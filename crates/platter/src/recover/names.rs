@@ -18,7 +18,7 @@ const LONGEST: usize = 255;
 
 /// Which of the directories beside the volume's own tree a file goes to; none of them if neither is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aside {
+pub(super) struct Aside {
     pub damaged: bool,
     pub deleted: bool,
 }
@@ -26,7 +26,7 @@ pub struct Aside {
 /// What the directories beside the volume's own tree are called: [`DAMAGED`], [`DELETED`], and the latter in the former. 1
 /// stands for the usual name, any other number for one with this number behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asides {
+pub(super) struct Asides {
     present: [u64; 3],
     /// The numbers that they get when they next have to make way.
     next: [u64; 3],
@@ -51,13 +51,13 @@ impl Asides {
     }
 
     /// All numbers as text.
-    pub fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let numbers: Vec<String> = self.present.iter().chain(&self.next).map(u64::to_string).collect();
         numbers.join(" ")
     }
 
     /// Reads what [`Asides::to_text`] wrote.
-    pub fn parse(text: &str) -> Option<Asides> {
+    pub(super) fn parse(text: &str) -> Option<Asides> {
         let numbers: Option<Vec<u64>> = text.split(' ').map(|number| number.parse().ok()).collect();
         let [a, b, c, d, e, f] = numbers?.try_into().ok()?;
         Some(Asides { present: [a, b, c], next: [d, e, f] })
@@ -65,7 +65,7 @@ impl Asides {
 }
 
 /// Where recovered files go to. Every file gets a name of its own, whatever names there are on the volume.
-pub struct Names<'r> {
+pub(super) struct Names<'r> {
     root: &'r Path,
     asides: Asides,
     /// For each name that was wanted more than once, the number that the next file gets.
@@ -80,7 +80,7 @@ pub struct Names<'r> {
 
 impl<'r> Names<'r> {
     /// Names in a directory that is empty; or, with the names that an earlier run gave, one that it copied to.
-    pub fn new(root: &'r Path, earlier: Option<Asides>) -> Names<'r> {
+    pub(super) fn new(root: &'r Path, earlier: Option<Asides>) -> Names<'r> {
         Names {
             root,
             own: earlier.is_some().then(HashSet::new),
@@ -92,12 +92,12 @@ impl<'r> Names<'r> {
     }
 
     /// What the directories beside the volume's own tree are called now.
-    pub fn asides(&self) -> &Asides {
+    pub(super) fn asides(&self) -> &Asides {
         &self.asides
     }
 
     /// The path of the directory that files of this kind go to.
-    pub fn place(&self, aside: Aside) -> PathBuf {
+    pub(super) fn place(&self, aside: Aside) -> PathBuf {
         let [damaged, deleted, both] = [0, 1, 2].map(|index| self.asides.name(index));
         match (aside.damaged, aside.deleted) {
             (false, false) => self.root.to_path_buf(),
@@ -108,7 +108,7 @@ impl<'r> Names<'r> {
     }
 
     /// The directories that are called otherwise than usual, with their paths.
-    pub fn renamed(&self) -> Vec<(&'static str, PathBuf)> {
+    pub(super) fn renamed(&self) -> Vec<(&'static str, PathBuf)> {
         let both = Aside { damaged: true, deleted: true };
         let all = [
             (DAMAGED, self.asides.present[0], Aside { deleted: false, ..both }),
@@ -122,7 +122,11 @@ impl<'r> Names<'r> {
 
     /// Makes way for a file of the volume that has the name of one of the directories beside it: that one is renamed.
     /// Returns its path before and after, if it was there.
-    pub fn give_way(&mut self, aside: Aside, path: &[Name]) -> Result<Option<(PathBuf, PathBuf)>, Trouble> {
+    pub(super) fn give_way(
+        &mut self,
+        aside: Aside,
+        path: &[Name],
+    ) -> Result<Option<(PathBuf, PathBuf)>, Trouble> {
         let Some(first) = path.first().map(|name| host_name(name, None)) else { return Ok(None) };
         // The directories of which the file may take the place: those in the directory that it goes to.
         let beside = match (aside.damaged, aside.deleted) {
@@ -164,7 +168,7 @@ impl<'r> Names<'r> {
     }
 
     /// Makes the directory that these names lead to, unless it is there, and returns its path.
-    pub fn directory(&mut self, aside: Aside, names: &[Name]) -> Result<PathBuf, Trouble> {
+    pub(super) fn directory(&mut self, aside: Aside, names: &[Name]) -> Result<PathBuf, Trouble> {
         let mut path = self.root.to_path_buf();
         if aside.damaged {
             path = self.place(Aside { deleted: false, ..aside });
@@ -203,7 +207,7 @@ impl<'r> Names<'r> {
     }
 
     /// Calls `make` with a path, or with a number added to its name if the name is taken.
-    pub fn free<T>(&mut self, path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    pub(super) fn free<T>(&mut self, path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
         let own = &mut self.own;
         let mut make = |path: &Path| {
             if own.as_ref().is_some_and(|own| own.contains(path)) {
@@ -259,7 +263,7 @@ fn numbered(name: &OsStr, number: u64) -> OsString {
 }
 
 /// Returns a name that cannot lead out of its directory, and that the host can hold.
-pub fn host_name(name: &Name, stream: Option<&Name>) -> OsString {
+pub(super) fn host_name(name: &Name, stream: Option<&Name>) -> OsString {
     let mut bytes = name.to_bytes();
     if let Some(stream) = stream {
         bytes.push(b':');

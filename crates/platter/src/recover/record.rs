@@ -14,14 +14,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The name of the record in the directory.
-pub const NAME: &str = ".platter-recover";
+pub(super) const NAME: &str = ".platter-recover";
 const FIRST: &str = "platter recover 1";
 /// A longer record is none of ours.
 const LONGEST: u64 = 256 << 20;
 
 /// What an earlier run left to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub(super) struct Record {
     /// The length of the device in bytes.
     pub length: u64,
     /// What the directories for damaged and deleted files are called.
@@ -34,7 +34,7 @@ pub struct Record {
 
 impl Record {
     /// Reads the record in a directory; `None` if there is none.
-    pub fn load(directory: &Path) -> io::Result<Option<Record>> {
+    pub(super) fn load(directory: &Path) -> io::Result<Option<Record>> {
         let path = directory.join(NAME);
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() && found.len() <= LONGEST => {}
@@ -45,7 +45,7 @@ impl Record {
     }
 
     /// Saves the record. A run that is cut off while it does finds the earlier one.
-    pub fn save(&self, directory: &Path) -> io::Result<()> {
+    pub(super) fn save(&self, directory: &Path) -> io::Result<()> {
         let new = directory.join(format!("{NAME}.new"));
         let saved = fs::File::create(&new).and_then(|mut file| {
             file.write_all(self.to_text().as_bytes())?;
@@ -60,7 +60,7 @@ impl Record {
 
     /// Adds a file with zeroes for what could not be read to the record that is saved, at once: a run that is cut off must not
     /// leave it for whole.
-    pub fn note_unread(&mut self, directory: &Path, path: &Path) {
+    pub(super) fn note_unread(&mut self, directory: &Path, path: &Path) {
         if self.unread.insert(path.to_path_buf())
             && let Ok(mut file) = fs::File::options().append(true).open(directory.join(NAME))
         {
@@ -98,7 +98,7 @@ impl Record {
     }
 }
 
-pub fn escaped(path: &Path) -> String {
+pub(super) fn escaped(path: &Path) -> String {
     let mut text = String::new();
     for &byte in path.as_os_str().as_bytes() {
         match byte {
@@ -111,7 +111,7 @@ pub fn escaped(path: &Path) -> String {
     text
 }
 
-pub fn plain(text: &str) -> Option<PathBuf> {
+pub(super) fn plain(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&byte, behind)) = rest.split_first() {

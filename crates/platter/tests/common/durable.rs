@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The data that was durable when a mount came to its end.
 #[derive(Default)]
-pub struct Durable {
+pub(crate) struct Durable {
     /// The files, and the seed of each one's content.
     files: Vec<(String, u64)>,
     /// The blocks of one file that are overwritten again and again: the seed of the content that was last durable,
@@ -67,7 +67,7 @@ fn write_until_killed(at: &Path, writer: u64, seed: u64) -> Durable {
 }
 
 /// Has three writers work on a mount until `end`, which makes it fail, and returns what was durable by then.
-pub fn write_until(mount: &Mount, seed: u64, end: impl FnOnce()) -> Vec<Durable> {
+pub(crate) fn write_until(mount: &Mount, seed: u64, end: impl FnOnce()) -> Vec<Durable> {
     thread::scope(|scope| {
         let noise = mount.noise(seed >> 32);
         let writers: Vec<_> = (0..3)
@@ -83,7 +83,7 @@ pub fn write_until(mount: &Mount, seed: u64, end: impl FnOnce()) -> Vec<Durable>
 }
 
 /// Finds what was durable on the mounted volume, removes it, and returns how many files and blocks it was.
-pub fn find_again(mount: &Mount, durable: &[Durable], what: &str) -> u64 {
+pub(crate) fn find_again(mount: &Mount, durable: &[Durable], what: &str) -> u64 {
     let mut found = 0;
     for (writer, durable) in durable.iter().enumerate() {
         for (name, own) in &durable.files {
@@ -110,7 +110,7 @@ pub fn find_again(mount: &Mount, durable: &[Durable], what: &str) -> u64 {
 
 /// Cuts the power of a mounted disk with a volatile cache once in each round, at a random moment. Returns the number of
 /// rounds, and how many durable files and blocks were found again.
-pub fn power_cuts(format: &str, rounds: impl Iterator<Item = Random>) -> (u64, u64) {
+pub(crate) fn power_cuts(format: &str, rounds: impl Iterator<Item = Random>) -> (u64, u64) {
     let (mount, disk) = on_volatile_disk("power", format);
     let (mut moments, mut found) = (0, 0);
     for mut random in rounds {
@@ -133,7 +133,7 @@ pub fn power_cuts(format: &str, rounds: impl Iterator<Item = Random>) -> (u64, u
 }
 
 /// Makes a volume on a disk with a volatile cache. It is not mounted.
-pub fn on_volatile_disk(test: &str, format: &str) -> (Mount, Disk) {
+pub(crate) fn on_volatile_disk(test: &str, format: &str) -> (Mount, Disk) {
     let mut mount = Mount::new(test, format);
     mount.end();
     let place = mount.place.path("disk");

@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
+pub(crate) const FORMATS: [&str; 4] = ["fat32", "exfat", "ntfs", "refs"];
 /// [`FORMATS`], and ReFS with checksums of data.
-pub const KINDS: [&str; 5] = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"];
+pub(crate) const KINDS: [&str; 5] = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"];
 /// The formats of a campaign: [`KINDS`], or the one that `PLATTER_VOLUME` names, to repeat a failure.
-pub fn campaign_kinds() -> Vec<&'static str> {
+pub(crate) fn campaign_kinds() -> Vec<&'static str> {
     let Ok(wanted) = std::env::var("PLATTER_VOLUME") else { return KINDS.to_vec() };
     let kind = KINDS.into_iter().find(|kind| *kind == wanted);
     vec![kind.unwrap_or_else(|| panic!("{wanted} is none of {KINDS:?}"))]
 }
 
 /// The formats that keep owners and permissions.
-pub const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
+pub(crate) const WITH_OWNERS: [&str; 2] = ["ntfs", "refs"];
 
 /// A volume mounted at the directory `m`, in a temporary directory that also holds the image.
-pub struct Mount {
+pub(crate) struct Mount {
     pub place: Place,
     pub format: String,
     /// Where the volume is: the image, or a disk that shows it.
@@ -29,12 +29,12 @@ pub struct Mount {
 
 impl Mount {
     /// Makes a new volume and mounts it.
-    pub fn new(test: &str, format: &str) -> Mount {
+    pub(crate) fn new(test: &str, format: &str) -> Mount {
         Mount::made(test, format, "disk.img", "768M")
     }
 
     /// Makes a new volume on a source of this size and mounts it.
-    pub fn made(test: &str, format: &str, source: &'static str, size: &str) -> Mount {
+    pub(crate) fn made(test: &str, format: &str, source: &'static str, size: &str) -> Mount {
         let place = Place::new(&format!("mount-{test}-{format}"));
         place.works(&format!("mkfs {format} {source} --size {size}"));
         fs::create_dir(place.path("m")).unwrap();
@@ -43,7 +43,7 @@ impl Mount {
         mount
     }
 
-    pub fn mount(&self, options: &str) {
+    pub(crate) fn mount(&self, options: &str) {
         let line = format!("mount {} m {options}", self.source);
         let said = self.place.ends(0, line.trim()).1;
         // On a busy machine the process that had it before may take more than the second after which this is said.
@@ -51,24 +51,24 @@ impl Mount {
         assert!(said.is_empty() || said == waits, "{said}");
     }
 
-    pub fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.place.path("m").join(name)
     }
 
     /// Runs a shell script, which must succeed, and returns its output.
-    pub fn shell(&self, line: &str) -> String {
+    pub(crate) fn shell(&self, line: &str) -> String {
         self.place.tool("sh", &["-ec", line])
     }
 
     /// Runs fsx, which changes one file in random ways, through memory maps too, and compares its content.
-    pub fn exercise(&self, operations: u64, seed: u64) {
+    pub(crate) fn exercise(&self, operations: u64, seed: u64) {
         let output = self.exerciser(operations, seed).output();
         let output = output.unwrap_or_else(|error| panic!("fsx is needed for this test: {error}"));
         assert!(output.status.success(), "{}: seed {seed}: {output:?}", self.format);
     }
 
     /// Returns the fsx command of [`exercise`](Mount::exercise), which works on the file `m/file`.
-    pub fn exerciser(&self, operations: u64, seed: u64) -> Command {
+    pub(crate) fn exerciser(&self, operations: u64, seed: u64) -> Command {
         let space = match self.format.contains("fat") {
             true => "",
             false => "punch_hole = 1\nposix_fallocate = 1\ncopy_file_range = 1\n",
@@ -82,7 +82,7 @@ impl Mount {
     }
 
     /// Has fsx change the file `m/file` in all ways until [`Noise::end`]; its content is not checked afterwards.
-    pub fn noise(&self, seed: u64) -> Noise {
+    pub(crate) fn noise(&self, seed: u64) -> Noise {
         let mut fsx = self.exerciser(1 << 40, seed);
         let fsx = fsx.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Noise(fsx.expect("fsx is needed for this test"))
@@ -106,7 +106,7 @@ impl Mount {
     }
 
     /// Unmounts, and checks that the volume has no damage.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.unmount();
         let report = self.place.works(&format!("check {}", self.source));
         assert!(report.contains("no damage"), "{report}");
@@ -121,11 +121,11 @@ impl Drop for Mount {
 }
 
 /// fsx at work on a mount.
-pub struct Noise(Child);
+pub(crate) struct Noise(Child);
 
 impl Noise {
     /// Kills fsx: it reads what its own sendfile(2) puts into a socket, and waits forever when that fails.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -146,7 +146,7 @@ fn server(at: &Path) -> u32 {
 }
 
 /// Mounts with an environment variable by which [`server`] finds the serving process, and returns that process's number.
-pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
+pub(crate) fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
     let arguments = [&["mount", mount.source, "m"], options].concat();
     let mut command = mount.place.command(env!("CARGO_BIN_EXE_platter"), &arguments);
     let output = command.env("PWD_OF_TEST", mount.at("")).output().unwrap();
@@ -156,7 +156,7 @@ pub fn mount_known(mount: &Mount, options: &[&str]) -> u32 {
 
 /// Makes the volume usable after the process that served its mount was killed. It must have no damage, or on formats
 /// without a log the damage must be repaired.
-pub fn recover(mount: &Mount) {
+pub(crate) fn recover(mount: &Mount) {
     let format = &mount.format;
     let told = mount.unmount();
     assert!(told.contains("what was not synced is lost"), "{told}");
@@ -171,19 +171,19 @@ pub fn recover(mount: &Mount) {
 }
 
 /// Returns the most memory that a process had in use so far, in kilobytes.
-pub fn memory(process: u32) -> u64 {
+pub(crate) fn memory(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-pub fn kill(signal: &str, process: u32) {
+pub(crate) fn kill(signal: &str, process: u32) {
     let status = Command::new("kill").args([signal, &process.to_string()]).status().unwrap();
     assert!(status.success());
 }
 
 /// A campaign: rounds of random work until its time is over, at least one round.
-pub struct Campaign {
+pub(crate) struct Campaign {
     seed: u64,
     until: Instant,
 }
@@ -191,7 +191,7 @@ pub struct Campaign {
 impl Campaign {
     /// Starts a campaign of `PLATTER_SECONDS` (or a minute) from the seed `PLATTER_SEED` (or the current time).
     /// Prints the seed.
-    pub fn new() -> Campaign {
+    pub(crate) fn new() -> Campaign {
         let given = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let seed = given("PLATTER_SEED").unwrap_or(since.as_secs());
@@ -199,28 +199,28 @@ impl Campaign {
         Campaign { seed, until: Instant::now() + Duration::from_secs(given("PLATTER_SECONDS").unwrap_or(60)) }
     }
 
-    pub fn seed(&self) -> u64 {
+    pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
 
     /// The time that is left.
-    pub fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 
     /// Returns the random numbers of each round.
-    pub fn rounds(&self) -> impl Iterator<Item = Random> + '_ {
+    pub(crate) fn rounds(&self) -> impl Iterator<Item = Random> + '_ {
         let numbers = (0..).take_while(|number| *number == 0 || Instant::now() < self.until);
         numbers.map(|number| Random(self.seed.wrapping_mul(1_000_003).wrapping_add(number)))
     }
 }
 
 /// Random numbers that depend on a seed alone.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub u64);
 
 impl Random {
     /// The next number. Source: the generator that its author, Sebastiano Vigna, calls SplitMix64.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -229,7 +229,7 @@ impl Random {
     }
 
     /// Returns the next number, reduced to below a limit.
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 }

@@ -21,7 +21,7 @@ const IMAGE: INodeNo = INodeNo(2);
 const SECTOR: usize = 512;
 
 /// The disk, which is served until this is dropped.
-pub struct Disk {
+pub(crate) struct Disk {
     cache: Arc<Cache>,
     _session: BackgroundSession,
 }
@@ -49,7 +49,7 @@ struct Written {
 
 impl Disk {
     /// Serves the image `medium` as the file `disk.img` in the directory `at`.
-    pub fn serve(medium: &Path, at: &Path) -> Disk {
+    pub(crate) fn serve(medium: &Path, at: &Path) -> Disk {
         let medium = File::options().read(true).write(true).open(medium).unwrap();
         let length = medium.metadata().unwrap().len();
         let cache = Arc::new(Cache { medium, length, state: Mutex::default() });
@@ -59,7 +59,7 @@ impl Disk {
 
     /// Cuts the power: of the writes since the last flush, some are lost, chosen at random, and whatever is asked of the
     /// disk fails until it is turned on.
-    pub fn cut(&self, random: &mut Random) {
+    pub(crate) fn cut(&self, random: &mut Random) {
         let mut state = self.cache.state.lock().unwrap();
         state.is_off = true;
         let writes = std::mem::take(&mut state.writes);
@@ -87,7 +87,7 @@ impl Disk {
     }
 
     /// Turns the disk on again.
-    pub fn turn_on(&self) {
+    pub(crate) fn turn_on(&self) {
         self.cache.state.lock().unwrap().is_off = false;
     }
 }

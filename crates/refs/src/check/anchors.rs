@@ -9,7 +9,7 @@ use platter_device::Device;
 use platter_vfs::{CheckReport, Error, Finding, Result, Severity};
 
 /// The content of the first structures, through which all others are found.
-pub struct Anchors {
+pub(super) struct Anchors {
     /// The boot record.
     pub boot: BootRecord,
     /// The volume's sizes, version and kind of checksum.
@@ -26,7 +26,7 @@ pub struct Anchors {
 ///
 /// # Errors
 /// If one of the structures has no usable copy.
-pub fn read(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) -> Result<Anchors> {
+pub(super) fn read(device: &dyn Device, report: &mut CheckReport, repair: &mut Repair) -> Result<Anchors> {
     let boot = boot_record(device, report, repair)?;
     let superblock = superblocks(device, &boot, report, repair)?;
     let geometry = Geometry::without_checkpoint(&boot, &superblock);

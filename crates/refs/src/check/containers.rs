@@ -8,7 +8,7 @@ use platter_vfs::{Error, Result, Severity};
 use std::collections::HashMap;
 
 /// The fields of a container row that the space check needs.
-pub struct Container {
+pub(super) struct Container {
     /// The container's first real cluster; `None` if the row is damaged.
     pub start: Option<u64>,
     /// The number of free clusters, from each of the two fields of the row that hold it.
@@ -20,7 +20,7 @@ pub struct Container {
 }
 
 /// Reads both container tables.
-pub fn read(check: &mut Check<'_>) {
+pub(super) fn read(check: &mut Check<'_>) {
     let (first, second) = (check.root_cursor(Root::Containers), check.root_cursor(Root::ContainersCopy));
     let places = places(check, first.again());
     let valid = |check: &mut Check<'_>, row: &TreeRow| {
@@ -136,7 +136,7 @@ fn plausible(check: &Check<'_>, row: &TreeRow) -> Result<ContainerRow> {
 
 impl Check<'_> {
     /// Returns a cursor over the rows of a root's tree.
-    pub fn root_cursor(&self, root: Root) -> RowCursor {
+    pub(super) fn root_cursor(&self, root: Root) -> RowCursor {
         use super::order::Order;
         use crate::container::Tier;
         let tier = match root {

@@ -11,11 +11,11 @@ use platter_vfs::Severity;
 use std::cmp::Ordering;
 
 /// Tells whether a row can be right; called where the copies differ.
-pub type Valid<'v> = &'v dyn Fn(&mut Check<'_>, &TreeRow) -> bool;
+pub(super) type Valid<'v> = &'v dyn Fn(&mut Check<'_>, &TreeRow) -> bool;
 
 /// Calls `each` on every row that counts, and reports where the copies differ. Returns whether at least one of the
 /// copies is whole.
-pub fn walk(
+pub(super) fn walk(
     check: &mut Check<'_>,
     mut first: RowCursor,
     mut second: RowCursor,

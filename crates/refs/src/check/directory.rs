@@ -24,7 +24,7 @@ struct Waiting {
 }
 
 /// Walks all directories: first those that are reached from the root, then those that no name leads to.
-pub fn walk_all(check: &mut Check<'_>) {
+pub(super) fn walk_all(check: &mut Check<'_>) {
     if !check.objects.contains_key(&ROOT_DIRECTORY) {
         let message = format!("object table: expected the root directory ({ROOT_DIRECTORY:#x}), found none");
         check.find("object-missing", Severity::DataLoss, None, message);
@@ -392,7 +392,7 @@ impl Walk {
 }
 
 /// Compares the parent-child table with the tree of directories.
-pub fn compare_parents(check: &mut Check<'_>) {
+pub(super) fn compare_parents(check: &mut Check<'_>) {
     let mut missing: BTreeSet<(u64, u64)> = check
         .reached
         .iter()

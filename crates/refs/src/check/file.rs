@@ -58,7 +58,7 @@ impl<'o> Owner<'o> {
 
 impl Check<'_> {
     /// Checks a file's record and its streams. Returns the record if it can be read.
-    pub fn file(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
+    pub(super) fn file(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
         let record = self.record(spot, value)?;
         self.report.files += 1;
         let own = self.streams(spot, &record);
@@ -73,7 +73,7 @@ impl Check<'_> {
     }
 
     /// Notes for the repair that a field of the value of the owner's attribute gets this value.
-    pub fn amend_attribute<T: Field + Send + 'static>(
+    pub(super) fn amend_attribute<T: Field + Send + 'static>(
         &mut self,
         owner: &Owner<'_>,
         field: FieldAt<T>,
@@ -89,7 +89,7 @@ impl Check<'_> {
     }
 
     /// Reads a record of a file or directory, and checks the parts that both kinds have.
-    pub fn record(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
+    pub(super) fn record(&mut self, spot: &Spot<'_>, value: &[u8]) -> Option<Record> {
         let owner = Owner::of(spot);
         let record = match Record::from_bytes(value, spot.at) {
             Ok(record) => record,
@@ -177,7 +177,7 @@ impl Check<'_> {
     }
 
     /// Checks the named streams of a directory.
-    pub fn directory_streams(&mut self, spot: &Spot<'_>, record: &Record) {
+    pub(super) fn directory_streams(&mut self, spot: &Spot<'_>, record: &Record) {
         self.streams(spot, record);
     }
 

@@ -14,18 +14,18 @@ use crate::layout::{PageHeader, Root, TreeNode, Version, node};
 use platter_vfs::Severity;
 
 /// A field: its name, its offset, the expected and the found value.
-pub type Field = (&'static str, u64, u64, u64);
+pub(super) type Field = (&'static str, u64, u64, u64);
 
 /// Inner nodes without the mark of their last child.
 #[derive(Default)]
-pub struct Unmarked {
+pub(super) struct Unmarked {
     count: u64,
     first: u64,
 }
 
 impl Unmarked {
     /// Notes an inner node without the mark, which stands at offset `at` on the device.
-    pub fn add(&mut self, at: u64) {
+    pub(super) fn add(&mut self, at: u64) {
         if self.count == 0 {
             self.first = at;
         }
@@ -34,7 +34,7 @@ impl Unmarked {
 }
 
 /// Returns the fields of the header of a page that are not as in every page.
-pub fn page(bytes: &[u8]) -> impl Iterator<Item = Field> {
+pub(super) fn page(bytes: &[u8]) -> impl Iterator<Item = Field> {
     let fields = [
         ("form of a page header", PageHeader::FORM.at() as u64, 2, u64::from(PageHeader::FORM.of(bytes))),
         ("word of a page header", PageHeader::WORD.at() as u64, 0, u64::from(PageHeader::WORD.of(bytes))),
@@ -50,7 +50,7 @@ pub fn page(bytes: &[u8]) -> impl Iterator<Item = Field> {
 
 /// Checks the upper halves of the entries in a node's index: 0xFFFF, and 0 for the last child of an inner node, which has
 /// an empty key, where `is_marked`. Returns whether the last child has its mark, or there is none that must have one.
-pub fn marks(area: &[u8], is_marked: bool) -> Result<bool, (usize, String, String)> {
+pub(super) fn marks(area: &[u8], is_marked: bool) -> Result<bool, (usize, String, String)> {
     let node = TreeNode::new(area);
     if node.is_stream() {
         return Ok(true);
@@ -77,7 +77,7 @@ pub fn marks(area: &[u8], is_marked: bool) -> Result<bool, (usize, String, Strin
 }
 
 /// Reports the inner nodes without the mark, once everything has been walked.
-pub fn finish(check: &mut Check<'_>) {
+pub(super) fn finish(check: &mut Check<'_>) {
     let Unmarked { count, first } = std::mem::take(&mut check.unmarked);
     if count > 0 {
         let message = format!(
@@ -108,7 +108,7 @@ fn kind(table: u64) -> Option<(u32, u32)> {
 
 /// Returns the fields of the tree header of a table that are not as on volumes of 3.14. `checksum` is the code of the
 /// volume's checksum.
-pub fn header(header: &[u8], table: u64, checksum: u8) -> impl Iterator<Item = Field> {
+pub(super) fn header(header: &[u8], table: u64, checksum: u8) -> impl Iterator<Item = Field> {
     let fields = kind(table).map(|(schema, extra)| {
         [
             ("size", LENGTH.at(), FIXED as u32 + extra, header.len() as u32),
@@ -124,7 +124,7 @@ pub fn header(header: &[u8], table: u64, checksum: u8) -> impl Iterator<Item = F
 }
 
 /// The tree header of a table, with the fields put right that [`header`] checks.
-pub fn mended(header: &[u8], table: u64, checksum: u8) -> Vec<u8> {
+pub(super) fn mended(header: &[u8], table: u64, checksum: u8) -> Vec<u8> {
     let Some((schema, size)) = kind(table) else { return header.to_vec() };
     let mut region = extra(header).to_vec();
     region.resize(size as usize, 0);

@@ -9,7 +9,7 @@ use platter_vfs::Severity;
 
 /// The rows walked so far.
 #[derive(Default)]
-pub struct Rows {
+pub(super) struct Rows {
     /// The cluster after the last row.
     end: u64,
     /// What is wrong with the first row that is not as it must be.
@@ -17,7 +17,7 @@ pub struct Rows {
 }
 
 /// Reads a row.
-pub fn row(rows: &mut Rows, row: &TreeRow) {
+pub(super) fn row(rows: &mut Rows, row: &TreeRow) {
     let is_keyed = system::is_integrity_state_row(&row.key, &row.value);
     let (start, count) = match is_keyed {
         true => AllocatorRow::clusters_of(&row.key),
@@ -36,7 +36,7 @@ pub fn row(rows: &mut Rows, row: &TreeRow) {
 }
 
 /// Reports rows that do not cover every cluster once.
-pub fn finish(check: &mut Check<'_>, rows: Rows) {
+pub(super) fn finish(check: &mut Check<'_>, rows: Rows) {
     // Without all containers it is not known how many clusters there are.
     if check.starts.iter().any(Option::is_none) {
         return;

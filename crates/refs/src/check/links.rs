@@ -8,11 +8,11 @@ use platter_vfs::Severity;
 use std::collections::BTreeMap;
 
 /// All files with several names, by home directory and number.
-pub type Links = BTreeMap<(u64, u64), File>;
+pub(super) type Links = BTreeMap<(u64, u64), File>;
 
 /// The parts of a file with several names that the check has met so far.
 #[derive(Default)]
-pub struct File {
+pub(super) struct File {
     body: Option<Body>,
     /// Whether the record is there but cannot be read.
     is_lost: bool,
@@ -40,7 +40,7 @@ struct LinkEntry {
 }
 
 /// Notes a name that leads to a record elsewhere, and compares its entry with the record if that has been met.
-pub fn entry(check: &mut Check<'_>, directory: u64, name: &[u16], content: &ShortEntry) {
+pub(super) fn entry(check: &mut Check<'_>, directory: u64, name: &[u16], content: &ShortEntry) {
     let file = check.links.entry((content.object, content.ordinal)).or_default();
     file.names += 1;
     match file.links.iter().position(|(above, other)| *above == directory && **other == *name) {
@@ -56,7 +56,7 @@ pub fn entry(check: &mut Check<'_>, directory: u64, name: &[u16], content: &Shor
 }
 
 /// Notes the record of a file with several names, and compares it with the entries that have been met.
-pub fn body(check: &mut Check<'_>, home: u64, ordinal: u64, record: &Record, at: u64) {
+pub(super) fn body(check: &mut Check<'_>, home: u64, ordinal: u64, record: &Record, at: u64) {
     let links: Vec<_> = object_links(&record.rows).collect();
     let body = Body {
         times: record.times,
@@ -86,7 +86,7 @@ pub fn body(check: &mut Check<'_>, home: u64, ordinal: u64, record: &Record, at:
 }
 
 /// Notes that the record of a file with several names cannot be read.
-pub fn lost_body(check: &mut Check<'_>, home: u64, ordinal: u64) {
+pub(super) fn lost_body(check: &mut Check<'_>, home: u64, ordinal: u64) {
     check.links.entry((home, ordinal)).or_default().is_lost = true;
 }
 
@@ -109,7 +109,7 @@ fn stale(check: &mut Check<'_>, directory: u64, name: &[u16], content: &ShortEnt
 }
 
 /// Reports names and records that do not fit together, once all of them have been met.
-pub fn finish(check: &mut Check<'_>) {
+pub(super) fn finish(check: &mut Check<'_>) {
     for ((home, ordinal), file) in std::mem::take(&mut check.links) {
         match &file.body {
             Some(body) => compare(check, home, ordinal, &file, body),

@@ -7,7 +7,7 @@ use crate::live_log;
 use platter_vfs::Severity;
 
 /// The place of the log, if it is inside the volume.
-pub fn sound(check: &Check<'_>, area: Option<LogArea>) -> Option<LogArea> {
+pub(super) fn sound(check: &Check<'_>, area: Option<LogArea>) -> Option<LogArea> {
     let clusters = check.geometry.clusters;
     area.filter(|area| {
         let is_inside = area.data.start < area.data.end && area.data.end <= clusters;
@@ -16,7 +16,7 @@ pub fn sound(check: &Check<'_>, area: Option<LogArea>) -> Option<LogArea> {
 }
 
 /// Checks the log, whose place is in the table of both objects that name it.
-pub fn walk(check: &mut Check<'_>, area: Option<LogArea>) {
+pub(super) fn walk(check: &mut Check<'_>, area: Option<LogArea>) {
     let Some(area) = sound(check, area) else {
         let message = "logfile information: expected a range of clusters inside the volume, found none";
         check.find("log-area", Severity::Inconsistent, None, message.into());
@@ -37,7 +37,7 @@ fn claim(check: &mut Check<'_>, area: &LogArea) {
 
 /// Finds a place for the log if nothing says where it is: where a new volume has it, if no file has clusters there by
 /// now. Called when everything else has been walked.
-pub fn find_place(check: &mut Check<'_>) {
+pub(super) fn find_place(check: &mut Check<'_>) {
     if !check.is_log_lost {
         return;
     }

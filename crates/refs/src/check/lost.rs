@@ -6,7 +6,7 @@ use platter_vfs::Result;
 use std::sync::Arc;
 
 /// The tree of a directory of which a part cannot be read.
-pub struct LostTree {
+pub(crate) struct LostTree {
     /// The directory's number.
     pub table: u64,
     /// The root of its tree.
@@ -14,7 +14,7 @@ pub struct LostTree {
 }
 
 /// A row that belongs in the lost part of a directory.
-pub struct LostRow {
+pub(crate) struct LostRow {
     /// The row's key, flags and value.
     pub row: (Vec<u8>, u16, Vec<u8>),
     /// The clusters that the row leads to: first virtual cluster and number of each run. `None` where they cannot be
@@ -26,7 +26,7 @@ pub struct LostRow {
 
 /// Functions that look through a whole device.
 #[derive(Clone, Copy)]
-pub struct FindLost {
+pub(crate) struct FindLost {
     /// Finds the rows that the given directories have lost. The last argument is the volume's upper-case table. Returns
     /// the rows by directory number; a directory is left out if it is not known which clusters its lost rows lead to.
     pub rows: FindRows,
@@ -35,4 +35,4 @@ pub struct FindLost {
 }
 
 /// See [`FindLost::rows`].
-pub type FindRows = fn(Arc<dyn Device>, &[LostTree], &[u16]) -> Result<Vec<(u64, Vec<LostRow>)>>;
+pub(super) type FindRows = fn(Arc<dyn Device>, &[LostTree], &[u16]) -> Result<Vec<(u64, Vec<LostRow>)>>;

@@ -49,7 +49,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use tree::TreeRow;
 use used::Used;
 
-pub use lost::{FindLost, LostRow, LostTree};
+pub(crate) use lost::{FindLost, LostRow, LostTree};
 pub use runs::{FileRun, walk_runs};
 
 /// The number of clusters at the beginning of the volume that no allocator hands out.
@@ -63,7 +63,7 @@ const FIRST_CLUSTERS: u64 = 0x40;
 ///
 /// # Errors
 /// [`Error::NotThisFormat`]; [`Error::Device`]; [`Error::ReadOnly`] for a repair of a device that cannot be written.
-pub fn check(
+pub(crate) fn check(
     device: &dyn Device,
     options: CheckOptions,
     progress: &dyn Progress,

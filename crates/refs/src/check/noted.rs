@@ -5,11 +5,11 @@ use crate::layout::{Record, Root};
 use std::collections::BTreeSet;
 
 /// A change of a record.
-pub type Amendment = Box<dyn FnOnce(&mut Record) + Send>;
+pub(super) type Amendment = Box<dyn FnOnce(&mut Record) + Send>;
 
 /// Repairs that were noted.
 #[derive(Default)]
-pub struct Repair {
+pub(super) struct Repair {
     /// Bytes to be written to the device, each with its offset.
     pub writes: Vec<(u64, Vec<u8>)>,
     /// Bytes to be written to one copy of a mirrored device: the copy's number, the offset, the bytes.
@@ -40,7 +40,7 @@ pub struct Repair {
 }
 
 /// A table of the volume and its copy, both of which are damaged or missing, and what they get.
-pub struct Remade {
+pub(super) struct Remade {
     /// The numbers of both.
     pub tables: [u64; 2],
     /// The number of their schema.
@@ -50,10 +50,10 @@ pub struct Remade {
 }
 
 /// A row: key, flags, value.
-pub type NotedRow = (Vec<u8>, u16, Vec<u8>);
+pub(super) type NotedRow = (Vec<u8>, u16, Vec<u8>);
 
 /// Copies of a table that are to be written anew.
-pub struct Mend {
+pub(super) struct Mend {
     /// The number of the copy that counts.
     pub from: u64,
     /// The numbers of the copies that get the rows of `from`.
@@ -67,7 +67,7 @@ pub struct Mend {
 }
 
 /// A change of rows.
-pub enum Task {
+pub(super) enum Task {
     /// The number that a directory last gave to a child becomes at least this one.
     Ordinal { directory: u64, least: u64 },
     /// The file or directory that a name leads to gets another number in the directory of the name.
@@ -108,83 +108,83 @@ const LATEST_CLOCK: u64 = 1 << 31;
 
 impl Repair {
     /// Has bytes written to the device as they are.
-    pub fn write(&mut self, offset: u64, bytes: Vec<u8>) {
+    pub(super) fn write(&mut self, offset: u64, bytes: Vec<u8>) {
         self.writes.push((offset, bytes));
     }
 
     /// Has bytes written to one copy of a mirrored device.
-    pub fn write_copy(&mut self, copy: usize, offset: u64, bytes: Vec<u8>) {
+    pub(super) fn write_copy(&mut self, copy: usize, offset: u64, bytes: Vec<u8>) {
         if self.copy_writes.len() < MOST_TASKS / 16 {
             self.copy_writes.push((copy, offset, bytes));
         }
     }
 
     /// Has a tree written anew from its own rows.
-    pub fn rebuild(&mut self, table: u64) {
+    pub(super) fn rebuild(&mut self, table: u64) {
         self.rebuilds.insert(table);
     }
 
     /// Has a directory's tree made anew from what can be read of it and these rows.
-    pub fn salvage(&mut self, table: u64, rows: Vec<NotedRow>) {
+    pub(super) fn salvage(&mut self, table: u64, rows: Vec<NotedRow>) {
         self.salvaged.push((table, rows));
     }
 
     /// Has two copies of a table made alike.
-    pub fn mend(&mut self, mend: Mend) {
+    pub(super) fn mend(&mut self, mend: Mend) {
         self.copies.push(mend);
     }
 
     /// Has a root made anew.
-    pub fn renew(&mut self, root: Root) {
+    pub(super) fn renew(&mut self, root: Root) {
         self.renewed.insert(root as usize);
     }
 
     /// Has the allocators' rows written anew from the clusters in use.
-    pub fn space(&mut self) {
+    pub(super) fn space(&mut self) {
         self.is_space_wrong = true;
     }
 
     /// Has the checkpoint's clock raised to that of a page.
-    pub fn raise_clock(&mut self, clock: u64) {
+    pub(super) fn raise_clock(&mut self, clock: u64) {
         if clock < LATEST_CLOCK {
             self.clock = self.clock.max(clock);
         }
     }
 
     /// Has the object table's highest number given out raised to the highest in use.
-    pub fn raise_counter(&mut self) {
+    pub(super) fn raise_counter(&mut self) {
         self.is_counter_wrong = true;
     }
 
     /// Has the directory "FS Metadata" made anew.
-    pub fn renew_metadata(&mut self) {
+    pub(super) fn renew_metadata(&mut self) {
         self.is_metadata_lost = true;
     }
 
     /// Has the security descriptors made anew.
-    pub fn renew_security(&mut self) {
+    pub(super) fn renew_security(&mut self) {
         self.is_security_lost = true;
     }
 
     /// Has a table and its copy made anew with these rows.
-    pub fn remake(&mut self, tables: [u64; 2], schema: u32, rows: Vec<SystemRow>) {
+    pub(super) fn remake(&mut self, tables: [u64; 2], schema: u32, rows: Vec<SystemRow>) {
         self.remade.push(Remade { tables, schema, rows });
     }
 
     /// Notes a change of rows.
-    pub fn add(&mut self, task: Task) {
+    pub(super) fn add(&mut self, task: Task) {
         if self.tasks.len() < MOST_TASKS {
             self.tasks.push(task);
         }
     }
 
     /// Whether anything was noted.
-    pub fn is_needed(&self) -> bool {
+    pub(super) fn is_needed(&self) -> bool {
         !self.writes.is_empty() || !self.copy_writes.is_empty() || self.is_commit_needed()
     }
 
     /// Whether anything was noted that takes a commit.
-    pub fn is_commit_needed(&self) -> bool {
+    pub(super) fn is_commit_needed(&self) -> bool {
         let trees = !self.salvaged.is_empty()
             || !self.rebuilds.is_empty()
             || !self.copies.is_empty()

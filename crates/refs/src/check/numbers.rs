@@ -12,7 +12,7 @@ const MOST: usize = 1 << 22;
 
 /// The rows of one directory that have been met, and not yet what they lead to.
 #[derive(Default)]
-pub struct Numbers {
+pub(super) struct Numbers {
     rows: HashMap<u64, (NumberRow, u64)>,
     /// Whether there were more rows than are remembered.
     is_partial: bool,
@@ -28,7 +28,7 @@ pub struct Numbers {
 
 impl Numbers {
     /// Notes a row. `at` is where it stands on the device.
-    pub fn met(&mut self, key: &[u8], value: &[u8], at: u64) {
+    pub(super) fn met(&mut self, key: &[u8], value: &[u8], at: u64) {
         if self.rows.len() == MOST {
             self.is_partial = true;
             return;
@@ -46,7 +46,7 @@ impl Numbers {
     }
 
     /// Compares the row of a number with what it must lead to.
-    pub fn leads_to(&mut self, ordinal: u64, expected: &NumberRow) {
+    pub(super) fn leads_to(&mut self, ordinal: u64, expected: &NumberRow) {
         if ordinal == 0 {
             return;
         }
@@ -65,12 +65,12 @@ impl Numbers {
     }
 
     /// Takes note that a directory has a number. Whether it has a row depends on the version.
-    pub fn directory(&mut self, ordinal: u64) {
+    pub(super) fn directory(&mut self, ordinal: u64) {
         self.rows.remove(&ordinal);
     }
 
     /// Takes note of a record that cannot be read.
-    pub fn unreadable(&mut self) {
+    pub(super) fn unreadable(&mut self) {
         self.is_unsure = true;
     }
 
@@ -80,7 +80,7 @@ impl Numbers {
     }
 
     /// Reports what is wrong with the rows of a directory, once all its rows have been met.
-    pub fn finish(mut self, check: &mut Check<'_>, directory: u64) {
+    pub(super) fn finish(mut self, check: &mut Check<'_>, directory: u64) {
         let mut left = std::mem::take(&mut self.rows);
         if self.is_unsure {
             left.clear();

@@ -14,7 +14,7 @@ use crate::layout::{ObjectRow, PageReference, Root, header};
 use platter_vfs::Severity;
 
 /// An object, as its row in the object table describes it.
-pub struct Object {
+pub(super) struct Object {
     /// The root of its tree.
     pub root: PageReference,
     /// The number last given to a child, if the object is a directory.
@@ -27,7 +27,7 @@ pub struct Object {
 const MOST_ROWS: usize = 1 << 16;
 
 /// Reads both object tables.
-pub fn read_table(check: &mut Check<'_>) {
+pub(super) fn read_table(check: &mut Check<'_>) {
     let (first, second) = (check.root_cursor(Root::Objects), check.root_cursor(Root::ObjectsCopy));
     let headers = [first.again(), second.again()];
     copies::walk(check, first, second, &leads_somewhere, &mut row);
@@ -102,7 +102,7 @@ fn row(check: &mut Check<'_>, row: TreeRow) {
 }
 
 /// Walks the objects that are not directories.
-pub fn read_own(check: &mut Check<'_>) {
+pub(super) fn read_own(check: &mut Check<'_>) {
     for (name, first, second) in DOUBLED {
         let mut rows: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut keep = |_: &mut Check<'_>, row: TreeRow| {

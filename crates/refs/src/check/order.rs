@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// A rule for the order of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub(super) enum Order {
     /// Word by word, 8 bytes each, from the first word on.
     Words,
     /// From the second word on; keys that are the same there, from the first word on.
@@ -20,17 +20,17 @@ pub enum Order {
 impl Order {
     /// Whether `left` comes before `right`, which it always does where the order is not known. `upper` is the volume's
     /// upper-case table.
-    pub fn is_ascending(self, upper: &[u16], left: &[u8], right: &[u8]) -> bool {
+    pub(super) fn is_ascending(self, upper: &[u16], left: &[u8], right: &[u8]) -> bool {
         self == Order::Unknown || self.compare(upper, left, right) == Ordering::Less
     }
 
     /// Whether `key` comes after `most`, which it never does where the order is not known.
-    pub fn is_past(self, upper: &[u16], key: &[u8], most: &[u8]) -> bool {
+    pub(super) fn is_past(self, upper: &[u16], key: &[u8], most: &[u8]) -> bool {
         self != Order::Unknown && self.compare(upper, key, most) == Ordering::Greater
     }
 
     /// Compares two keys. Where the order is not known, bytes are compared.
-    pub fn compare(self, upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
+    pub(super) fn compare(self, upper: &[u16], left: &[u8], right: &[u8]) -> Ordering {
         match self {
             Order::Words => words(left, right),
             Order::SecondWord => {
@@ -67,7 +67,7 @@ fn folded<'k>(upper: &'k [u16], key: &'k [u8]) -> impl Iterator<Item = u16> + 'k
 }
 
 /// A unit in upper case.
-pub fn fold(upper: &[u16], unit: u16) -> u16 {
+pub(super) fn fold(upper: &[u16], unit: u16) -> u16 {
     upper.get(usize::from(unit)).copied().unwrap_or(unit)
 }
 

@@ -2,7 +2,7 @@
 
 /// The place of a file's or directory's record, and one of its names.
 #[derive(Clone, Copy)]
-pub struct Spot<'s> {
+pub(super) struct Spot<'s> {
     /// The directory in whose tree the record is.
     pub table: u64,
     /// The key of the record's row.
@@ -16,7 +16,7 @@ pub struct Spot<'s> {
 }
 
 /// The owner of runs: the data of a file, or one of its named streams.
-pub struct Owner<'o> {
+pub(super) struct Owner<'o> {
     /// The file's record.
     pub spot: Spot<'o>,
     /// The name of the stream; empty for the file's own data.
@@ -34,11 +34,11 @@ pub struct Owner<'o> {
 }
 
 /// Returns the name by which messages call a file whose names are not known.
-pub fn nameless(ordinal: u64) -> Vec<u16> {
+pub(super) fn nameless(ordinal: u64) -> Vec<u16> {
     units(&format!("<file {ordinal:#x}>"))
 }
 
 /// Returns the UTF-16 units of a text.
-pub fn units(text: &str) -> Vec<u16> {
+pub(super) fn units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
 }

@@ -12,7 +12,7 @@ use platter_vfs::{Error, Result, Severity};
 
 /// The tree whose pages are walked.
 #[derive(Clone)]
-pub struct Subject {
+pub(super) struct Subject {
     /// The name of the tree in messages.
     pub name: String,
     /// The path of the file or directory that findings about the tree concern.
@@ -30,7 +30,7 @@ pub struct Subject {
 }
 
 /// A page that was verified.
-pub struct Page {
+pub(super) struct Page {
     bytes: Vec<u8>,
     start: usize,
     /// The page's offset on the device, in bytes.
@@ -39,29 +39,29 @@ pub struct Page {
 
 impl Page {
     /// Returns the bytes from the node's header to the end of the page.
-    pub fn area(&self) -> &[u8] {
+    pub(super) fn area(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
     /// Returns the page's node.
-    pub fn node(&self) -> TreeNode<'_> {
+    pub(super) fn node(&self) -> TreeNode<'_> {
         TreeNode::new(self.area())
     }
 
     /// Returns the tree header, which has content only in a root page.
-    pub fn header(&self) -> &[u8] {
+    pub(super) fn header(&self) -> &[u8] {
         &self.bytes[HEADER..self.start]
     }
 
     /// Returns the offset on the device that belongs to an offset in the node's area.
-    pub fn place(&self, offset: usize) -> u64 {
+    pub(super) fn place(&self, offset: usize) -> u64 {
         self.at + (self.start + offset) as u64
     }
 }
 
 /// The properties that a page must have at its place in the tree.
 #[derive(Clone, Copy)]
-pub struct Role {
+pub(super) struct Role {
     /// The level of the page; `None` for a root, which may have any.
     pub level: Option<u8>,
     /// Whether the page holds runs of a stream, or leads to pages that do.
@@ -74,7 +74,7 @@ pub struct Role {
 impl Check<'_> {
     /// Returns the first real cluster of a run of `count` clusters from `cluster` on, which is a real cluster number in
     /// the small tier and a virtual one in the others.
-    pub fn real(&self, cluster: u64, count: u64, tier: Tier) -> Result<u64> {
+    pub(super) fn real(&self, cluster: u64, count: u64, tier: Tier) -> Result<u64> {
         if tier == Tier::Small {
             return match cluster.checked_add(count) {
                 Some(end) if end <= self.geometry.clusters => Ok(cluster),
@@ -105,7 +105,7 @@ impl Check<'_> {
 
     /// Reads the page that a reference at offset `from` leads to, and counts its clusters as used. Damage is reported;
     /// returns `None` if the page cannot be used.
-    pub fn page(
+    pub(super) fn page(
         &mut self,
         subject: &Subject,
         reference: &PageReference,
@@ -360,15 +360,15 @@ impl Check<'_> {
 }
 
 /// The number of the first container.
-pub const FIRST_CONTAINER: u64 = 2;
+pub(super) const FIRST_CONTAINER: u64 = 2;
 
 /// Returns a message that begins with the name of the tree that it is about.
-pub fn named(subject: &Subject, message: String) -> String {
+pub(super) fn named(subject: &Subject, message: String) -> String {
     format!("{}: {message}", subject.name)
 }
 
 /// Returns the text of an error; that of damage comes without the word "damaged" before it.
-pub fn plain(error: &Error) -> String {
+pub(super) fn plain(error: &Error) -> String {
     match error {
         Error::Damaged(damage) => damage.to_string(),
         other => other.to_string(),
@@ -379,7 +379,7 @@ type Wrong = (usize, String, String);
 
 /// Checks that a node's rows can be read and do not overlap, and that its level and flags are those of its role. The
 /// error has the offset in the node, the expected and the found value.
-pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
+pub(super) fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
     TreeNode::check(area)?;
     let node = TreeNode::new(area);
     let (level, flags) = (node.level(), node.flags());
@@ -416,7 +416,7 @@ pub fn node(area: &[u8], role: Role) -> std::result::Result<(), Wrong> {
 
 /// Checks that the counts in a node's header are those of its rows: code that adds a row relies on them. The error is
 /// as of [`node`].
-pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
+pub(super) fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
     let node = TreeNode::new(area);
     let (index, end) = (node::INDEX.of(area) as usize, node::LENGTH.of(area));
     if end != area.len() as u64 || index + node::PLACE * node.len() != area.len() {
@@ -436,4 +436,4 @@ pub fn tidy(area: &[u8]) -> std::result::Result<(), Wrong> {
 }
 
 /// The highest level that a root may have; no tree has so many levels.
-pub const MOST_LEVELS: u8 = 12;
+pub(super) const MOST_LEVELS: u8 = 12;

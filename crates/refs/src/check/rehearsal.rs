@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Returns why the volume is better left as it is, or `None` if a repair leads to as many files as can be reached
 /// now or, where the volume cannot be opened, as a recovery finds.
-pub fn refusal(device: &dyn Device, find_lost: FindLost) -> Option<String> {
+pub(super) fn refusal(device: &dyn Device, find_lost: FindLost) -> Option<String> {
     let outcome = relay::lend(device, move |device| -> Result<Option<String>> {
         let wanted = match reachable(device.clone()) {
             Ok(before) => before,

@@ -15,7 +15,7 @@ const MOST: usize = 1 << 22;
 
 /// The reparse points that the check has met, as the keys that the index must have for them.
 #[derive(Default)]
-pub struct Points {
+pub(super) struct Points {
     keys: BTreeSet<Vec<u8>>,
     /// Other keys that the index may have for the reparse points of directories, each with the one that is written
     /// here: which of them Windows uses is inferred.
@@ -25,7 +25,7 @@ pub struct Points {
 }
 
 /// Notes the reparse point of a file, if its record has one.
-pub fn file(check: &mut Check<'_>, directory: u64, record: &Record) {
+pub(super) fn file(check: &mut Check<'_>, directory: u64, record: &Record) {
     if record.reparse == 0 {
         return;
     }
@@ -39,7 +39,7 @@ pub fn file(check: &mut Check<'_>, directory: u64, record: &Record) {
 
 /// Notes the reparse point of a directory, if its record has one. `entry` is its number in the directory above, and the
 /// number of that directory.
-pub fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Option<(u64, u64)>) {
+pub(super) fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Option<(u64, u64)>) {
     if record.reparse == 0 {
         return;
     }
@@ -59,7 +59,7 @@ pub fn directory(check: &mut Check<'_>, object: u64, record: &Record, entry: Opt
 }
 
 /// Compares the index with the reparse points that the check has met.
-pub fn finish(check: &mut Check<'_>) {
+pub(super) fn finish(check: &mut Check<'_>) {
     let Points { mut keys, other, is_partial } = std::mem::take(&mut check.reparse);
     let is_lost = |number: &u64| check.damaged.contains(number) || !check.objects.contains_key(number);
     if INDEX.iter().all(is_lost) && !is_partial {

@@ -45,7 +45,7 @@ pub fn walk_runs(
 }
 
 /// The sizes of a stream, from its header and its runs.
-pub struct Stream {
+pub(super) struct Stream {
     /// The size in the stream's header, in bytes.
     pub size: u64,
     /// The number of clusters of all runs.
@@ -92,7 +92,7 @@ struct Walk<'o> {
 
 impl Check<'_> {
     /// The path of a file or of a stream of it.
-    pub fn owner_path(&self, owner: &Owner<'_>) -> String {
+    pub(super) fn owner_path(&self, owner: &Owner<'_>) -> String {
         let mut path =
             self.path(owner.spot.directory, (!owner.spot.name.is_empty()).then_some(owner.spot.name));
         if !owner.stream.is_empty() {
@@ -103,14 +103,20 @@ impl Check<'_> {
     }
 
     /// Reports a finding about a file or one of its streams.
-    pub fn find_in(&mut self, owner: &Owner<'_>, code: &'static str, severity: Severity, message: String) {
+    pub(super) fn find_in(
+        &mut self,
+        owner: &Owner<'_>,
+        code: &'static str,
+        severity: Severity,
+        message: String,
+    ) {
         let path = self.owner_path(owner);
         self.find(code, severity, Some(path), message);
     }
 
     /// Reads a value that holds the runs of a stream, and counts their clusters as used. `at` is the offset on the
     /// device that messages count from.
-    pub fn stream(&mut self, owner: &Owner<'_>, value: &[u8], at: u64) -> Option<Stream> {
+    pub(super) fn stream(&mut self, owner: &Owner<'_>, value: &[u8], at: u64) -> Option<Stream> {
         let area = extents_area(value).ok().filter(|area| area.len() >= NODE_HEADER);
         let Some(area) = area else {
             let found = header::LENGTH.of(value);
@@ -158,7 +164,7 @@ impl Check<'_> {
     }
 
     /// Reports that a part of a file is lost. From here on clusters that nothing leads to may belong to it.
-    pub fn lose(&mut self, owner: &Owner<'_>, code: &'static str, message: String) {
+    pub(super) fn lose(&mut self, owner: &Owner<'_>, code: &'static str, message: String) {
         self.is_incomplete = true;
         self.is_content_lost = true;
         self.find_in(owner, code, Severity::DataLoss, message);

@@ -9,7 +9,7 @@ use platter_vfs::{Result, Severity};
 
 /// Has lost parts of directories made anew. Everything else has been walked before, so that the clusters of all
 /// existing files are known: an old row that leads to one of these clusters is of a file that was deleted.
-pub fn find(check: &mut Check<'_>) {
+pub(super) fn find(check: &mut Check<'_>) {
     let Some(find) = check.find_lost else { return };
     let trees = std::mem::take(&mut check.lost_trees);
     // Where several files can have the same clusters, a row that leads to clusters in use may be of an existing file

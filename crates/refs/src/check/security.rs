@@ -7,7 +7,7 @@ use crate::layout::system;
 use platter_vfs::Severity;
 
 /// Checks the row of a descriptor, and notes its identifier.
-pub fn row(check: &mut Check<'_>, row: &TreeRow) {
+pub(super) fn row(check: &mut Check<'_>, row: &TreeRow) {
     if let Some((id, _)) = system::read_security_row(&row.key, &row.value) {
         check.security.insert(id);
         return;
@@ -19,7 +19,7 @@ pub fn row(check: &mut Check<'_>, row: &TreeRow) {
 }
 
 /// Reports descriptors that files name and the volume does not have, once all files have been met.
-pub fn finish(check: &mut Check<'_>) {
+pub(super) fn finish(check: &mut Check<'_>) {
     if !check.objects.contains_key(&SECURITY) {
         let message = format!("security descriptors: expected object {SECURITY:#x}, found none");
         check.find("object-missing", Severity::Inconsistent, None, message);

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 18;
 /// The ranges of 1,024 clusters whose owners are counted: those with a row in the table and, if the table cannot be
 /// read, all others that streams have clusters in.
 #[derive(Default)]
-pub struct Shares {
+pub(super) struct Shares {
     ranges: BTreeMap<u64, Range>,
     /// Whether a part of the table is lost. If so, every range is counted, and clusters of several streams pass as
     /// shared.
@@ -32,7 +32,7 @@ struct Range {
 }
 
 /// Reads a row of the table.
-pub fn row(check: &mut Check<'_>, row: &TreeRow) {
+pub(super) fn row(check: &mut Check<'_>, row: &TreeRow) {
     let shares = &mut check.shares;
     match ShareRow::from_bytes(&row.value, row.value_at) {
         Ok(found) if row.key == ShareRow::key(found.start) => {
@@ -58,14 +58,14 @@ pub fn row(check: &mut Check<'_>, row: &TreeRow) {
 }
 
 /// Notes that a part of the table could not be read.
-pub fn lost(check: &mut Check<'_>) {
+pub(super) fn lost(check: &mut Check<'_>) {
     check.shares.is_table_lost = true;
 }
 
 impl Check<'_> {
     /// Counts the clusters of a run of a stream, which `is_spread` if other versions of a file may take them without runs
     /// of their own. Returns whether they may belong to other streams too.
-    pub fn count_run(&mut self, cluster: u64, count: u64, is_spread: bool) -> bool {
+    pub(super) fn count_run(&mut self, cluster: u64, count: u64, is_spread: bool) -> bool {
         let mut may = true;
         let mut at = cluster;
         let end = cluster.saturating_add(count);
@@ -97,7 +97,7 @@ impl Check<'_> {
 }
 
 /// Compares the counts with the table, once all streams have been walked.
-pub fn finish(check: &mut Check<'_>) {
+pub(super) fn finish(check: &mut Check<'_>) {
     let mut shares = std::mem::take(&mut check.shares);
     shares.is_partial |= check.is_content_lost || check.is_directory_lost;
     let is_known = !shares.is_partial;
@@ -130,12 +130,12 @@ pub fn finish(check: &mut Check<'_>) {
 
 impl Shares {
     /// Whether the table has rows that can be read.
-    pub fn is_needed(&self) -> bool {
+    pub(super) fn is_needed(&self) -> bool {
         self.ranges.values().any(|range| range.row.is_some())
     }
 
     /// The rows that the table must have; `None` if that is not known.
-    pub fn rows(self) -> Option<Vec<ShareRow>> {
+    pub(super) fn rows(self) -> Option<Vec<ShareRow>> {
         let is_deduplicated =
             |range: &Range| range.row.as_ref().is_some_and(|(row, _)| row.is_deduplicated());
         if self.is_partial || self.ranges.values().any(|range| range.is_spread || is_deduplicated(range)) {

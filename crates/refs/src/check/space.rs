@@ -43,7 +43,7 @@ const TIERS: [(Tier, Root); 3] = [
 ];
 
 /// Compares all allocators with the clusters in use, once everything else has been walked.
-pub fn compare(check: &mut Check<'_>) {
+pub(super) fn compare(check: &mut Check<'_>) {
     let mut seen = vec![Seen::default(); check.starts.len()];
     let places = check.starts.iter().zip(0..).filter_map(|(start, index)| Some(((*start)?, index))).collect();
     let mut is_damaged = false;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 /// A row of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TreeRow {
+pub(super) struct TreeRow {
     /// Its key.
     pub key: Vec<u8>,
     /// Its flags.
@@ -24,7 +24,7 @@ pub struct TreeRow {
 
 /// A walk through a tree. Its depth is bounded by the levels of its nodes, its length by the clusters of the volume:
 /// no page is visited twice.
-pub struct RowCursor {
+pub(super) struct RowCursor {
     subject: Subject,
     root: PageReference,
     from: u64,
@@ -59,7 +59,7 @@ struct Level {
 
 impl RowCursor {
     /// Returns a walk from a root; the reference to it stands at offset `from` on the device.
-    pub fn new(subject: Subject, root: PageReference, from: u64) -> RowCursor {
+    pub(super) fn new(subject: Subject, root: PageReference, from: u64) -> RowCursor {
         RowCursor {
             subject,
             root,
@@ -79,32 +79,32 @@ impl RowCursor {
     }
 
     /// The same walk from the start.
-    pub fn again(&self) -> RowCursor {
+    pub(super) fn again(&self) -> RowCursor {
         RowCursor::new(self.subject.clone(), self.root, self.from)
     }
 
     /// Whether everything that was walked could be read and was in order.
-    pub fn is_sound(&self) -> bool {
+    pub(super) fn is_sound(&self) -> bool {
         !self.is_damaged && !self.is_disordered
     }
 
     /// Returns the tree that is walked.
-    pub fn subject(&self) -> &Subject {
+    pub(super) fn subject(&self) -> &Subject {
         &self.subject
     }
 
     /// From here on takes any order of the keys for right.
-    pub fn take_any_order(&mut self) {
+    pub(super) fn take_any_order(&mut self) {
         self.subject.order = Order::Unknown;
     }
 
     /// Returns the tree header of the root and its offset on the device; empty and 0 before the walk has begun.
-    pub fn header(&self) -> (&[u8], u64) {
+    pub(super) fn header(&self) -> (&[u8], u64) {
         (&self.header, self.header_at)
     }
 
     /// Returns the next row; `None` at the end of the tree.
-    pub fn next(&mut self, check: &mut Check<'_>) -> Option<TreeRow> {
+    pub(super) fn next(&mut self, check: &mut Check<'_>) -> Option<TreeRow> {
         if !self.begun {
             self.begun = true;
             let role = Role { level: None, stream: false, embedded: false };

@@ -4,7 +4,7 @@ use crate::container::Tier;
 
 /// A bit for each cluster of the device, in pieces as large as a container. A piece takes memory only once one of its
 /// clusters is used.
-pub struct Used {
+pub(super) struct Used {
     per_piece: u64,
     clusters: u64,
     pieces: Vec<Piece>,
@@ -19,7 +19,7 @@ struct Piece {
 
 impl Used {
     /// Returns a bitmap of `clusters` clusters, none of which is used.
-    pub fn new(clusters: u64, per_piece: u32) -> Used {
+    pub(super) fn new(clusters: u64, per_piece: u32) -> Used {
         let per_piece = u64::from(per_piece.max(1));
         let pieces = vec![Piece::default(); clusters.div_ceil(per_piece) as usize];
         Used { per_piece, clusters, pieces }
@@ -27,7 +27,7 @@ impl Used {
 
     /// Marks a run of real clusters as used. Returns how many of them were used before; clusters beyond the end of the
     /// device are left out.
-    pub fn claim(&mut self, start: u64, count: u64, tier: Option<Tier>) -> u64 {
+    pub(super) fn claim(&mut self, start: u64, count: u64, tier: Option<Tier>) -> u64 {
         let words = self.per_piece.div_ceil(64) as usize;
         let end = start.saturating_add(count).min(self.clusters);
         let (mut at, mut before) = (start, 0);
@@ -49,7 +49,7 @@ impl Used {
     }
 
     /// Returns how many clusters of a run are used.
-    pub fn taken(&self, start: u64, count: u64) -> u64 {
+    pub(super) fn taken(&self, start: u64, count: u64) -> u64 {
         let end = start.saturating_add(count).min(self.clusters);
         let is_taken = |at: &u64| {
             let bits = self.pieces[(at / self.per_piece) as usize].bits.as_deref();
@@ -61,7 +61,7 @@ impl Used {
 
     /// Marks clusters as used in the piece that begins at real cluster `start`: `taken` has their bits, in word number
     /// `word` of the piece.
-    pub fn keep(&mut self, start: u64, word: usize, taken: u64) {
+    pub(super) fn keep(&mut self, start: u64, word: usize, taken: u64) {
         let words = self.per_piece.div_ceil(64) as usize;
         if let Some(piece) = self.pieces.get_mut((start / self.per_piece) as usize) {
             piece.bits.get_or_insert_with(|| vec![0; words].into_boxed_slice())[word] |= taken;
@@ -69,17 +69,17 @@ impl Used {
     }
 
     /// Returns the bitmap of the piece that begins at real cluster `start`; `None` if nothing in the piece is used.
-    pub fn bits(&self, start: u64) -> Option<&[u64]> {
+    pub(super) fn bits(&self, start: u64) -> Option<&[u64]> {
         self.pieces.get((start / self.per_piece) as usize)?.bits.as_deref()
     }
 
     /// Returns for each tier whether the piece that begins at real cluster `start` has pages or data of it.
-    pub fn tiers(&self, start: u64) -> [bool; 3] {
+    pub(super) fn tiers(&self, start: u64) -> [bool; 3] {
         self.pieces.get((start / self.per_piece) as usize).map_or([false; 3], |piece| piece.tiers)
     }
 
     /// Returns how many clusters are used.
-    pub fn count(&self) -> u64 {
+    pub(super) fn count(&self) -> u64 {
         let words = self.pieces.iter().filter_map(|piece| piece.bits.as_deref()).flatten();
         words.map(|word| u64::from(word.count_ones())).sum()
     }

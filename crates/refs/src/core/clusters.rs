@@ -13,7 +13,7 @@ const SOME: u64 = 48;
 
 impl Core {
     /// The run of `count` clusters from the virtual number `cluster` on.
-    pub fn run(&self, cluster: u64, count: u32) -> Result<ContainerRun> {
+    pub(crate) fn run(&self, cluster: u64, count: u32) -> Result<ContainerRun> {
         let geometry = self.geometry();
         let (container, start) = geometry.split(cluster);
         let index = container.wrapping_sub(crate::geometry::ContainerMap::FIRST);
@@ -31,12 +31,12 @@ impl Core {
     }
 
     /// The virtual number of a run's first cluster.
-    pub fn cluster(&self, run: &ContainerRun) -> u64 {
+    pub(crate) fn cluster(&self, run: &ContainerRun) -> u64 {
         self.geometry().number(run.container, run.start)
     }
 
     /// Gives back all clusters and pages of a stream.
-    pub fn release_stream(&mut self, stream: &Stream) -> Result<()> {
+    pub(crate) fn release_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
         let mut gone = Vec::new();
         if let StreamContent::Extents(extents) = &mut state.content {
@@ -52,7 +52,7 @@ impl Core {
 
     /// Loads all extents of a node's streams, and checks that there is room for giving up all of them or, with
     /// `is_moved`, for moving them to another directory. So neither fails half-way.
-    pub fn load_streams(&mut self, node: u64, is_moved: bool) -> Result<()> {
+    pub(crate) fn load_streams(&mut self, node: u64, is_moved: bool) -> Result<()> {
         let streams: Vec<Arc<Stream>> = self.entity(node)?.all_streams().cloned().collect();
         let mut pages = 0;
         for stream in streams {
@@ -72,7 +72,7 @@ impl Core {
     }
 
     /// The most pages that storing a node in another directory takes.
-    pub fn pages_to_move(&self, node: u64) -> Result<u64> {
+    pub(crate) fn pages_to_move(&self, node: u64) -> Result<u64> {
         let entity = self.entity(node)?;
         let of = |stream: &Arc<Stream>| match &stream.read().content {
             StreamContent::Extents(extents) => extents.pages() + 4,
@@ -83,7 +83,7 @@ impl Core {
     }
 
     /// Marks the pages of a stream's extents to be written anew, with the number of another directory.
-    pub fn move_stream(&mut self, stream: &Stream, table: u64) -> Result<()> {
+    pub(crate) fn move_stream(&mut self, stream: &Stream, table: u64) -> Result<()> {
         let mut state = stream.write();
         if let StreamContent::Extents(extents) = &mut state.content {
             extents.load_range(&mut self.pages, 0, u32::MAX)?;
@@ -95,7 +95,7 @@ impl Core {
 
     /// Hides the clusters of a stream from the rows on disk: nothing on disk refers to the stream any more, but it is
     /// still in use.
-    pub fn orphan_stream(&mut self, stream: &Stream) -> Result<()> {
+    pub(crate) fn orphan_stream(&mut self, stream: &Stream) -> Result<()> {
         let mut state = stream.write();
         state.orphan = true;
         let mut runs = Vec::new();

@@ -12,7 +12,7 @@ use platter_vfs::{Error, Result};
 
 impl Core {
     /// Stores a node's record in its row.
-    pub fn store_entity(&mut self, node: u64, clock: u64) -> Result<()> {
+    pub(crate) fn store_entity(&mut self, node: u64, clock: u64) -> Result<()> {
         let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
         if let RecordPlace::Part { of } = entity.place {
             return self.store_entity(of, clock);
@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// Puts a short entry for a name into a directory: 84 bytes from 3.10 on, 72 before.
-    pub fn put_short(&mut self, directory: u64, name: &[u16], entry: &ShortEntry) -> Result<()> {
+    pub(crate) fn put_short(&mut self, directory: u64, name: &[u16], entry: &ShortEntry) -> Result<()> {
         let size = if self.geometry().version >= crate::layout::Version::V3_10 { 84 } else { 72 };
         let (tree, pages) = self.tree_mut(directory)?;
         tree.put(pages, &key::name(key::SHORT, name), 0, &entry.to_bytes(size)).map(drop)
@@ -103,7 +103,7 @@ impl Core {
 
     /// Brings all rows up to date and collects the pages of a commit. Changes made after that belong to the next
     /// commit.
-    pub fn gather(&mut self) -> Result<Batch> {
+    pub(crate) fn gather(&mut self) -> Result<Batch> {
         self.whole()?;
         let clock = self.checkpoint.clock + 1;
         self.pages.space.prepare();
@@ -181,7 +181,7 @@ impl Core {
     }
 
     /// The checkpoint for a place: its offset on the device, and its bytes.
-    pub fn checkpoint_at(&self, slot: usize) -> (u64, Vec<u8>) {
+    pub(crate) fn checkpoint_at(&self, slot: usize) -> (u64, Vec<u8>) {
         let geometry = self.geometry();
         let cluster = self.superblock.checkpoints[slot];
         let sizes = (geometry.cluster as usize, geometry.page());
@@ -194,7 +194,7 @@ impl Core {
     /// The checkpoints of the last commit for both places, in the order in which they are to be written, the first
     /// place being the newest at the end. So a reader that looks at one place only sees the present state whichever it
     /// is.
-    pub fn for_both_places(&mut self) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn for_both_places(&mut self) -> Vec<(u64, Vec<u8>)> {
         let rounds = if self.slot == 0 { 2 } else { 1 };
         (0..rounds)
             .map(|_| {
@@ -206,7 +206,7 @@ impl Core {
     }
 
     /// Writes the checkpoint of the last commit to both places. The caller must have the volume to itself.
-    pub fn write_both(&mut self, device: &dyn Device) -> Result<()> {
+    pub(crate) fn write_both(&mut self, device: &dyn Device) -> Result<()> {
         for (offset, bytes) in self.for_both_places() {
             device.write_at(offset, &bytes)?;
             device.flush()?;

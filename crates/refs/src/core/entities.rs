@@ -5,12 +5,12 @@ use platter_vfs::{Error, Result};
 
 impl Core {
     /// The node of this number.
-    pub fn entity(&self, node: u64) -> Result<&Entity> {
+    pub(crate) fn entity(&self, node: u64) -> Result<&Entity> {
         self.entities.get(&node).ok_or(Error::NotFound)
     }
 
     /// Returns an error if a node may only be read.
-    pub fn changeable(&self, node: u64) -> Result<()> {
+    pub(crate) fn changeable(&self, node: u64) -> Result<()> {
         match self.entity(node)?.only_read {
             Some(why) => Err(Error::NotPermitted(why)),
             None => Ok(()),
@@ -18,7 +18,7 @@ impl Core {
     }
 
     /// The node of this number, to be changed and stored at the next commit.
-    pub fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
+    pub(crate) fn entity_mut(&mut self, node: u64) -> Result<&mut Entity> {
         self.changeable(node)?;
         self.note_changed(node);
         self.news = true;
@@ -26,18 +26,18 @@ impl Core {
     }
 
     /// Returns how many nodes the next commit has to store.
-    pub fn changed_count(&self) -> usize {
+    pub(crate) fn changed_count(&self) -> usize {
         self.changed.count()
     }
 
     /// How many nodes are in use.
     #[cfg(test)]
-    pub fn in_use(&self) -> usize {
+    pub(crate) fn in_use(&self) -> usize {
         self.entities.len()
     }
 
     /// The node whose record holds the data of this node: for a named stream the file, else the node itself.
-    pub fn owner_of(&self, node: u64) -> u64 {
+    pub(crate) fn owner_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| &entity.place) {
             Some(RecordPlace::Part { of }) => *of,
             _ => node,
@@ -45,7 +45,7 @@ impl Core {
     }
 
     /// Notes that a node is to be stored, and keeps the pages for that free.
-    pub fn note_changed(&mut self, node: u64) {
+    pub(crate) fn note_changed(&mut self, node: u64) {
         let rows = |node| self.entities.get(&node).map_or(0, Entity::rows);
         self.changed.node(node, rows(node) + rows(self.owner_of(node)));
         self.pages.space.owe_rows(self.changed.pages());
@@ -53,7 +53,7 @@ impl Core {
 
     /// Marks a node to be stored at the next commit. If the node is not in use, its change would never be stored: then
     /// nothing more is written to the volume.
-    pub fn mark(&mut self, node: u64) {
+    pub(crate) fn mark(&mut self, node: u64) {
         self.news = true;
         self.pages.is_broken |= !self.entities.contains_key(&node);
         if !self.changed.has(node) {

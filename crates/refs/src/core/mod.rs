@@ -14,8 +14,8 @@ mod objects;
 mod room;
 mod syncing;
 
-pub use room::Held;
-pub use syncing::SyncEntry;
+pub(crate) use room::Held;
+pub(crate) use syncing::SyncEntry;
 
 use self::changed::Changed;
 use crate::attributes;
@@ -38,12 +38,12 @@ use std::sync::atomic::Ordering;
 const MOST_RUNS: usize = 1 << 20;
 
 /// The root directory's object.
-pub const ROOT_DIRECTORY: u64 = 0x600;
+pub(crate) const ROOT_DIRECTORY: u64 = 0x600;
 /// The first number of an object for a directory other than the root; smaller ones belong to the format.
-pub const FIRST_OBJECT: u64 = 0x701;
+pub(crate) const FIRST_OBJECT: u64 = 0x701;
 
 /// An object: a tree with a number.
-pub struct Object {
+pub(crate) struct Object {
     /// The object's tree.
     pub tree: Tree,
     /// The number last given to a child, for directories.
@@ -52,7 +52,7 @@ pub struct Object {
 
 /// The identity of a node on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Id {
+pub(crate) enum Id {
     /// The directory with this object number.
     Directory(u64),
     /// A file, by its home directory and its number there.
@@ -68,7 +68,7 @@ impl Id {
     const FILE: u32 = 31;
 
     /// The identity that a node number stands for; `None` for numbers that stand for none.
-    pub fn of_node(number: u64) -> Option<Id> {
+    pub(crate) fn of_node(number: u64) -> Option<Id> {
         let (home, ordinal) = (number >> Id::FILE, number & ((1 << Id::FILE) - 1));
         // The root has a number of its own, and what is below belongs to the format.
         match (home, ordinal) {
@@ -95,7 +95,7 @@ impl Id {
 
 /// Where a node's record is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordPlace {
+pub(crate) enum RecordPlace {
     /// In the directory's own tree; with the directory above and the name there.
     Directory { above: u64, name: Vec<u16> },
     /// In the row of the file's only name.
@@ -109,7 +109,7 @@ pub enum RecordPlace {
 }
 
 /// A named stream of a node in use.
-pub struct Named {
+pub(crate) struct Named {
     /// The stream's name.
     pub name: Vec<u16>,
     /// The node of the stream.
@@ -122,14 +122,14 @@ pub struct Named {
 
 impl Named {
     /// Whether the stream has this name, without regard to case.
-    pub fn is_called(&self, name: &Name, upper: &[u16]) -> bool {
+    pub(crate) fn is_called(&self, name: &Name, upper: &[u16]) -> bool {
         let folded = |&unit: &u16| upper[usize::from(unit)];
         self.name.iter().map(folded).eq(name.units().iter().map(folded))
     }
 }
 
 /// A node in use.
-pub struct Entity {
+pub(crate) struct Entity {
     /// The node's identity on disk.
     pub id: Id,
     /// Where the node's record is.
@@ -148,7 +148,7 @@ pub struct Entity {
 
 impl Entity {
     /// The kind of the node.
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match self.id {
             _ if attributes::is_link(self.record.reparse) => Kind::SymbolicLink,
             Id::Directory(_) => Kind::Directory,
@@ -173,24 +173,24 @@ impl Entity {
     }
 
     /// The stream of the node's own data, and the named ones.
-    pub fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
+    pub(crate) fn all_streams(&self) -> impl Iterator<Item = &Arc<Stream>> {
         self.stream.iter().chain(self.named.iter().map(|named| &named.stream))
     }
 
     /// When the node's data was last written, if the record does not have that time yet.
-    pub fn written(&self) -> Option<u64> {
+    pub(crate) fn written(&self) -> Option<u64> {
         let touched = self.all_streams().filter(|stream| stream.touched.load(Ordering::SeqCst));
         touched.map(|stream| stream.modified.load(Ordering::SeqCst)).max()
     }
 
     /// Sets the time of the last change of the node, after absorbing that of earlier writes.
-    pub fn note_change(&mut self, now: u64) {
+    pub(crate) fn note_change(&mut self, now: u64) {
         self.absorb_written();
         self.record.times[2] = now;
     }
 
     /// Moves the time of the last write from the streams to the record.
-    pub fn absorb_written(&mut self) {
+    pub(crate) fn absorb_written(&mut self) {
         if let Some(written) = self.written() {
             self.record.times[1] = written;
             self.record.times[2] = self.record.times[2].max(written);
@@ -201,7 +201,7 @@ impl Entity {
 }
 
 /// A volume's metadata: everything except file data.
-pub struct Core {
+pub(crate) struct Core {
     /// The metadata pages, and which clusters are free.
     pub pages: Pages,
     /// The trees of the checkpoint's roots, in the order of [`Root`].
@@ -250,7 +250,7 @@ pub struct Core {
 
 impl Core {
     /// The metadata of a volume with these roots.
-    pub fn new(
+    pub(crate) fn new(
         pages: Pages,
         roots: Vec<Tree>,
         checkpoint: Checkpoint,
@@ -290,24 +290,24 @@ impl Core {
     }
 
     /// The sizes of the volume.
-    pub fn geometry(&self) -> &Geometry {
+    pub(crate) fn geometry(&self) -> &Geometry {
         &self.pages.geometry
     }
 
     /// Returns an error if changes are not accepted.
-    pub fn writable(&self) -> Result<()> {
+    pub(crate) fn writable(&self) -> Result<()> {
         self.health.writable()?;
         self.whole()
     }
 
     /// Whether this many pages can be taken now with enough left for the next commit.
-    pub fn spares(&self, pages: u64) -> bool {
+    pub(crate) fn spares(&self, pages: u64) -> bool {
         self.pages.space.spares(pages)
     }
 
     /// Returns an error if a write, a flush or a change has failed. Unlike [`Core::writable`] it returns none for a
     /// volume that was only closed: changes that were accepted before are still committed.
-    pub fn promise(&self) -> Result<()> {
+    pub(crate) fn promise(&self) -> Result<()> {
         self.health.promise()?;
         self.whole()
     }
@@ -325,12 +325,12 @@ impl Core {
     }
 
     /// The tree of a root, and the pages.
-    pub fn root(&mut self, root: Root) -> (&mut Tree, &mut Pages) {
+    pub(crate) fn root(&mut self, root: Root) -> (&mut Tree, &mut Pages) {
         (&mut self.roots[root as usize], &mut self.pages)
     }
 
     /// Builds a damaged table anew from its good copy.
-    pub fn copy_root(&mut self, damaged: Root, good: Root) -> Result<()> {
+    pub(crate) fn copy_root(&mut self, damaged: Root, good: Root) -> Result<()> {
         let source = self.roots[good as usize].clone();
         let header = source.header(&mut self.pages)?;
         let old = self.roots[damaged as usize].clone();
@@ -350,7 +350,7 @@ impl Core {
     }
 
     /// The order of directory rows.
-    pub fn order(&self) -> Order {
+    pub(crate) fn order(&self) -> Order {
         Order::Directory(self.upper.clone())
     }
 }

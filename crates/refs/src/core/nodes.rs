@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 impl Core {
     /// The number of the directory that stands in the pages of a node's extents.
-    pub fn table_of(&self, node: u64) -> u64 {
+    pub(crate) fn table_of(&self, node: u64) -> u64 {
         match self.entities.get(&node).map(|entity| (entity.id, &entity.place)) {
             Some((Id::File(home, _) | Id::Directory(home), _)) => home,
             Some((_, RecordPlace::Part { of })) if *of != node => self.table_of(*of),
@@ -21,17 +21,17 @@ impl Core {
     }
 
     /// The node of this number, to be changed only in fields that are not stored on disk.
-    pub fn entity_held(&mut self, node: u64) -> Result<&mut Entity> {
+    pub(crate) fn entity_held(&mut self, node: u64) -> Result<&mut Entity> {
         self.entities.get_mut(&node).ok_or(Error::NotFound)
     }
 
     /// The node number for an identity on disk, if that node is in use.
-    pub fn node_of(&self, id: Id) -> Option<u64> {
+    pub(crate) fn node_of(&self, id: Id) -> Option<u64> {
         self.ids.get(&id).copied().filter(|node| self.entities.contains_key(node))
     }
 
     /// The object number of a directory.
-    pub fn directory(&self, node: Node) -> Result<u64> {
+    pub(crate) fn directory(&self, node: Node) -> Result<u64> {
         let entity = self.entity(node.0)?;
         match (entity.id, entity.kind()) {
             (Id::Directory(object), Kind::Directory) => Ok(object),
@@ -40,45 +40,45 @@ impl Core {
     }
 
     /// The object number of a directory that still has a name. Entries cannot be put into a removed one.
-    pub fn living_directory(&self, node: Node) -> Result<u64> {
+    pub(crate) fn living_directory(&self, node: Node) -> Result<u64> {
         let object = self.directory(node)?;
         if self.entity(node.0)?.place == RecordPlace::Nowhere { Err(Error::NotFound) } else { Ok(object) }
     }
 
     /// The object number of a directory that still has a name and whose entries can be changed.
-    pub fn changeable_directory(&self, node: Node) -> Result<u64> {
+    pub(crate) fn changeable_directory(&self, node: Node) -> Result<u64> {
         self.changeable(node.0)?;
         self.living_directory(node)
     }
 
     /// Adds a node to those in use.
-    pub fn insert(&mut self, entity: Entity, node: u64) -> u64 {
+    pub(crate) fn insert(&mut self, entity: Entity, node: u64) -> u64 {
         self.ids.insert(entity.id, node);
         self.entities.insert(node, entity);
         node
     }
 
     /// Returns a new node number, which is never used again while the volume is open.
-    pub fn next_node(&mut self) -> u64 {
+    pub(crate) fn next_node(&mut self) -> u64 {
         self.next_node += 1;
         self.next_node - 1
     }
 
     /// The number that a node with this identity has, or would have if it were opened now. `None` if only opening it
     /// tells.
-    pub fn known_node(&self, id: Id) -> Option<u64> {
+    pub(crate) fn known_node(&self, id: Id) -> Option<u64> {
         self.node_of(id).or_else(|| id.node().filter(|node| !self.entities.contains_key(node)))
     }
 
     /// Returns the number for a node that is opened. It comes from what the volume has, so that it is the same whenever
     /// the volume is opened. A node in use may have that number although it has another identity by now; then it is a
     /// number that is never used again.
-    pub fn node_for(&mut self, id: Id) -> u64 {
+    pub(crate) fn node_for(&mut self, id: Id) -> u64 {
         id.node().filter(|node| !self.entities.contains_key(node)).unwrap_or_else(|| self.next_node())
     }
 
     /// Gives a node another identity on disk.
-    pub fn rename_id(&mut self, node: u64, id: Id) {
+    pub(crate) fn rename_id(&mut self, node: u64, id: Id) {
         if let Some(entity) = self.entities.get_mut(&node) {
             self.ids.remove(&entity.id);
             entity.id = id;
@@ -88,7 +88,7 @@ impl Core {
 
     /// Makes `home` the home directory of a file: the file gets a number there, which is returned, and the pages of its
     /// extents are written anew with the number of that directory.
-    pub fn rehome(&mut self, node: u64, home: u64) -> Result<u64> {
+    pub(crate) fn rehome(&mut self, node: u64, home: u64) -> Result<u64> {
         let ordinal = self.new_ordinal(home)?;
         let entity = self.entity(node)?;
         let (record, id) = (entity.record.clone(), entity.id);
@@ -103,7 +103,7 @@ impl Core {
     }
 
     /// Opens a directory by its object number, and returns its node.
-    pub fn open_directory(&mut self, object: u64) -> Result<u64> {
+    pub(crate) fn open_directory(&mut self, object: u64) -> Result<u64> {
         if let Some(node) = self.node_of(Id::Directory(object)) {
             return Ok(node);
         }
@@ -126,7 +126,7 @@ impl Core {
     }
 
     /// Opens the root directory although its record cannot be read: its entries in other pages can be.
-    pub fn open_root_without_record(&mut self) {
+    pub(crate) fn open_root_without_record(&mut self) {
         let id = Id::Directory(ROOT_DIRECTORY);
         let place = RecordPlace::Directory { above: ROOT_DIRECTORY, name: Vec::new() };
         let record = Record::new(0x1F0, 0, Record::DIRECTORY, 0);
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Opens the file that has this record, and returns its node.
-    pub fn open_file(&mut self, id: Id, place: RecordPlace, mut record: Record) -> Result<u64> {
+    pub(crate) fn open_file(&mut self, id: Id, place: RecordPlace, mut record: Record) -> Result<u64> {
         if let Some(node) = self.node_of(id) {
             return Ok(node);
         }
@@ -196,7 +196,7 @@ impl Core {
 
     /// Updates the reparse index: a file or directory with this record is added under its identity, or removed. That of
     /// a directory is its own object without a number, as in Windows' change journal.
-    pub fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
+    pub(crate) fn index_reparse(&mut self, record: &Record, id: Id, is_there: bool) -> Result<()> {
         let (ordinal, directory) = match id {
             Id::File(home, ordinal) => (ordinal, home),
             Id::Directory(object) => (0, object),
@@ -222,14 +222,14 @@ impl Core {
 
     /// Removes a directory that is a reparse point from the reparse index, in whichever form it is there: under its own
     /// object, or under its number in the directory above.
-    pub fn unindex_directory(&mut self, node: u64, ordinal: u64, above: u64) -> Result<()> {
+    pub(crate) fn unindex_directory(&mut self, node: u64, ordinal: u64, above: u64) -> Result<()> {
         let entity = self.entity(node)?;
         let (tag, id, own) = (entity.record.reparse, entity.id, entity.record.ordinal);
         self.unindex_point(tag, (ordinal, above), id, own)
     }
 
     /// The same for a directory that had another tag. `own` is the number in its own record.
-    pub fn unindex_point(&mut self, tag: u32, entry: (u64, u64), id: Id, own: u64) -> Result<()> {
+    pub(crate) fn unindex_point(&mut self, tag: u32, entry: (u64, u64), id: Id, own: u64) -> Result<()> {
         let Id::Directory(object) = id else { return Ok(()) };
         if tag == 0 {
             return Ok(());
@@ -244,14 +244,14 @@ impl Core {
 
     /// Gives back `count` of the callers' references to a node. A node without references and with nothing to be stored
     /// is forgotten.
-    pub fn let_go(&mut self, node: u64, count: u64) -> Result<()> {
+    pub(crate) fn let_go(&mut self, node: u64, count: u64) -> Result<()> {
         let Some(entity) = self.entities.get_mut(&node) else { return Ok(()) };
         entity.handed_out = entity.handed_out.saturating_sub(count);
         self.forget_idle(node)
     }
 
     /// Forgets a node if it is no longer needed.
-    pub fn forget_idle(&mut self, node: u64) -> Result<()> {
+    pub(crate) fn forget_idle(&mut self, node: u64) -> Result<()> {
         let Some(entity) = self.entities.get(&node) else { return Ok(()) };
         if entity.handed_out > 0 || node == Node::ROOT.0 {
             return Ok(());

@@ -10,7 +10,7 @@ use platter_vfs::{Error, Result};
 
 impl Core {
     /// The security descriptor with this identifier.
-    pub fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn security_descriptor(&mut self, id: u64) -> Result<Option<Vec<u8>>> {
         let from = crate::layout::system::security_key_from(id);
         let mut found = None;
         let (tree, pages) = self.tree(0x530)?;
@@ -24,7 +24,7 @@ impl Core {
 
     /// Adds a security descriptor to the volume unless it is there, and returns its identifier. Descriptors with the
     /// same hash are told apart by a number in the identifier.
-    pub fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
+    pub(crate) fn provide_security(&mut self, descriptor: &[u8]) -> Result<u64> {
         /// The most descriptors with the same hash.
         const MOST: u64 = 1 << 16;
         let first = crate::layout::system::security_id(descriptor);
@@ -47,7 +47,7 @@ impl Core {
 
 impl Core {
     /// Finds out the highest object number in use.
-    pub fn find_last_object(&mut self) -> Result<()> {
+    pub(crate) fn find_last_object(&mut self) -> Result<()> {
         let mut last = FIRST_OBJECT - 1;
         let (tree, pages) = self.root(Root::Objects);
         let from = ObjectRow::key(FIRST_OBJECT);
@@ -63,7 +63,7 @@ impl Core {
     }
 
     /// The object of this number, which is opened if it is not open yet.
-    pub fn object(&mut self, number: u64) -> Result<&mut Object> {
+    pub(crate) fn object(&mut self, number: u64) -> Result<&mut Object> {
         if !self.objects.contains_key(&number) {
             let (tree, pages) = self.root(Root::Objects);
             let row = tree
@@ -95,19 +95,19 @@ impl Core {
     }
 
     /// Whether a directory tells names apart by case. Platter only reads such a directory.
-    pub fn tells_case(&mut self, directory: u64) -> bool {
+    pub(crate) fn tells_case(&mut self, directory: u64) -> bool {
         is_directory(directory)
             && self.object(directory).is_ok_and(|object| matches!(object.tree.order(), Order::Cased))
     }
 
     /// The tree of an object, to be read, and the pages.
-    pub fn tree(&mut self, number: u64) -> Result<(&Tree, &mut Pages)> {
+    pub(crate) fn tree(&mut self, number: u64) -> Result<(&Tree, &mut Pages)> {
         self.object(number)?;
         Ok((&self.objects[&number].tree, &mut self.pages))
     }
 
     /// The tree of an object, to be changed, and the pages.
-    pub fn tree_mut(&mut self, number: u64) -> Result<(&mut Tree, &mut Pages)> {
+    pub(crate) fn tree_mut(&mut self, number: u64) -> Result<(&mut Tree, &mut Pages)> {
         self.object(number)?;
         self.changed.object(number);
         self.pages.space.owe_rows(self.changed.pages());
@@ -117,7 +117,7 @@ impl Core {
     }
 
     /// Makes an object with an empty tree.
-    pub fn add_object(
+    pub(crate) fn add_object(
         &mut self,
         number: u64,
         schema: u32,
@@ -136,13 +136,13 @@ impl Core {
     }
 
     /// Returns the number for a new object.
-    pub fn new_object_number(&mut self) -> u64 {
+    pub(crate) fn new_object_number(&mut self) -> u64 {
         self.next_object += 1;
         self.next_object - 1
     }
 
     /// Removes an object and its tree.
-    pub fn remove_object(&mut self, number: u64) -> Result<()> {
+    pub(crate) fn remove_object(&mut self, number: u64) -> Result<()> {
         self.object(number)?;
         let object = self.objects.remove(&number).expect("opened");
         self.changed.forget_object(number);
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// Returns the number for a new child of a directory.
-    pub fn new_ordinal(&mut self, directory: u64) -> Result<u64> {
+    pub(crate) fn new_ordinal(&mut self, directory: u64) -> Result<u64> {
         self.tree_mut(directory)?;
         let object = self.objects.get_mut(&directory).expect("opened");
         let last = object.last_child.get_or_insert(1);

@@ -18,7 +18,7 @@ use platter_vfs::{Error, Result};
 
 /// Where a stream's bytes are, or would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub(crate) enum Held {
     /// This many bytes in the record.
     Inline(usize),
     /// In clusters, with a node of this many bytes in the record.
@@ -76,7 +76,7 @@ pub(super) fn is_larger(record: &Record, row_key: usize) -> Option<&'static str>
 impl Core {
     /// The bytes that a node's row takes in a form. `instead` is a stream's node and where its data is assumed to be.
     /// All other streams are read-locked, so the caller must not hold their locks.
-    pub fn row_bytes(&self, node: u64, form: Form, instead: Option<(u64, Held)>) -> Result<usize> {
+    pub(crate) fn row_bytes(&self, node: u64, form: Form, instead: Option<(u64, Held)>) -> Result<usize> {
         let entity = self.entity(node)?;
         let held = |stream: &Stream| match instead {
             Some((node, Held::Outside(_))) if node == stream.node => {
@@ -130,7 +130,7 @@ impl Core {
     }
 
     /// Returns an error if a node's record would not fit into its row with the data of one stream where `instead` says.
-    pub fn record_fits(&self, node: u64, instead: Option<(u64, Held)>) -> Result<()> {
+    pub(crate) fn record_fits(&self, node: u64, instead: Option<(u64, Held)>) -> Result<()> {
         match self.holds(node, instead)? {
             true => Ok(()),
             false => Err(Error::RecordFull { format: "ReFS", what: LIMIT }),
@@ -139,7 +139,7 @@ impl Core {
 
     /// Returns an error if the record of a new file or directory, in a row with a key of `row_key` bytes, would not fit
     /// in the tight form with data in clusters.
-    pub fn new_record_fits(&self, record: &Record, row_key: usize) -> Result<()> {
+    pub(crate) fn new_record_fits(&self, record: &Record, row_key: usize) -> Result<()> {
         // A record that holds nothing but data fits in any form.
         if record.rows.is_empty() {
             return Ok(());
@@ -153,13 +153,13 @@ impl Core {
     }
 
     /// Whether `length` bytes of a stream's content may stand in the record.
-    pub fn holds_inline(&self, stream: u64, length: u64) -> bool {
+    pub(crate) fn holds_inline(&self, stream: u64, length: u64) -> bool {
         let is_short = length < self.geometry().version.least_outside();
         is_short && self.holds(stream, Some((stream, Held::Inline(length as usize)))).unwrap_or(false)
     }
 
     /// Whether a record gets smaller when `length` bytes of a stream move from it into clusters.
-    pub fn is_smaller_outside(&self, owner: u64, stream: &Stream, length: usize) -> Result<bool> {
+    pub(crate) fn is_smaller_outside(&self, owner: u64, stream: &Stream, length: usize) -> Result<bool> {
         let entity = self.entity(owner)?;
         let node = Held::Outside(Form::Tight.largest_node(self.geometry()));
         let inside = Held::Inline(length);
@@ -193,7 +193,7 @@ impl Core {
 
     /// Returns an error if a node's row would be too large once a name of `before` units is replaced by one of `after`
     /// units.
-    pub fn fits_renamed(&self, node: u64, before: usize, after: usize) -> Result<()> {
+    pub(crate) fn fits_renamed(&self, node: u64, before: usize, after: usize) -> Result<()> {
         // A link, or a key, grows with the name, and the row's size is a multiple of 8.
         let more = 2 * after.saturating_sub(before);
         match more == 0 || self.row_bytes(node, Form::Tight, None)? + more + 8 <= Tree::LARGEST_ROW {

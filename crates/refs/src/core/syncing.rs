@@ -19,7 +19,7 @@ const MOST: u64 = 4 << 20;
 const PAGES: u64 = 64;
 
 /// An entry of the log, to be written to the device.
-pub struct SyncEntry {
+pub(crate) struct SyncEntry {
     /// The entry's offset on the device.
     pub place: u64,
     /// The entry's length in bytes.
@@ -36,7 +36,7 @@ fn name() -> Vec<u16> {
 impl Core {
     /// Notes that `runs` replaced others in a node's own data, or, if there are none, that it was written in place. An
     /// entry of the log can hold either.
-    pub fn note_written(&mut self, node: u64, runs: &[Extent]) {
+    pub(crate) fn note_written(&mut self, node: u64, runs: &[Extent]) {
         let is_noted = match (&mut self.sync_log, self.news) {
             // The next commit writes everything anyway.
             (_, true) => false,
@@ -55,7 +55,7 @@ impl Core {
 
     /// Notes that a node's own data got `runs` and perhaps a larger size, as [`Core::note_written`] does. With
     /// `is_in_place` some of the new bytes are in clusters that it had before, so that no run tells of them.
-    pub fn note_extended(&mut self, node: u64, runs: &[Extent], is_in_place: bool) {
+    pub(crate) fn note_extended(&mut self, node: u64, runs: &[Extent], is_in_place: bool) {
         self.note_written(node, runs);
         if let (true, Some(log)) = (is_in_place, &mut self.sync_log) {
             log.needs_data = true;
@@ -63,19 +63,19 @@ impl Core {
     }
 
     /// Whether a file was written whose change is in no entry, or only in one that may not be on the device yet.
-    pub fn waits_for_entry(&self) -> bool {
+    pub(crate) fn waits_for_entry(&self) -> bool {
         let has_all = |log: &SyncLog| log.changes.is_empty() && log.beside.is_none();
         self.has_written && !self.sync_log.as_ref().is_some_and(has_all)
     }
 
     /// Whether entries can hold changes of a node's own data: it is a file with a name.
-    pub fn is_logged(&self, node: u64) -> bool {
+    pub(crate) fn is_logged(&self, node: u64) -> bool {
         let place = self.entities.get(&node).map(|entity| (entity.id, &entity.place));
         matches!(place, Some((Id::File(..), RecordPlace::Long { .. } | RecordPlace::Body)))
     }
 
     /// Makes an entry of all noted changes, in `memory`. `None` if only a commit can make them durable.
-    pub fn entry(&mut self, memory: &mut Buffer) -> Option<SyncEntry> {
+    pub(crate) fn entry(&mut self, memory: &mut Buffer) -> Option<SyncEntry> {
         let mut changes = std::mem::take(&mut self.sync_log.as_mut()?.changes);
         // The sort is stable: the changes of one file stay in the order in which they were made.
         changes.sort_by_key(|(node, _)| *node);
@@ -89,14 +89,14 @@ impl Core {
 
     /// Whether an entry can go to the device at the same time as the data that it describes: only if nothing else is
     /// new.
-    pub fn takes_entry_beside(&self) -> bool {
+    pub(crate) fn takes_entry_beside(&self) -> bool {
         let is_idle = |log: &SyncLog| log.changes.is_empty() && log.beside.is_none();
         !self.news && self.writable().is_ok() && self.sync_log.as_ref().is_some_and(is_idle)
     }
 
     /// Makes an entry, in `memory`, of the changes of `writes` writes that are still in flight. `None` if that is not
     /// possible, as where two of them write the same cluster: then it is not known which ends last.
-    pub fn entry_beside(
+    pub(crate) fn entry_beside(
         &mut self,
         mut changes: Vec<Change>,
         writes: usize,
@@ -121,7 +121,7 @@ impl Core {
     /// that entry suffices to make the runs durable. It does not if there was a commit since, nor if another write of
     /// the same clusters was finished before this one: that write belongs to a later entry, and only a commit keeps the
     /// order of both.
-    pub fn end_beside(&mut self, node: u64, runs: &[Extent], is_written: bool) -> bool {
+    pub(crate) fn end_beside(&mut self, node: u64, runs: &[Extent], is_written: bool) -> bool {
         let clock = self.checkpoint.clock;
         let Some(log) = &mut self.sync_log else { return false };
         let Some(beside) = &mut log.beside else { return false };
@@ -149,7 +149,7 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is no such entry, or one of its writes is not finished.
-    pub fn take_beside(&mut self) -> Result<bool> {
+    pub(crate) fn take_beside(&mut self) -> Result<bool> {
         let clock = self.checkpoint.clock;
         let taken = self.sync_log.as_mut().and_then(|log| log.beside.take_if(|beside| beside.left == 0));
         let Some(beside) = taken else {
@@ -160,7 +160,7 @@ impl Core {
     }
 
     /// Whether an entry is in flight at the same time as its data.
-    pub fn has_entry_beside(&self) -> bool {
+    pub(crate) fn has_entry_beside(&self) -> bool {
         self.sync_log.as_ref().is_some_and(|log| log.beside.is_some())
     }
 
@@ -197,7 +197,7 @@ impl Core {
     }
 
     /// Makes the log's file, as part of the next commit, if the volume has room for it.
-    pub fn provide_log(&mut self, device: &dyn Device, now: u64) -> Result<()> {
+    pub(crate) fn provide_log(&mut self, device: &dyn Device, now: u64) -> Result<()> {
         if self.sync_log.is_some() || self.is_log_refused {
             return Ok(());
         }
@@ -274,7 +274,7 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Damaged`] and [`Error::Device`] if an entry cannot be read or does not fit the volume.
-    pub fn replay(&mut self, device: &dyn Device) -> Result<Vec<String>> {
+    pub(crate) fn replay(&mut self, device: &dyn Device) -> Result<Vec<String>> {
         let Some(area) = self.find_log()? else { return Ok(Vec::new()) };
         let (mut notes, mut entries) = (Vec::new(), Vec::new());
         let mut at = area.start;
@@ -305,7 +305,7 @@ impl Core {
     ///
     /// # Errors
     /// As [`Core::remove_log`].
-    pub fn refuse_log(&mut self) -> Result<()> {
+    pub(crate) fn refuse_log(&mut self) -> Result<()> {
         self.is_log_refused = true;
         self.remove_log()
     }
@@ -315,7 +315,7 @@ impl Core {
     ///
     /// # Errors
     /// The error of a change of the metadata that failed half-way.
-    pub fn remove_log(&mut self) -> Result<()> {
+    pub(crate) fn remove_log(&mut self) -> Result<()> {
         let is_wanted = self.sync_log.is_some() && !self.has_entry_beside();
         if !is_wanted || self.promise().is_err() || !self.spares(PAGES) {
             return Ok(());

@@ -17,7 +17,7 @@ impl Leaf {
 impl Extents {
     /// Replaces whatever is between the clusters `from` and `to` of the stream by the runs `new`, which are in order.
     /// The replaced runs are appended to `gone` as (virtual cluster, count). The range must be loaded.
-    pub fn replace(&mut self, from: u32, to: u32, new: &[Extent], gone: &mut Vec<(u64, u32)>) {
+    pub(crate) fn replace(&mut self, from: u32, to: u32, new: &[Extent], gone: &mut Vec<(u64, u32)>) {
         if from >= to {
             return;
         }

@@ -15,7 +15,7 @@ pub(super) fn inner_size(children: usize, reference: usize) -> usize {
 }
 
 /// The result of [`Extents::store`].
-pub struct Stored {
+pub(crate) struct Stored {
     /// The node for the stream's row.
     pub node: Vec<u8>,
     /// The number of leaf pages below the node; 0 if the runs are in the node.
@@ -40,7 +40,7 @@ pub(super) struct Opening {
 
 impl Opening {
     /// Begins reading the tree below this node.
-    pub fn new(geometry: &Geometry, top: &TreeNode<'_>) -> Opening {
+    pub(super) fn new(geometry: &Geometry, top: &TreeNode<'_>) -> Opening {
         let is_regular = top.len() <= Form::Roomy.children();
         Opening { first: 0, inner: 0, each: children_of_page(geometry), short: Vec::new(), is_regular }
     }
@@ -117,7 +117,7 @@ impl Extents {
 
     /// Writes the changes of the runs to the pages in memory, and returns the node for the stream's row. Pages that are
     /// no longer needed are given back.
-    pub fn store(&mut self, form: Form, pages: &mut Pages, clock: u64) -> Result<Stored> {
+    pub(crate) fn store(&mut self, form: Form, pages: &mut Pages, clock: u64) -> Result<Stored> {
         self.split_large();
         let inline = match &self.leaves[..] {
             [] => true,
@@ -262,7 +262,7 @@ impl Extents {
     }
 
     /// Drops all pages on disk, so that the runs are stored in new ones. Every leaf must be loaded.
-    pub fn forget_pages(&mut self) {
+    pub(crate) fn forget_pages(&mut self) {
         for leaf in &mut self.leaves {
             self.left.extend(leaf.page.take());
             leaf.news = News::All;
@@ -274,18 +274,18 @@ impl Extents {
     }
 
     /// Gives back the pages that were dropped.
-    pub fn free_left(&mut self, pages: &mut Pages) -> Result<()> {
+    pub(crate) fn free_left(&mut self, pages: &mut Pages) -> Result<()> {
         self.left.drain(..).try_for_each(|page| pages.free(&page, Tier::Medium))
     }
 
     /// The references of all leaf pages and inner pages.
-    pub fn page_places(&self) -> impl Iterator<Item = PageReference> + '_ {
+    pub(crate) fn page_places(&self) -> impl Iterator<Item = PageReference> + '_ {
         let leaves = self.leaves.iter().filter_map(|leaf| leaf.page);
         leaves.chain(self.inner.iter().flatten().copied())
     }
 
     /// Gives back all pages, and appends all runs to `gone`. Every leaf must be loaded.
-    pub fn destroy(&mut self, pages: &mut Pages, gone: &mut Vec<(u64, u32)>) -> Result<()> {
+    pub(crate) fn destroy(&mut self, pages: &mut Pages, gone: &mut Vec<(u64, u32)>) -> Result<()> {
         gone.extend(self.iter().map(|row| (row.cluster, row.count)));
         self.forget_pages();
         self.leaves.clear();

@@ -37,7 +37,7 @@ mod information {
 }
 
 /// The values of both rows.
-pub struct ExtendedRows {
+pub(crate) struct ExtendedRows {
     /// The value of the row with the sizes.
     pub information: Vec<u8>,
     /// The value of the row with the list.
@@ -47,7 +47,7 @@ pub struct ExtendedRows {
 }
 
 /// Reads the names and values from the value of the row with the list.
-pub fn read_extended(value: &[u8]) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn read_extended(value: &[u8]) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut rest = value.get(LIST..).unwrap_or(&[]);
     while rest.len() > entry::LEN {
@@ -64,7 +64,7 @@ pub fn read_extended(value: &[u8]) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Makes the values of both rows. Names have at most 255 bytes, values at most 65,535.
-pub fn extended_rows(all: &[(String, Vec<u8>)]) -> ExtendedRows {
+pub(crate) fn extended_rows(all: &[(String, Vec<u8>)]) -> ExtendedRows {
     let mut list = vec![0; LIST];
     let mut packed = 0;
     for (name, value) in all {

@@ -11,7 +11,7 @@ use platter_vfs::{Error, Result};
 
 /// A run of clusters of a stream, as a row holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub(crate) struct Extent {
     /// The first cluster, counted in the stream.
     pub at: u32,
     /// The number of clusters.
@@ -24,7 +24,7 @@ pub struct Extent {
 
 /// What a row of a stream says of the content of its clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunKind {
+pub(crate) enum RunKind {
     /// Clusters without checksum. The row has these flags: [`RunKind::PLAIN`], or [`MARKED`] as well.
     Plain(u16),
     /// One cluster, whose content has this CRC-32C.
@@ -35,10 +35,10 @@ pub enum RunKind {
 
 impl RunKind {
     /// A run without checksum, as new ones are written.
-    pub const PLAIN: RunKind = RunKind::Plain(PLAIN);
+    pub(crate) const PLAIN: RunKind = RunKind::Plain(PLAIN);
 
     /// The kind of a run whose content has this checksum, if it has one.
-    pub fn of(checksum: Option<u32>) -> RunKind {
+    pub(crate) fn of(checksum: Option<u32>) -> RunKind {
         checksum.map_or(RunKind::PLAIN, RunKind::Checked)
     }
 }
@@ -47,7 +47,7 @@ impl RunKind {
 const PLAIN: u16 = 0x40;
 /// Flags of a row: a run without checksum too, as Windows writes most. What the flag 0x10 says is not known; it goes
 /// with the file's attribute 0x8000 in forefst's census, and stands in the rows with checksums too.
-pub const MARKED: u16 = 0x50;
+pub(crate) const MARKED: u16 = 0x50;
 /// Flags of a row: each cluster has a checksum. The flag 0x80 is the one that says so.
 const CHECKED: u16 = 0xD0;
 /// Flags of rows for holes, with cluster 0, on volumes of Windows from 3.9 on.
@@ -56,11 +56,11 @@ const HOLES: [u16; 2] = [0x60, 0x64];
 const UNEXPLAINED: [u16; 2] = [0x54, 0x850];
 
 /// Flag of a node: its rows have no row header.
-pub const FIXED: u8 = 8;
+pub(crate) const FIXED: u8 = 8;
 
 /// What can be read of the content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
+pub(crate) enum Reads {
     /// All of it.
     Content,
     /// Nothing: Windows writes such rows, and it is not known what they mean.
@@ -71,7 +71,7 @@ pub enum Reads {
 
 /// The fields of a row as they stand there, before the checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunRow {
+pub(crate) struct RunRow {
     /// The first cluster on the volume, as a virtual number.
     pub cluster: u64,
     /// What the row says of the content, see [`RunRow::reads`].
@@ -86,9 +86,9 @@ pub struct RunRow {
 
 impl RunRow {
     /// Bytes of a row before its checksums.
-    pub const LEN: usize = 24;
+    pub(crate) const LEN: usize = 24;
     /// Bytes of a checksum.
-    pub const SUM: usize = 4;
+    pub(crate) const SUM: usize = 4;
     /// Bytes from a row with one checksum to the row after it.
     const CHECKED_LEN: usize = 32;
 
@@ -100,7 +100,7 @@ impl RunRow {
     const CHECKSUM: FieldAt<u32> = FieldAt::new(RunRow::LEN);
 
     /// Reads the row at the beginning of `bytes`; `None` if they are too few.
-    pub fn from_bytes(bytes: &[u8]) -> Option<RunRow> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<RunRow> {
         let fixed = bytes.get(..RunRow::LEN)?;
         Some(RunRow {
             cluster: RunRow::CLUSTER.of(fixed),
@@ -112,7 +112,7 @@ impl RunRow {
     }
 
     /// Tells what can be read of the row's content.
-    pub fn reads(&self) -> Reads {
+    pub(crate) fn reads(&self) -> Reads {
         let (size, count) = (u64::from(self.size), u64::from(self.count));
         match self.flags {
             PLAIN | MARKED => Reads::Content,
@@ -132,17 +132,17 @@ impl RunRow {
     }
 
     /// Whether checksums stand behind the row.
-    pub fn has_checksums(&self) -> bool {
+    pub(crate) fn has_checksums(&self) -> bool {
         self.flags & CHECKED == CHECKED
     }
 
     /// Whether the row stands for a hole.
-    pub fn is_hole(&self) -> bool {
+    pub(crate) fn is_hole(&self) -> bool {
         HOLES.contains(&self.flags) && self.cluster == 0
     }
 
     /// The checksums of the row at the beginning of `bytes`, one for each cluster; `None` if `bytes` are too few.
-    pub fn checksums<'b>(&self, bytes: &'b [u8]) -> Option<impl Iterator<Item = u32> + use<'b>> {
+    pub(crate) fn checksums<'b>(&self, bytes: &'b [u8]) -> Option<impl Iterator<Item = u32> + use<'b>> {
         let sums = bytes.get(RunRow::LEN..)?.get(..(self.count as usize).checked_mul(RunRow::SUM)?)?;
         Some(sums.chunks_exact(RunRow::SUM).map(|sum| u32_at(sum, 0)))
     }
@@ -150,18 +150,18 @@ impl RunRow {
 
 impl Extent {
     /// The cluster of the stream after the run.
-    pub fn end(&self) -> u32 {
+    pub(crate) fn end(&self) -> u32 {
         self.at + self.count
     }
 
     /// The part of the run from the cluster `from` of the stream up to `to`, both within the run.
-    pub fn part(&self, from: u32, to: u32) -> Extent {
+    pub(crate) fn part(&self, from: u32, to: u32) -> Extent {
         let cluster = if self.is_hole() { 0 } else { self.cluster + u64::from(from - self.at) };
         Extent { at: from, count: to - from, cluster, ..*self }
     }
 
     /// The CRC-32C of the content; a run with a checksum is one cluster long.
-    pub fn checksum(&self) -> Option<u32> {
+    pub(crate) fn checksum(&self) -> Option<u32> {
         match self.kind {
             RunKind::Checked(checksum) => Some(checksum),
             RunKind::Plain(_) | RunKind::Hole(_) => None,
@@ -169,17 +169,17 @@ impl Extent {
     }
 
     /// Whether the row stands for a hole.
-    pub fn is_hole(&self) -> bool {
+    pub(crate) fn is_hole(&self) -> bool {
         matches!(self.kind, RunKind::Hole(_))
     }
 
     /// Bytes from the run's row to the one after it.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         if self.checksum().is_some() { RunRow::CHECKED_LEN } else { RunRow::LEN }
     }
 
     /// Reads the row at the beginning of `bytes`: its runs are appended to `to`. `None` if `bytes` are too few.
-    pub fn read(bytes: &[u8], to: &mut Vec<Extent>) -> Option<()> {
+    pub(crate) fn read(bytes: &[u8], to: &mut Vec<Extent>) -> Option<()> {
         let row = RunRow::from_bytes(bytes)?;
         // A damaged number leads nowhere; as this one it can be counted on from like any other.
         let cluster = row.cluster.min(u64::MAX - u64::from(u32::MAX));
@@ -204,12 +204,12 @@ impl Extent {
     }
 
     /// Reads the row at `at` in a node, as [`Extent::read`] does, but only within the bytes of a row with one checksum.
-    pub fn read_checked(area: &[u8], at: usize, to: &mut Vec<Extent>) -> Option<()> {
+    pub(crate) fn read_checked(area: &[u8], at: usize, to: &mut Vec<Extent>) -> Option<()> {
         Extent::read(area.get(at..at + RunRow::CHECKED_LEN)?, to)
     }
 
     /// Stores the run at the beginning of `bytes`.
-    pub fn store(&self, bytes: &mut [u8]) {
+    pub(crate) fn store(&self, bytes: &mut [u8]) {
         // The row is put together first and copied as a whole: a leaf has hundreds of them.
         let mut row = [0; RunRow::CHECKED_LEN];
         let (flags, sums) = match self.kind {
@@ -230,7 +230,7 @@ impl Extent {
 }
 
 /// Returns the runs of a leaf node, or an error if one is of a kind whose clusters may not hold the content as it is.
-pub fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
+pub(crate) fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
     let node = TreeNode::new(area);
     for at in (0..node.len()).map(|position| node.offset(position)) {
         let Some(row) = area.get(at..).and_then(RunRow::from_bytes) else { continue };
@@ -244,7 +244,7 @@ pub fn readable_rows(area: &[u8]) -> Result<Vec<Extent>> {
 }
 
 /// Returns the runs of a leaf node, in order, after checking that they do not overlap.
-pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
+pub(crate) fn rows(area: &[u8]) -> Result<Vec<Extent>> {
     let node = TreeNode::new(area);
     let mut rows = Vec::with_capacity(node.len());
     let wrong = |at: usize, found: String| {
@@ -271,7 +271,7 @@ pub fn rows(area: &[u8]) -> Result<Vec<Extent>> {
 }
 
 /// Stores runs as the rows of a leaf node that fills the empty `area`, with the index at its end.
-pub fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
+pub(crate) fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
     TreeNodeMut::fresh(area, 0, flags);
     let index = area.len() - node::PLACE * rows.len();
     let mut at = NODE_HEADER;
@@ -292,31 +292,31 @@ pub fn store_rows(area: &mut [u8], rows: &[Extent], flags: u8, embedded: bool) {
 }
 
 /// The bytes that runs and their entries in the index take in a node.
-pub fn rows_size(rows: &[Extent]) -> usize {
+pub(crate) fn rows_size(rows: &[Extent]) -> usize {
     rows.iter().map(|row| row.size() + node::PLACE).sum()
 }
 
 /// Where the row at this position stands in a leaf whose rows all have one checksum.
-pub fn row_at(position: usize) -> usize {
+pub(crate) fn row_at(position: usize) -> usize {
     NODE_HEADER + RunRow::CHECKED_LEN * position
 }
 
 /// Bytes of a page of a stream before its node: the page header, and a tree header of its length alone.
-pub const STREAM_HEADER: usize = page::HEADER + 8;
+pub(crate) const STREAM_HEADER: usize = page::HEADER + 8;
 
 /// Bytes from a row with one checksum to the row after it.
-pub const CHECKED_ROW: usize = RunRow::CHECKED_LEN;
+pub(crate) const CHECKED_ROW: usize = RunRow::CHECKED_LEN;
 
 /// The bytes that a child in an inner node of a stream and its entry in the index take, with a reference of this many
 /// bytes.
-pub fn child_size(reference: usize) -> usize {
+pub(crate) fn child_size(reference: usize) -> usize {
     node::ROW_HEADER + CHILD_KEY + reference + node::PLACE
 }
 
 /// Bytes of the key of a child in an inner node of a stream.
-pub const CHILD_KEY: usize = 16;
+pub(crate) const CHILD_KEY: usize = 16;
 /// In the key of a child: the last cluster of the stream below it.
-pub const CHILD_LAST: FieldAt<u64> = FieldAt::new(0x00);
+pub(crate) const CHILD_LAST: FieldAt<u64> = FieldAt::new(0x00);
 
 const _: () = assert!(RunRow::COUNT.end() == RunRow::LEN, "the count is the last field before the checksums");
 const _: () = assert!(RunRow::CHECKSUM.end() <= RunRow::CHECKED_LEN, "one checksum fits before the next row");

@@ -16,7 +16,7 @@ const TAG: FieldAt<u32> = FieldAt::new(0x0C);
 const DATA_LENGTH: FieldAt<u16> = FieldAt::new(0x10);
 
 /// Reads the value of the row.
-pub fn read_reparse(value: &[u8]) -> Reparse {
+pub(crate) fn read_reparse(value: &[u8]) -> Reparse {
     let tag = TAG.of(value);
     let data = value.get(DATA..).unwrap_or(&[]);
     let length = usize::from(DATA_LENGTH.of(value)) + guid_length(tag);
@@ -24,7 +24,7 @@ pub fn read_reparse(value: &[u8]) -> Reparse {
 }
 
 /// Makes the value of the row.
-pub fn reparse_value(point: &Reparse) -> Vec<u8> {
+pub(crate) fn reparse_value(point: &Reparse) -> Vec<u8> {
     let mut value = vec![0; DATA + point.data.len()];
     let length = value.len();
     LENGTH.put(&mut value, length as u32 - 12);

@@ -8,7 +8,7 @@ use super::crc32c;
 use super::extent::{Extent, RunKind};
 
 /// Places and lengths of entries are multiples of this many bytes, so that no sector holds parts of two.
-pub const UNIT: usize = 4096;
+pub(crate) const UNIT: usize = 4096;
 const MAGIC: &[u8; 8] = b"PLTRSYNC";
 
 /// The header of an entry, after [`MAGIC`].
@@ -76,7 +76,7 @@ const CHECKED: u32 = 1;
 
 /// The part of an entry about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     /// The file's home directory, and its number there.
     pub home: u64,
     pub ordinal: u64,
@@ -93,7 +93,7 @@ pub struct Written {
 
 /// The volume, the checkpoint and the position that an entry belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purpose {
+pub(crate) struct Purpose {
     /// The volume's signature.
     pub signature: u32,
     /// The clock of the checkpoint on which the entry builds.
@@ -103,7 +103,7 @@ pub struct Purpose {
 }
 
 /// The length in bytes of an entry for these files.
-pub fn length(files: &[Written]) -> usize {
+pub(crate) fn length(files: &[Written]) -> usize {
     let of = |file: &Written| {
         file::LEN + file.name.as_ref().map_or(0, |name| file::name(name.len())) + run::LEN * file.runs.len()
     };
@@ -111,7 +111,7 @@ pub fn length(files: &[Written]) -> usize {
 }
 
 /// Stores an entry in `bytes`, whose number is the result of [`length`].
-pub fn store(purpose: Purpose, files: &[Written], bytes: &mut [u8]) {
+pub(crate) fn store(purpose: Purpose, files: &[Written], bytes: &mut [u8]) {
     bytes.fill(0);
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
     let whole = bytes.len() as u32;
@@ -158,7 +158,7 @@ fn kind_word(kind: RunKind) -> u32 {
 }
 
 /// Returns the length of the entry that begins with these bytes, if it is one for this purpose.
-pub fn begins(purpose: Purpose, bytes: &[u8]) -> Option<usize> {
+pub(crate) fn begins(purpose: Purpose, bytes: &[u8]) -> Option<usize> {
     let found = Purpose {
         signature: header::SIGNATURE.of(bytes),
         clock: header::CLOCK.of(bytes),
@@ -170,7 +170,7 @@ pub fn begins(purpose: Purpose, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Reads an entry. `None` if it is not whole.
-pub fn read(bytes: &mut [u8]) -> Option<Vec<Written>> {
+pub(crate) fn read(bytes: &mut [u8]) -> Option<Vec<Written>> {
     let expected = header::CHECKSUM.of(bytes);
     header::CHECKSUM.put(bytes, 0);
     if crc32c(bytes) != expected {

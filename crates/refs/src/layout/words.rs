@@ -3,11 +3,11 @@
 use super::bytes::u64_at;
 
 /// Bytes of a word.
-pub const WORD: usize = 8;
+pub(crate) const WORD: usize = 8;
 
 /// The word that begins at this offset; bytes after the end of the key count as zero.
 #[inline]
-pub fn word(key: &[u8], at: usize) -> u64 {
+pub(crate) fn word(key: &[u8], at: usize) -> u64 {
     match key.len().saturating_sub(at) {
         0 => 0,
         1..WORD => {
@@ -20,6 +20,6 @@ pub fn word(key: &[u8], at: usize) -> u64 {
 }
 
 /// The key after its first word.
-pub fn after_first(key: &[u8]) -> &[u8] {
+pub(crate) fn after_first(key: &[u8]) -> &[u8] {
     key.get(WORD..).unwrap_or(&[])
 }

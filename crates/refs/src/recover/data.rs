@@ -22,7 +22,7 @@ type Named = Vec<(Name, StreamState)>;
 
 /// Returns the streams of a record: the file's unnamed data, and the named ones. If these cannot all be read, the
 /// unnamed data is returned alone.
-pub fn open(
+pub(super) fn open(
     scan: &mut Scan,
     record: Record,
     table: u64,
@@ -46,7 +46,7 @@ pub fn open(
 
 /// Returns the clusters that a row of a directory leads to: those of data and those of pages with runs, as first
 /// virtual cluster and number. `None` if some of the runs cannot be read.
-pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u64, u64)>> {
+pub(super) fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u64, u64)>> {
     let record = match (row.name(), key::likely_kind(&row.key)) {
         (Some((_, Leads::File(record))), _) => *record,
         (Some((_, Leads::Directory(_) | Leads::Body(..))), _) => return Some(Vec::new()),
@@ -80,30 +80,30 @@ pub fn places(scan: &mut Scan, row: &RecoveredRow, table: u64) -> Option<Vec<(u6
 }
 
 /// The content of a stream.
-pub struct Data<'s> {
+pub(super) struct Data<'s> {
     scan: &'s mut Scan,
     state: StreamState,
 }
 
 impl<'s> Data<'s> {
     /// Returns the content of this stream.
-    pub fn new(scan: &'s mut Scan, state: StreamState) -> Data<'s> {
+    pub(super) fn new(scan: &'s mut Scan, state: StreamState) -> Data<'s> {
         Data { scan, state }
     }
 
     /// Returns the content of an empty stream.
-    pub fn empty(scan: &'s mut Scan) -> Data<'s> {
+    pub(super) fn empty(scan: &'s mut Scan) -> Data<'s> {
         Data { scan, state: StreamState::empty(false) }
     }
 
     /// Returns the size in bytes.
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.state.size
     }
 
     /// Whether the clusters of a deleted stream still have its data, as far as can be told: no page and no existing
     /// file has them, and checksums match.
-    pub fn is_left(&mut self) -> bool {
+    pub(super) fn is_left(&mut self) -> bool {
         let mut at = 0;
         let mut buffer = Buffer::new(self.scan.pages.geometry.cluster as usize);
         loop {
@@ -130,7 +130,7 @@ impl<'s> Data<'s> {
     }
 
     /// Notes that the stream's clusters belong to an existing file.
-    pub fn claim(&mut self) {
+    pub(super) fn claim(&mut self) {
         let mut at = 0;
         loop {
             match self.find(at) {

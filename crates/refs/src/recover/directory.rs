@@ -11,7 +11,7 @@ use std::collections::HashSet;
 const MOST_LEVELS: usize = 12;
 
 /// A row of a directory.
-pub struct RecoveredRow {
+pub(super) struct RecoveredRow {
     /// The row's key.
     pub key: Vec<u8>,
     /// The row's flags.
@@ -23,7 +23,7 @@ pub struct RecoveredRow {
 }
 
 /// What a name leads to.
-pub enum Leads {
+pub(super) enum Leads {
     /// A file with this record.
     File(Box<Record>),
     /// A directory, by its number.
@@ -46,7 +46,7 @@ impl Loose {
 
 impl RecoveredRow {
     /// Returns the name, and what it leads to, if this row is that of a name.
-    pub fn name(&self) -> Option<(Vec<u16>, Leads)> {
+    pub(super) fn name(&self) -> Option<(Vec<u16>, Leads)> {
         if key::likely_kind(&self.key) != key::NAME || key::unit(&self.key, 0).is_none() {
             return None;
         }
@@ -80,7 +80,7 @@ impl RecoveredRow {
 
 /// A directory's rows.
 #[derive(Default)]
-pub struct Directory {
+pub(super) struct Directory {
     /// The rows of the directory's newest tree.
     pub rows: Vec<RecoveredRow>,
     /// The rows in older pages whose entries are not in `rows`, each as the newest of these pages has it.
@@ -91,7 +91,7 @@ pub struct Directory {
 
 impl Directory {
     /// Collects the rows of a directory.
-    pub fn collect(scan: &Scan, table: u64) -> Directory {
+    pub(super) fn collect(scan: &Scan, table: u64) -> Directory {
         let mut directory = Directory { is_whole: true, ..Directory::default() };
         let found = scan.tables.get(&table).map_or(&[][..], |found| found);
         let root = found
@@ -151,7 +151,7 @@ const MOST_PAGES: usize = 1 << 10;
 type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// Returns rows for the parts of a directory's tree that cannot be read: each as the newest leaf that is left has it.
-pub fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec<RecoveredRow> {
+pub(super) fn lost(scan: &Scan, table: u64, root: &PageReference, order: &Order) -> Vec<RecoveredRow> {
     let (mut gaps, mut visited) = (Vec::new(), HashSet::new());
     match read(scan, table, root) {
         Ok((place, page)) => {

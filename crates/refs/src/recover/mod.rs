@@ -31,7 +31,11 @@ const DEEPEST: usize = 1024;
 ///
 /// # Errors
 /// [`platter_vfs::Error::NotThisFormat`] if there is no page of ReFS on the device; the errors of `visit`.
-pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_>) -> Result<RecoverReport> {
+pub(crate) fn recover(
+    device: Arc<dyn Device>,
+    progress: &dyn Progress,
+    visit: Visit<'_>,
+) -> Result<RecoverReport> {
     let scan = scan::scan(&device, progress)?;
     let places = Places::find(&scan);
     let mut recovery =
@@ -57,7 +61,7 @@ pub fn recover(device: Arc<dyn Device>, progress: &dyn Progress, visit: Visit<'_
 ///
 /// # Errors
 /// As [`recover`].
-pub fn count(device: Arc<dyn Device>) -> Result<u64> {
+pub(crate) fn count(device: Arc<dyn Device>) -> Result<u64> {
     let mut files = 0;
     recover(device, &Silent, &mut |found, _| {
         files += u64::from(found.kind == Kind::File && found.stream.is_none() && !found.deleted);
@@ -70,7 +74,7 @@ pub fn count(device: Arc<dyn Device>) -> Result<u64> {
 ///
 /// # Errors
 /// As [`recover`].
-pub fn lost_rows(
+pub(crate) fn lost_rows(
     device: Arc<dyn Device>,
     trees: &[LostTree],
     upper: &[u16],

@@ -25,7 +25,7 @@ const CACHE: usize = 16 << 20;
 
 /// A metadata page, as its own header describes it.
 #[derive(Clone, Copy, Debug)]
-pub struct FoundPage {
+pub(super) struct FoundPage {
     /// The page's offset on the device, in bytes.
     pub place: u64,
     /// The page's first cluster: a virtual number, or a real one if its table uses those.
@@ -46,7 +46,7 @@ pub struct FoundPage {
 }
 
 /// The pages that a scan has found.
-pub struct Scan {
+pub(super) struct Scan {
     /// Reads pages of the device by their references.
     pub pages: Pages,
     /// Roots and leaves by table, the newest first.
@@ -67,7 +67,7 @@ struct Reference {
 }
 
 /// A page that was found by its own header, and not through a reference.
-pub struct Loose {
+pub(super) struct Loose {
     /// The page.
     pub page: Page,
     /// Whether checksums are known for the page, and none of them matches.
@@ -77,7 +77,7 @@ pub struct Loose {
 impl Scan {
     /// Reads a page that was found, from the first copy of the device in which it is whole. Returns `None` if it is not a
     /// valid page in any copy; a page that fails its checksum in all of them is marked as damaged.
-    pub fn page(&self, found: &FoundPage) -> Option<Loose> {
+    pub(super) fn page(&self, found: &FoundPage) -> Option<Loose> {
         let mut clusters = [0; 4];
         for (index, cluster) in
             clusters.iter_mut().take(self.pages.geometry.page_clusters() as usize).enumerate()
@@ -143,7 +143,7 @@ fn is_real(table: u64) -> bool {
 }
 
 /// Looks through the device for the metadata pages of one volume.
-pub fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
+pub(super) fn scan(device: &Arc<dyn Device>, progress: &dyn Progress) -> Result<Scan> {
     let mut found = headers(&**device, progress);
     if progress.is_stopped() {
         return Err(Error::Stopped);

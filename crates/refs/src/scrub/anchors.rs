@@ -9,7 +9,7 @@ use platter_device::Device;
 use platter_vfs::{Error, Result, ScrubReport, Severity};
 
 /// Verifies the first structures in every copy of the device, and repairs a damaged one from another copy.
-pub fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
+pub(super) fn scrub(device: &dyn Device, anchors: &Anchors, report: &mut ScrubReport) {
     let Geometry { cluster, clusters, signature, .. } = anchors.geometry;
     let boot = &anchors.boot;
     let sector = boot.sector.max(device.sectors().logical) as usize;

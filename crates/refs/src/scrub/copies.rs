@@ -24,14 +24,14 @@ use std::sync::{Mutex, PoisonError};
 
 /// The clusters that differ between the copies.
 #[derive(Default)]
-pub struct Unlike {
+pub(super) struct Unlike {
     clusters: BTreeSet<u64>,
     /// The clusters among them that belong to a stream.
     pub owned: Vec<Owned>,
 }
 
 /// A cluster of a stream that has no checksum.
-pub struct Owned {
+pub(super) struct Owned {
     /// The stream's index in the list of the code that walks the streams.
     pub stream: u32,
     /// The cluster's number in the stream.
@@ -45,13 +45,13 @@ impl Unlike {
     const MOST: usize = 1 << 20;
 
     /// Whether no cluster differs.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.clusters.is_empty()
     }
 
     /// Notes which of the clusters belong to a run of a stream. Those with a checksum are dropped, since verification
     /// has decided on them. `stream` returns the stream's index, and is called only if the run has such clusters.
-    pub fn meet(&mut self, core: &Core, row: &Extent, stream: &mut dyn FnMut() -> u32) {
+    pub(super) fn meet(&mut self, core: &Core, row: &Extent, stream: &mut dyn FnMut() -> u32) {
         let geometry = core.geometry();
         if row.is_hole() {
             return;
@@ -72,13 +72,13 @@ impl Unlike {
 }
 
 /// Whether the device has several copies, all in service, and may be written.
-pub fn can_compare(device: &dyn Device, reader: &Reader<'_>) -> bool {
+pub(super) fn can_compare(device: &dyn Device, reader: &Reader<'_>) -> bool {
     device.copies() > 1 && !device.read_only() && reader.copies().len() == device.copies()
 }
 
 /// Compares the copies from a position on, about `limit` bytes at most. Returns the clusters that differ, except the
 /// first structures and pages in use, and where to continue; none of them if the end is asked for.
-pub fn compare(
+pub(super) fn compare(
     core: &Core,
     reader: &Reader<'_>,
     pages: &Seen,
@@ -131,7 +131,7 @@ pub fn compare(
 
 /// The clusters that differ between the copies and could not be made alike.
 #[derive(Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Byte offsets of clusters with a sector on whose content no majority of the copies agrees. Such sectors were not
     /// written.
     undecided: BTreeSet<u64>,
@@ -141,7 +141,7 @@ pub struct Outcome {
 
 /// The outcome for a cluster that differs between the copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub(super) enum Decision {
     /// All copies now hold the content that most of them held.
     Repaired,
     /// There is no majority, so each copy keeps its content.
@@ -152,7 +152,7 @@ pub enum Decision {
 
 impl Outcome {
     /// The outcome for the cluster at a byte offset of the device.
-    pub fn of(&self, place: u64) -> Decision {
+    pub(super) fn of(&self, place: u64) -> Decision {
         if self.undecided.contains(&place) {
             Decision::Undecided
         } else if self.failed.contains(&place) {
@@ -165,7 +165,7 @@ impl Outcome {
 
 /// Writes the content of most of the readable copies to the others, sector by sector. Without a checksum only the
 /// majority shows which is right: where there is none, as in two copies that differ, nothing is written.
-pub fn let_majority_decide(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> Outcome {
+pub(super) fn let_majority_decide(device: &dyn Device, anchors: &Anchors, unlike: &Unlike) -> Outcome {
     let (kept, geometry) = (places(anchors), &anchors.geometry);
     let sector = device.sectors().logical as usize;
     let mut outcome = Outcome::default();
@@ -206,7 +206,7 @@ fn majority<'b>(held: &[Option<&'b [u8]>]) -> Option<&'b [u8]> {
 }
 
 /// Reports the differing clusters that belong to no stream.
-pub fn report_rest(unlike: &Unlike, outcome: &Outcome, geometry: &Geometry, report: &mut ScrubReport) {
+pub(super) fn report_rest(unlike: &Unlike, outcome: &Outcome, geometry: &Geometry, report: &mut ScrubReport) {
     let owned: BTreeSet<u64> = unlike.owned.iter().map(|owned| owned.place).collect();
     let rest: Vec<u64> =
         unlike.clusters.iter().map(|&at| geometry.offset(at)).filter(|at| !owned.contains(at)).collect();

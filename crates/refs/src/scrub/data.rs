@@ -94,7 +94,7 @@ impl<'s> Scrub<'s> {
 
 /// Finds the streams to which differing clusters belong, and reports the outcome for those without a checksum. `decide`
 /// is called with the clusters once those with a checksum have been dropped.
-pub fn find_owners(
+pub(super) fn find_owners(
     core: &mut Core,
     reader: &Reader<'_>,
     walked: &Walked,
@@ -143,7 +143,7 @@ pub fn find_owners(
 }
 
 /// Verifies the data from a position on, about `limit` bytes of it at most.
-pub fn scrub(
+pub(super) fn scrub(
     core: &mut Core,
     reader: &Reader<'_>,
     walked: &Walked,

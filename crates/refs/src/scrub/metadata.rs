@@ -51,7 +51,7 @@ struct Task {
 
 /// The result of the walk through the pages.
 #[derive(Default)]
-pub struct Walked {
+pub(super) struct Walked {
     /// The object numbers of all directories, in order.
     pub directories: Vec<u64>,
     /// The number of clusters of data with a checksum, of which verified pages tell.
@@ -78,7 +78,7 @@ struct Below {
 /// Verifies the pages of the trees of objects from number `from` on, until about `limit` bytes are verified, and the
 /// pages of the table that leads to them; from 0 on, also all other pages that can be reached from the roots. Streams
 /// whose extents cannot be read are added to `lost`.
-pub fn scrub(
+pub(super) fn scrub(
     core: &mut Core,
     reader: &Reader<'_>,
     (from, limit): (u64, Option<u64>),

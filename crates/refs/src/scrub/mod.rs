@@ -35,7 +35,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// The errors of opening the volume; [`Error::InvalidArgument`] for a position that is not from a report.
-pub fn scrub(
+pub(crate) fn scrub(
     device: Arc<dyn Device>,
     options: &ScrubOptions,
     progress: &dyn Progress,
@@ -94,11 +94,11 @@ pub fn scrub(
 }
 
 /// Streams with content of which no good copy is left.
-pub type LostStreams = BTreeMap<Owner, Lost>;
+pub(crate) type LostStreams = BTreeMap<Owner, Lost>;
 
 /// The part of a stream that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lost {
+pub(crate) enum Lost {
     /// Clusters of its data.
     Data,
     /// Pages with its runs.
@@ -107,7 +107,7 @@ pub enum Lost {
 
 /// A stream of a file, by the names of both.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
+pub(crate) struct Owner {
     /// The file's names, each with its directory. The first is the one that is reported.
     pub names: Vec<(u64, Vec<u16>)>,
     /// The name of the stream; `None` for the file's own data.
@@ -124,7 +124,7 @@ impl Owner {
     }
 
     /// The path of the stream's file on the volume, with the stream's name.
-    pub fn path(&self, core: &mut Core) -> Option<String> {
+    pub(crate) fn path(&self, core: &mut Core) -> Option<String> {
         let (directory, name) = self.names.first()?;
         let mut path = path(core, *directory)?;
         path.push(name.clone());
@@ -133,7 +133,7 @@ impl Owner {
 }
 
 /// A path as text, for messages.
-pub fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
+pub(crate) fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
     let mut text = String::new();
     for name in names {
         text.push('/');
@@ -150,7 +150,7 @@ pub fn shown(names: &[Vec<u16>], stream: Option<&[u16]>) -> String {
 }
 
 /// The names on the path from the root to a directory, from the directories' own records.
-pub fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
+pub(crate) fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
     /// The most directories on a path: more than any volume has.
     const DEEPEST: usize = 4096;
     let mut names = Vec::new();
@@ -170,7 +170,7 @@ pub fn path(core: &mut Core, directory: u64) -> Option<Vec<Vec<u16>>> {
 }
 
 /// Whether a row of a directory holds a record and its key is of one of these kinds.
-pub fn has_record(row_key: &[u8], kinds: &[u16]) -> bool {
+pub(crate) fn has_record(row_key: &[u8], kinds: &[u16]) -> bool {
     let kind = key::kind(row_key);
     let is_short = kind == key::NAME && row_key.len() >= 4 && key::form(row_key) != key::LONG;
     row_key.len() >= 2 && kinds.contains(&kind) && !is_short

@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// A position in the order in which a volume is scrubbed: all metadata, then data with checksums, then the comparison of
 /// the copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Position {
+pub(super) enum Position {
     /// The trees of the objects from this number on are next; from 0 on, also what is above the objects.
     Metadata(u64),
     /// All metadata is verified, and the data from here on is next.
@@ -18,7 +18,7 @@ pub enum Position {
 
 /// A position in the data of a volume, in the order of directories, of records in a directory, and of clusters in a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DataPosition {
+pub(super) struct DataPosition {
     /// The object number of the directory.
     pub directory: u64,
     /// The key of the record's row in the directory; empty for the first record.
@@ -31,7 +31,7 @@ pub struct DataPosition {
 
 impl Position {
     /// The beginning.
-    pub const START: Position = Position::Metadata(0);
+    pub(super) const START: Position = Position::Metadata(0);
 }
 
 impl fmt::Display for Position {

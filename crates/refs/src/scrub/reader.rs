@@ -18,7 +18,7 @@ const IN_FLIGHT: usize = 4;
 
 /// A range of the device with a checksum. Offset and length are multiples of the cluster.
 #[derive(Clone, Copy)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// The byte offset on the device.
     pub offset: u64,
     /// The length in bytes.
@@ -26,7 +26,7 @@ pub struct Piece {
 }
 
 /// The outcome for a piece.
-pub struct Outcome<'b> {
+pub(crate) struct Outcome<'b> {
     /// The copies in which the piece was damaged.
     pub bad: Vec<usize>,
     /// Whether all of these copies have been repaired.
@@ -38,10 +38,10 @@ pub struct Outcome<'b> {
 }
 
 /// Checks that bytes are the content of the piece of this number.
-pub type Verify<'v> = &'v (dyn Fn(usize, &[u8]) -> Result<()> + Sync);
+pub(crate) type Verify<'v> = &'v (dyn Fn(usize, &[u8]) -> Result<()> + Sync);
 
 /// Reads pieces of a device, at a limited rate.
-pub struct Reader<'d> {
+pub(crate) struct Reader<'d> {
     device: &'d dyn Device,
     /// The copies that were in service at first. One that failed before is not damaged, and whoever opened the device was
     /// told of it.
@@ -56,7 +56,7 @@ pub struct Reader<'d> {
 impl<'d> Reader<'d> {
     /// A reader that takes at most `rate` bytes a second from each copy. Once `progress` asks for the end, it reads nothing
     /// more, and what it was given last is done in part.
-    pub fn new(device: &'d dyn Device, rate: Option<u64>, progress: &'d dyn Progress) -> Reader<'d> {
+    pub(crate) fn new(device: &'d dyn Device, rate: Option<u64>, progress: &'d dyn Progress) -> Reader<'d> {
         Reader {
             device,
             copies: serving(device),
@@ -68,13 +68,13 @@ impl<'d> Reader<'d> {
     }
 
     /// The numbers of the copies that are read.
-    pub fn copies(&self) -> &[usize] {
+    pub(crate) fn copies(&self) -> &[usize] {
         &self.copies
     }
 
     /// Reads all pieces, which are in order of their places. `each` is called with the number and the outcome of each
     /// piece, and `tell` with the number of bytes that are done, both from several threads.
-    pub fn read(
+    pub(crate) fn read(
         &self,
         pieces: &[Piece],
         verify: Verify<'_>,
@@ -104,7 +104,7 @@ impl<'d> Reader<'d> {
     /// Reads a range of every copy and compares the copies, except where nothing was ever written. `each` is called for
     /// every `unit` bytes that are not the same in all copies, or cannot be read from one, and `tell` with the number
     /// of bytes that are done, both from several threads.
-    pub fn compare(
+    pub(crate) fn compare(
         &self,
         range: Range<u64>,
         unit: u64,

@@ -38,7 +38,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Counts these containers, with pages of `page` clusters.
-    pub fn new(containers: &[Container], per_container: u32, page: u32) -> Room {
+    pub(super) fn new(containers: &[Container], per_container: u32, page: u32) -> Room {
         let places = containers.len().next_power_of_two();
         let mut room = Room {
             per_container,
@@ -78,7 +78,7 @@ impl Room {
     }
 
     /// Changes a container, and updates the counts.
-    pub fn change<T>(
+    pub(super) fn change<T>(
         &mut self,
         containers: &mut [Container],
         index: usize,
@@ -94,18 +94,18 @@ impl Room {
     }
 
     /// The number of clusters for data that can be handed out.
-    pub fn data(&self) -> u64 {
+    pub(super) fn data(&self) -> u64 {
         self.data
     }
 
     /// The number of pages that a tier has room for without taking over another container.
-    pub fn pages(&self, tier: Tier) -> u64 {
+    pub(super) fn pages(&self, tier: Tier) -> u64 {
         self.pages[tier as usize]
     }
 
     /// Whether there is room for this many pages of each tier if `fewer` of the empty containers are left out. A tier
     /// that is full takes over an empty one.
-    pub fn has(&self, pages: [u64; 3], fewer: u64) -> bool {
+    pub(super) fn has(&self, pages: [u64; 3], fewer: u64) -> bool {
         let each = u64::from(self.per_container / self.page);
         let short = |(wanted, there): (u64, &u64)| wanted.saturating_sub(*there).div_ceil(each);
         pages.into_iter().zip(&self.pages).map(short).sum::<u64>() + fewer <= self.empty
@@ -142,7 +142,7 @@ impl Room {
     }
 
     /// The container that new data goes to, except `others`.
-    pub fn roomiest(&mut self, containers: &[Container], others: &[usize]) -> Option<usize> {
+    pub(super) fn roomiest(&mut self, containers: &[Container], others: &[usize]) -> Option<usize> {
         while let Some(index) = self.stale.pop() {
             let index = index as usize;
             self.is_stale[index] = false;

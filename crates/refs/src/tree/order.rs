@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// How the keys of a table are ordered.
 #[derive(Clone)]
-pub enum Order {
+pub(crate) enum Order {
     /// Word by word, as little-endian numbers of 8 bytes.
     Words,
     /// The second word before the first.
@@ -21,12 +21,12 @@ pub enum Order {
 
 impl Order {
     /// Whether two keys are equal in this order, and so lead to the same row.
-    pub fn same(&self, left: &[u8], right: &[u8]) -> bool {
+    pub(crate) fn same(&self, left: &[u8], right: &[u8]) -> bool {
         self.compare(left, right).is_eq()
     }
 
     /// Compares two keys.
-    pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+    pub(crate) fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self {
             Order::Words => words(left, right, 0),
             Order::SecondWord => words(left, right, WORD).then_with(|| words(left, right, 0)),

@@ -9,7 +9,7 @@ use platter_vfs::{Error, Result};
 impl Tree {
     /// Removes the row of this key. Returns whether there was one. As with [`Tree::put`], the tree keeps its rows where
     /// a page cannot be read; a neighbour that cannot be read is not joined with.
-    pub fn remove(&mut self, pages: &mut Pages, key: &[u8]) -> Result<bool> {
+    pub(crate) fn remove(&mut self, pages: &mut Pages, key: &[u8]) -> Result<bool> {
         if self.get(pages, key, |_| ())?.is_none() {
             return Ok(false);
         }

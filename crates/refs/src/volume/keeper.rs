@@ -46,13 +46,13 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub fn is_any(self) -> bool {
+    pub(super) fn is_any(self) -> bool {
         self.commit || self.stop
     }
 }
 
 impl Orders {
-    pub fn lock(&self) -> MutexGuard<'_, Wanted> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Wanted> {
         self.wanted.lock()
     }
 
@@ -62,7 +62,7 @@ impl Orders {
     }
 
     /// Waits for an order, no longer than `most`, and returns it. An order to commit is cleared, one to stop remains.
-    pub fn take(&self, most: Option<Duration>) -> Wanted {
+    pub(super) fn take(&self, most: Option<Duration>) -> Wanted {
         let mut wanted = self.lock();
         while !wanted.is_any() {
             wanted = match most {
@@ -82,7 +82,7 @@ impl Orders {
 impl Keeper {
     /// Returns a keeper whose thread does this `work`, for a volume that has `free` free clusters of `cluster` bytes. The
     /// more are free, the more clusters may wait before it commits.
-    pub fn new(work: Arc<dyn Fn(&Orders) + Send + Sync>, free: u64, cluster: u32) -> Keeper {
+    pub(super) fn new(work: Arc<dyn Fn(&Orders) + Send + Sync>, free: u64, cluster: u32) -> Keeper {
         let cluster = u64::from(cluster);
         let patience = sync::at_least((free / SHARE).clamp(LEAST / cluster, MOST / cluster), SIMULATED);
         let patience_when_full = sync::at_least(FULL / cluster, SIMULATED);
@@ -90,7 +90,7 @@ impl Keeper {
     }
 
     /// Asks for a commit, without waiting for it. The caller holds no lock, since this may start the thread.
-    pub fn ask(&self) {
+    pub(super) fn ask(&self) {
         if !self.orders.lock().commit {
             self.start();
             self.orders.give(|wanted| wanted.commit = true);
@@ -98,7 +98,7 @@ impl Keeper {
     }
 
     /// Whether so many clusters wait for a commit that one should be made.
-    pub fn is_much(&self, space: &Space) -> bool {
+    pub(super) fn is_much(&self, space: &Space) -> bool {
         let (parked, left) = (space.parked(), space.free() - space.parked());
         parked >= self.patience || parked >= self.patience_when_full.max(left)
     }
@@ -113,7 +113,7 @@ impl Keeper {
     }
 
     /// Ends the thread and waits for it.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.orders.give(|wanted| wanted.stop = true);
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Returns the extended attributes of a record.
-pub fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn extended_attributes(record: &Record) -> Vec<(String, Vec<u8>)> {
     record.single(EA).map(|row| read_extended(&row.value)).unwrap_or_default()
 }
 

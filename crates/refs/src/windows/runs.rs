@@ -9,7 +9,7 @@ const CLUSTER: usize = 4096;
 
 /// A row of runs, as it stands on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RawRun {
+pub(super) struct RawRun {
     pub cluster: u64,
     pub flags: u16,
     pub at: u32,
@@ -34,7 +34,7 @@ fn rows_in(value: &[u8]) -> Vec<RawRun> {
 }
 
 /// Puts these rows in the place of those in an attribute.
-pub fn put_rows(attribute: &mut Attribute, rows: &[RawRun]) {
+pub(super) fn put_rows(attribute: &mut Attribute, rows: &[RawRun]) {
     let value = &mut attribute.value;
     let size = |row: &RawRun| 24 + 4 * row.sums.len();
     let bytes: usize = rows.iter().map(|row| size(row).next_multiple_of(8) + 4).sum();
@@ -65,7 +65,7 @@ pub fn put_rows(attribute: &mut Attribute, rows: &[RawRun]) {
 }
 
 /// Changes the rows of a file's runs on disk.
-pub fn change_rows(device: &Arc<MemoryDevice>, called: &str, with: impl FnOnce(&mut Vec<RawRun>)) {
+pub(super) fn change_rows(device: &Arc<MemoryDevice>, called: &str, with: impl FnOnce(&mut Vec<RawRun>)) {
     change(device, called, |_, record| {
         let row = record.rows.iter_mut().find(|row| row.flags & 1 != 0).unwrap();
         let mut rows = rows_in(&row.value);
@@ -86,12 +86,12 @@ fn rows_of(device: &Arc<MemoryDevice>, called: &str) -> Vec<RawRun> {
     rows_in(&record.rows.iter().find(|row| row.flags & 1 != 0).unwrap().value)
 }
 
-pub fn bytes(seed: u64, clusters: usize) -> Vec<u8> {
+pub(super) fn bytes(seed: u64, clusters: usize) -> Vec<u8> {
     Random::new(seed).bytes(clusters * CLUSTER)
 }
 
 /// Makes a file of 40 clusters with holes from 10 to 20 and from 30 to 40, for which it has rows as Windows does.
-pub fn with_holes(flags: [u16; 2]) -> (Arc<MemoryDevice>, Vec<u8>) {
+pub(super) fn with_holes(flags: [u16; 2]) -> (Arc<MemoryDevice>, Vec<u8>) {
     let device = made();
     let mut wanted = bytes(1, 40);
     let volume = open(&device);

@@ -154,7 +154,7 @@ fn such_a_file_is_only_read_and_a_repair_leaves_it() {
 }
 
 /// The blocks of a device that are not zero, each with its place.
-pub fn whole(device: &MemoryDevice) -> Vec<(u64, Vec<u8>)> {
+pub(super) fn whole(device: &MemoryDevice) -> Vec<(u64, Vec<u8>)> {
     use platter_device::Device;
     let mut blocks = Vec::new();
     for at in (0..device.len()).step_by(1 << 16) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A kind of volume to test.
 #[derive(Clone, Copy, Debug)]
-pub struct Volume {
+pub(crate) struct Volume {
     pub cluster: u64,
     pub sector: u32,
     pub checksum: &'static str,
@@ -18,11 +18,11 @@ pub struct Volume {
 }
 
 /// A volume as mkfs makes it by default.
-pub const V3_14: Volume =
+pub(crate) const V3_14: Volume =
     Volume { cluster: 4096, sector: 512, checksum: "crc64", integrity: false, version: "3.14" };
 
 /// Both cluster sizes, with and without integrity; each checksum; both versions.
-pub const VOLUMES: [Volume; 7] = [
+pub(crate) const VOLUMES: [Volume; 7] = [
     V3_14,
     Volume { integrity: true, ..V3_14 },
     Volume { cluster: 65536, ..V3_14 },
@@ -33,11 +33,11 @@ pub const VOLUMES: [Volume; 7] = [
 ];
 
 /// The size of the test volumes in bytes: little more than the smallest that can be made.
-pub const BYTES: u64 = 384 << 20;
+pub(crate) const BYTES: u64 = 384 << 20;
 
 impl Volume {
     /// A new volume on a device in memory.
-    pub fn make(&self) -> Arc<MemoryDevice> {
+    pub(crate) fn make(&self) -> Arc<MemoryDevice> {
         let sectors = Sectors { logical: self.sector, physical: self.sector };
         let device = Arc::new(MemoryDevice::new(BYTES, sectors));
         self.make_on(&*device);
@@ -45,7 +45,7 @@ impl Volume {
     }
 
     /// Makes a new volume of this kind on a device.
-    pub fn make_on(&self, device: &dyn Device) {
+    pub(crate) fn make_on(&self, device: &dyn Device) {
         let options = FormatOptions {
             cluster: Some(self.cluster),
             serial: Some(8664),
@@ -58,18 +58,18 @@ impl Volume {
     }
 
     /// Returns the shape of random operations for a volume of this kind.
-    pub fn shape(&self, largest: u64) -> Shape {
+    pub(crate) fn shape(&self, largest: u64) -> Shape {
         Shape { capabilities: open(self.make()).capabilities().clone(), sector: self.sector, largest }
     }
 }
 
 /// Opens a volume.
-pub fn open(device: Arc<dyn Device>) -> RefsVolume {
+pub(crate) fn open(device: Arc<dyn Device>) -> RefsVolume {
     RefsVolume::open(device, OpenOptions::default()).unwrap()
 }
 
 /// Returns `length` random bytes, which are the same for the same seed.
-pub fn content(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn content(seed: u64, length: usize) -> Vec<u8> {
     Random::new(seed).bytes(length)
 }
 
@@ -85,7 +85,7 @@ fn reference(system: &dyn FileSystem) -> MemoryOptions {
 }
 
 /// Returns a volume as the subject of the model tests.
-pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
+pub(crate) fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
     Box::new(Tested::new(&Refs::ANY, device, clock, reference, |device| {
         check_clean(&**device)?;
         crate::bytes::right(&**device)?;
@@ -94,7 +94,7 @@ pub fn tested(device: Arc<dyn Device>, clock: &Clock) -> Box<dyn Subject> {
 }
 
 /// Fails unless the check finds nothing.
-pub fn check_clean(device: &dyn Device) -> Result<(), String> {
+pub(crate) fn check_clean(device: &dyn Device) -> Result<(), String> {
     let report =
         Refs::ANY.check(device, CheckOptions::default(), &Silent).map_err(|error| error.to_string())?;
     if report.is_clean() { Ok(()) } else { Err(format!("check: {:#?}", report.findings)) }

@@ -11,7 +11,7 @@ use platter_refs::layout::{
 
 /// A tree of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub(crate) enum Of {
     /// A root of the checkpoint.
     Root(Root),
     /// An object, by its number.
@@ -20,7 +20,7 @@ pub enum Of {
 
 /// What a change did to a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Did {
+pub(crate) enum Did {
     /// Nothing: the next page is tried.
     Nothing,
     /// The page was changed, and all checksums are to be computed anew.
@@ -30,7 +30,7 @@ pub enum Did {
 }
 
 /// A volume about to be damaged.
-pub struct Surgeon<'d> {
+pub(crate) struct Surgeon<'d> {
     pub device: &'d dyn Device,
     pub boot: BootRecord,
     pub superblock: Superblock,
@@ -42,7 +42,7 @@ pub struct Surgeon<'d> {
 }
 
 impl<'d> Surgeon<'d> {
-    pub fn new(device: &'d dyn Device) -> Surgeon<'d> {
+    pub(crate) fn new(device: &'d dyn Device) -> Surgeon<'d> {
         let mut sector = vec![0; device.sectors().logical.max(512) as usize];
         device.read_at(0, &mut sector).unwrap();
         let boot = BootRecord::from_bytes(sector[..512].try_into().unwrap(), 0).unwrap();
@@ -66,18 +66,18 @@ impl<'d> Surgeon<'d> {
         Surgeon { device, boot, superblock, checkpoint, slot, cluster, clusters, per_container }
     }
 
-    pub fn page_size(&self) -> usize {
+    pub(crate) fn page_size(&self) -> usize {
         if self.cluster == 4096 { 16384 } else { 65536 }
     }
 
-    pub fn read(&self, at: u64, length: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, at: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.device.read_at(at, &mut bytes).unwrap();
         bytes
     }
 
     /// Returns the offset of a page on the device. Containers lie in the order of their numbers.
-    pub fn offset(&self, cluster: u64, of: Of) -> u64 {
+    pub(crate) fn offset(&self, cluster: u64, of: Of) -> u64 {
         let shift = self.per_container.trailing_zeros() + 1;
         match of {
             Of::Root(root) if root.is_real() => cluster * self.cluster,
@@ -89,7 +89,7 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Returns the reference to the root page of a tree.
-    pub fn root(&self, of: Of) -> PageReference {
+    pub(crate) fn root(&self, of: Of) -> PageReference {
         match of {
             Of::Root(root) => self.checkpoint.roots[root as usize],
             Of::Object(number) => {
@@ -105,7 +105,7 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Returns the references to all pages of a tree, root first.
-    pub fn pages(&self, of: Of) -> Vec<PageReference> {
+    pub(crate) fn pages(&self, of: Of) -> Vec<PageReference> {
         let mut all = vec![self.root(of)];
         let mut next = 0;
         while next < all.len() {
@@ -120,7 +120,7 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Calls `each` on all rows: key and value.
-    pub fn each_row(&self, of: Of, each: &mut dyn FnMut(&[u8], &[u8])) {
+    pub(crate) fn each_row(&self, of: Of, each: &mut dyn FnMut(&[u8], &[u8])) {
         for reference in self.pages(of) {
             let bytes = self.read(self.offset(reference.clusters[0], of), self.page_size());
             let node = TreeNode::new(&bytes[start(&bytes)..]);
@@ -131,14 +131,14 @@ impl<'d> Surgeon<'d> {
     }
 
     /// All rows of a tree.
-    pub fn rows(&self, of: Of) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn rows(&self, of: Of) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut rows = Vec::new();
         self.each_row(of, &mut |key, value| rows.push((key.to_vec(), value.to_vec())));
         rows
     }
 
     /// Calls `change` on the pages of a tree, root first, until it has changed one.
-    pub fn edit(&mut self, of: Of, change: &mut dyn FnMut(&mut [u8]) -> Did) {
+    pub(crate) fn edit(&mut self, of: Of, change: &mut dyn FnMut(&mut [u8]) -> Did) {
         let root = self.root(of);
         let edited = self.edit_page(of, &root, change);
         let (new, did) = edited.unwrap_or_else(|| panic!("nothing of {of:?} was changed"));
@@ -223,7 +223,12 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Changes the value of the first row whose key suits.
-    pub fn edit_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, change: impl FnOnce(&mut [u8])) {
+    pub(crate) fn edit_value(
+        &mut self,
+        of: Of,
+        suits: impl Fn(&[u8]) -> bool,
+        change: impl FnOnce(&mut [u8]),
+    ) {
         self.edit_row(of, suits, |bytes, start, position| {
             change(TreeNodeMut::new(&mut bytes[start..]).value_mut(position))
         });
@@ -231,7 +236,7 @@ impl<'d> Surgeon<'d> {
 
     /// Removes the first row whose key suits, and counts it out of the tree header if its page is the root. Returns its
     /// key, flags and value.
-    pub fn remove_row(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool) -> (Vec<u8>, u16, Vec<u8>) {
+    pub(crate) fn remove_row(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool) -> (Vec<u8>, u16, Vec<u8>) {
         let mut removed = None;
         self.edit_row(of, suits, |bytes, start, position| {
             let row = TreeNode::new(&bytes[start..]).row(position);
@@ -243,7 +248,12 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Puts a row into the first leaf with room, at the position that `at` returns for the leaf's node.
-    pub fn insert_row(&mut self, of: Of, at: impl Fn(&TreeNode<'_>) -> usize, row: (&[u8], u16, &[u8])) {
+    pub(crate) fn insert_row(
+        &mut self,
+        of: Of,
+        at: impl Fn(&TreeNode<'_>) -> usize,
+        row: (&[u8], u16, &[u8]),
+    ) {
         self.edit(of, &mut |bytes| {
             let start = start(bytes);
             let node = TreeNode::new(&bytes[start..]);
@@ -260,7 +270,7 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Gives a row another value.
-    pub fn replace_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, value: &[u8]) {
+    pub(crate) fn replace_value(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, value: &[u8]) {
         self.edit_row(of, suits, |bytes, start, position| {
             let flags = TreeNode::new(&bytes[start..]).row(position).flags;
             assert!(TreeNodeMut::new(&mut bytes[start..]).replace(position, flags, value), "room");
@@ -268,7 +278,12 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Changes the record in a row.
-    pub fn edit_record(&mut self, of: Of, suits: impl Fn(&[u8]) -> bool, change: impl FnOnce(&mut Record)) {
+    pub(crate) fn edit_record(
+        &mut self,
+        of: Of,
+        suits: impl Fn(&[u8]) -> bool,
+        change: impl FnOnce(&mut Record),
+    ) {
         let value = self.rows(of).into_iter().find(|(key, _)| suits(key)).expect("the row").1;
         let mut record = Record::from_bytes(&value, 0).unwrap();
         change(&mut record);
@@ -276,7 +291,7 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Flips two bits of the page at this position of a tree and leaves all checksums as they are.
-    pub fn flip(&self, of: Of, position: usize, bit: usize) {
+    pub(crate) fn flip(&self, of: Of, position: usize, bit: usize) {
         let pages = self.pages(of);
         let at = self.offset(pages[position % pages.len()].clusters[0], of);
         self.flip_at(at, self.page_size(), bit);
@@ -284,14 +299,14 @@ impl<'d> Surgeon<'d> {
         self.flip_at(at, self.page_size(), bit + 4099);
     }
 
-    pub fn flip_at(&self, at: u64, length: usize, bit: usize) {
+    pub(crate) fn flip_at(&self, at: u64, length: usize, bit: usize) {
         let mut bytes = self.read(at, length);
         bytes[bit / 8 % length] ^= 1 << (bit % 8);
         self.device.write_at(at, &bytes).unwrap();
     }
 
     /// Writes [`Surgeon::checkpoint`] over the newest checkpoint of the volume, with its checksum computed anew.
-    pub fn store_checkpoint(&self) {
+    pub(crate) fn store_checkpoint(&self) {
         let place = self.superblock.checkpoints[self.slot];
         let signature = page::volume_signature(&self.superblock.guid);
         let sizes = (self.cluster as usize, self.page_size());
@@ -305,7 +320,7 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Returns the object number of the directory at a path, which is given as names from the root down.
-    pub fn directory(&self, path: &[&str]) -> u64 {
+    pub(crate) fn directory(&self, path: &[&str]) -> u64 {
         path.iter().fold(0x600, |above, name| {
             let wanted = units(name);
             let rows = self.rows(Of::Object(above));
@@ -315,7 +330,7 @@ impl<'d> Surgeon<'d> {
     }
 
     /// Changes the row of a container in the medium allocator.
-    pub fn edit_medium(&mut self, container: u64, change: impl FnOnce(&mut AllocatorRow)) {
+    pub(crate) fn edit_medium(&mut self, container: u64, change: impl FnOnce(&mut AllocatorRow)) {
         let start = (container - 2) * self.per_container;
         let suits = |key: &[u8]| u64_at(key, 0) == start;
         let of = Of::Root(Root::MediumAllocator);
@@ -329,7 +344,7 @@ impl<'d> Surgeon<'d> {
 }
 
 /// Returns the offset in a page at which its node begins.
-pub fn start(bytes: &[u8]) -> usize {
+pub(crate) fn start(bytes: &[u8]) -> usize {
     0x50 + u32_at(bytes, 0x50) as usize
 }
 
@@ -341,22 +356,22 @@ fn count(bytes: &mut [u8], change: i64) {
 }
 
 /// The units of a text.
-pub fn units(text: &str) -> Vec<u16> {
+pub(crate) fn units(text: &str) -> Vec<u16> {
     text.encode_utf16().collect()
 }
 
 /// Whether a key is that of the row of this name.
-pub fn is_name(wanted: &[u16], row: &[u8]) -> bool {
+pub(crate) fn is_name(wanted: &[u16], row: &[u8]) -> bool {
     row[..2] == [0x30, 0] && key::units(row) == wanted
 }
 
 /// Whether a key is that of a record of a file with several names.
-pub fn is_body(row: &[u8]) -> bool {
+pub(crate) fn is_body(row: &[u8]) -> bool {
     row[..2] == [0x40, 0]
 }
 
 /// The longest attribute of a kind, to be changed.
-pub fn attribute(record: &mut Record, kind: u16) -> &mut Attribute {
+pub(crate) fn attribute(record: &mut Record, kind: u16) -> &mut Attribute {
     let rows = record.rows.iter_mut().filter(|row| row.kind() == kind);
     rows.max_by_key(|row| row.value.len()).expect("the attribute")
 }

@@ -26,7 +26,7 @@ struct Own {
 }
 
 /// The files of one thread.
-pub struct OwnFiles {
+pub(super) struct OwnFiles {
     thread: u32,
     /// The number of files created so far.
     made: u64,
@@ -34,12 +34,12 @@ pub struct OwnFiles {
 }
 
 impl OwnFiles {
-    pub fn new(thread: u32) -> OwnFiles {
+    pub(super) fn new(thread: u32) -> OwnFiles {
         OwnFiles { thread, made: 0, files: Vec::new() }
     }
 
     /// Looks up all files.
-    pub fn find(&mut self, place: SharedVolume<'_>) -> Result<(), String> {
+    pub(super) fn find(&mut self, place: SharedVolume<'_>) -> Result<(), String> {
         for file in &mut self.files {
             let directory = place.directories[file.directory];
             let found = place.system.lookup(directory, &Name::from(&*file.name));
@@ -49,13 +49,13 @@ impl OwnFiles {
     }
 
     /// Forgets the nodes that [`OwnFiles::find`] looked up.
-    pub fn let_go(&mut self, place: SharedVolume<'_>) {
+    pub(super) fn let_go(&mut self, place: SharedVolume<'_>) {
         for file in &self.files {
             place.system.forget(file.node, 1);
         }
     }
 
-    pub fn read_all(&self, place: SharedVolume<'_>) -> Result<(), String> {
+    pub(super) fn read_all(&self, place: SharedVolume<'_>) -> Result<(), String> {
         self.files.iter().try_for_each(|file| file.verify(place))
     }
 

@@ -16,18 +16,18 @@ const TOGETHER: usize = 4;
 const LONGEST: u64 = 160;
 
 /// The size of each shared file in bytes.
-pub fn size(threads: u32) -> u64 {
+pub(super) fn size(threads: u32) -> u64 {
     (u64::from(threads) * SLOTS * SLOT).next_multiple_of(4096)
 }
 
 /// What one thread wrote to the shared files: the number of the write that each of its slots must hold, 0 for none.
-pub struct SharedFiles {
+pub(super) struct SharedFiles {
     first: u64,
     held: [Vec<u32>; SHARED],
 }
 
 impl SharedFiles {
-    pub fn new(thread: u32) -> SharedFiles {
+    pub(super) fn new(thread: u32) -> SharedFiles {
         SharedFiles {
             first: u64::from(thread) * SLOTS,
             held: std::array::from_fn(|_| vec![0; SLOTS as usize]),
@@ -70,7 +70,7 @@ impl SharedFiles {
     }
 
     /// Reads and verifies all slots of this thread.
-    pub fn read_all(&self, place: SharedVolume<'_>) -> Result<(), String> {
+    pub(super) fn read_all(&self, place: SharedVolume<'_>) -> Result<(), String> {
         for (file, node) in place.shared.into_iter().enumerate() {
             let mine = self.mine();
             let mut data = vec![0; (SLOTS * SLOT) as usize];

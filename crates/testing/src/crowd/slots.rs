@@ -5,14 +5,14 @@
 //! boundary, so that a device that tears writes between sectors tears no slot.
 
 /// The size of a slot in bytes.
-pub const SLOT: u64 = 64;
+pub(super) const SLOT: u64 = 64;
 
 /// The content of a slot: the number of the thread that wrote it, and of that thread's write. A slot of zeroes was
 /// never written, or was truncated or punched.
-pub type Written = Option<(u32, u32)>;
+pub(super) type Written = Option<(u32, u32)>;
 
 /// Fills `data` with the slots of a file from slot `first` on.
-pub fn fill(file: u64, first: u64, (thread, sequence): (u32, u32), data: &mut [u8]) {
+pub(super) fn fill(file: u64, first: u64, (thread, sequence): (u32, u32), data: &mut [u8]) {
     for (slot, index) in data.chunks_exact_mut(SLOT as usize).zip(first..) {
         slot[0..8].copy_from_slice(&file.to_le_bytes());
         slot[8..16].copy_from_slice(&index.to_le_bytes());
@@ -36,7 +36,7 @@ fn seal(bytes: &[u8]) -> u64 {
 ///
 /// # Errors
 /// A message, if the slot is neither zero nor what [`fill`] makes for this file and place.
-pub fn read(file: u64, index: u64, slot: &[u8]) -> Result<Written, String> {
+pub(super) fn read(file: u64, index: u64, slot: &[u8]) -> Result<Written, String> {
     if slot.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ const HANGS: Duration = Duration::from_secs(120);
 
 /// The progress of a thread.
 #[derive(Default)]
-pub struct Watched {
+pub(super) struct Watched {
     done: AtomicU64,
     /// The operation in progress.
     at: Mutex<String>,
@@ -17,24 +17,24 @@ pub struct Watched {
 
 impl Watched {
     /// Notes that an operation has ended.
-    pub fn did_one(&self) {
+    pub(super) fn did_one(&self) {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The number of operations that have ended.
-    pub fn done(&self) -> u64 {
+    pub(super) fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
     /// Notes that the operation `what` begins.
-    pub fn begins(&self, what: String) {
+    pub(super) fn begins(&self, what: String) {
         *self.at.lock().unwrap_or_else(|held| held.into_inner()) = what;
     }
 }
 
 /// Watches threads until all have ended, and calls `tick` ten times a second. If a thread hangs, prints what each is
 /// doing and aborts the process: there is no other way to end a thread that waits for ever.
-pub fn until(threads: &[Watched], ended: &AtomicU64, mut tick: impl FnMut()) {
+pub(super) fn until(threads: &[Watched], ended: &AtomicU64, mut tick: impl FnMut()) {
     let mut seen: Vec<(u64, Instant)> = threads.iter().map(|_| (0, Instant::now())).collect();
     let mut all_ended = 0;
     while all_ended < threads.len() as u64 {

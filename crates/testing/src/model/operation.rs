@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// The number of nodes that a stream holds at a time.
-pub const HANDLES: u16 = 48;
+pub(super) const HANDLES: u16 = 48;
 /// The most planned reads and writes in flight at a time.
-pub const IN_FLIGHT: u16 = 6;
+pub(super) const IN_FLIGHT: u16 = 6;
 /// The most listings in progress at a time.
-pub const LISTINGS: u16 = 3;
+pub(super) const LISTINGS: u16 = 3;
 
 /// A name whose `Debug` form is the code that makes it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use super::runner::Difference;
 
 /// Leaves out ever smaller parts of the stream as long as the rest still fails, in whatever way, with at most `most`
 /// runs.
-pub fn shrink(
+pub(super) fn shrink(
     mut operations: Vec<Operation>,
     mut difference: Difference,
     most: usize,

@@ -21,7 +21,7 @@ pub(super) struct Caller<'s> {
 
 impl Caller<'_> {
     /// Carries out all steps of a caller.
-    pub fn live(stage: &Stage, number: usize, script: &[Step], seed: u64) {
+    pub(super) fn live(stage: &Stage, number: usize, script: &[Step], seed: u64) {
         let random = Random::new(seed ^ (number as u64 + 1) << 32);
         let mut caller = Caller { stage, number, nodes: vec![None; stage.files], held: Vec::new(), random };
         for step in script {
@@ -52,7 +52,7 @@ impl Caller<'_> {
     }
 
     /// Records a fault unless the error is one that a sound volume may return in this run.
-    pub fn expect(&self, error: &Error, what: &str) {
+    pub(super) fn expect(&self, error: &Error, what: &str) {
         let due = match error {
             Error::NoSpace | Error::DirectoryFull { .. } | Error::Unsupported { .. } => true,
             Error::ReadOnly(why) => why.contains("unmounted") || self.stage.fails,
@@ -88,7 +88,7 @@ impl Caller<'_> {
     }
 
     /// The node of a shared file that the caller holds.
-    pub fn node(&self, file: usize) -> Node {
+    pub(super) fn node(&self, file: usize) -> Node {
         self.nodes[file].expect("taken before the step")
     }
 
@@ -213,7 +213,7 @@ impl Caller<'_> {
         }
     }
 
-    pub fn synced(&self, file: Option<usize>, began: Moment, outcome: Result<(), Error>) {
+    pub(super) fn synced(&self, file: Option<usize>, began: Moment, outcome: Result<(), Error>) {
         let returned = self.stage.moment();
         match outcome {
             Ok(()) => self.stage.history().syncs.push(Sync { file, began, returned }),

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// What one call did to a file, or saw of it.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub(super) enum Action {
     /// Filled the range with a byte value that no other write uses.
     Write(Range<u64>, u8),
     /// Set the size.
@@ -25,7 +25,7 @@ pub enum Action {
 
 /// A call with its times and outcome.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(super) struct Call {
     /// The number of the caller.
     pub caller: usize,
     /// The file.
@@ -46,7 +46,7 @@ pub struct Call {
 
 /// A sync that returned without an error.
 #[derive(Clone, Copy, Debug)]
-pub struct Sync {
+pub(super) struct Sync {
     /// The file; all files if `None`.
     pub file: Option<usize>,
     /// The moment when the sync began.
@@ -57,7 +57,7 @@ pub struct Sync {
 
 /// The history of a run.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub(super) struct History {
     /// The calls, in the order in which they returned.
     pub calls: Vec<Call>,
     /// The calls on shared names.
@@ -88,39 +88,39 @@ impl History {
     /// Returns the tick at which the latest sync of the volume or of this file began, among the syncs that had returned
     /// before device write number `write`: it covers all calls that returned before that tick. 0 if there is no such
     /// sync.
-    pub fn covered(&self, file: Option<usize>, write: usize) -> u64 {
+    pub(super) fn covered(&self, file: Option<usize>, write: usize) -> u64 {
         let counts =
             |sync: &&Sync| sync.returned.writes <= write && (sync.file.is_none() || sync.file == file);
         self.syncs.iter().filter(counts).map(|sync| sync.began.tick).max().unwrap_or(0)
     }
 
     /// The numbers of device writes after which a sync or a durable write returned.
-    pub fn promised(&self) -> Vec<usize> {
+    pub(super) fn promised(&self) -> Vec<usize> {
         let syncs = self.syncs.iter().map(|sync| sync.returned.writes);
         syncs.chain(self.calls.iter().filter_map(|call| call.durable)).collect()
     }
 
     /// The first of the [`History::promised`] numbers after a transfer failed.
-    pub fn promised_in_spite(&self) -> Option<usize> {
+    pub(super) fn promised_in_spite(&self) -> Option<usize> {
         let failed_at = self.failed_at?;
         self.promised().into_iter().filter(|&promised| promised >= failed_at).min()
     }
 
     /// Whether the file had certainly lost its name before this tick.
-    pub fn is_removed(&self, file: usize, before: u64) -> bool {
+    pub(super) fn is_removed(&self, file: usize, before: u64) -> bool {
         self.removals
             .iter()
             .any(|(removed, _, returned, done)| *removed == file && *done && returned.tick < before)
     }
 
     /// Whether the file may have lost its name when device write number `write` was made.
-    pub fn may_be_removed(&self, file: usize, write: usize) -> bool {
+    pub(super) fn may_be_removed(&self, file: usize, write: usize) -> bool {
         self.removals.iter().any(|(removed, began, ..)| *removed == file && began.writes <= write)
     }
 
     /// Marks each planned write that is not durable as uncertain, for runs in which transfers fail: such a write need
     /// not survive if one before it fails.
-    pub fn doubt_planned(&mut self) {
+    pub(super) fn doubt_planned(&mut self) {
         for call in self.calls.iter_mut().filter(|call| call.planned && call.durable.is_none()) {
             call.failed = true;
         }

@@ -40,20 +40,20 @@ struct Event {
 }
 
 /// The byte with which a file is filled at first.
-pub fn first_content(file: usize) -> u8 {
+pub(super) fn first_content(file: usize) -> u8 {
     250 + file as u8
 }
 
 /// A power cut.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
+pub(super) struct Cut {
     /// The number of the device write during which the power failed.
     pub write: usize,
 }
 
 /// Judges everything that was seen of all files while the power was on, including their content at the end (`last`),
 /// where it could be read.
-pub fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), String> {
+pub(super) fn judge_run(history: &History, last: &[Option<Vec<u8>>]) -> Result<(), String> {
     let is_shared = history.calls.iter().any(|call| matches!(call.action, Action::Clone(..)));
     let all: Vec<usize> = (0..last.len()).collect();
     // Each file is judged separately, which is quicker, unless the content of one depends on another by a clone.
@@ -115,7 +115,7 @@ fn parts_of_read(history: &History, read: &Call, range: Range<u64>) -> Vec<(Rang
 }
 
 /// Judges what a power cut left of a file: everything that a returned sync covers must be there.
-pub fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Result<(), String> {
+pub(super) fn judge_cut(history: &History, file: usize, cut: Cut, left: &[u8]) -> Result<(), String> {
     let is_copied = |call: &Call| call.file == file && matches!(call.action, Action::Clone(..));
     if history.calls.iter().any(is_copied) {
         // The content from which the range was cloned may itself have been lost.

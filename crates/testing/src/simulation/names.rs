@@ -7,14 +7,14 @@ use super::moment::Moment;
 use std::collections::HashSet;
 
 /// The number of shared names.
-pub const NAMES: usize = 3;
+pub(super) const NAMES: usize = 3;
 
 /// The file to which each name leads. Files are identified by their node, which is held to the end.
 type Names = [Option<u64>; NAMES];
 
 /// A call on names with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameAction {
+pub(super) enum NameAction {
     /// Created this file; or the name existed.
     Create(usize, Result<u64, Refusal>),
     /// Looked a name up and found this file; or none.
@@ -38,7 +38,7 @@ pub enum NameAction {
 
 /// The reason why a call on names failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(super) enum Refusal {
     /// No file has this name.
     NotFound,
     /// A file has this name.
@@ -49,7 +49,7 @@ pub enum Refusal {
 
 /// A call on names.
 #[derive(Clone, Copy, Debug)]
-pub struct NameCall {
+pub(super) struct NameCall {
     /// The number of the caller.
     pub caller: usize,
     /// What the call did.
@@ -101,7 +101,7 @@ fn apply(action: NameAction, mut names: Names) -> Option<Names> {
 }
 
 /// Judges all calls on the shared names, none of which leads to a file at first.
-pub fn judge(calls: &[NameCall]) -> Result<(), String> {
+pub(super) fn judge(calls: &[NameCall]) -> Result<(), String> {
     assert!(calls.len() <= 128, "{} calls on names", calls.len());
     // If a call failed, its effect is unknown, so nothing is judged.
     let failed = |action: NameAction| {

@@ -54,7 +54,7 @@ pub(super) struct Order {
 
 impl Order {
     /// The scheduler of a seed. `is_point` is set by a caller that gives way without having to wait.
-    pub fn new(seed: u64, is_point: Arc<AtomicBool>) -> Order {
+    pub(super) fn new(seed: u64, is_point: Arc<AtomicBool>) -> Order {
         let mut random = Random::new(!seed);
         let way = match random.below(10) {
             0..2 => Way::Fair,

@@ -4,15 +4,15 @@ use platter_vfs::SyncScope;
 use std::ops::Range;
 
 /// The number of files that all callers share. The third is a named stream of the first, where the format has streams.
-pub const FILES: usize = 3;
+pub(super) const FILES: usize = 3;
 /// The largest size of a file in bytes.
-pub const LONGEST: u64 = 24 << 10;
+pub(super) const LONGEST: u64 = 24 << 10;
 /// The size of the files at first, in bytes.
-pub const FIRST_SIZE: u64 = 12 << 10;
+pub(super) const FIRST_SIZE: u64 = 12 << 10;
 
 /// One step of a caller. Files are numbered from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// A blocking write of this range.
     Write(usize, Range<u64>),
     /// A blocking read of this range.
@@ -60,7 +60,7 @@ pub enum Step {
 
 impl Step {
     /// The shared files whose nodes the step needs.
-    pub fn files(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn files(&self) -> impl Iterator<Item = usize> {
         use Step::{Allocate, Clone, Integrity, Planned, Punch, Read, Resize, Size, Snapshot, Sync, Write};
         let files = match self {
             Clone(..) => [Some(0), Some(1)],
@@ -77,7 +77,7 @@ impl Step {
 
 /// A call on shared names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameStep {
+pub(super) enum NameStep {
     /// Creates a file.
     Create,
     /// Looks a file up.

@@ -27,12 +27,12 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub fn history(&self) -> MutexGuard<'_, History> {
+    pub(super) fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().expect("nothing panics with it")
     }
 
     /// Returns the present moment, which no other event has.
-    pub fn moment(&self) -> Moment {
+    pub(super) fn moment(&self) -> Moment {
         let writes = self.kept.log().writes();
         let mut history = self.history();
         history.ticks += 1;
@@ -40,23 +40,23 @@ impl Stage {
     }
 
     /// Records a call. Returns its index.
-    pub fn note(&self, call: Call) -> usize {
+    pub(super) fn note(&self, call: Call) -> usize {
         let calls = &mut self.history().calls;
         calls.push(call);
         calls.len() - 1
     }
 
-    pub fn fault(&self, text: String) {
+    pub(super) fn fault(&self, text: String) {
         self.history().faults.push(text);
     }
 
     /// Returns a byte value that no other write uses.
-    pub fn id(&self) -> u8 {
+    pub(super) fn id(&self) -> u8 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether a shared file loses its name in this run.
-    pub fn removes(&self) -> bool {
+    pub(super) fn removes(&self) -> bool {
         self.removed.iter().any(Option::is_some)
     }
 }

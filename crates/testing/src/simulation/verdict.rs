@@ -25,7 +25,7 @@ pub(super) struct End {
 
 impl End {
     /// Reads the files and unmounts the volume.
-    pub fn of(stage: &Stage) -> End {
+    pub(super) fn of(stage: &Stage) -> End {
         let system = &*stage.system;
         for node in std::mem::take(&mut stage.history().held) {
             system.forget(node, 1);

@@ -5,7 +5,7 @@ use crate::source::{closing, words};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The files of one module by name, with their text reduced to code. The module's own file has the name `mod`.
-pub struct Room {
+pub(crate) struct Room {
     files: BTreeMap<String, String>,
 }
 
@@ -23,7 +23,7 @@ enum Call {
 
 /// One of the ways in which a file needs another.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Need {
+pub(crate) struct Need {
     /// The file that needs the other.
     pub from: String,
     /// The file that is needed.
@@ -34,17 +34,17 @@ pub struct Need {
 
 impl Room {
     /// A room with these files.
-    pub fn new(files: BTreeMap<String, String>) -> Room {
+    pub(crate) fn new(files: BTreeMap<String, String>) -> Room {
         Room { files }
     }
 
     /// The names of the files.
-    pub fn names(&self) -> BTreeSet<&String> {
+    pub(crate) fn names(&self) -> BTreeSet<&String> {
         self.files.keys().collect()
     }
 
     /// All calls and imports from one file to another.
-    pub fn needs(&self) -> BTreeSet<Need> {
+    pub(crate) fn needs(&self) -> BTreeSet<Need> {
         // Methods of traits are reached by their names too, unless the type has one of its own.
         let (mut own, mut given): (BTreeMap<Callee, &String>, BTreeMap<Callee, &String>) = Default::default();
         let mut functions: BTreeMap<String, BTreeSet<&String>> = BTreeMap::new();

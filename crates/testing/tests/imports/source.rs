@@ -5,16 +5,16 @@ use std::fs;
 use std::path::Path;
 
 /// A module as its path from the root of the crate.
-pub type Module = Vec<String>;
+pub(crate) type Module = Vec<String>;
 
 /// The modules of a crate with their source text, reduced to code that is not for tests only.
-pub struct Crate {
+pub(crate) struct Crate {
     modules: BTreeMap<Module, String>,
 }
 
 impl Crate {
     /// Reads the sources in a directory.
-    pub fn read(source: &Path) -> Crate {
+    pub(crate) fn read(source: &Path) -> Crate {
         let mut modules = BTreeMap::new();
         for root in ["lib.rs", "main.rs"] {
             if let Ok(text) = fs::read_to_string(source.join(root)) {
@@ -35,7 +35,7 @@ impl Crate {
     }
 
     /// Returns pairs of a module and a module that it uses, where neither is inside the other.
-    pub fn uses(&self) -> BTreeSet<(Module, Module)> {
+    pub(crate) fn uses(&self) -> BTreeSet<(Module, Module)> {
         let mut uses = BTreeSet::new();
         for (module, text) in &self.modules {
             let mut add = |to: Module| {
@@ -55,7 +55,7 @@ impl Crate {
     }
 
     /// The names of the modules directly inside a module.
-    pub fn inside(&self, module: &[String]) -> BTreeSet<String> {
+    pub(crate) fn inside(&self, module: &[String]) -> BTreeSet<String> {
         let inside =
             self.modules.keys().filter(|one| one.len() == module.len() + 1 && one.starts_with(module));
         inside.filter_map(|one| one.last().cloned()).collect()
@@ -63,7 +63,7 @@ impl Crate {
 
     /// The files of a module: its own under the name `mod`, and those of the modules directly inside it, with their
     /// text.
-    pub fn files(&self, module: &[String]) -> BTreeMap<String, String> {
+    pub(crate) fn files(&self, module: &[String]) -> BTreeMap<String, String> {
         let own = self.modules.get(module).map(|text| ("mod".into(), text.clone()));
         let inside = self.inside(module).into_iter().map(|name| {
             let path: Module = module.iter().chain([&name]).cloned().collect();
@@ -74,12 +74,12 @@ impl Crate {
     }
 
     /// All modules with their text.
-    pub fn texts(&self) -> impl Iterator<Item = (&Module, &str)> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&Module, &str)> {
         self.modules.iter().map(|(module, text)| (module, text.as_str()))
     }
 
     /// The modules that import all of the module above them.
-    pub fn globs(&self) -> Vec<&Module> {
+    pub(crate) fn globs(&self) -> Vec<&Module> {
         self.modules
             .iter()
             .filter(|(_, text)| text.contains("use super::*"))
@@ -88,7 +88,7 @@ impl Crate {
     }
 
     /// All modules that contain others.
-    pub fn houses(&self) -> BTreeSet<Module> {
+    pub(crate) fn houses(&self) -> BTreeSet<Module> {
         self.modules.keys().filter(|one| !one.is_empty()).map(|one| one[..one.len() - 1].to_vec()).collect()
     }
 
@@ -137,7 +137,7 @@ fn read_below(directory: &Path, above: &Module, modules: &mut BTreeMap<Module, S
 }
 
 /// The identifiers and keywords of a text.
-pub fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+pub(crate) fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty())
 }
 
@@ -176,7 +176,7 @@ fn inline(text: &str, place: usize) -> Vec<String> {
 }
 
 /// The position of the brace that closes the one at `brace`.
-pub fn closing(text: &str, brace: usize) -> usize {
+pub(crate) fn closing(text: &str, brace: usize) -> usize {
     let mut depth = 0;
     for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < brace) {
         match letter {

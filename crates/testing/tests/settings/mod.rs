@@ -6,7 +6,7 @@ use platter_vfs::FormatOptions;
 use std::sync::Arc;
 
 /// The names of all volumes.
-pub const NAMES: [&str; 16] = [
+pub(crate) const NAMES: [&str; 16] = [
     "fat12",
     "fat16",
     "fat12 full",
@@ -35,7 +35,7 @@ const SHARING: Abilities = Abilities { clone: true, ..SPARSE };
 const CROWD: usize = 200;
 
 /// Makes the volume of this name.
-pub fn setting(name: &'static str) -> Arc<Setting> {
+pub(crate) fn setting(name: &'static str) -> Arc<Setting> {
     let words: Vec<&str> = name.split(' ').collect();
     let (format, size, cluster, abilities) = match words[0] {
         // Small, because the whole volume is repaired after each power cut.

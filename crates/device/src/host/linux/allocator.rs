@@ -16,7 +16,7 @@ pub fn share_memory() {
 }
 
 /// Advises the kernel to hold this memory in huge pages. It is advice only; everything works without it.
-pub fn advise_large_pages(start: *mut u8, length: usize) {
+pub(crate) fn advise_large_pages(start: *mut u8, length: usize) {
     // SAFETY: the advice changes neither the content of the memory nor who may use it.
     unsafe { libc::madvise(start.cast(), length, libc::MADV_HUGEPAGE) };
 }

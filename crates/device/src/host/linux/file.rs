@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens a file or block device.
-pub fn open(path: &Path, opening: &Opening) -> io::Result<File> {
+pub(crate) fn open(path: &Path, opening: &Opening) -> io::Result<File> {
     let mut flags = OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, opening.is_direct);
     flags.set(OFlags::EXCL, opening.claims);
@@ -24,20 +24,20 @@ pub fn open(path: &Path, opening: &Opening) -> io::Result<File> {
 }
 
 /// Whether opening failed because the file system has no direct I/O.
-pub fn refuses_direct(error: &io::Error) -> bool {
+pub(crate) fn refuses_direct(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
 /// Whether opening failed because another process has the file: nobody keeps others from opening it here.
-pub fn is_taken(_error: &io::Error) -> bool {
+pub(crate) fn is_taken(_error: &io::Error) -> bool {
     false
 }
 
 /// Holes need no setting here.
-pub fn make_sparse(_file: &File) {}
+pub(crate) fn make_sparse(_file: &File) {}
 
 /// Length, logical and physical sector of a block device, in bytes.
-pub fn geometry(file: &File) -> io::Result<(u64, u32, u32)> {
+pub(crate) fn geometry(file: &File) -> io::Result<(u64, u32, u32)> {
     let mut length = 0u64;
     // SAFETY: BLKGETSIZE64 writes one u64 to the address given, which is that of a live u64.
     if unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut length) } != 0 {
@@ -49,7 +49,7 @@ pub fn geometry(file: &File) -> io::Result<(u64, u32, u32)> {
 }
 
 /// Whether a block device takes no writes, as an SD card whose switch is set.
-pub fn is_write_protected(file: &File) -> io::Result<bool> {
+pub(crate) fn is_write_protected(file: &File) -> io::Result<bool> {
     let mut is_protected: libc::c_int = 0;
     // SAFETY: BLKROGET writes one int to the address given, which is that of a live int.
     match unsafe { libc::ioctl(file.as_raw_fd(), BLKROGET, &raw mut is_protected) } {
@@ -64,7 +64,7 @@ const BLKGETSIZE64: libc::Ioctl = 0x8008_1272_u32 as libc::Ioctl;
 const BLKDISCARD: libc::Ioctl = 0x1277;
 
 /// The alignment that direct I/O on an image file needs, in bytes.
-pub fn direct_alignment(file: &File) -> u32 {
+pub(crate) fn direct_alignment(file: &File) -> u32 {
     // SAFETY: an all-zero statx is a valid value of that plain C structure.
     let mut stat: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open, the path is a terminated empty string (AT_EMPTY_PATH names the descriptor
@@ -81,19 +81,19 @@ pub fn direct_alignment(file: &File) -> u32 {
 /// Whether a block device is a loop device, whose content lies in a file.
 ///
 /// Facts: loop devices have the major number 7 (Linux, `Documentation/admin-guide/devices.txt`).
-pub fn is_over_file(file: &File) -> bool {
+pub(crate) fn is_over_file(file: &File) -> bool {
     const LOOP: u32 = 7;
     file.metadata().is_ok_and(|data| rustix::fs::major(data.rdev()) == LOOP)
 }
 
 /// The offset in bytes at which a partition begins on its disk; `None` for what is none.
-pub fn start_on_disk(file: &File) -> Option<u64> {
+pub(crate) fn start_on_disk(file: &File) -> Option<u64> {
     let metadata = file.metadata().ok().filter(|metadata| metadata.file_type().is_block_device())?;
     Kernel::this().start(metadata.rdev())
 }
 
 /// The first offset from `offset` on at which a file of `length` bytes is no hole.
-pub fn next_data(file: &File, offset: u64, length: u64) -> u64 {
+pub(crate) fn next_data(file: &File, offset: u64, length: u64) -> u64 {
     // `seek` moves the file's own position, which no transfer uses.
     match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(place) => place.min(length),
@@ -103,7 +103,7 @@ pub fn next_data(file: &File, offset: u64, length: u64) -> u64 {
 }
 
 /// Discards a range of a block device, or makes it a hole of a file. What has no such operation keeps its content.
-pub fn discard(file: &File, is_block: bool, offset: u64, length: u64) -> io::Result<()> {
+pub(crate) fn discard(file: &File, is_block: bool, offset: u64, length: u64) -> io::Result<()> {
     let done = if is_block {
         let range = [offset, length];
         // SAFETY: BLKDISCARD reads two u64 from the address given, which is that of a live array of two.

@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Identifies the block device with this number; `None` if nothing that belongs to the device does.
-pub fn identity(number: u64) -> Option<OsString> {
+pub(super) fn identity(number: u64) -> Option<OsString> {
     link_to("/dev/disk/by-id", number).or_else(|| of_kernel(&sys(number)?)).or_else(|| {
         let uuid = link_to("/dev/disk/by-partuuid", number)?;
         Some(OsString::from(format!("partuuid-{}", uuid.to_string_lossy())))
@@ -31,7 +31,7 @@ fn link_to(directory: &str, number: u64) -> Option<OsString> {
 }
 
 /// The directory in which the kernel describes the device with this number.
-pub fn sys(number: u64) -> Option<PathBuf> {
+pub(super) fn sys(number: u64) -> Option<PathBuf> {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()
 }
@@ -58,7 +58,7 @@ fn of_kernel(device: &Path) -> Option<OsString> {
 }
 
 /// The text of a file of one line; `None` if it is missing or empty, or longer than a file name may be.
-pub fn line(path: &Path) -> Option<String> {
+pub(super) fn line(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let text = text.trim();
     (!text.is_empty() && text.len() <= 200).then(|| text.to_string())

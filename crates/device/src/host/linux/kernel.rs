@@ -34,12 +34,12 @@ pub fn hardware(path: &Path) -> Option<Hardware> {
 }
 
 /// The directory with the kernel's `proc` and `sys` trees: `/`, or one that a test made.
-pub struct Kernel {
+pub(super) struct Kernel {
     root: PathBuf,
 }
 
 /// One mount.
-pub struct Mount {
+pub(super) struct Mount {
     /// The device number; for some file systems it is not that of a disk.
     pub device: u64,
     /// The directory on which it is mounted.
@@ -51,35 +51,35 @@ pub struct Mount {
 }
 
 impl Kernel {
-    pub fn this() -> Kernel {
+    pub(super) fn this() -> Kernel {
         Kernel { root: PathBuf::from("/") }
     }
 
     #[cfg(test)]
-    pub fn at(root: &Path) -> Kernel {
+    pub(super) fn at(root: &Path) -> Kernel {
         Kernel { root: root.to_path_buf() }
     }
 
     /// The mounts in the order in which they were made, as proc_pid_mountinfo(5) describes them.
-    pub fn mounts(&self) -> Vec<Mount> {
+    pub(super) fn mounts(&self) -> Vec<Mount> {
         let text = fs::read(self.root.join("proc/self/mountinfo")).unwrap_or_default();
         text.split(|&byte| byte == b'\n').filter_map(mount).collect()
     }
 
     /// The paths of the swap areas.
-    pub fn swaps(&self) -> Vec<PathBuf> {
+    pub(super) fn swaps(&self) -> Vec<PathBuf> {
         let text = fs::read(self.root.join("proc/swaps")).unwrap_or_default();
         let lines = text.split(|&byte| byte == b'\n').skip(1);
         lines.filter_map(|line| fields(line).next()).filter(|path| !path.is_empty()).map(unescaped).collect()
     }
 
     /// The path of the file behind a loop device, or behind the one that a partition is on.
-    pub fn file_behind(&self, device: u64) -> Option<PathBuf> {
+    pub(super) fn file_behind(&self, device: u64) -> Option<PathBuf> {
         file_behind(&self.disk(device)?)
     }
 
     /// The loop devices: name, and the path of the file behind each.
-    pub fn loops(&self) -> Vec<(String, PathBuf)> {
+    pub(super) fn loops(&self) -> Vec<(String, PathBuf)> {
         let Ok(entries) = fs::read_dir(self.root.join("sys/block")) else { return Vec::new() };
         let mut loops: Vec<(String, PathBuf)> = entries
             .flatten()
@@ -93,7 +93,7 @@ impl Kernel {
     }
 
     /// The directory in `/sys` that describes a block device.
-    pub fn block(&self, device: u64) -> Option<PathBuf> {
+    pub(super) fn block(&self, device: u64) -> Option<PathBuf> {
         let name = format!("sys/dev/block/{}:{}", major(device), minor(device));
         fs::canonicalize(self.root.join(name)).ok()
     }
@@ -102,7 +102,7 @@ impl Kernel {
     ///
     /// Facts: `start` counts sectors of 512 bytes, whatever sectors the disk has (Linux, `Documentation/ABI/stable/
     /// sysfs-block`).
-    pub fn start(&self, device: u64) -> Option<u64> {
+    pub(super) fn start(&self, device: u64) -> Option<u64> {
         let text = fs::read_to_string(self.block(device)?.join("start")).ok()?;
         text.trim().parse::<u64>().ok()?.checked_mul(512)
     }
@@ -122,7 +122,7 @@ fn file_behind(block: &Path) -> Option<PathBuf> {
 }
 
 /// The device number in a file such as `/sys/block/sda/dev`.
-pub fn device_number(file: &Path) -> Option<u64> {
+pub(super) fn device_number(file: &Path) -> Option<u64> {
     number(fs::read_to_string(file).ok()?.trim())
 }
 

@@ -56,7 +56,7 @@ pub fn is_ending(path: &Path) -> bool {
 /// Locks a file or block device until it is closed: exclusively for writing, or shared with other readers if
 /// `read_only`. Returns the process that has a conflicting lock, with its name where the kernel tells it; `None` if the
 /// file is locked now.
-pub fn lock(file: &File, is_block: bool, read_only: bool) -> Option<String> {
+pub(crate) fn lock(file: &File, is_block: bool, read_only: bool) -> Option<String> {
     let kind = if read_only { libc::F_RDLCK } else { libc::F_WRLCK };
     // A file system that does not support locks is no reason to refuse.
     if fcntl(file, libc::F_OFD_SETLK, kind, &CONTENT).is_err_and(|error| is_conflict(&error)) {

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Makes a file without a name in a directory.
-pub fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
+pub(crate) fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
     match without_name(directory, direct) {
         // The errors of kernels and file systems without unnamed files, as in open(2).
         Err(error)

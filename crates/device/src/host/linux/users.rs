@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Who uses an image file or block device: a mount, swap space, the kernel (device mapper, RAID, a mount in another
 /// namespace), or a loop device over the file; `None` if nobody does.
-pub fn user_of(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn user_of(path: &Path) -> io::Result<Option<String>> {
     let metadata = fs::metadata(path)?;
     let kernel = Kernel::this();
     if !metadata.file_type().is_block_device() {
@@ -79,7 +79,7 @@ pub fn file_behind(path: &Path) -> Option<PathBuf> {
 }
 
 /// The device number of a block device.
-pub fn block_number(path: &Path) -> Option<u64> {
+pub(super) fn block_number(path: &Path) -> Option<u64> {
     let metadata = fs::metadata(path).ok()?;
     metadata.file_type().is_block_device().then(|| metadata.rdev())
 }

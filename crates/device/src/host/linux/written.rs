@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Which device of which start of the system a block device is, and how many sectors were written to it since: two
 /// words; `None` if the kernel does not show them.
-pub fn written(number: u64) -> Option<String> {
+pub(super) fn written(number: u64) -> Option<String> {
     let start = line(Path::new("/proc/sys/kernel/random/boot_id"))?;
     Some(format!("{start}.{}", count(&sys(number)?)?))
 }

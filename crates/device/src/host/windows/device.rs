@@ -13,7 +13,7 @@ use windows_sys::Win32::Storage::FileSystem::{GetVolumeInformationW, GetVolumePa
 use windows_sys::Win32::System::IO::DeviceIoControl;
 
 /// The driver behind an open file.
-pub struct Driver<'f>(pub &'f File);
+pub(super) struct Driver<'f>(pub &'f File);
 
 impl Control for Driver<'_> {
     fn send(&self, code: u32, input: &[u8], output: &mut [u8]) -> io::Result<usize> {
@@ -37,43 +37,43 @@ impl Control for Driver<'_> {
 }
 
 /// Length, logical and physical sector of a disk, in bytes.
-pub fn geometry(file: &File) -> io::Result<(u64, u32, u32)> {
+pub(crate) fn geometry(file: &File) -> io::Result<(u64, u32, u32)> {
     control::geometry(&Driver(file))
 }
 
 /// Whether a disk takes no writes.
-pub fn is_write_protected(file: &File) -> io::Result<bool> {
+pub(crate) fn is_write_protected(file: &File) -> io::Result<bool> {
     control::is_write_protected(&Driver(file))
 }
 
 /// The alignment that transfers without the system's cache need, in bytes: that of the largest sectors that disks have.
-pub fn direct_alignment(_file: &File) -> u32 {
+pub(crate) fn direct_alignment(_file: &File) -> u32 {
     4096
 }
 
 /// Whether the content of a disk lies in a file is not known.
-pub fn is_over_file(_file: &File) -> bool {
+pub(crate) fn is_over_file(_file: &File) -> bool {
     false
 }
 
 /// Where a volume begins on its disk is not asked.
-pub fn start_on_disk(_file: &File) -> Option<u64> {
+pub(crate) fn start_on_disk(_file: &File) -> Option<u64> {
     None
 }
 
 /// The first offset from `offset` on at which a file of `length` bytes is no hole.
-pub fn next_data(file: &File, offset: u64, length: u64) -> u64 {
+pub(crate) fn next_data(file: &File, offset: u64, length: u64) -> u64 {
     control::next_data(&Driver(file), offset, length)
 }
 
 /// Makes a range of a file a hole. A disk keeps its content.
-pub fn discard(file: &File, is_disk: bool, offset: u64, length: u64) -> io::Result<()> {
+pub(crate) fn discard(file: &File, is_disk: bool, offset: u64, length: u64) -> io::Result<()> {
     if is_disk { Ok(()) } else { control::make_hole(&Driver(file), offset, length) }
 }
 
 /// Who uses a file as a disk is not known. A volume that is in use cannot be taken from its file system, and Windows
 /// keeps writes to a disk away from the volumes on it that are mounted.
-pub fn user_of(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn user_of(path: &Path) -> io::Result<Option<String>> {
     if is_disk(path) { Ok(None) } else { std::fs::metadata(path).map(|_| None) }
 }
 
@@ -88,12 +88,12 @@ pub fn hardware(_path: &Path) -> Option<Hardware> {
 }
 
 /// Not asked.
-pub fn identity(_path: &Path) -> Option<OsString> {
+pub(crate) fn identity(_path: &Path) -> Option<OsString> {
     None
 }
 
 /// Windows does not count this for each disk.
-pub fn written(_path: &Path) -> Option<String> {
+pub(crate) fn written(_path: &Path) -> Option<String> {
     None
 }
 

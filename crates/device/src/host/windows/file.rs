@@ -19,7 +19,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 /// Opens a file or disk. Nobody can remove or rename it meanwhile.
 ///
 /// Writing to a volume takes it from its file system first, so that nobody else writes to it.
-pub fn open(path: &Path, opening: &Opening) -> io::Result<File> {
+pub(crate) fn open(path: &Path, opening: &Opening) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(!opening.read_only).create(opening.makes).create_new(opening.makes_new);
     options.share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE);
@@ -49,7 +49,7 @@ fn explained(error: io::Error, is_disk: bool) -> io::Error {
 }
 
 /// Makes a file in a directory that is gone when it is closed, even if the process is killed.
-pub fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
+pub(crate) fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
     // `RandomState` is the standard library's access to the system's random numbers.
     let path = directory.join(format!("platter-{:016x}.tmp", RandomState::new().hash_one(())));
     let mut options = File::options();
@@ -63,12 +63,12 @@ pub fn open_unnamed(directory: &Path, direct: bool) -> io::Result<File> {
 }
 
 /// Has zeroes of a file take no room, where the file system can do that.
-pub fn make_sparse(file: &File) {
+pub(crate) fn make_sparse(file: &File) {
     control::make_sparse(&Driver(file));
 }
 
 /// What is at a path, behind all links.
-pub fn kind(path: &Path) -> io::Result<FileKind> {
+pub(crate) fn kind(path: &Path) -> io::Result<FileKind> {
     if is_disk(path) {
         return Ok(FileKind::Disk);
     }
@@ -81,7 +81,7 @@ pub fn kind(path: &Path) -> io::Result<FileKind> {
 }
 
 /// What an open file is.
-pub fn kind_of(file: &File) -> io::Result<FileKind> {
+pub(crate) fn kind_of(file: &File) -> io::Result<FileKind> {
     // SAFETY: the handle is open.
     match unsafe { GetFileType(file.as_raw_handle()) } {
         FILE_TYPE_CHAR => return Ok(FileKind::CharacterDevice),
@@ -145,17 +145,17 @@ pub fn permissions(_path: &Path) -> Option<(u32, u32)> {
 }
 
 /// Makes a file. It has the permissions that its directory gives it.
-pub fn make_private(path: &Path) -> io::Result<File> {
+pub(crate) fn make_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)
 }
 
 /// See [`permissions`].
-pub fn share(_file: &File, _mode: u32, _group: u32) -> io::Result<()> {
+pub(crate) fn share(_file: &File, _mode: u32, _group: u32) -> io::Result<()> {
     Ok(())
 }
 
 /// Length and time of the last change of a file, as text. Renaming the file changes neither.
-pub fn changed(path: &Path) -> io::Result<String> {
+pub(crate) fn changed(path: &Path) -> io::Result<String> {
     let data = fs::metadata(path)?;
     Ok(format!("{} {}", data.len(), data.last_write_time()))
 }

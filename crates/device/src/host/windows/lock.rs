@@ -19,7 +19,7 @@ const BYTE: u64 = 0x7FFF_FFFF_FFFF_0000;
 
 /// Locks a file until it is closed: exclusively for writing, or shared with other readers if `read_only`. Returns who has
 /// it if another process does.
-pub fn lock(file: &File, is_disk: bool, read_only: bool) -> Option<String> {
+pub(crate) fn lock(file: &File, is_disk: bool, read_only: bool) -> Option<String> {
     if is_disk {
         return None;
     }
@@ -40,7 +40,7 @@ pub fn lock(file: &File, is_disk: bool, read_only: bool) -> Option<String> {
 }
 
 /// Whether opening failed because another process has the file and lets nobody else have it so.
-pub fn is_taken(error: &io::Error) -> bool {
+pub(crate) fn is_taken(error: &io::Error) -> bool {
     is_one_of(error, &[ERROR_SHARING_VIOLATION])
 }
 

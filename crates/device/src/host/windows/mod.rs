@@ -9,17 +9,18 @@ mod process;
 mod streams;
 
 pub use console::on_interrupt;
-pub use device::{
+pub(crate) use device::{
     direct_alignment, discard, geometry, identity, is_over_file, is_write_protected, next_data,
     start_on_disk, user_of, written,
 };
 pub use device::{file_behind, hardware, host_file_system};
 pub use file::{
-    FileId, changed, entry_id, file_id, integrity, kind, kind_of, make_link, make_private, make_sparse, open,
-    open_unnamed, permissions, read_exact_at, read_some_at, set_integrity, share, sync_directory,
-    write_all_at,
+    FileId, entry_id, file_id, integrity, make_link, permissions, read_exact_at, read_some_at, set_integrity,
+    sync_directory, write_all_at,
 };
-pub use lock::{is_claimed, is_taken, lock, writer_of};
+pub(crate) use file::{changed, kind, kind_of, make_private, make_sparse, open, open_unnamed, share};
+pub use lock::{is_claimed, writer_of};
+pub(crate) use lock::{is_taken, lock};
 pub use names::{directory_of_records, host_string, is_disk, name_of_disk};
 pub use process::{cpu_times, free_space, memory};
 pub use streams::{links, set_attributes, streams};
@@ -27,7 +28,7 @@ pub use streams::{links, set_attributes, streams};
 use std::io;
 
 /// Whether opening failed because the file system has no direct I/O. Windows emulates it everywhere.
-pub fn refuses_direct(_error: &io::Error) -> bool {
+pub(crate) fn refuses_direct(_error: &io::Error) -> bool {
     false
 }
 
@@ -38,4 +39,4 @@ pub fn inherit_standard_files_only() {}
 pub fn share_memory() {}
 
 /// Large pages need a privilege here.
-pub fn advise_large_pages(_start: *mut u8, _length: usize) {}
+pub(crate) fn advise_large_pages(_start: *mut u8, _length: usize) {}

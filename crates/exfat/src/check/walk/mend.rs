@@ -29,7 +29,7 @@ const AHEAD: i64 = 2 * 86_400;
 
 /// Returns the sets which these slots were before one bit changed: those with a right checksum and name hash. `summed` is
 /// increased by the number of bytes that were summed up.
-pub fn readings(slots: &[[u8; SLOT]], upcase: &Upcase, summed: &mut u64) -> Vec<EntrySet> {
+pub(super) fn readings(slots: &[[u8; SLOT]], upcase: &Upcase, summed: &mut u64) -> Vec<EntrySet> {
     let mut found: Vec<EntrySet> = Vec::new();
     let mut add = |set: &[[u8; SLOT]]| {
         // The sum comes first: it is cheaper than the hash, and mostly wrong.

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The root of `proc` and `sys`: `/`, or a directory that a test made.
-pub struct Beneath {
+pub(crate) struct Beneath {
     root: PathBuf,
 }
 
@@ -26,13 +26,13 @@ const MOST_LAYERS: u32 = 8;
 
 impl Beneath {
     /// This machine.
-    pub fn this() -> Beneath {
+    pub(crate) fn this() -> Beneath {
         Beneath { root: PathBuf::from("/") }
     }
 
     /// The name of the memory that a file, directory or block device is held in, such as `tmpfs` or `zram0`; `None` if
     /// it is on a disk or nothing is known.
-    pub fn memory(&self, path: &Path) -> Option<String> {
+    pub(crate) fn memory(&self, path: &Path) -> Option<String> {
         let metadata = fs::metadata(path).ok()?;
         match metadata.file_type().is_block_device() {
             true => self.memory_of_block(metadata.rdev(), MOST_LAYERS),
@@ -74,7 +74,7 @@ impl Beneath {
 
     /// What the file system that holds an image does with its data on the way, in words: compression, or writing to new
     /// places; `None` if nothing is known of that.
-    pub fn ways_of_host(&self, path: &Path) -> Option<String> {
+    pub(crate) fn ways_of_host(&self, path: &Path) -> Option<String> {
         let mount = self.mount(path)?;
         let option = |name: &str| {
             mount.options.split(',').find_map(|option| {
@@ -104,7 +104,7 @@ impl Beneath {
     }
 
     /// The write cache of the disk that a path is or lies on: `write back` (volatile until a flush) or `write through`.
-    pub fn write_cache(&self, path: &Path) -> Option<String> {
+    pub(crate) fn write_cache(&self, path: &Path) -> Option<String> {
         let metadata = fs::metadata(path).ok()?;
         let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
         let text = fs::read_to_string(self.disk(number)?.join("queue/write_cache")).ok()?;
@@ -112,7 +112,7 @@ impl Beneath {
     }
 
     /// The governors of the processors' frequency; `None` where the kernel does not set it.
-    pub fn governor(&self) -> Option<String> {
+    pub(crate) fn governor(&self) -> Option<String> {
         let entries = fs::read_dir(self.root.join("sys/devices/system/cpu")).ok()?;
         let of = |entry: fs::DirEntry| {
             let text = fs::read_to_string(entry.path().join("cpufreq/scaling_governor")).ok()?;
@@ -126,7 +126,7 @@ impl Beneath {
 
     /// How this process does its I/O: `io_uring`, or `threads` and the reason. The reason is that of the kernel's
     /// setting (Documentation/admin-guide/sysctl/kernel.rst), or else one of the others that there can be.
-    pub fn way_of_io(&self) -> String {
+    pub(crate) fn way_of_io(&self) -> String {
         if has_ring() {
             return "io_uring".into();
         }

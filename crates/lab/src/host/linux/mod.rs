@@ -21,7 +21,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 /// What the system tells of itself.
-pub fn system() -> System {
+pub(crate) fn system() -> System {
     let read = |path: &str| read_to_string(path).unwrap_or_default();
     let after = |text: &str, key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -37,56 +37,56 @@ pub fn system() -> System {
 }
 
 /// Whether this user may do everything.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
 /// The size of a memory page in bytes.
-pub fn page_size() -> Option<u64> {
+pub(crate) fn page_size() -> Option<u64> {
     sysconf(SysconfVar::PAGE_SIZE).ok().flatten().and_then(|size| u64::try_from(size).ok())
 }
 
 /// The bytes that are free for unprivileged users in the file system that holds a path, and the bytes of its allocation
 /// unit.
-pub fn free_space(path: &Path) -> io::Result<(u64, u64)> {
+pub(crate) fn free_space(path: &Path) -> io::Result<(u64, u64)> {
     let space = nix::sys::statvfs::statvfs(path)?;
     let unit = space.fragment_size() as u64;
     Ok((space.blocks_available() as u64 * unit, unit))
 }
 
 /// Makes everything durable that was written to the file system that holds a directory.
-pub fn sync_file_system(directory: &Path) -> io::Result<()> {
+pub(crate) fn sync_file_system(directory: &Path) -> io::Result<()> {
     Ok(nix::unistd::syncfs(&File::open(directory)?)?)
 }
 
 /// Drops what is cached of a file or block device.
-pub fn forget_cached(file: &File) -> io::Result<()> {
+pub(crate) fn forget_cached(file: &File) -> io::Result<()> {
     Ok(posix_fadvise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?)
 }
 
 /// Copies inside the kernel, where file systems share clusters; returns how many bytes.
-pub fn copy_range(from: &File, offset: u64, to: &File, at: u64, length: u64) -> io::Result<u64> {
+pub(crate) fn copy_range(from: &File, offset: u64, to: &File, at: u64, length: u64) -> io::Result<u64> {
     let (mut offset, mut at) = (offset as i64, at as i64);
     Ok(nix::fcntl::copy_file_range(from, Some(&mut offset), to, Some(&mut at), length as usize)? as u64)
 }
 
 /// The number of the file system that holds a path; 0 if it is unknown.
-pub fn file_system_number(path: &Path) -> u64 {
+pub(crate) fn file_system_number(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |data| data.dev())
 }
 
 /// The bytes that are allocated for a file.
-pub fn allocated(path: &Path) -> u64 {
+pub(crate) fn allocated(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |data| data.blocks() * 512)
 }
 
 /// The CPU time of this process so far.
-pub fn cpu() -> UserAndSystem {
+pub(crate) fn cpu() -> UserAndSystem {
     cpu_of(UsageWho::RUSAGE_SELF)
 }
 
 /// The CPU time so far of the processes that this one started and waited for, and of those that they waited for.
-pub fn cpu_of_children() -> UserAndSystem {
+pub(crate) fn cpu_of_children() -> UserAndSystem {
     cpu_of(UsageWho::RUSAGE_CHILDREN)
 }
 
@@ -97,39 +97,39 @@ fn cpu_of(who: UsageWho) -> UserAndSystem {
 }
 
 /// The most bytes of address space that this process may have.
-pub fn memory_limit_of_process() -> u64 {
+pub(crate) fn memory_limit_of_process() -> u64 {
     getrlimit(Resource::RLIMIT_AS).map_or(u64::MAX, |(soft, _)| soft)
 }
 
 /// Mounts a file system of the kernel.
-pub fn mount(block: &Path, at: &Path, kind: &str, options: &str) -> io::Result<()> {
+pub(crate) fn mount(block: &Path, at: &Path, kind: &str, options: &str) -> io::Result<()> {
     Ok(nix::mount::mount(Some(block), at, Some(kind), nix::mount::MsFlags::empty(), Some(options))?)
 }
 
 /// Unmounts a file system.
-pub fn unmount(at: &Path) -> io::Result<()> {
+pub(crate) fn unmount(at: &Path) -> io::Result<()> {
     Ok(nix::mount::umount(at)?)
 }
 
 /// Makes a directory that only this user can enter.
-pub fn make_private_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().mode(0o700).create(path)
 }
 
 /// Has a command begin a process group of its own, so that it can be ended with all that it started.
-pub fn own_group(command: &mut Command) {
+pub(crate) fn own_group(command: &mut Command) {
     command.process_group(0);
 }
 
 /// Ends the process group of a child, which is not reaped yet: in order, or at once.
-pub fn end_group(child: &Child, at_once: bool) {
+pub(crate) fn end_group(child: &Child, at_once: bool) {
     let signal = if at_once { Signal::SIGKILL } else { Signal::SIGTERM };
     // A group that has ended by itself meanwhile is as good.
     let _ = killpg(Pid::from_raw(child.id() as i32), signal);
 }
 
 /// Waits until a child has ended, but leaves it to be reaped.
-pub fn wait_for_end(child: &Child) -> io::Result<()> {
+pub(crate) fn wait_for_end(child: &Child) -> io::Result<()> {
     loop {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         match waitid(Id::Pid(Pid::from_raw(child.id() as i32)), flags) {
@@ -140,13 +140,13 @@ pub fn wait_for_end(child: &Child) -> io::Result<()> {
 }
 
 /// The number of the signal that ended a process.
-pub fn signal_of(status: ExitStatus) -> Option<i32> {
+pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
 /// Whether a path names nothing and lies where the system keeps its devices: a file made there would be one in memory,
 /// and not on the device that was meant. `/dev/shm` is another file system, which is for files.
-pub fn is_missing_device(path: &Path) -> bool {
+pub(crate) fn is_missing_device(path: &Path) -> bool {
     use std::io::ErrorKind;
     let is_missing =
         |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
@@ -162,7 +162,7 @@ pub fn is_missing_device(path: &Path) -> bool {
 
 /// The file with the counters of a block device, or of the one that holds a file or directory; `None` where the kernel
 /// counts nothing (a file system in memory, over a network, or of several devices).
-pub fn statistics_of_block(path: &Path) -> Option<PathBuf> {
+pub(crate) fn statistics_of_block(path: &Path) -> Option<PathBuf> {
     let data = std::fs::metadata(path).ok()?;
     let number = if data.file_type().is_block_device() { data.rdev() } else { data.dev() };
     let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));

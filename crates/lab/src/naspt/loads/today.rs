@@ -10,7 +10,7 @@ use fastrand::Rng;
 
 /// The kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Today {
+pub(crate) enum Today {
     /// Small random I/Os on large files, with or without snapshots taken meanwhile.
     Images { snapshots: bool },
     /// Reads, and small appended writes that are each made durable before the next begins.
@@ -23,7 +23,7 @@ pub enum Today {
 
 /// A step of working with a source tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     Unpack,
     Build,
     Clean,
@@ -34,22 +34,22 @@ const fn load(name: &'static str, direction: Direction, about: &'static str, wha
 }
 
 const IMAGES: &str = "4 images of 1 GB, 8 KiB at random, 70 % reads";
-pub const IMAGE_LOADS: [Load; 2] = [
+pub(crate) const IMAGE_LOADS: [Load; 2] = [
     load("images", Direction::Mix, IMAGES, Today::Images { snapshots: false }),
     load("images with snapshots", Direction::Mix, IMAGES, Today::Images { snapshots: true }),
 ];
 
-pub const COMMIT_LOADS: [Load; 1] =
+pub(crate) const COMMIT_LOADS: [Load; 1] =
     [load("commit", Direction::Mix, "4 reads of 8 KiB, 4 KiB appended, one flush", Today::Commit)];
 
 const BACKUP: &str = "4 GB of an older full and 6 increments, in blocks of 512 KiB";
-pub const BACKUP_LOADS: [Load; 2] = [
+pub(crate) const BACKUP_LOADS: [Load; 2] = [
     load("synthetic full by copying", Direction::Mix, BACKUP, Today::Backup { clones: false }),
     load("synthetic full by block clone", Direction::Write, BACKUP, Today::Backup { clones: true }),
 ];
 
 const TREE: &str = "40,000 files, log-normal sizes with a median of 4 KB, 25 in a folder";
-pub const TREE_LOADS: [Load; 3] = [
+pub(crate) const TREE_LOADS: [Load; 3] = [
     load("unpack", Direction::Write, TREE, Today::Tree(Step::Unpack)),
     load("build", Direction::Mix, TREE, Today::Tree(Step::Build)),
     load("clean", Direction::Write, TREE, Today::Tree(Step::Clean)),
@@ -83,7 +83,7 @@ fn in_blocks(bytes: u64, block: u64) -> u64 {
 
 impl Today {
     /// The size of the largest I/O in bytes.
-    pub fn block(self) -> u64 {
+    pub(crate) fn block(self) -> u64 {
         match self {
             Today::Images { .. } | Today::Commit => IMAGE_IO,
             Today::Backup { .. } => BACKUP_BLOCK,
@@ -92,7 +92,7 @@ impl Today {
     }
 
     /// The greatest number of bytes that the load's files take, with clusters that snapshots and clones keep.
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         match self {
             Today::Images { .. } => IMAGE * IMAGE_COUNT * 2,
             Today::Commit => DATABASE + COMMITS * RECORD,
@@ -102,7 +102,7 @@ impl Today {
     }
 
     /// Draws the sizes of the files that exist before the load.
-    pub fn sizes(self, scale: u64, rng: &mut Rng) -> Vec<u64> {
+    pub(crate) fn sizes(self, scale: u64, rng: &mut Rng) -> Vec<u64> {
         match self {
             Today::Images { .. } => vec![in_blocks(IMAGE / scale, IMAGE_IO); IMAGE_COUNT as usize],
             Today::Commit => vec![in_blocks(DATABASE / scale, IMAGE_IO)],
@@ -116,7 +116,7 @@ impl Today {
     }
 
     /// The number of folders that the files are in.
-    pub fn folders(self, scale: u64) -> u64 {
+    pub(crate) fn folders(self, scale: u64) -> u64 {
         match self {
             Today::Tree(_) => (SOURCES / scale).div_ceil(IN_A_FOLDER),
             _ => 1,
@@ -124,12 +124,12 @@ impl Today {
     }
 
     /// Whether the load's files exist before it.
-    pub fn is_there(self) -> bool {
+    pub(crate) fn is_there(self) -> bool {
         self != Today::Tree(Step::Unpack)
     }
 
     /// Returns why the load cannot be run on these files; `None` if it can.
-    pub fn lacks(self, files: &Files) -> Option<&'static str> {
+    pub(crate) fn lacks(self, files: &Files) -> Option<&'static str> {
         match self {
             Today::Images { snapshots: true } if !files.has_snapshots() => {
                 Some("it has no snapshots of files")
@@ -146,7 +146,7 @@ fn object(source: &str) -> String {
 }
 
 impl Replay<'_> {
-    pub fn today(&mut self, today: Today, scale: u64) -> Result<()> {
+    pub(super) fn today(&mut self, today: Today, scale: u64) -> Result<()> {
         match today {
             Today::Images { snapshots } => self.images(snapshots, IMAGE_IOS / scale),
             Today::Commit => self.commits(COMMITS / scale),

@@ -16,7 +16,7 @@ pub(crate) const POINTS: usize = 240;
 const SHADES: usize = 6;
 
 /// The cases of a workload, each folded except those with stalls.
-pub fn cases(document: &Document, workload: &str) -> String {
+pub(crate) fn cases(document: &Document, workload: &str) -> String {
     let mut html = String::new();
     for case in ordered(document.cases(workload)) {
         let results: Vec<&CaseResult> =

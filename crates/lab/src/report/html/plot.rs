@@ -9,27 +9,27 @@ const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 400.0;
 
 /// One line of a chart: a CSS class for its colour, a name, and its points.
-pub struct Series {
+pub(crate) struct Series {
     pub class: String,
     pub name: String,
     pub points: Vec<Point>,
 }
 
 /// A point in fractions of the chart's width and height (0 to 1, upwards), with the tooltip that describes it.
-pub struct Point {
+pub(crate) struct Point {
     pub x: f64,
     pub y: f64,
     pub title: String,
 }
 
 /// A labelled position on an axis, as a fraction of the axis.
-pub struct Tick {
+pub(crate) struct Tick {
     pub at: f64,
     pub label: String,
 }
 
 /// A highlighted range of the x axis, in fractions of the axis.
-pub struct Band {
+pub(crate) struct Band {
     pub class: String,
     pub from: f64,
     pub to: f64,
@@ -37,7 +37,7 @@ pub struct Band {
 }
 
 /// A chart with its axes.
-pub struct Plot {
+pub(crate) struct Plot {
     /// The description for screen readers.
     pub label: String,
     pub x: Vec<Tick>,
@@ -48,12 +48,12 @@ pub struct Plot {
 }
 
 impl Plot {
-    pub fn new(label: String, x: Vec<Tick>, y: Vec<Tick>) -> Self {
+    pub(crate) fn new(label: String, x: Vec<Tick>, y: Vec<Tick>) -> Self {
         Plot { label, x, y, low: false, body: String::new() }
     }
 
     /// Highlights ranges of the x axis over the full height.
-    pub fn bands(&mut self, bands: &[Band]) {
+    pub(crate) fn bands(&mut self, bands: &[Band]) {
         for Band { class, from, to, title } in bands {
             let _ = write!(
                 self.body,
@@ -66,7 +66,7 @@ impl Plot {
     }
 
     /// Draws lines; with `dots` every point is marked and has a tooltip.
-    pub fn lines(&mut self, series: &[Series], dots: bool) {
+    pub(crate) fn lines(&mut self, series: &[Series], dots: bool) {
         for Series { class, name, points } in series {
             let mut path = String::new();
             for (index, point) in points.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Plot {
     }
 
     /// Draws a column that stands on the x axis: `left` and `width` in fractions of the chart's width.
-    pub fn column(&mut self, class: &str, left: f64, width: f64, height: f64, title: &str) {
+    pub(crate) fn column(&mut self, class: &str, left: f64, width: f64, height: f64, title: &str) {
         let height = (height * HEIGHT).max(1.5);
         let _ = write!(
             self.body,
@@ -107,7 +107,7 @@ impl Plot {
     }
 
     /// Renders the chart with its labels.
-    pub fn html(&self) -> String {
+    pub(crate) fn html(&self) -> String {
         let mut html = format!(
             "<div class=\"plot{}\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=none role=img aria-label=\"{}\">",
             if self.low { " low" } else { "" },
@@ -138,7 +138,7 @@ impl Plot {
 }
 
 /// Returns a round number that is at least `value`, and at most six ticks from zero up to it.
-pub fn linear_ticks(value: f64, show: impl Fn(f64) -> String) -> (f64, Vec<Tick>) {
+pub(crate) fn linear_ticks(value: f64, show: impl Fn(f64) -> String) -> (f64, Vec<Tick>) {
     let value = if value.is_finite() && value > 0.0 { value } else { 1.0 };
     let magnitude = 10f64.powf((value / 5.0).log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0]
@@ -153,7 +153,7 @@ pub fn linear_ticks(value: f64, show: impl Fn(f64) -> String) -> (f64, Vec<Tick>
 }
 
 /// Powers of ten around positive values, as exponents, and a tick for each.
-pub fn log_ticks(low: f64, high: f64, show: impl Fn(f64) -> String) -> (f64, f64, Vec<Tick>) {
+pub(crate) fn log_ticks(low: f64, high: f64, show: impl Fn(f64) -> String) -> (f64, f64, Vec<Tick>) {
     let from = low.max(1e-3).log10().floor();
     let to = high.clamp(1e-3, 1e15).log10().ceil().max(from + 1.0);
     let count = (to - from) as u32;

@@ -9,28 +9,28 @@ use std::time::Duration;
 
 /// The settings that all cases of a workload share.
 #[derive(Clone, Copy, PartialEq)]
-pub struct Shared {
+pub(super) struct Shared {
     pub buffered: bool,
     pub seed: u64,
 }
 
 impl Shared {
     /// The key in which two sections differ, so that they cannot be cases of one workload.
-    pub fn difference(&self, other: &Shared) -> &'static str {
+    pub(super) fn difference(&self, other: &Shared) -> &'static str {
         if self.buffered == other.buffered { "randseed" } else { "direct" }
     }
 }
 
 /// A part of a file, in bytes or in percent of the target.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SizeRange {
+pub(super) struct SizeRange {
     pub start: u64,
     pub length: u64,
     pub in_percent: bool,
 }
 
 /// The case of one section, with the settings that do not belong into a case.
-pub struct Converted {
+pub(super) struct Converted {
     pub case: Case,
     pub shared: Shared,
     /// The section's part of its file, or of all its files together.
@@ -46,7 +46,7 @@ impl Converted {
     ///
     /// # Errors
     /// A sentence that names keys which are missing or exclude each other.
-    pub fn of(section: &str, settings: &Settings) -> Result<Converted, String> {
+    pub(super) fn of(section: &str, settings: &Settings) -> Result<Converted, String> {
         let name = settings.name.clone().unwrap_or_else(|| section.to_owned());
         let mut notes = Vec::new();
         let pattern = pattern(settings, &name, &mut notes)?;

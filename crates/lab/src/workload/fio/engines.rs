@@ -45,7 +45,7 @@ const NOT_RUN: &[(&[&str], &str)] = &[
 ];
 
 /// Returns a sentence why a job with this engine is not run.
-pub fn why_not(engine: &str) -> String {
+pub(super) fn why_not(engine: &str) -> String {
     let name = engine.split(':').next().unwrap_or(engine);
     let why = NOT_RUN.iter().find(|(engines, _)| engines.contains(&name)).map(|(_, why)| *why);
     let why = why.unwrap_or("is not known here");

@@ -274,7 +274,7 @@ const REFUSED: &[(&[&str], &str)] = &[
 ];
 
 /// The meaning of a key that is not part of a load.
-pub enum Meaning {
+pub(super) enum Meaning {
     /// The key has no influence and is ignored.
     None,
     /// The key is ignored, but the report has this remark about it.
@@ -286,7 +286,7 @@ pub enum Meaning {
 }
 
 /// Returns the meaning of a key that [`super::settings`] does not handle.
-pub fn meaning(key: &str) -> Meaning {
+pub(super) fn meaning(key: &str) -> Meaning {
     if WITHOUT_MEANING.contains(&key) {
         return Meaning::None;
     }
@@ -300,7 +300,7 @@ pub fn meaning(key: &str) -> Meaning {
 }
 
 /// Whether a value switches its key off, so that the load is the same as without the key.
-pub fn is_off(key: &str, value: Option<&str>) -> bool {
+pub(super) fn is_off(key: &str, value: Option<&str>) -> bool {
     match (key, value) {
         ("rw_sequencer", value) => value == Some("sequential"),
         ("iodepth_batch" | "iodepth_batch_submit", value) => value == Some("1"),

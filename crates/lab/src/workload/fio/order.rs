@@ -10,7 +10,9 @@ use super::text::Section;
 ///
 /// # Errors
 /// A sentence about a section that in fio would run at the same time as only some of a group.
-pub fn groups<'a>(sections: impl Iterator<Item = (&'a Section, &'a Settings)>) -> Result<Vec<bool>, String> {
+pub(super) fn groups<'a>(
+    sections: impl Iterator<Item = (&'a Section, &'a Settings)>,
+) -> Result<Vec<bool>, String> {
     let mut beside = Vec::new();
     let mut before: Vec<&str> = Vec::new();
     let mut group = Group { names: Vec::new(), waits_for: None };

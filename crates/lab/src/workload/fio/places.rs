@@ -11,7 +11,7 @@ use crate::workload::{Part, Share};
 const STEP: u64 = 4096;
 
 /// The span that all sections need, and each section's part of it.
-pub struct Places {
+pub(super) struct Places {
     pub span: u64,
     pub share: Option<Share>,
     /// For each section its part of the span; `None` for the whole span.
@@ -22,7 +22,7 @@ pub struct Places {
 ///
 /// # Errors
 /// A sentence that states the conflict.
-pub fn places(sections: &[Converted], beside: &[bool]) -> Result<Places, String> {
+pub(super) fn places(sections: &[Converted], beside: &[bool]) -> Result<Places, String> {
     let in_percent = sections.iter().filter(|section| section.extent.in_percent).count();
     if in_percent > 0 && in_percent < sections.len() {
         return Err("size is in bytes in one section and a share of the target in another".into());

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How an ioengine of fio does I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub(super) enum Engine {
     /// One I/O at a time, whatever `iodepth` says.
     Synchronous,
     /// As many I/Os in flight as `iodepth`.
@@ -24,7 +24,7 @@ pub enum Engine {
 
 /// The load of one section.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub(super) struct Settings {
     pub name: Option<String>,
     pub direction: Direction,
     pub is_random: bool,
@@ -87,7 +87,7 @@ pub struct Settings {
 
 /// I/Os of one size or of a range of sizes, and their percentage of all I/Os.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Block {
+pub(super) struct Block {
     pub percent: f64,
     pub least: u64,
     pub most: u64,
@@ -166,7 +166,7 @@ impl Settings {
     ///
     /// # Errors
     /// A sentence with the line and the key.
-    pub fn of<'a>(entries: impl Iterator<Item = &'a Setting>) -> Result<Settings, String> {
+    pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Setting>) -> Result<Settings, String> {
         let named = |entry: &Setting, reason: String| format!("{entry}: {reason}");
         let mut settings = Settings::default();
         let mut base = KbBase::default();

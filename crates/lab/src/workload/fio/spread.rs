@@ -6,7 +6,7 @@
 use super::values::{KbBase, number, real};
 use crate::{PartLength, Spread, SpreadPart};
 
-pub fn spread(text: &str, base: KbBase) -> Result<Spread, String> {
+pub(super) fn spread(text: &str, base: KbBase) -> Result<Spread, String> {
     let (kind, rest) = text.split_once(':').map_or((text, ""), |(kind, rest)| (kind, rest));
     let spread = match kind {
         "random" => Spread::Uniform,

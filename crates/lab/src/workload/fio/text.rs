@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The place of a key or section in the text, for messages.
 #[derive(Clone, Debug)]
-pub struct TextPlace {
+pub(super) struct TextPlace {
     /// The name of the included file; `None` for the job file itself.
     file: Option<String>,
     line: usize,
@@ -22,7 +22,7 @@ impl fmt::Display for TextPlace {
 }
 
 /// A key with its value; `None` for a key without `=`.
-pub struct Setting {
+pub(super) struct Setting {
     pub key: String,
     pub value: Option<String>,
     pub place: TextPlace,
@@ -34,7 +34,7 @@ impl Setting {
     ///
     /// # Errors
     /// A sentence that names the unset variable.
-    pub fn expanded(&self) -> Result<Option<String>, String> {
+    pub(super) fn expanded(&self) -> Result<Option<String>, String> {
         let Some(value) = &self.value else { return Ok(None) };
         let mut text = String::new();
         let mut rest = value.as_str();
@@ -62,7 +62,7 @@ impl fmt::Display for Setting {
 }
 
 /// One job section.
-pub struct Section {
+pub(super) struct Section {
     pub name: String,
     pub place: TextPlace,
     entries: Vec<Setting>,
@@ -72,7 +72,7 @@ pub struct Section {
 
 /// A parsed job file.
 #[derive(Default)]
-pub struct JobFile {
+pub(super) struct JobFile {
     global: Vec<Setting>,
     pub sections: Vec<Section>,
     entries: usize,
@@ -90,7 +90,7 @@ impl JobFile {
     ///
     /// # Errors
     /// A sentence with the line.
-    pub fn read(text: &str, folder: Option<&Path>) -> Result<JobFile, String> {
+    pub(super) fn read(text: &str, folder: Option<&Path>) -> Result<JobFile, String> {
         let mut file = JobFile::default();
         let mut current = Current::Nothing;
         // Some editors put a byte order mark before the text.
@@ -104,7 +104,7 @@ impl JobFile {
 
     /// The entries that apply to a section, in order: a later one overrides an earlier one with the same key. A `name`
     /// of all sections names none of them.
-    pub fn entries<'a>(&'a self, section: &'a Section) -> impl Iterator<Item = &'a Setting> {
+    pub(super) fn entries<'a>(&'a self, section: &'a Section) -> impl Iterator<Item = &'a Setting> {
         let global = self.global[..section.above].iter().filter(|entry| entry.key != "name");
         global.chain(&section.entries)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The meaning of `k` and `kib` in sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KbBase {
+pub(super) enum KbBase {
     /// `k` is 1,024 and `kib` 1,000.
     #[default]
     Compatible,
@@ -19,7 +19,7 @@ pub enum KbBase {
 type Parsed<T> = std::result::Result<T, String>;
 
 /// An integer with an optional unit: a size, or a plain number.
-pub fn number(text: &str, base: KbBase) -> Parsed<u64> {
+pub(super) fn number(text: &str, base: KbBase) -> Parsed<u64> {
     let factors = text.split('*').map(|factor| factor_of(factor.trim(), base));
     let product = factors.into_iter().try_fold(1_u64, |product, factor| {
         product.checked_mul(factor?).ok_or_else(|| "the number is too large".to_string())
@@ -74,7 +74,7 @@ fn factor_of(text: &str, base: KbBase) -> Parsed<u64> {
 }
 
 /// Parses a number that lies between `least` and `most`, both included.
-pub fn between(text: &str, base: KbBase, least: u64, most: u64) -> Parsed<u64> {
+pub(super) fn between(text: &str, base: KbBase, least: u64, most: u64) -> Parsed<u64> {
     let number = number(text, base)?;
     match (least..=most).contains(&number) {
         true => Ok(number),
@@ -84,13 +84,13 @@ pub fn between(text: &str, base: KbBase, least: u64, most: u64) -> Parsed<u64> {
 
 /// A size in bytes, or in percent of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub(super) enum Size {
     Bytes(u64),
     Percent(u8),
 }
 
 /// A size in bytes or in percent.
-pub fn size(text: &str, base: KbBase) -> Parsed<Size> {
+pub(super) fn size(text: &str, base: KbBase) -> Parsed<Size> {
     match text.strip_suffix('%') {
         None => number(text, base).map(Size::Bytes),
         Some(share) => Ok(Size::Percent(between(share, base, 1, 100)? as u8)),
@@ -98,7 +98,7 @@ pub fn size(text: &str, base: KbBase) -> Parsed<Size> {
 }
 
 /// Parses a switch: `0` or `1`; a key without a value means 1.
-pub fn switch(value: Option<&str>) -> Parsed<bool> {
+pub(super) fn switch(value: Option<&str>) -> Parsed<bool> {
     match value {
         None | Some("1" | "") => Ok(true),
         Some("0") => Ok(false),
@@ -107,12 +107,12 @@ pub fn switch(value: Option<&str>) -> Parsed<bool> {
 }
 
 /// Parses a time: a number of seconds, or a number with a unit.
-pub fn time(text: &str) -> Parsed<Duration> {
+pub(super) fn time(text: &str) -> Parsed<Duration> {
     time_of(text, 1.0)
 }
 
 /// Parses a time: a number of microseconds, or a number with a unit.
-pub fn short_time(text: &str) -> Parsed<Duration> {
+pub(super) fn short_time(text: &str) -> Parsed<Duration> {
     time_of(text, 1e-6)
 }
 
@@ -141,7 +141,7 @@ fn time_of(text: &str, plain: f64) -> Parsed<Duration> {
 }
 
 /// Parses a number, with or without a decimal point.
-pub fn real(text: &str) -> Parsed<f64> {
+pub(super) fn real(text: &str) -> Parsed<f64> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
     number.ok_or_else(|| "expected a number".to_string())
 }
@@ -149,7 +149,7 @@ pub fn real(text: &str) -> Parsed<f64> {
 /// Parses values with their percentages: `SIZE/SHARE:SIZE/SHARE`. Values without a percentage, or with 0, share the
 /// remaining percentage equally. If all have one, what is missing to 100 goes to the largest, of equal ones to the last:
 /// fio 3.33 draws in the order of the percentages, and takes the last value where none was drawn.
-pub fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<Vec<(f64, T)>> {
+pub(super) fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<Vec<(f64, T)>> {
     let part = |part: &str| match part.trim().split_once('/') {
         None => Ok((None, parse(part.trim())?)),
         Some((size, "")) => Ok((None, parse(size)?)),
@@ -174,7 +174,7 @@ pub fn shares<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> 
 
 /// Parses values for reads and writes: one for both, or `READS,WRITES`, of which either may be missing. A third value,
 /// for trims, is ignored.
-pub fn pair<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<[Option<T>; 2]> {
+pub(super) fn pair<T: Copy>(text: &str, mut parse: impl FnMut(&str) -> Parsed<T>) -> Parsed<[Option<T>; 2]> {
     let mut parts = text.split(',').map(str::trim).map(|part| match part {
         "" => Ok(None),
         part => parse(part).map(Some),

@@ -27,7 +27,7 @@ use std::str::FromStr;
 /// A file on a volume that is mounted is named by its path on the mount. Streams are written, and the content of streams
 /// and snapshots is read, where the volume is mounted with -o streams_interface=windows.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }
@@ -159,7 +159,7 @@ struct AttributeRow {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         match self.action {
             Action::List(list) => list.run(),
             Action::Get(get) => get.run(),
@@ -176,7 +176,7 @@ impl Arguments {
 }
 
 /// Lists the snapshots of a file.
-pub fn list_snapshots(path: OsString, volume: ReadOptions) -> Outcome {
+pub(crate) fn list_snapshots(path: OsString, volume: ReadOptions) -> Outcome {
     let rows = match on_mount(&path)? {
         Some(path) => mounted::rows(path)?,
         None => {
@@ -198,18 +198,18 @@ pub fn list_snapshots(path: OsString, volume: ReadOptions) -> Outcome {
 }
 
 /// Makes a snapshot of a file.
-pub fn make_snapshot(path: OsString, name: &str, volume: WriteOptions) -> Outcome {
+pub(crate) fn make_snapshot(path: OsString, name: &str, volume: WriteOptions) -> Outcome {
     let what = What::Snapshot(Name::from(name));
     Arguments { action: Action::Set(Set { path, what, file: None, volume }) }.run()
 }
 
 /// Prints the content that a snapshot keeps.
-pub fn print_snapshot(path: OsString, name: &str, volume: ReadOptions) -> Outcome {
+pub(crate) fn print_snapshot(path: OsString, name: &str, volume: ReadOptions) -> Outcome {
     Get { path, what: What::Snapshot(Name::from(name)), volume }.run()
 }
 
 /// Removes a snapshot of a file.
-pub fn remove_snapshot(path: OsString, name: &str, volume: WriteOptions) -> Outcome {
+pub(crate) fn remove_snapshot(path: OsString, name: &str, volume: WriteOptions) -> Outcome {
     Arguments { action: Action::Remove(Remove { path, what: What::Snapshot(Name::from(name)), volume }) }
         .run()
 }

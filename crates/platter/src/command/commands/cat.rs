@@ -15,7 +15,7 @@ const SMALLEST: usize = 4096;
 ///
 /// What cannot be printed is reported, the rest is printed, and the exit code is 1.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The files
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
@@ -27,7 +27,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut volumes = Volumes::new(&self.volume).in_shadow(self.shadow);
         let mut output = Output::new();
         let mut buffer = Buffer::new(1 << 20);

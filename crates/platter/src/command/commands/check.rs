@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 /// --repair, -a and -p are --repair --if-dirty (--repair if -f is given too), and -n, like no option, only checks; -C
 /// and -v change nothing, and -V is --version.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// Repair what can be; without it nothing is written
@@ -104,7 +104,7 @@ struct CheckedFinding<'a> {
 }
 
 /// Returns the name of a severity in JSON documents.
-pub fn word(severity: Severity) -> &'static str {
+pub(crate) fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Notice => "notice",
         Severity::Inconsistent => "inconsistent",
@@ -122,7 +122,7 @@ fn format_if_clean(source: &Source) -> Option<String> {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         self.check().map_err(|failure| failure.with_code(CHECK_FAILED))
     }
 

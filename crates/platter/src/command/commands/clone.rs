@@ -11,7 +11,7 @@ use std::ffi::OsString;
 /// A clone takes no space until one of both is changed, and is made at once however large the file is. The same as
 /// `platter cp --clone` where all is on one volume.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to clone, and at the end the new name or the directory to clone into
     #[arg(required = true, num_args = 2.., value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
@@ -23,7 +23,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut images = Vec::new();
         for argument in &self.paths {
             match Location::parse(argument)? {

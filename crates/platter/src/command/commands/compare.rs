@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Without --device everything happens on a temporary image file in the output directory, and the host's own file
 /// system is compared there too: this needs no root, and changes no existing file.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     choices: Choices,
 
@@ -84,7 +84,7 @@ fn table_name(target: &str, created: &str) -> String {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         if !self.programs.commands.is_empty() {
             return self.programs();
         }

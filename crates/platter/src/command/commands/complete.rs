@@ -11,7 +11,7 @@ use std::ffi::OsString;
 /// Print the words that may come at the cursor; the scripts of `platter completions` call this
 #[derive(Args)]
 #[command(hide = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The shell that asks
     shell: Script,
     /// The words up to the cursor, without the program's name; of bash, the characters that break words, and the line
@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self, mut program: Command) -> Outcome {
+    pub(crate) fn run(self, mut program: Command) -> Outcome {
         let mut output = Output::new();
         if let (Script::Bash, [breaks, line, ..]) = (self.shell, &self.words[..]) {
             let given = words(line.as_bytes());

@@ -10,13 +10,13 @@ use clap::Args;
 /// It completes commands, options and their values, targets and workloads, the partitions behind `disk.img@`, and paths
 /// inside of images, as in `disk.img:/pho`.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The shell
     shell: Script,
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut output = Output::new();
         output.bytes(self.shell.text().as_bytes())?;
         output.finish()?;

@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 /// copied until then stay, and the exit code is 130. When the command ends, everything on volumes is durable. If a
 /// volume takes nothing more, as after an error of its device, the copy ends and reports how much was durable before.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to copy, and at the end the new name or the directory to copy into; DIRECTORY/. stands for the content of
     /// DIRECTORY
     #[arg(required = true, num_args = 2.., value_name = "PATH|IMAGE:/PATH")]
@@ -72,7 +72,7 @@ pub struct Arguments {
 
 impl Arguments {
     /// The arguments of `cp --clone`.
-    pub fn cloning(paths: Vec<OsString>, recursive: bool, volume: WriteOptions) -> Arguments {
+    pub(crate) fn cloning(paths: Vec<OsString>, recursive: bool, volume: WriteOptions) -> Arguments {
         Arguments {
             paths,
             recursive,
@@ -87,7 +87,7 @@ impl Arguments {
         }
     }
 
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut places =
             self.paths.iter().map(|path| Location::parse(path)).collect::<Result<Vec<_>, _>>()?;
         let target = places.pop().expect("clap asks for two");

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 /// full volume can still be changed.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image files, block devices or mirrors
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<OsString>,
@@ -47,7 +47,7 @@ struct VolumeSpace {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut volumes = Volumes::new(&self.volume);
         let mut rows = Vec::new();
         let mut failed = false;

@@ -25,7 +25,7 @@ const TROUBLE: u8 = 2;
 ///
 /// Exit codes are those of diff(1): 0 no difference, 1 differences, 2 something could not be compared.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Directory or file of the host, IMAGE:/PATH, or IMAGE for its root directory
     #[arg(value_name = "ONE")]
     one: OsString,
@@ -48,7 +48,7 @@ struct Differences {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let trouble = |failure: Failure| failure.with_code(TROUBLE);
         let mut volumes = Volumes::new(&self.volume);
         let one = open(&self.one, &mut volumes).map_err(trouble)?;

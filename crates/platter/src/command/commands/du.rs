@@ -16,7 +16,7 @@ use std::ffi::OsString;
 /// the directories themselves take is not counted.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// IMAGE:/PATH, or IMAGE for its root directory
     #[arg(required = true, value_name = "IMAGE[:/PATH]")]
     paths: Vec<OsString>,
@@ -54,7 +54,7 @@ struct Counting<'a> {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut volumes = Volumes::new(&self.volume);
         let (counted, held) = (HashSet::new(), Vec::new());
         let mut counting = Counting { options: &self, output: Output::new(), counted, held, failed: false };

@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Without options the load is that of a published run: twelve hours, four workers with 16 random writes of 4 KiB each.
 /// The exit code is 1 if the load failed.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The image file or block device; its content is lost
     #[arg(long, value_name = "IMAGE|DEVICE", required_unless_present = "resume")]
     device: Option<PathBuf>,
@@ -98,7 +98,7 @@ fn parse_volumes(text: &str) -> Result<f64, String> {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let meter = Meter::new();
         let record = match &self.resume {
             Some(directory) => {

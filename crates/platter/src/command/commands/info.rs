@@ -16,7 +16,7 @@ use std::sync::Arc;
 ///
 /// Exit codes: 0 all volumes that were recognised were opened, 1 one cannot be.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// As JSON
@@ -84,7 +84,7 @@ struct Volume {
 }
 
 impl Arguments {
-    pub fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self) -> Outcome {
         let Source { partition, .. } = source_of(&self.image, self.volume.partition)?;
         self.volume.partition = partition;
         let (whole, _) = Source::split_partition(&self.image);

@@ -18,7 +18,7 @@ use std::ffi::OsString;
 /// New files and directories take the setting of the directory that they are made in. A file on a volume that is mounted
 /// is named by its path on the mount.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }
@@ -77,7 +77,7 @@ struct IntegrityRow {
 const NO_INTEGRITY: &str = "the format of the mounted volume has no integrity streams";
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         match self.action {
             Action::Get(get) => get.run(),
             Action::Set(set) => set.run(),

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 ///
 /// Exit codes: 0 all records were listed, 1 some cannot be read, or there is no journal.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// As JSON
@@ -55,7 +55,7 @@ struct Limits {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let system = Volumes::new(&self.volume).volume(&self.image, Access::Read)?;
         let mut output = Output::new();
         let (mut listed, mut damaged) = (0u64, 0u64);

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 /// Show or change a volume's label
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: OsString,
     /// The new label: up to 32 UTF-16 units for refs and ntfs, 11 letters for FAT, 11 UTF-16 units for exfat; an empty
@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let path = VolumePath::parse_or_root(&self.image)?;
         let image = path.image.display();
         let Some(label) = &self.label else {

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 /// List directories
 #[derive(Args)]
 #[command(disable_help_flag = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// IMAGE:/PATH, or IMAGE for its root directory
     #[arg(required = true, value_name = "IMAGE[:/PATH]")]
     paths: Vec<OsString>,
@@ -95,7 +95,7 @@ impl Listed {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut volumes = Volumes::new(&self.volume).in_shadow(self.shadow);
         let mut listing =
             Listing { options: &self, output: Output::new(), listed: Vec::new(), first: true, failed: false };

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 /// Write the manual pages, one for each command
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Directory for platter.1 and the pages of the commands; made if it is missing
     directory: PathBuf,
 }
 
 impl Arguments {
-    pub fn run(self, program: Command) -> Outcome {
+    pub(crate) fn run(self, program: Command) -> Outcome {
         std::fs::create_dir_all(&self.directory).about(shown(&self.directory))?;
         for (name, page) in manual::pages(program) {
             let path = self.directory.join(name);

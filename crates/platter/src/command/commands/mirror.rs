@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// rebuilt. One that was written to by itself has diverged, and the mirror is not opened until somebody says which copy
 /// is to be kept.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -74,7 +74,7 @@ enum Command {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         match self.command {
             Command::Status { mirror } => status(&parse(&mirror)?),
             Command::Rebuild { mirror, from, force } => rebuild(&parse(&mirror)?, from.as_deref(), force),

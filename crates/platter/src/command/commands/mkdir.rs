@@ -12,7 +12,7 @@ use std::sync::Arc;
 ///
 /// A directory that cannot be made is reported, the others are made, and the exit code is 1.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The directories
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
@@ -24,7 +24,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut volumes = Volumes::to_write(&self.volume);
         let mut failed = false;
         for argument in &self.paths {

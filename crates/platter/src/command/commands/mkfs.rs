@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// DATA ntfs /dev/sdX1.
 #[derive(Args)]
 #[command(disable_version_flag = true)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The file system
     #[arg(value_parser = format_parser(), ignore_case = true)]
     file_system: String,
@@ -79,12 +79,12 @@ pub struct Arguments {
     force: bool,
 }
 
-pub fn format_parser() -> clap::builder::PossibleValuesParser {
+pub(crate) fn format_parser() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(platter_formats::registry().iter().map(|format| format.name()))
 }
 
 /// Parses "on" or "off".
-pub fn parse_switch(text: &str) -> Result<bool, String> {
+pub(crate) fn parse_switch(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -121,7 +121,7 @@ fn parse_serial(text: &str) -> Result<u64, String> {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let format = platter_formats::by_name(&self.file_system).expect("clap allows these names only");
         let options = FormatOptions {
             cluster: self.cluster,

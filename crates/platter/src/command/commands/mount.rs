@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 /// these changes the existing mount at DIR, whose other options stay; and partition=N, log=FILE, force as below, for
 /// /etc/fstab.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device, or mirror
     #[arg(value_name = "IMAGE")]
     image: PathBuf,
@@ -72,7 +72,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self) -> Outcome {
         let options = self.take_options()?;
         if let (image, Some(number)) = Source::split_partition(&self.image) {
             self.partition.get_or_insert(number);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A file of the new name is replaced, unless the same command has just moved it there. What cannot be moved is
 /// reported, the rest is moved, and the exit code is 1. To move between volumes, use cp and rm.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to move, and at the end the new name or the directory to move into
     #[arg(required = true, num_args = 2.., value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
@@ -23,7 +23,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let paths = self.paths.iter().map(|path| VolumePath::parse(path)).collect::<Result<Vec<_>, _>>()?;
         let (target, sources) = paths.split_last().expect("clap asks for two");
         let identity = |image: &Path| Source::whole(image).and_then(|source| source.identity());

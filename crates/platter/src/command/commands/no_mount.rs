@@ -9,14 +9,14 @@ use std::ffi::OsString;
 /// A mount by Platter needs FUSE, which this program uses on Linux. Here `platter ls`, `cat`, `cp`, `mv`, `rm`, `mkdir` and
 /// `touch` work on volumes without a mount, and `platter cp -r` brings a tree to a directory and back.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What a mount on Linux takes
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<OsString>,
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let what = format!("mount ({} arguments)", self.rest.len());
         let why = "volumes are mounted on Linux only; here platter ls, cat and cp read and write them without a mount";
         Err(Failure::new(what, why))

@@ -44,7 +44,7 @@ const FEW: u64 = 5;
 ///
 /// Exit codes: 0 all that was found (or chosen) was copied, 1 something could not be, 130 interrupted.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE
     image: PathBuf,
     /// Where to copy to: a directory that is empty or does not exist, or that an earlier run copied to
@@ -85,7 +85,7 @@ enum Damaged {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let source = source_of(&self.image, self.volume.partition)?;
         let skip_damaged = self.damaged == Damaged::Skip;
         let (format, patterns) = (self.format.clone(), self.patterns.clone());

@@ -21,7 +21,7 @@ use std::thread;
 /// of the machines of each group, and the machines that deviate from their group. A machine is a device of a
 /// host, or of what --machine names; several reports of one machine count as their median. A file that is no report is skipped and counted.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// One saved report.json or the directory that has it, or two to compare: before and after; any number, and
     /// directories of them, with --group-by
     #[arg(required_unless_present = "published")]
@@ -193,7 +193,7 @@ impl Arguments {
         Ok(0)
     }
 
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         #[cfg(feature = "parquet")]
         if let Some(directory) = &self.parquet {
             return self.append(directory);

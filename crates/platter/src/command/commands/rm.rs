@@ -13,7 +13,7 @@ use std::ffi::OsString;
 /// A directory that cannot be read to its end is not removed, nor what is in it. What cannot be removed is reported, the
 /// rest is removed, and the exit code is 1.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// What to remove
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
@@ -28,7 +28,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         interrupt::listen();
         let mut volumes = Volumes::to_write(&self.volume);
         let mut failed = false;

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// docs/diskspd.md. FILE is not changed: the load runs on a new file in FILE's directory, or on the --target on the
 /// --device that is named.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[arg(help = workloads_help("The load"))]
     workload: OsString,
 
@@ -65,7 +65,7 @@ impl Arguments {
         }
     }
 
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let form = self.form();
         if self.policies.age && on_files(&self.workload).is_none() {
             return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));

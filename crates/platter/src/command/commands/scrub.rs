@@ -34,7 +34,7 @@ use std::path::PathBuf;
 /// Exit codes are those of check: 0 nothing found, 1 all damage was repaired or removed, 4 damage is left, 8 the scrub
 /// could not be carried out, 16 wrong arguments; 130 interrupted, with the position to go on from.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device, mirror:IMAGE,IMAGE or DIR of a mount
     #[arg(value_name = "IMAGE|DIR")]
     image: PathBuf,
@@ -109,7 +109,7 @@ struct Stuck<'a> {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         self.scrub().map_err(|failure| failure.with_code(CHECK_FAILED))
     }
 

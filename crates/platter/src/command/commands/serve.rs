@@ -24,7 +24,7 @@ use std::{io, thread};
 /// Every user of this machine can reach the port; a socket only who may enter its directory and write to it. The
 /// command runs until Ctrl-C, which ends all connections and makes everything durable.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE; with @N partition N
     image: PathBuf,
     /// Speak the network block device protocol
@@ -51,7 +51,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const MOST_CONNECTIONS: usize = 16;
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let (listening, at) = self.listen()?;
         let device = self.open()?;
         let export = Arc::new(Export::new(device.clone(), !self.write));

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 /// A snapshot shares its clusters with the file until the file is changed. The same as `platter attr` with snapshot:NAME.
 /// A file on a volume that is mounted is named by its path on the mount.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
 }
@@ -71,7 +71,7 @@ struct Remove {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         match self.action {
             Action::List(List { path, volume }) => attr::list_snapshots(path, volume),
             Action::Make(Make { path, name, volume }) => attr::make_snapshot(path, &name, volume),

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 
 /// Show all that is known of files and directories besides their content
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The files
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
@@ -168,7 +168,7 @@ impl Told {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let mut volumes = Volumes::new(&self.volume).in_shadow(self.shadow);
         let mut output = Output::new();
         let mut all = Vec::new();

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Exit codes: 0 all is well, 1 the device has failed, a copy of the mirror is out of service, or the last scrub found
 /// damage that is left.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Directory that a volume is mounted at
     #[arg(value_name = "DIR")]
     at: PathBuf,
@@ -37,7 +37,7 @@ struct Document<'a> {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let at = fs::canonicalize(&self.at).about(shown(&self.at))?;
         let mount = mounted_at(&at)?;
         let status = attributes::status(&mount.at)?;

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 ///
 /// A time that the format does not store is not set, and one that it stores coarsely is rounded down.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The files
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     paths: Vec<OsString>,
@@ -36,7 +36,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let time = self.date.unwrap_or_else(|| Timestamp::from(SystemTime::now()));
         let mut volumes = Volumes::to_write(&self.volume);
         let mut failed = false;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Returns when everything is written and the device is free and may be unplugged. While programs use the mount, it
 /// is not unmounted, and the programs are named. An image file that was renamed while it was mounted is not waited for.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Directory that a volume is mounted at
     #[arg(value_name = "DIR")]
     at: PathBuf,
@@ -31,7 +31,7 @@ pub struct Arguments {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         // The root of a mount whose serving process has ended cannot be accessed, so that `canonicalize` fails.
         let at =
             fs::canonicalize(&self.at).or_else(|_| std::path::absolute(&self.at)).about(shown(&self.at))?;

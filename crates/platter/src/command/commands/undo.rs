@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// refused; with --force it gets its old bytes all the same, and what was written there since is lost. The undo file
 /// may be on media that cannot be written to.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The undo file
     file: PathBuf,
     /// Image file, block device or mirror:IMAGE,IMAGE
@@ -27,7 +27,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self) -> Outcome {
         // The undo file is of the whole image.
         self.image = Source::split_partition(&self.image).0.to_path_buf();
         if UndoFile::is_unbegun(&self.file) {

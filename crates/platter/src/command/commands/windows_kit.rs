@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// kit.ps1 -Fresh makes volumes with Windows and packs their metadata into files of some MiB; --unpack makes an image of
 /// such a file again.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Where to make the kit; with --unpack, the image to make
     #[arg(value_name = "DIR", required_unless_present = "list")]
     directory: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         if let Some(unknown) = self.only.iter().find(|only| IMAGES.iter().all(|image| image.name != **only)) {
             let why = "the kit has no image of this name; --list lists them";
             return Err(Failure::new(unknown, why).with_code(USAGE));

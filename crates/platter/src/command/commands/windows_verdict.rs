@@ -14,7 +14,7 @@ use std::path::PathBuf;
 ///
 /// Exit codes: 0 every step passed, 1 a step failed or was not run, 2 the file is no verdict, or wrong arguments.
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The file that kit.ps1 left
     #[arg(value_name = "verdict.json")]
     verdict: PathBuf,
@@ -23,7 +23,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> Outcome {
         let judgement = Verdict::read(&self.verdict)?.judge(self.images.as_deref())?;
         let mut output = Output::new();
         output.bytes(judgement.markdown().as_bytes())?;

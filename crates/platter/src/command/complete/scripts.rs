@@ -2,7 +2,7 @@
 
 /// The shells for which there is a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Script {
+pub(crate) enum Script {
     /// bash 4 and later
     Bash,
     /// elvish
@@ -18,7 +18,7 @@ pub enum Script {
 
 impl Script {
     /// The script, which defines the completion of `platter`.
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Script::Bash => BASH,
             Script::Elvish => ELVISH,
@@ -117,7 +117,7 @@ set edit:completion:arg-completer[platter] = {|@words|
 
 /// A candidate as bash has it on the command line, without what is before the last character at which bash splits
 /// words. `typed` is the word as it is read from the line.
-pub fn for_bash(value: &[u8], typed: &[u8], breaks: &[u8]) -> Vec<u8> {
+pub(crate) fn for_bash(value: &[u8], typed: &[u8], breaks: &[u8]) -> Vec<u8> {
     let kept = typed.iter().rposition(|byte| breaks.contains(byte)).map_or(0, |at| at + 1);
     let mut word = Vec::new();
     for &byte in value.get(kept..).unwrap_or_default() {

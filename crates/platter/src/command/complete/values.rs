@@ -20,7 +20,7 @@ const MOST_LOOKED_INTO: usize = 200;
 
 /// Returns what may come as the value of an argument, of which this much is typed. `before` are the words of the command
 /// line before it.
-pub fn of(command: &Command, argument: &Arg, typed: &OsStr, before: &[OsString]) -> Vec<Candidate> {
+pub(super) fn of(command: &Command, argument: &Arg, typed: &OsStr, before: &[OsString]) -> Vec<Candidate> {
     let name = argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let id = argument.get_id().as_str();
     let possible = argument.get_possible_values();

@@ -10,22 +10,22 @@ mod socket;
 mod windows;
 
 #[cfg(unix)]
-pub use posix::{begin, exit, make_with_mode, mode, on_signals};
+pub(super) use posix::{begin, exit, make_with_mode, mode, on_signals};
 #[cfg(unix)]
-pub use socket::listen_at;
+pub(super) use socket::listen_at;
 #[cfg(windows)]
-pub use windows::{begin, exit, listen_at, make_with_mode, mode, on_signals};
+pub(super) use windows::{begin, exit, listen_at, make_with_mode, mode, on_signals};
 
 use std::io::{Read, Result, Write};
 
 /// Where clients connect.
-pub trait Listening {
+pub(super) trait Listening {
     /// The next client; `None` if none waits.
     fn next(&self) -> Result<Option<Box<dyn Connection>>>;
 }
 
 /// A client that has connected.
-pub trait Connection {
+pub(super) trait Connection {
     /// What it sends.
     fn reader(&self) -> Result<Box<dyn Read + Send>>;
 

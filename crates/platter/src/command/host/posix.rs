@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Prepares the process.
-pub fn begin() {
+pub(crate) fn begin() {
     // Without a handler, a write beyond the limit of a file's size (ulimit -f) ends the process; with one, it fails as
     // on a full disk. Where the system allows no handler, nothing else changes.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Calls `told` for each Ctrl-C, SIGTERM and end of the terminal.
-pub fn on_signals(mut told: impl FnMut() + Send + 'static) {
+pub(crate) fn on_signals(mut told: impl FnMut() + Send + 'static) {
     // Where handlers cannot be installed, the signals keep their default action.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     // nohup(1) starts a program so that it outlasts its terminal.
@@ -33,17 +33,17 @@ fn is_ignored(status: &str, signal: i32) -> bool {
 }
 
 /// Ends the process at once.
-pub fn exit(code: u8) -> ! {
+pub(crate) fn exit(code: u8) -> ! {
     signal_hook::low_level::exit(code.into())
 }
 
 /// The permissions of a file.
-pub fn mode(metadata: &Metadata) -> Option<u32> {
+pub(crate) fn mode(metadata: &Metadata) -> Option<u32> {
     Some(metadata.mode() & bits::PERMISSIONS)
 }
 
 /// Makes a file with these permissions, if there is none.
-pub fn make_with_mode(path: &Path, mode: u32) {
+pub(crate) fn make_with_mode(path: &Path, mode: u32) {
     if let Ok(file) = OpenOptions::new().write(true).create_new(true).mode(mode).open(path) {
         // If this fails, the file has the permissions that the umask left.
         let _ = file.set_permissions(fs::Permissions::from_mode(mode));

@@ -15,7 +15,7 @@ struct Socket {
 
 /// Listens at a socket of this path. A socket that nobody listens at any more, as a killed process leaves it, is
 /// replaced.
-pub fn listen_at(path: &Path) -> io::Result<Box<dyn Listening>> {
+pub(crate) fn listen_at(path: &Path) -> io::Result<Box<dyn Listening>> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_deserted(path) => {
             fs::remove_file(path)?;

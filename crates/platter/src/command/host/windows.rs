@@ -7,10 +7,10 @@ use std::io;
 use std::path::Path;
 
 /// Prepares the process.
-pub fn begin() {}
+pub(crate) fn begin() {}
 
 /// Calls `told` for each Ctrl-C, and when the console is closed.
-pub fn on_signals(told: impl FnMut() + Send + 'static) {
+pub(crate) fn on_signals(told: impl FnMut() + Send + 'static) {
     let told = std::sync::Mutex::new(told);
     host::on_interrupt(move || {
         if let Ok(mut told) = told.lock() {
@@ -20,20 +20,20 @@ pub fn on_signals(told: impl FnMut() + Send + 'static) {
 }
 
 /// Ends the process at once.
-pub fn exit(code: u8) -> ! {
+pub(crate) fn exit(code: u8) -> ! {
     std::process::exit(code.into())
 }
 
 /// There are no permissions of POSIX.
-pub fn mode(_metadata: &Metadata) -> Option<u32> {
+pub(crate) fn mode(_metadata: &Metadata) -> Option<u32> {
     None
 }
 
 /// The file is made by who writes to it.
-pub fn make_with_mode(_path: &Path, _mode: u32) {}
+pub(crate) fn make_with_mode(_path: &Path, _mode: u32) {}
 
 /// Clients reach a port only.
-pub fn listen_at(_path: &Path) -> io::Result<Box<dyn Listening>> {
+pub(crate) fn listen_at(_path: &Path) -> io::Result<Box<dyn Listening>> {
     Err(io::Error::new(
         io::ErrorKind::Unsupported,
         "there are no sockets with paths here; --port takes a port",

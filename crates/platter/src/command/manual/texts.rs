@@ -4,15 +4,16 @@
 type Texts = &'static [(&'static str, &'static [(&'static str, &'static str)])];
 
 /// Returns what a table has of a command.
-pub fn of(table: Texts, path: &str) -> &'static [(&'static str, &'static str)] {
+pub(super) fn of(table: Texts, path: &str) -> &'static [(&'static str, &'static str)] {
     table.iter().find(|(command, _)| *command == path).map_or(&[], |(_, texts)| *texts)
 }
 
 /// What the exit code says where the help text does not.
-pub const EXIT_STATUS: &str = "0 if all was done, 1 if it was not or only in part, 2 for wrong arguments.";
+pub(super) const EXIT_STATUS: &str =
+    "0 if all was done, 1 if it was not or only in part, 2 for wrong arguments.";
 
 /// Lines that can be typed, and what they do. The first ones are at the end of the help text.
-pub const EXAMPLES: Texts = &[
+pub(super) const EXAMPLES: Texts = &[
     (
         "",
         &[
@@ -187,7 +188,7 @@ pub const EXAMPLES: Texts = &[
 ];
 
 /// Files that commands use.
-pub const FILES: Texts = &[
+pub(super) const FILES: Texts = &[
     (
         "check",
         &[
@@ -211,7 +212,7 @@ pub const FILES: Texts = &[
 ];
 
 /// Other pages that a reader may want.
-pub const SEE_ALSO: &[(&str, &[&str])] = &[
+pub(super) const SEE_ALSO: &[(&str, &[&str])] = &[
     (
         "",
         &[
@@ -250,7 +251,7 @@ pub const SEE_ALSO: &[(&str, &[&str])] = &[
 ];
 
 /// Returns the other pages for a command, or for the one that it belongs to.
-pub fn see_also(path: &str) -> &'static [&'static str] {
+pub(super) fn see_also(path: &str) -> &'static [&'static str] {
     let first = path.split(' ').next().unwrap_or_default();
     let of = |wanted: &str| SEE_ALSO.iter().find(|(command, _)| *command == wanted).map(|(_, pages)| *pages);
     of(path).or_else(|| of(first)).unwrap_or(&[])

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 64 << 10;
 
 /// The attribute that stands for a snapshot.
-pub fn snapshot(name: &str) -> String {
+pub(crate) fn snapshot(name: &str) -> String {
     format!("{}{name}", attribute::SNAPSHOT)
 }
 
 /// Returns the value of an attribute; `None` if the file or the format has none. Symbolic links are not followed.
-pub fn get(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Failure> {
+pub(crate) fn get(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Failure> {
     let mut value = vec![0; LONGEST];
     match rustix::fs::lgetxattr(path, name, &mut value[..]) {
         Ok(length) => {
@@ -32,12 +32,12 @@ pub fn get(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 /// Sets an attribute.
-pub fn set(path: &Path, name: &str, value: &[u8]) -> Result<(), Failure> {
+pub(crate) fn set(path: &Path, name: &str, value: &[u8]) -> Result<(), Failure> {
     rustix::fs::lsetxattr(path, name, value, XattrFlags::empty()).map_err(|error| failure(path, error))
 }
 
 /// Removes an attribute. Returns whether there was one.
-pub fn remove(path: &Path, name: &str) -> Result<bool, Failure> {
+pub(crate) fn remove(path: &Path, name: &str) -> Result<bool, Failure> {
     match rustix::fs::lremovexattr(path, name) {
         Ok(()) => Ok(true),
         Err(Errno::NODATA) => Ok(false),
@@ -53,19 +53,19 @@ fn failure(path: &Path, error: Errno) -> Failure {
 }
 
 /// The names of the extended attributes of a file.
-pub fn extended(path: &Path) -> Result<Vec<String>, Failure> {
+pub(crate) fn extended(path: &Path) -> Result<Vec<String>, Failure> {
     let mut names = vec![0; LONGEST];
     let length = rustix::fs::llistxattr(path, &mut names[..]).map_err(|error| failure(path, error))?;
     Ok(split(&names[..length]))
 }
 
 /// The names of the named streams of a file.
-pub fn streams(path: &Path) -> Result<Vec<String>, Failure> {
+pub(crate) fn streams(path: &Path) -> Result<Vec<String>, Failure> {
     Ok(get(path, attribute::STREAMS)?.map_or_else(Vec::new, |names| split(&names)))
 }
 
 /// The names of the snapshots of a file.
-pub fn snapshots(path: &Path) -> Result<Vec<String>, Failure> {
+pub(crate) fn snapshots(path: &Path) -> Result<Vec<String>, Failure> {
     Ok(get(path, attribute::SNAPSHOTS)?.map_or_else(Vec::new, |names| split(&names)))
 }
 
@@ -75,7 +75,7 @@ fn split(names: &[u8]) -> Vec<String> {
 }
 
 /// The path of a stream or snapshot of a file, for a mount that shows these as files.
-pub fn stream_path(path: &Path, stream: &str) -> PathBuf {
+pub(crate) fn stream_path(path: &Path, stream: &str) -> PathBuf {
     let mut bytes = path.as_os_str().as_bytes().to_vec();
     bytes.push(b':');
     bytes.extend(OsStr::new(stream).as_bytes());
@@ -83,12 +83,12 @@ pub fn stream_path(path: &Path, stream: &str) -> PathBuf {
 }
 
 /// The state of the mount at a directory.
-pub fn status(at: &Path) -> Result<Status, Failure> {
+pub(crate) fn status(at: &Path) -> Result<Status, Failure> {
     document(at, attribute::STATUS)
 }
 
 /// The value of an attribute that is JSON.
-pub fn document<T: DeserializeOwned>(at: &Path, name: &str) -> Result<T, Failure> {
+pub(crate) fn document<T: DeserializeOwned>(at: &Path, name: &str) -> Result<T, Failure> {
     let other = || Failure::new(shown(at), "what serves the mount is of another version");
     let value = get(at, name)?.ok_or_else(other)?;
     serde_json::from_slice(&value).map_err(|_| other())
@@ -96,7 +96,7 @@ pub fn document<T: DeserializeOwned>(at: &Path, name: &str) -> Result<T, Failure
 
 /// Calls `each` for a file on a mount and, if `recursive`, for everything below it on the same mount. Symbolic links are
 /// skipped.
-pub fn walk(
+pub(crate) fn walk(
     path: &Path,
     recursive: bool,
     each: &mut dyn FnMut(&Path, bool) -> Result<(), Failure>,

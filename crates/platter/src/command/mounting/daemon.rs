@@ -21,7 +21,7 @@ use std::sync::Weak;
 const READY: &[u8] = b"mounted\n";
 
 /// Starts the serving process and returns when the volume is mounted, or when the process has failed.
-pub fn start(arguments: Vec<OsString>) -> Outcome {
+pub(crate) fn start(arguments: Vec<OsString>) -> Outcome {
     let program = std::env::current_exe().about("platter")?;
     platter_device::inherit_standard_files_only();
     let mut command = Command::new(program);
@@ -44,7 +44,7 @@ pub fn start(arguments: Vec<OsString>) -> Outcome {
 
 /// Raises the limit of the sizes of files (`ulimit -f`) as far as this user may. The limit of the shell in which the
 /// volume was mounted is meant for that shell's own files, not for the image that other programs write to.
-pub fn allow_large_files() {
+pub(crate) fn allow_large_files() {
     let mut limit = getrlimit(Resource::Fsize);
     limit.current = limit.maximum;
     // Where this fails the limit stays, and a write beyond it is an error.
@@ -52,14 +52,14 @@ pub fn allow_large_files() {
 }
 
 /// Detaches this process from the terminal of the process that started it.
-pub fn detach() {
+pub(crate) fn detach() {
     // Fails only for a process group leader, which has no terminal to leave.
     let _ = rustix::process::setsid();
 }
 
 /// Reports that the volume is mounted. From now on messages go only to the log: the system's log, or the file that
 /// was named.
-pub fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
+pub(crate) fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
     std::env::set_current_dir("/").about("/")?;
     if to_system {
         log.use_system();
@@ -80,7 +80,7 @@ pub fn ready(log: &Logger, to_system: bool) -> Result<(), Failure> {
 /// programs and ends when the last has closed its files; the log names the programs that are waited for. A second
 /// signal closes the volume and ends the process. The volume is not kept open for this: when the mount has ended, the
 /// devices are closed.
-pub fn end_on_signals(mounts: Mounts, served: Weak<Served>, log: Logger) {
+pub(crate) fn end_on_signals(mounts: Mounts, served: Weak<Served>, log: Logger) {
     // Where handlers cannot be installed, the signals keep their default action.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {

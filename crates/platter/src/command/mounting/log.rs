@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A log. Clones write to the same log.
 #[derive(Clone)]
-pub struct Logger(Arc<Mutex<Sink>>);
+pub(crate) struct Logger(Arc<Mutex<Sink>>);
 
 enum Sink {
     StandardError,
@@ -22,24 +22,24 @@ const PRIORITY: u32 = 3 * 8 + 6;
 
 impl Logger {
     /// A log on standard error, for a process in the foreground.
-    pub fn standard_error() -> Logger {
+    pub(crate) fn standard_error() -> Logger {
         Logger(Arc::new(Mutex::new(Sink::StandardError)))
     }
 
     /// A log that appends lines to a file, each with its time.
-    pub fn file(path: &Path) -> Result<Logger, Failure> {
+    pub(crate) fn file(path: &Path) -> Result<Logger, Failure> {
         let file = File::options().append(true).create(true).open(path).about(shown(path))?;
         Ok(Logger(Arc::new(Mutex::new(Sink::File(file)))))
     }
 
     /// Makes lines go to the system's log from now on, if there is one.
-    pub fn use_system(&self) {
+    pub(crate) fn use_system(&self) {
         let socket = UnixDatagram::unbound().ok().filter(|socket| socket.connect("/dev/log").is_ok());
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Sink::System(socket);
     }
 
     /// Writes a line. Errors are ignored.
-    pub fn line(&self, line: &str) {
+    pub(crate) fn line(&self, line: &str) {
         match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Sink::StandardError => {
                 let _ = writeln!(std::io::stderr(), "platter: {line}");

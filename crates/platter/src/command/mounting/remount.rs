@@ -14,17 +14,17 @@ use std::path::Path;
 const SHOWN: [&str; 4] = ["user_id", "group_id", "max_read", "blksize"];
 
 /// Whether one of the option lists contains `remount`.
-pub fn is_asked(lists: &[String]) -> bool {
+pub(crate) fn is_asked(lists: &[String]) -> bool {
     lists.iter().any(|list| list.split(',').any(|option| option == "remount"))
 }
 
 /// Whether an option is `remount`, or one that mount(8) adds when it remounts.
-pub fn is_own(name: &str) -> bool {
+pub(crate) fn is_own(name: &str) -> bool {
     name == "remount" || SHOWN.contains(&name)
 }
 
 /// Changes the options of the mount at a directory.
-pub fn remount(at: &Path, options: &Options) -> Outcome {
+pub(crate) fn remount(at: &Path, options: &Options) -> Outcome {
     let at = fs::canonicalize(at).about(shown(at))?;
     super::mounted_at(&at)?;
     if !options.read_only && reads_only(&at) {

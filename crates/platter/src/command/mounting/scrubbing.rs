@@ -14,7 +14,7 @@ use std::time::Duration;
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// Scrubs the volume that is mounted at `at`, or follows a scrub that is under way. Ctrl-C ends the scrub.
-pub fn scrub(at: &Path, rate: Option<u64>, progress: &dyn Progress) -> Result<ScrubState, Failure> {
+pub(crate) fn scrub(at: &Path, rate: Option<u64>, progress: &dyn Progress) -> Result<ScrubState, Failure> {
     let start = rate.map_or_else(|| "start".to_string(), |rate| format!("start {rate}"));
     match order(at, &start) {
         Ok(()) | Err(Errno::BUSY) => {}

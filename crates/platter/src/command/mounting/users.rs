@@ -8,7 +8,7 @@ const MOST: usize = 5;
 
 /// Returns names and process numbers of programs that have a file open, or their working directory, at or below `at`;
 /// only processes that this user may look at are found.
-pub fn of(at: &Path) -> Vec<String> {
+pub(crate) fn of(at: &Path) -> Vec<String> {
     let mut users = Vec::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = process.file_name().to_string_lossy().into_owned();

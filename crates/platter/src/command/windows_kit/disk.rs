@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The scheme of the partition table, and for MBR the type of the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
+pub(crate) enum Scheme {
     /// A GPT with a basic data partition.
     Gpt,
     /// An MBR with a partition of this type.
@@ -21,17 +21,17 @@ pub enum Scheme {
 /// The sizes of disks are multiples of this many bytes. Programs count a VHD's size in bytes or in cylinders of 16 heads
 /// and 63 sectors, which the specification's appendix prescribes for disks from 248 MiB on; both say the same of such
 /// disks, and they have whole MiB.
-pub const UNIT: u64 = 63 << 20;
+pub(crate) const UNIT: u64 = 63 << 20;
 /// The least size at which the appendix prescribes 16 heads and 63 sectors, in whole units.
-pub const SMALLEST: u64 = 4 * UNIT;
+pub(crate) const SMALLEST: u64 = 4 * UNIT;
 /// Where the partition begins, as Windows places it.
-pub const START: u64 = 1 << 20;
+pub(crate) const START: u64 = 1 << 20;
 /// The length of the footer.
-pub const FOOTER: usize = 512;
+pub(crate) const FOOTER: usize = 512;
 const SECTOR: u64 = 512;
 
 /// Makes a VHD with a partition of `partition` bytes, or as long as the disk allows. The file is sparse.
-pub fn make(
+pub(crate) fn make(
     path: &Path,
     size: u64,
     scheme: Scheme,
@@ -88,7 +88,7 @@ fn gpt(file: &mut File, length: u64, id: [u8; 16]) -> Result<(), gptman::Error> 
 }
 
 /// The footer of a fixed disk (the specification's "Hard Disk Footer Format"). Numbers are big-endian.
-pub fn footer(size: u64, id: [u8; 16]) -> [u8; FOOTER] {
+pub(crate) fn footer(size: u64, id: [u8; 16]) -> [u8; FOOTER] {
     const FIXED: u32 = 2;
     let mut footer = [0; FOOTER];
     footer[..8].copy_from_slice(b"conectix");

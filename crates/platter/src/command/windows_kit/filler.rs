@@ -2,13 +2,13 @@
 //! unpacks it can make them again.
 
 /// What every sector of content begins with.
-pub const MAGIC: [u8; 16] = *b"PLATTER-CONTENT\n";
+pub(crate) const MAGIC: [u8; 16] = *b"PLATTER-CONTENT\n";
 /// The length of a sector of content.
-pub const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 
 /// The sector with this index of the content with this number: the magic, both numbers, and then bytes that follow from
 /// them. Contents with odd numbers do not compress; the others do.
-pub fn sector(content: u64, index: u64) -> [u8; SECTOR] {
+pub(crate) fn sector(content: u64, index: u64) -> [u8; SECTOR] {
     let mut sector = [0; SECTOR];
     sector[..16].copy_from_slice(&MAGIC);
     sector[16..24].copy_from_slice(&content.to_le_bytes());
@@ -27,7 +27,7 @@ pub fn sector(content: u64, index: u64) -> [u8; SECTOR] {
 }
 
 /// Fills `piece` with the bytes from `offset` on, which is a multiple of a sector.
-pub fn fill(content: u64, offset: u64, piece: &mut [u8]) {
+pub(crate) fn fill(content: u64, offset: u64, piece: &mut [u8]) {
     assert!(offset.is_multiple_of(SECTOR as u64));
     for (number, part) in piece.chunks_mut(SECTOR).enumerate() {
         let whole = sector(content, offset / SECTOR as u64 + number as u64);
@@ -36,7 +36,7 @@ pub fn fill(content: u64, offset: u64, piece: &mut [u8]) {
 }
 
 /// The first bytes of a content.
-pub fn bytes(content: u64, length: usize) -> Vec<u8> {
+pub(crate) fn bytes(content: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     fill(content, 0, &mut bytes);
     bytes

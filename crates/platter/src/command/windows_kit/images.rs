@@ -22,7 +22,7 @@ enum Left {
 }
 
 /// One image.
-pub struct Image {
+pub(crate) struct Image {
     /// The name of its files.
     pub name: &'static str,
     /// What is special about it.
@@ -63,7 +63,7 @@ const NTFS: Image = Image { format: "ntfs", ..PLAIN };
 const REFS: Image = Image { format: "refs", units: 6, ..PLAIN };
 
 /// All images, in the order in which they are judged.
-pub const IMAGES: &[Image] = &[
+pub(crate) const IMAGES: &[Image] = &[
     Image {
         name: "fat12",
         about: "FAT12",
@@ -203,7 +203,7 @@ pub const IMAGES: &[Image] = &[
 
 impl Image {
     /// The size of its disk in bytes.
-    pub fn disk(&self) -> u64 {
+    pub(crate) fn disk(&self) -> u64 {
         self.units * UNIT
     }
 
@@ -218,7 +218,7 @@ impl Image {
     }
 
     /// Makes the image at `path`, and returns its manifest.
-    pub fn make(&self, path: &Path, seed: u64) -> Result<ImageManifest, Failure> {
+    pub(crate) fn make(&self, path: &Path, seed: u64) -> Result<ImageManifest, Failure> {
         let id = self.id(seed);
         disk::make(path, self.disk(), self.scheme, self.partition, id)?;
         let source = Source::whole(path)?.with_partition(Some(1));

@@ -7,11 +7,11 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The version of the manifests and of the verdict; a reader refuses others.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The whole kit.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct KitManifest {
+pub(crate) struct KitManifest {
     /// Always `platter-windows-kit`.
     pub schema: String,
     /// [`VERSION`].
@@ -26,7 +26,7 @@ pub struct KitManifest {
 
 /// One image: `NAME.vhd`, with its manifest in `NAME.json`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct ImageManifest {
+pub(crate) struct ImageManifest {
     /// The name, without an ending.
     pub name: String,
     /// The file system as Windows calls it: `FAT`, `FAT32`, `exFAT`, `NTFS`, `ReFS`.
@@ -50,7 +50,7 @@ pub struct ImageManifest {
 /// A file, directory or link.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// The path from the root, with `/` between names and none before.
     pub path: String,
     /// `file`, `directory` or `link`.
@@ -86,7 +86,7 @@ pub struct Listed {
 /// A named stream.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
-pub struct ListedStream {
+pub(crate) struct ListedStream {
     /// The name.
     pub name: String,
     /// Bytes of content.
@@ -100,7 +100,7 @@ const MOST: usize = 20;
 
 /// Differences between what is wanted and what is there.
 #[derive(Debug, Default)]
-pub struct Differences {
+pub(crate) struct Differences {
     /// The first of them, as sentences.
     pub first: Vec<String>,
     /// How many there are.
@@ -123,7 +123,7 @@ const OF_WINDOWS: [&str; 3] = ["System Volume Information", "$RECYCLE.BIN", "REC
 
 /// Compares a volume with what is wanted. Where `others` may be there too, entries that are not wanted are no
 /// difference.
-pub fn compare(volume: &Volume, wanted: &[Listed], others: bool) -> platter::Result<Differences> {
+pub(crate) fn compare(volume: &Volume, wanted: &[Listed], others: bool) -> platter::Result<Differences> {
     let mut differences = Differences::default();
     let mut unseen: BTreeMap<&str, &Listed> = wanted.iter().map(|one| (one.path.as_str(), one)).collect();
     let parents: BTreeSet<&str> =
@@ -232,17 +232,17 @@ fn digest(file: &platter::File) -> platter::Result<(u64, String)> {
 }
 
 /// The SHA-256 of bytes in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
 /// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The word for a kind.
-pub fn kind_name(kind: Kind) -> &'static str {
+pub(crate) fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Directory => "directory",
         Kind::SymbolicLink => "link",
@@ -251,12 +251,12 @@ pub fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// The letters of flags that are set.
-pub fn letters(flags: DosFlags) -> String {
+pub(crate) fn letters(flags: DosFlags) -> String {
     crate::command::output::flag_letters(flags).replace('-', "")
 }
 
 /// A time as manifests have it.
-pub fn time(time: Timestamp) -> String {
+pub(crate) fn time(time: Timestamp) -> String {
     let utc = DateTime::from_timestamp(time.seconds, time.nanoseconds).unwrap_or_default();
     utc.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

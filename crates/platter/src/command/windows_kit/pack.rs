@@ -12,7 +12,7 @@ use super::filler;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// What a pack begins with.
-pub const MAGIC: [u8; 16] = *b"PLATTER-PACK-1\n\0";
+pub(crate) const MAGIC: [u8; 16] = *b"PLATTER-PACK-1\n\0";
 /// The longest image that a pack may be of: a length in a damaged pack makes no file that fills a disk.
 const LONGEST: u64 = 1 << 40;
 const PIECE: u64 = 1 << 20;
@@ -21,7 +21,7 @@ const PIECE: u64 = 1 << 20;
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidData`] if it is no pack or damaged, and the errors of reading and writing.
-pub fn unpack(pack: &mut impl Read, image: &mut std::fs::File) -> io::Result<()> {
+pub(crate) fn unpack(pack: &mut impl Read, image: &mut std::fs::File) -> io::Result<()> {
     let wrong = |what: String| Err(io::Error::new(io::ErrorKind::InvalidData, what));
     if array::<16>(pack)? != MAGIC {
         return wrong("is no pack of a volume".into());

@@ -7,7 +7,7 @@ use platter_vfs::Integrity;
 use sha2::{Digest, Sha256};
 
 /// Writes a tree to a volume, and keeps the list of what it wrote.
-pub struct Tree<'v> {
+pub(crate) struct Tree<'v> {
     volume: &'v Volume,
     seed: u64,
     listed: Vec<Listed>,
@@ -23,18 +23,18 @@ const PIECE: u64 = 1 << 20;
 
 impl<'v> Tree<'v> {
     /// An empty tree.
-    pub fn new(volume: &'v Volume, seed: u64) -> Tree<'v> {
+    pub(crate) fn new(volume: &'v Volume, seed: u64) -> Tree<'v> {
         Tree { volume, seed, listed: Vec::new(), uncertain: false }
     }
 
     /// What was written, by path.
-    pub fn listed(mut self) -> Vec<Listed> {
+    pub(crate) fn listed(mut self) -> Vec<Listed> {
         self.listed.sort_by(|a, b| a.path.cmp(&b.path));
         self.listed
     }
 
     /// Writes all that the volume's format can hold.
-    pub fn write(&mut self) -> Result<()> {
+    pub(crate) fn write(&mut self) -> Result<()> {
         let has = self.volume.capabilities().clone();
         self.small(300)?;
         self.many(1200)?;
@@ -65,7 +65,7 @@ impl<'v> Tree<'v> {
     }
 
     /// Writes what comes after the last sync before a crash.
-    pub fn write_late(&mut self) -> Result<()> {
+    pub(crate) fn write_late(&mut self) -> Result<()> {
         self.uncertain = true;
         self.directory("late")?;
         (0..20).try_for_each(|number| self.file(&format!("late/{number:02}.bin"), 40_000))

@@ -13,13 +13,13 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 /// The name of the schema of `verdict.json`.
-pub const SCHEMA: &str = "platter-windows-verdict";
+pub(crate) const SCHEMA: &str = "platter-windows-verdict";
 /// The largest file that is read: a verdict has some KiB for each image.
 const LARGEST: u64 = 256 << 20;
 
 /// What `verdict.json` holds.
 #[derive(Debug, Deserialize)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     schema: String,
     version: u32,
     /// What made the kit.
@@ -88,7 +88,7 @@ fn one_or_many<'d, D: Deserializer<'d>, T: Deserialize<'d>>(from: D) -> Result<V
 }
 
 /// A step, and which images it is for.
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Its name in the file.
     pub name: &'static str,
     /// The file systems it is for; none means all.
@@ -106,7 +106,7 @@ const fn wanted(name: &'static str, only: &'static [&'static str], crashed: bool
 }
 
 /// The steps of an image, in their order. The names are those of the script.
-pub const STEPS: [Wanted; 16] = [
+pub(crate) const STEPS: [Wanted; 16] = [
     wanted("attach-read-only", ALL, false),
     wanted("read-read-only", ALL, false),
     wanted("chkdsk", ALL, false),
@@ -160,7 +160,7 @@ impl Verdict {
     ///
     /// # Errors
     /// A failure with the exit code of wrong arguments if the file cannot be read or is no verdict of this version.
-    pub fn read(path: &Path) -> Result<Verdict, Failure> {
+    pub(crate) fn read(path: &Path) -> Result<Verdict, Failure> {
         let wrong = |why: String| Failure::new(shown(path), why).with_code(USAGE);
         let size =
             fs::metadata(path).map_err(|error| Failure::from_io(shown(path), &error).with_code(USAGE))?.len();
@@ -188,7 +188,7 @@ impl Verdict {
     ///
     /// # Errors
     /// If the directory has no readable manifest.
-    pub fn judge(&self, images: Option<&Path>) -> Result<Judgement, Failure> {
+    pub(crate) fn judge(&self, images: Option<&Path>) -> Result<Judgement, Failure> {
         let kit = images.map(read_manifest).transpose()?;
         let mut rows: Vec<(String, Vec<Mark>)> = Vec::new();
         for image in &self.images {
@@ -296,7 +296,11 @@ fn check_here(image: &Judged, directory: &Path, kit: &KitManifest) -> Mark {
 }
 
 /// What is wrong with a volume, if anything is. The comparison reads all data of the manifest, so the check need not.
-pub fn differences(path: &Path, kit: &[Listed], written: &[Listed]) -> platter::Result<Option<String>> {
+pub(crate) fn differences(
+    path: &Path,
+    kit: &[Listed],
+    written: &[Listed],
+) -> platter::Result<Option<String>> {
     let report = platter::check(path, &CheckOptions::default(), &Silent)?.report;
     let worst = report.findings.iter().filter(|finding| finding.severity > Severity::Notice);
     let mut wrong: Vec<String> = worst
@@ -322,7 +326,7 @@ impl Drop for Unpacked {
 }
 
 /// A judged verdict.
-pub struct Judgement {
+pub(crate) struct Judgement {
     head: String,
     columns: Vec<&'static str>,
     rows: Vec<(String, Vec<Mark>)>,
@@ -332,13 +336,13 @@ pub struct Judgement {
 
 impl Judgement {
     /// Whether every step that is for an image passed, for all images.
-    pub fn all_pass(&self) -> bool {
+    pub(crate) fn all_pass(&self) -> bool {
         let marks = self.rows.iter().flat_map(|(_, marks)| marks);
         marks.into_iter().all(|mark| matches!(mark, Mark::Pass | Mark::NotForThis))
     }
 
     /// The table in Markdown, with the reasons below it.
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut text = format!("{}\n\n| image | {} |\n", self.head, self.columns.join(" | "));
         text += &format!("|---|{}\n", "---|".repeat(self.columns.len()));
         for (name, marks) in &self.rows {

@@ -15,7 +15,7 @@ use std::path::Path;
 const FLAGS: &str = "user.DOSATTRIB";
 
 /// Returns the names of a file's extended attributes; none if the file system has no extended attributes.
-pub fn extended_names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
+pub(crate) fn extended_names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     let found = llistxattr_query(path).and_then(|length| {
         // Room for attributes that are added between the two calls.
         let mut list = vec![0; length + 4096];
@@ -33,7 +33,7 @@ pub fn extended_names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
 }
 
 /// Returns the value of an extended attribute.
-pub fn extended_value(path: &Path, name: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn extended_value(path: &Path, name: &[u8]) -> io::Result<Vec<u8>> {
     let mut value = vec![0; lgetxattr_query(path, name)? + 1];
     let length = lgetxattr(path, name, &mut value[..])?;
     value.truncate(length);
@@ -41,12 +41,12 @@ pub fn extended_value(path: &Path, name: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Sets an extended attribute.
-pub fn set_extended(path: &Path, name: &[u8], value: &[u8]) -> io::Result<()> {
+pub(crate) fn set_extended(path: &Path, name: &[u8], value: &[u8]) -> io::Result<()> {
     Ok(lsetxattr(path, name, value, XattrFlags::empty())?)
 }
 
 /// Returns the DOS flags kept in `user.DOSATTRIB`, if there are any.
-pub fn flags(path: &Path) -> Option<DosFlags> {
+pub(crate) fn flags(path: &Path) -> Option<DosFlags> {
     let value = extended_value(path, FLAGS.as_bytes()).ok()?;
     let text = std::str::from_utf8(&value).ok()?.trim_end_matches('\0');
     let flags = u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
@@ -54,12 +54,12 @@ pub fn flags(path: &Path) -> Option<DosFlags> {
 }
 
 /// Keeps DOS flags in `user.DOSATTRIB`.
-pub fn set_flags(path: &Path, flags: DosFlags) -> io::Result<()> {
+pub(crate) fn set_flags(path: &Path, flags: DosFlags) -> io::Result<()> {
     set_extended(path, FLAGS.as_bytes(), format!("{:#x}", flags.0).as_bytes())
 }
 
 /// Returns which parts of a host file have content; the whole file, where the host cannot tell.
-pub fn layout(file: &File, size: u64) -> Layout {
+pub(crate) fn layout(file: &File, size: u64) -> Layout {
     let mut layout = Layout { data: Vec::new(), has_holes: false };
     let mut at = 0;
     while at < size {
@@ -83,7 +83,7 @@ pub fn layout(file: &File, size: u64) -> Layout {
 }
 
 /// Makes a FIFO, socket or device; returns whether this user may.
-pub fn make_special(path: &Path, special: Special, owner: &LinuxAttributes) -> io::Result<bool> {
+pub(crate) fn make_special(path: &Path, special: Special, owner: &LinuxAttributes) -> io::Result<bool> {
     let (major, minor) = owner.device.unwrap_or((0, 0));
     let bits = Mode::from_raw_mode(owner.mode.unwrap_or(0o600) & mode::PERMISSIONS);
     let kind = FileType::from_raw_mode(special.mode());
@@ -94,7 +94,7 @@ pub fn make_special(path: &Path, special: Special, owner: &LinuxAttributes) -> i
 }
 
 /// Sets the times of the file at a path; of a symbolic link the link's own.
-pub fn set_times(path: &Path, change: &Change) -> io::Result<()> {
+pub(crate) fn set_times(path: &Path, change: &Change) -> io::Result<()> {
     let spec = |time: Option<Timestamp>| match time {
         Some(time) => Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() },
         None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },

@@ -8,42 +8,42 @@ use std::io;
 use std::path::Path;
 
 /// None are read.
-pub fn extended_names(_path: &Path) -> io::Result<Vec<Vec<u8>>> {
+pub(crate) fn extended_names(_path: &Path) -> io::Result<Vec<Vec<u8>>> {
     Ok(Vec::new())
 }
 
 /// See [`extended_names`].
-pub fn extended_value(_path: &Path, _name: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn extended_value(_path: &Path, _name: &[u8]) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// None are set.
-pub fn set_extended(_path: &Path, _name: &[u8], _value: &[u8]) -> io::Result<()> {
+pub(crate) fn set_extended(_path: &Path, _name: &[u8], _value: &[u8]) -> io::Result<()> {
     Err(rustix::io::Errno::NOTSUP.into())
 }
 
 /// There are none.
-pub fn flags(_path: &Path) -> Option<DosFlags> {
+pub(crate) fn flags(_path: &Path) -> Option<DosFlags> {
     None
 }
 
 /// There are none.
-pub fn set_flags(_path: &Path, _flags: DosFlags) -> io::Result<()> {
+pub(crate) fn set_flags(_path: &Path, _flags: DosFlags) -> io::Result<()> {
     Err(rustix::io::Errno::NOTSUP.into())
 }
 
 /// All of a file counts as content.
-pub fn layout(_file: &File, size: u64) -> Layout {
+pub(crate) fn layout(_file: &File, size: u64) -> Layout {
     Layout { data: (size > 0).then_some(0..size).into_iter().collect(), has_holes: false }
 }
 
 /// None are made.
-pub fn make_special(_path: &Path, _special: Special, _owner: &LinuxAttributes) -> io::Result<bool> {
+pub(crate) fn make_special(_path: &Path, _special: Special, _owner: &LinuxAttributes) -> io::Result<bool> {
     Ok(false)
 }
 
 /// Sets the times of the file at a path; those of a symbolic link stay.
-pub fn set_times(path: &Path, change: &Change) -> io::Result<()> {
+pub(crate) fn set_times(path: &Path, change: &Change) -> io::Result<()> {
     if path.is_symlink() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt,
 use std::path::Path;
 
 /// What the system tells of a file.
-pub fn facts(_path: &Path, metadata: &Metadata) -> HostFacts {
+pub(crate) fn facts(_path: &Path, metadata: &Metadata) -> HostFacts {
     let kind = metadata.file_type();
     let is_device = kind.is_char_device() || kind.is_block_device();
     let device =
@@ -28,32 +28,32 @@ pub fn facts(_path: &Path, metadata: &Metadata) -> HostFacts {
 }
 
 /// The permissions of a file.
-pub fn mode(metadata: &Metadata) -> Option<u32> {
+pub(crate) fn mode(metadata: &Metadata) -> Option<u32> {
     Some(metadata.mode() & bits::PERMISSIONS)
 }
 
 /// Has a new file be readable by its owner only.
-pub fn private(options: &mut OpenOptions) {
+pub(crate) fn private(options: &mut OpenOptions) {
     options.mode(0o600);
 }
 
 /// Makes directories that only their owner can enter.
-pub struct DirectoryMaker;
+pub(crate) struct DirectoryMaker;
 
 impl DirectoryMaker {
-    pub fn make(path: &Path) -> io::Result<()> {
+    pub(crate) fn make(path: &Path) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(path)
     }
 }
 
 /// Whether this user may make files in a directory.
-pub fn may_make_files_in(directory: &Path) -> bool {
+pub(crate) fn may_make_files_in(directory: &Path) -> bool {
     access(directory, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Sets owner and permissions, and returns whether the system accepted the owner. `otherwise` are the permissions where
 /// none are recorded.
-pub fn own(
+pub(crate) fn own(
     path: &Path,
     owner: &LinuxAttributes,
     is_link: bool,
@@ -96,7 +96,7 @@ fn allowed(is_owner_kept: bool, is_owner_recorded: bool) -> u32 {
 }
 
 /// Whether an error says that the file system has no place for an attribute.
-pub fn is_refused(error: &io::Error) -> bool {
+pub(crate) fn is_refused(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let known =
         [Errno::NOTSUP, Errno::PERM, Errno::ACCESS, Errno::NOSPC, Errno::TOOBIG, Errno::RANGE, Errno::INVAL];
@@ -104,27 +104,27 @@ pub fn is_refused(error: &io::Error) -> bool {
 }
 
 /// Whether files of the host have named streams themselves.
-pub fn has_real_streams() -> bool {
+pub(crate) fn has_real_streams() -> bool {
     false
 }
 
 /// The names of the streams of a file: none.
-pub fn streams(_path: &Path) -> io::Result<Vec<Name>> {
+pub(crate) fn streams(_path: &Path) -> io::Result<Vec<Name>> {
     Ok(Vec::new())
 }
 
 /// See [`has_real_streams`].
-pub fn read_stream(_path: &Path, _name: &Name) -> io::Result<Vec<u8>> {
+pub(crate) fn read_stream(_path: &Path, _name: &Name) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// See [`has_real_streams`].
-pub fn set_stream(_path: &Path, _name: &Name, _content: &[u8]) -> io::Result<()> {
+pub(crate) fn set_stream(_path: &Path, _name: &Name, _content: &[u8]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Reads the user, group and umask of this process.
-pub fn usual() -> Usual {
+pub(crate) fn usual() -> Usual {
     let umask = fs::read_to_string("/proc/self/status").ok().and_then(|status| {
         let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
         u32::from_str_radix(line.trim(), 8).ok()

@@ -18,7 +18,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// [`Error::Device`].
-pub fn apply(check: Check<'_>) -> Result<CheckReport> {
+pub(crate) fn apply(check: Check<'_>) -> Result<CheckReport> {
     let device = check.device;
     if check.is_log_live || check.is_compressed {
         return Ok(check.report);

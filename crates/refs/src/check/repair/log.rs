@@ -7,7 +7,7 @@ use platter_vfs::{FileSystem, OpenOptions, Result};
 
 /// What became of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Log {
+pub(crate) enum Log {
     /// The log has no entries, or the volume cannot be opened to look.
     Empty,
     /// The changes in the log's entries are part of the volume now.
@@ -18,7 +18,7 @@ pub enum Log {
 
 /// Carries out the log's entries by opening the volume, and commits if `is_safe`. If it is not, the volume is opened
 /// only to see whether the log has entries.
-pub fn carry_out_log(device: &dyn Device, is_safe: bool) -> Log {
+pub(crate) fn carry_out_log(device: &dyn Device, is_safe: bool) -> Log {
     let carried_out = relay::lend(device, move |device| -> Result<Log> {
         let volume = RefsVolume::open(device, OpenOptions { read_only: !is_safe, ..OpenOptions::default() })?;
         if !volume.core().has_written {

@@ -9,8 +9,8 @@ mod log;
 mod names;
 mod numbers;
 mod plan;
-pub mod relay;
+pub(super) mod relay;
 mod tables;
 
-pub use apply::apply;
-pub use log::{Log, carry_out_log};
+pub(super) use apply::apply;
+pub(super) use log::{Log, carry_out_log};

@@ -15,7 +15,7 @@ use platter_vfs::{Name, NameRules, Result};
 use std::collections::BTreeSet;
 
 /// Carries out all changes of rows.
-pub fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
+pub(super) fn carry_out(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     let mut tasks = std::mem::take(&mut plan.repair.tasks);
     // Counters are raised first, so that new numbers are greater than all that are in use.
     tasks.sort_by_key(|task| !matches!(task, Task::Ordinal { .. }));

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Puts the rows that a directory lacks, and removes those that lead nowhere. Rows that are right, and those of a kind
 /// that is not written here, stay as they are.
-pub fn renew(core: &mut Core, directory: u64) -> Result<()> {
+pub(super) fn renew(core: &mut Core, directory: u64) -> Result<()> {
     let mut wanted: HashMap<u64, NumberRow> = HashMap::new();
     // Directories have such rows in some versions.
     let mut left: HashSet<u64> = HashSet::new();

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The directory above each directory, and its name there.
-pub type Names = HashMap<u64, (u64, Box<[u16]>)>;
+pub(super) type Names = HashMap<u64, (u64, Box<[u16]>)>;
 
 /// Everything that a repair needs: the repairs that were noted, and the state of the volume as the check found it.
-pub struct RepairPlan {
+pub(super) struct RepairPlan {
     pub repair: Repair,
     pub anchors: Anchors,
     pub geometry: Geometry,
@@ -40,7 +40,7 @@ pub struct RepairPlan {
 }
 
 /// Which allocator a root's pages come from.
-pub fn tier(root: Root) -> Tier {
+pub(super) fn tier(root: Root) -> Tier {
     match root {
         root if root.is_real() => Tier::Small,
         Root::MediumAllocator | Root::ContainerAllocator => Tier::Container,

@@ -30,7 +30,7 @@ enum What {
 
 /// Runs `work` in another thread, with a device that passes every transfer on to `device`. Returns `None` if `work`
 /// panicked: the volume that it works on is damaged, and no damage may end a check.
-pub fn lend<T: Send + 'static>(
+pub(crate) fn lend<T: Send + 'static>(
     device: &dyn Device,
     work: impl FnOnce(Arc<dyn Device>) -> T + Send + 'static,
 ) -> Option<T> {

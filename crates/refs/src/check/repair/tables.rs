@@ -21,7 +21,7 @@ const MOST_ROWS: usize = 1 << 22;
 const LAST_METADATA: u64 = 0x500;
 
 /// Makes copies alike, and writes trees anew whose order or counts are wrong.
-pub fn mend(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
+pub(super) fn mend(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     // Tables that are roots come before the objects that they lead to.
     let copies = std::mem::take(&mut plan.repair.copies);
     let (tables, objects): (Vec<_>, Vec<_>) =
@@ -160,7 +160,7 @@ fn rebuild(core: &mut Core, table: u64) -> Result<()> {
 
 /// Makes the trees of directories anew, from the rows that can be read and those that were found elsewhere for the lost
 /// parts. The next round finds that nothing leads to the pages of the old trees.
-pub fn salvage(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
+pub(super) fn salvage(core: &mut Core, plan: &mut RepairPlan) -> Result<()> {
     for (table, lost) in std::mem::take(&mut plan.repair.salvaged) {
         let Some(old) = tree(core, table) else { continue };
         let mut all: Vec<NotedRow> = Vec::new();
@@ -233,7 +233,7 @@ fn remake(core: &mut Core, plan: &mut RepairPlan, one: &Remade) -> Result<()> {
 }
 
 /// Makes roots anew from what the check found out.
-pub fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
+pub(super) fn renew(core: &mut Core, plan: &RepairPlan) -> Result<()> {
     for &index in &plan.repair.renewed {
         let root = Root::ALL[index];
         let rows: Vec<NotedRow> = match root {

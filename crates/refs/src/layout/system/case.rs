@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 /// The unit as which `unit` is compared in names.
-pub fn windows_upper(unit: u16) -> u16 {
+pub(crate) fn windows_upper(unit: u16) -> u16 {
     LOWER_NUMBERS[usize::from(unit)]
 }
 

@@ -8,7 +8,7 @@ use crate::layout::AllocatorRow;
 use crate::layout::bytes::put;
 
 /// The only row of a sound volume, over as many clusters as its containers have together.
-pub fn integrity_state_row(clusters: u64) -> SystemRow {
+pub(crate) fn integrity_state_row(clusters: u64) -> SystemRow {
     let mut value = vec![0; 0x18];
     put(&mut value, 0x08, clusters);
     // As in a uniform allocator row: the number of free clusters (at most 0xFFFF), the flag that there is no bitmap,
@@ -20,7 +20,7 @@ pub fn integrity_state_row(clusters: u64) -> SystemRow {
 }
 
 /// Whether key and value have the form of such a row, whatever clusters it is over.
-pub fn is_integrity_state_row(key: &[u8], value: &[u8]) -> bool {
+pub(crate) fn is_integrity_state_row(key: &[u8], value: &[u8]) -> bool {
     key.len() == AllocatorRow::KEY && value.len() >= 0x18 && value.starts_with(key)
 }
 

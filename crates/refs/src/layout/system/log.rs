@@ -18,7 +18,7 @@ use crate::layout::bytes::{FieldAt, put, u32_at, u64_at};
 use std::ops::Range;
 
 /// Bytes of a block of the log.
-pub const LOG_BLOCK: usize = 4096;
+pub(crate) const LOG_BLOCK: usize = 4096;
 
 /// The first bytes of every block of the log.
 const SIGNATURE: &[u8; 4] = b"MLog";
@@ -27,25 +27,25 @@ pub(super) mod header {
     use super::{FieldAt, Range};
 
     /// The volume's signature.
-    pub const VOLUME: FieldAt<u32> = FieldAt::new(0x04);
+    pub(crate) const VOLUME: FieldAt<u32> = FieldAt::new(0x04);
     /// The version of the log's format, 1.
-    pub const VERSION: FieldAt<u32> = FieldAt::new(0x08);
+    pub(crate) const VERSION: FieldAt<u32> = FieldAt::new(0x08);
     /// Bytes of a block.
-    pub const BLOCK: FieldAt<u32> = FieldAt::new(0x0C);
+    pub(crate) const BLOCK: FieldAt<u32> = FieldAt::new(0x0C);
     /// The log's identifier.
-    pub const LOG: Range<usize> = 0x10..0x20;
+    pub(crate) const LOG: Range<usize> = 0x10..0x20;
     /// Of a control block: its sequence number.
-    pub const SEQUENCE: FieldAt<u64> = FieldAt::new(0x20);
+    pub(crate) const SEQUENCE: FieldAt<u64> = FieldAt::new(0x20);
     /// Of a record: its sequence number.
-    pub const NUMBER: FieldAt<u64> = FieldAt::new(0x28);
+    pub(crate) const NUMBER: FieldAt<u64> = FieldAt::new(0x28);
     /// Of a record: the sequence number of the record before.
-    pub const PREVIOUS: FieldAt<u64> = FieldAt::new(0x30);
+    pub(crate) const PREVIOUS: FieldAt<u64> = FieldAt::new(0x30);
     /// The blocks of the record.
-    pub const BLOCKS: FieldAt<u32> = FieldAt::new(0x38);
+    pub(crate) const BLOCKS: FieldAt<u32> = FieldAt::new(0x38);
     /// The blocks of the record's header.
-    pub const HEADER_BLOCKS: FieldAt<u32> = FieldAt::new(0x3C);
+    pub(crate) const HEADER_BLOCKS: FieldAt<u32> = FieldAt::new(0x3C);
     /// Where the header of the only entry is.
-    pub const ENTRY_PLACE: FieldAt<u32> = FieldAt::new(0x54);
+    pub(crate) const ENTRY_PLACE: FieldAt<u32> = FieldAt::new(0x54);
 }
 
 /// The header of an entry.
@@ -53,17 +53,17 @@ pub(super) mod entry {
     use super::FieldAt;
 
     /// Bytes of the header that are read.
-    pub const LEN: usize = KIND.end();
+    pub(crate) const LEN: usize = KIND.end();
     /// The checksum of the block.
-    pub const CHECKSUM: usize = 0x08;
+    pub(crate) const CHECKSUM: usize = 0x08;
     /// Bytes of the content.
-    pub const LENGTH: FieldAt<u32> = FieldAt::new(0x20);
+    pub(crate) const LENGTH: FieldAt<u32> = FieldAt::new(0x20);
     /// Where the content is, from the entry's header on.
-    pub const CONTENT: FieldAt<u32> = FieldAt::new(0x28);
+    pub(crate) const CONTENT: FieldAt<u32> = FieldAt::new(0x28);
     /// Bytes from the entry's header to the end of the block.
-    pub const SPACE: FieldAt<u32> = FieldAt::new(0x2C);
+    pub(crate) const SPACE: FieldAt<u32> = FieldAt::new(0x2C);
     /// What the entry holds.
-    pub const KIND: FieldAt<u32> = FieldAt::new(0x30);
+    pub(crate) const KIND: FieldAt<u32> = FieldAt::new(0x30);
 }
 
 /// The content of a control block.
@@ -71,23 +71,23 @@ mod control {
     use super::FieldAt;
 
     /// The sequence number, as in the block's header.
-    pub const SEQUENCE: FieldAt<u64> = FieldAt::new(0x00);
+    pub(super) const SEQUENCE: FieldAt<u64> = FieldAt::new(0x00);
     /// The first block of the log's data area.
-    pub const START: FieldAt<u64> = FieldAt::new(0x08);
+    pub(super) const START: FieldAt<u64> = FieldAt::new(0x08);
     /// The block after the log's data area.
-    pub const END: FieldAt<u64> = FieldAt::new(0x10);
+    pub(super) const END: FieldAt<u64> = FieldAt::new(0x10);
     /// The oldest record that is needed.
-    pub const OLDEST: FieldAt<u64> = FieldAt::new(0x18);
+    pub(super) const OLDEST: FieldAt<u64> = FieldAt::new(0x18);
     /// The block in the data area where the next record goes.
-    pub const NEXT: FieldAt<u32> = FieldAt::new(0x20);
+    pub(super) const NEXT: FieldAt<u32> = FieldAt::new(0x20);
     /// The log's identifier, as in the block's header.
-    pub const LOG: usize = 0x28;
+    pub(super) const LOG: usize = 0x28;
     /// A count of writes: 2 on every volume seen.
-    pub const WRITES: FieldAt<u32> = FieldAt::new(0x38);
+    pub(super) const WRITES: FieldAt<u32> = FieldAt::new(0x38);
     /// Flags: 1.
-    pub const FLAGS: FieldAt<u32> = FieldAt::new(0x3C);
+    pub(super) const FLAGS: FieldAt<u32> = FieldAt::new(0x3C);
     /// The log's identifier, again.
-    pub const LOG_TOO: usize = 0x50;
+    pub(super) const LOG_TOO: usize = 0x50;
 }
 
 /// The bytes of the identifier of a log that begins at `at`.
@@ -109,7 +109,7 @@ pub(super) const DATA: u32 = 2;
 
 /// Where the log is, in real cluster numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogArea {
+pub(crate) struct LogArea {
     /// The clusters of the log's data area.
     pub data: Range<u64>,
     /// The two clusters whose first blocks are the control blocks, which are written alternately.
@@ -118,7 +118,7 @@ pub struct LogArea {
 
 impl LogArea {
     /// Makes the rows of the table with the log's place.
-    pub fn rows(&self) -> Vec<SystemRow> {
+    pub(crate) fn rows(&self) -> Vec<SystemRow> {
         let fields = [
             self.data.start,
             self.data.end,
@@ -133,18 +133,18 @@ impl LogArea {
     }
 
     /// The log's data area in blocks of 4 KiB, on a volume with clusters of this many bytes.
-    pub fn blocks(&self, cluster: u32) -> Range<u64> {
+    pub(crate) fn blocks(&self, cluster: u32) -> Range<u64> {
         let each = u64::from(cluster) / LOG_BLOCK as u64;
         self.data.start.saturating_mul(each)..self.data.end.saturating_mul(each)
     }
 
     /// Whether a key is that of the row with the log's place.
-    pub fn is_place(key: &[u8]) -> bool {
+    pub(crate) fn is_place(key: &[u8]) -> bool {
         key.len() >= 4 && u32_at(key, 0) == 1
     }
 
     /// Reads the log's place from the rows; `None` if no row has it or its fields contradict each other.
-    pub fn from_rows<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Option<LogArea> {
+    pub(crate) fn from_rows<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Option<LogArea> {
         let (_, value) = rows.into_iter().find(|(key, _)| LogArea::is_place(key))?;
         let field = |index: usize| u64_at(value, 8 * index);
         let area = LogArea { data: field(0)..field(1), control: [field(3), field(4)] };
@@ -155,7 +155,7 @@ impl LogArea {
 
 /// The fields of a control block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogControl {
+pub(crate) struct LogControl {
     /// The volume's signature, in every block of the log.
     pub volume: u32,
     /// The identifier of this log, different from that of an earlier one in the same place.
@@ -173,7 +173,7 @@ pub struct LogControl {
 
 impl LogControl {
     /// Returns the block as it stands on disk.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut block = vec![0; LOG_BLOCK];
         block[..SIGNATURE.len()].copy_from_slice(SIGNATURE);
         header::VOLUME.put(&mut block, self.volume);
@@ -205,7 +205,7 @@ impl LogControl {
     }
 
     /// Reads a block; `None` if it is no control block. The checksum is not compared.
-    pub fn from_bytes(block: &[u8]) -> Option<LogControl> {
+    pub(crate) fn from_bytes(block: &[u8]) -> Option<LogControl> {
         let content = control_content(block)?;
         Some(LogControl {
             volume: header::VOLUME.of(block),
@@ -228,7 +228,7 @@ fn control_content(block: &[u8]) -> Option<usize> {
 
 /// Compares the fields of a control block that are the same in all of them. Returns what is wrong with the first that is
 /// not, and the block with all of them put right.
-pub fn control_form(block: &[u8]) -> Option<(String, Vec<u8>)> {
+pub(crate) fn control_form(block: &[u8]) -> Option<(String, Vec<u8>)> {
     let content = control_content(block)?;
     let fields = [
         (header::VERSION, 1),
@@ -255,7 +255,7 @@ pub fn control_form(block: &[u8]) -> Option<(String, Vec<u8>)> {
 }
 
 /// A control block with another sequence number.
-pub fn renumbered_control(block: &[u8], sequence: u64) -> Vec<u8> {
+pub(crate) fn renumbered_control(block: &[u8], sequence: u64) -> Vec<u8> {
     let mut block = block.to_vec();
     header::SEQUENCE.put(&mut block, sequence);
     if let Some(content) = control_content(&block) {
@@ -278,7 +278,7 @@ pub(super) fn entry_of_kind(block: &[u8], kind: u32) -> Option<usize> {
 ///
 /// All 8-byte words, without the checksum itself, are combined by XOR, and then the two halves of the result. The upper
 /// four bytes of the field are zero.
-pub fn log_checksum(block: &[u8]) -> Option<LogChecksum> {
+pub(crate) fn log_checksum(block: &[u8]) -> Option<LogChecksum> {
     let at = checksum_place(block)?;
     let stored = u64_at(block, at);
     let whole = fold(block) ^ stored;
@@ -287,7 +287,7 @@ pub fn log_checksum(block: &[u8]) -> Option<LogChecksum> {
 
 /// The checksum of a record of several blocks, which stands in the first of them: each further block begins with the
 /// result of the one before, rotated left by one bit. The driver computes it so; no such record is known.
-pub fn log_checksum_of(record: &[u8]) -> Option<LogChecksum> {
+pub(crate) fn log_checksum_of(record: &[u8]) -> Option<LogChecksum> {
     let (first, rest) = record.split_at_checked(LOG_BLOCK)?;
     let first = log_checksum(first)?;
     let next = |sum: u64, block: &[u8]| halves(sum.rotate_left(1) ^ fold(block));
@@ -297,7 +297,7 @@ pub fn log_checksum_of(record: &[u8]) -> Option<LogChecksum> {
 
 /// A block's checksum: see [`log_checksum`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogChecksum {
+pub(crate) struct LogChecksum {
     /// The field's offset in the block.
     pub at: usize,
     /// What the block stores.
@@ -310,18 +310,18 @@ pub struct LogChecksum {
 
 impl LogChecksum {
     /// Whether the block is whole.
-    pub fn is_right(&self) -> bool {
+    pub(crate) fn is_right(&self) -> bool {
         self.stored == self.expected
     }
 
     /// Whether the block is whole and was written by an earlier version of Platter.
-    pub fn is_former(&self) -> bool {
+    pub(crate) fn is_former(&self) -> bool {
         self.stored == self.whole
     }
 }
 
 /// Stores the checksum of a block that names a place for one.
-pub fn seal(block: &mut [u8]) {
+pub(crate) fn seal(block: &mut [u8]) {
     if let Some(checksum) = log_checksum(block) {
         put(block, checksum.at, checksum.expected);
     }

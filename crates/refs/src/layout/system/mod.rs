@@ -15,24 +15,24 @@ pub(crate) mod security;
 mod upcase;
 mod volume_information;
 
-pub use case::windows_upper;
-pub use integrity::{integrity_state_row, is_integrity_state_row};
+pub(crate) use case::windows_upper;
+pub(crate) use integrity::{integrity_state_row, is_integrity_state_row};
 #[cfg(test)]
-pub use log::seal;
-pub use log::{
+pub(crate) use log::seal;
+pub(crate) use log::{
     LOG_BLOCK, LogArea, LogControl, control_form, log_checksum, log_checksum_of, renumbered_control,
 };
-pub use redo::{LogRecord, operation};
-pub use reparse::reparse_row;
-pub use schema::{schema, schema_rows};
-pub use security::{
+pub(crate) use redo::{LogRecord, operation};
+pub(crate) use reparse::reparse_row;
+pub(crate) use schema::{schema, schema_rows};
+pub(crate) use security::{
     descriptor_of, directory_descriptor, file_descriptor, is_descriptor, read_security_row, security_id,
     security_key_from, security_row, security_row_with, security_rows, system_descriptor,
 };
-pub use upcase::{read_upcase, upcase_rows};
-pub use volume_information::{
+pub(crate) use upcase::{read_upcase, upcase_rows};
+pub(crate) use volume_information::{
     check_label, is_label, label_row, read_label, volume_information_rows, wrong_information,
 };
 
 /// A row: its key and its value.
-pub type SystemRow = (Vec<u8>, Vec<u8>);
+pub(crate) type SystemRow = (Vec<u8>, Vec<u8>);

@@ -19,7 +19,7 @@ const STARTS: u32 = 1;
 
 /// A record of changes, as far as it stands in its first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogRecord {
+pub(crate) struct LogRecord {
     /// The record's sequence number: the generation in the upper half, the block in the data area in the lower.
     pub number: u64,
     /// The sequence number of the record before; 0 in the first record of a log.
@@ -36,7 +36,7 @@ pub struct LogRecord {
 
 impl LogRecord {
     /// Reads the record that a block begins; `None` if it begins none. The checksum is not compared.
-    pub fn from_bytes(block: &[u8]) -> Option<LogRecord> {
+    pub(crate) fn from_bytes(block: &[u8]) -> Option<LogRecord> {
         let place = entry_of_kind(block, DATA)?;
         let mut record = LogRecord {
             number: header::NUMBER.of(block),
@@ -67,7 +67,7 @@ impl LogRecord {
 }
 
 /// What an operation does, by its number in the log of a volume of this version.
-pub fn operation(version: Version, number: u32) -> &'static str {
+pub(crate) fn operation(version: Version, number: u32) -> &'static str {
     let is_old = version < Version::V3_7;
     match number {
         0x00 => "open a table",

@@ -7,7 +7,7 @@ use crate::layout::bytes::put;
 
 /// The row of a file or directory with a reparse point, which has a key and no value. `ordinal` is the file's number in
 /// the directory whose object is `directory`.
-pub fn reparse_row(tag: u32, ordinal: u64, directory: u64) -> SystemRow {
+pub(crate) fn reparse_row(tag: u32, ordinal: u64, directory: u64) -> SystemRow {
     let mut key = vec![0; 24];
     put(&mut key, 0x00, 0x8000_0001u32);
     put(&mut key, 0x04, tag);

@@ -11,7 +11,7 @@ use crate::layout::bytes::put;
 
 /// The definition of a kind of table, without the words that are the same in all definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schema {
+pub(crate) struct Schema {
     /// The schema's number: 0xE000 and more for the volume's own tables, less for the trees of directories and files.
     pub id: u32,
     /// Which rule orders the keys: an index into the driver's list of comparisons.
@@ -35,10 +35,10 @@ pub struct Schema {
 
 impl Schema {
     /// Bytes of a definition.
-    pub const SIZE: usize = 80;
+    pub(crate) const SIZE: usize = 80;
 
     /// The definition's row in the schema table of a volume with pages of `page` bytes.
-    pub fn row(&self, page: u32) -> SystemRow {
+    pub(crate) fn row(&self, page: u32) -> SystemRow {
         let mut key = vec![0; 8];
         put(&mut key, 0, self.id);
         let mut value = vec![0; Schema::SIZE];
@@ -71,12 +71,12 @@ const QUARTER: u32 = 0x1000;
 
 /// The rows of the schema table of a new volume with pages of `page` bytes, in the order of their keys: 29 at 3.14; 27
 /// at 3.4 and, here, at the versions between.
-pub fn schema_rows(version_minor: u8, page: u32) -> Vec<SystemRow> {
+pub(crate) fn schema_rows(version_minor: u8, page: u32) -> Vec<SystemRow> {
     schemas(version_minor).iter().map(|schema| schema.row(page)).collect()
 }
 
 /// The definition with this number, if the version has one.
-pub fn schema(version_minor: u8, id: u32) -> Option<&'static Schema> {
+pub(crate) fn schema(version_minor: u8, id: u32) -> Option<&'static Schema> {
     schemas(version_minor).iter().find(|schema| schema.id == id)
 }
 

@@ -9,7 +9,7 @@
 
 use super::SystemRow;
 use crate::layout::bytes::{FieldAt, put, u32_at};
-pub use platter_vfs::security::{
+pub(crate) use platter_vfs::security::{
     descriptor_hash, directory_descriptor, file_descriptor, is_descriptor, system_descriptor,
 };
 
@@ -21,17 +21,17 @@ const KEY_HASH: FieldAt<u32> = FieldAt::new(0x0C);
 const HEADER: usize = 12;
 
 /// The identifier of a descriptor that is the first with its hash.
-pub fn security_id(descriptor: &[u8]) -> u64 {
+pub(crate) fn security_id(descriptor: &[u8]) -> u64 {
     1 << 32 | u64::from(descriptor_hash(descriptor))
 }
 
 /// The row of a descriptor that is the first with its hash. Rows are in the order of their identifiers.
-pub fn security_row(descriptor: &[u8]) -> SystemRow {
+pub(crate) fn security_row(descriptor: &[u8]) -> SystemRow {
     security_row_with(security_id(descriptor), descriptor)
 }
 
 /// A key before that of the descriptor with this identifier, and after those of lesser ones.
-pub fn security_key_from(id: u64) -> [u8; 16] {
+pub(crate) fn security_key_from(id: u64) -> [u8; 16] {
     let mut key = [0; 16];
     KEY_GENERATION.put(&mut key, (id >> 32) as u32);
     KEY_HASH.put(&mut key, id as u32);
@@ -39,12 +39,12 @@ pub fn security_key_from(id: u64) -> [u8; 16] {
 }
 
 /// The descriptor in a row's value, whatever the row says of it; `None` if the value is too short.
-pub fn descriptor_of(value: &[u8]) -> Option<&[u8]> {
+pub(crate) fn descriptor_of(value: &[u8]) -> Option<&[u8]> {
     value.get(HEADER..)
 }
 
 /// The row of a descriptor with this identifier.
-pub fn security_row_with(id: u64, descriptor: &[u8]) -> SystemRow {
+pub(crate) fn security_row_with(id: u64, descriptor: &[u8]) -> SystemRow {
     let (hash, generation, length) = (id as u32, (id >> 32) as u32, (HEADER + descriptor.len()) as u32);
     let (mut key, mut value) = (vec![0; 16], vec![0; HEADER]);
     put(&mut key, 0x00, u64::from(length));
@@ -59,7 +59,7 @@ pub fn security_row_with(id: u64, descriptor: &[u8]) -> SystemRow {
 
 /// Reads the identifier and the descriptor of a row; `None` if key and value contradict each other, or the hash is
 /// wrong.
-pub fn read_security_row<'a>(key: &[u8], value: &'a [u8]) -> Option<(u64, &'a [u8])> {
+pub(crate) fn read_security_row<'a>(key: &[u8], value: &'a [u8]) -> Option<(u64, &'a [u8])> {
     let descriptor = value.get(HEADER..)?;
     let (hash, generation, length) = (u32_at(value, 0), u32_at(value, 4), u32_at(value, 8));
     let agrees = key.len() >= 16 && KEY_GENERATION.of(key) == generation && KEY_HASH.of(key) == hash;
@@ -69,7 +69,7 @@ pub fn read_security_row<'a>(key: &[u8], value: &'a [u8]) -> Option<(u64, &'a [u
 
 /// The rows of a new volume, in the order of their keys. Windows writes two, for the root directory and for its own
 /// files; the third is for the files that Platter makes.
-pub fn security_rows() -> Vec<SystemRow> {
+pub(crate) fn security_rows() -> Vec<SystemRow> {
     let mut descriptors = [directory_descriptor(), file_descriptor(), system_descriptor()];
     descriptors.sort_by_key(|descriptor| security_id(descriptor));
     descriptors.iter().map(|descriptor| security_row(descriptor)).collect()

@@ -15,7 +15,7 @@ const UNITS: u32 = 0x1_0000;
 const BYTES: usize = 2 * UNITS as usize;
 
 /// Makes the rows of a table that maps each unit to `upper` of it, on a volume with clusters of `cluster` bytes.
-pub fn upcase_rows(cluster: u32, upper: impl Fn(u16) -> u16) -> Vec<SystemRow> {
+pub(crate) fn upcase_rows(cluster: u32, upper: impl Fn(u16) -> u16) -> Vec<SystemRow> {
     let bytes: Vec<u8> = (0..=u16::MAX).flat_map(|unit| upper(unit).to_le_bytes()).collect();
     let pieces = bytes.chunks((cluster as usize / 12).max(1)).map(<[u8]>::to_vec);
     let values = [b"Upcase Table".to_vec(), UNITS.to_le_bytes().to_vec()].into_iter().chain(pieces);
@@ -23,7 +23,7 @@ pub fn upcase_rows(cluster: u32, upper: impl Fn(u16) -> u16) -> Vec<SystemRow> {
 }
 
 /// Reads the table from its rows, which are in the order of their keys; `None` if it is not whole.
-pub fn read_upcase<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Option<Box<[u16]>> {
+pub(crate) fn read_upcase<'a>(rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>) -> Option<Box<[u16]>> {
     let mut bytes = Vec::with_capacity(BYTES);
     for (index, (key, value)) in (0u32..).zip(rows) {
         if key.len() < 4 || u32_at(key, 0) != index {

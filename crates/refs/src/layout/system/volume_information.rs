@@ -19,7 +19,7 @@ const COUNTS: u16 = 0x540;
 const SCHEMAS: u32 = 35;
 
 /// The rows of a volume with this label, made and last mounted at these times, in units of 100 ns since 1601.
-pub fn volume_information_rows(
+pub(crate) fn volume_information_rows(
     label: &[u16],
     version: Version,
     created: u64,
@@ -42,7 +42,7 @@ pub fn volume_information_rows(
 
 /// Compares rows of a volume of this version with what is known of them on every volume. Returns what is wrong with the
 /// first that is not so, and the row as it must be.
-pub fn wrong_information(rows: &[SystemRow], version: Version) -> Option<(String, Vec<SystemRow>)> {
+pub(crate) fn wrong_information(rows: &[SystemRow], version: Version) -> Option<(String, Vec<SystemRow>)> {
     let row = |kind: u16| rows.iter().find(|(found, _)| *found == key(kind)).map(|(_, value)| value);
     let model = |kind: u16| {
         let mut rows = volume_information_rows(&[], version, 0, 0);
@@ -78,7 +78,7 @@ pub fn wrong_information(rows: &[SystemRow], version: Version) -> Option<(String
 }
 
 /// Checks that these units can be a label. The error is the rule that they break, also in words.
-pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static str)> {
+pub(crate) fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static str)> {
     match (label.len() > 32, label.contains(&0)) {
         (true, _) => Err((NameRule::Length, "a label is at most 32 UTF-16 units long")),
         // Readers would end the label at the NUL.
@@ -88,19 +88,19 @@ pub fn check_label(label: &[u16]) -> std::result::Result<(), (NameRule, &'static
 }
 
 /// Whether a key is that of the row with the label.
-pub fn is_label(key: &[u8]) -> bool {
+pub(crate) fn is_label(key: &[u8]) -> bool {
     u16_at(key, 0) == LABEL
 }
 
 /// The row of a label.
-pub fn label_row(label: &[u16]) -> SystemRow {
+pub(crate) fn label_row(label: &[u16]) -> SystemRow {
     // No zero is stored at the end. forefst says that Windows stores one; refsprogs, which was written against volumes
     // of Windows, takes the whole value for the label, and would show it.
     (key(LABEL), label.iter().flat_map(|unit| unit.to_le_bytes()).collect())
 }
 
 /// The label in a row's value: it ends with the value or before the first zero.
-pub fn read_label(value: &[u8]) -> Vec<u16> {
+pub(crate) fn read_label(value: &[u8]) -> Vec<u16> {
     value.chunks_exact(2).map(|unit| u16_at(unit, 0)).take_while(|&unit| unit != 0).collect()
 }
 

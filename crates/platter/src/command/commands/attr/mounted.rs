@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 /// Returns a row for each thing that the file has besides its content.
-pub fn rows(path: &Path) -> Result<Vec<AttributeRow>, Failure> {
+pub(super) fn rows(path: &Path) -> Result<Vec<AttributeRow>, Failure> {
     let mut rows = Vec::new();
     for name in streams(path)? {
         let size = fs::symlink_metadata(stream_path(path, &name)).ok().map(|data| data.len());
@@ -36,7 +36,7 @@ pub fn rows(path: &Path) -> Result<Vec<AttributeRow>, Failure> {
 }
 
 /// Writes the bytes of one thing to standard output.
-pub fn get(path: &Path, what: &What, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn get(path: &Path, what: &What, output: &mut Output) -> Result<(), Failure> {
     let (stream, attribute) = match what {
         What::Stream(name) => (Some((name, streams(path)?)), ""),
         What::Snapshot(name) => (Some((name, snapshots(path)?)), ""),
@@ -63,7 +63,7 @@ pub fn get(path: &Path, what: &What, output: &mut Output) -> Result<(), Failure>
 }
 
 /// Sets one thing to the bytes of a file, or of standard input.
-pub fn set(path: &Path, what: &What, file: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn set(path: &Path, what: &What, file: Option<&Path>) -> Result<(), Failure> {
     match what {
         What::Snapshot(name) => attributes::set(path, &snapshot(&name.to_string()), b""),
         What::Stream(name) => {
@@ -80,7 +80,7 @@ pub fn set(path: &Path, what: &What, file: Option<&Path>) -> Result<(), Failure>
 }
 
 /// Removes one thing.
-pub fn remove(path: &Path, what: &What) -> Result<(), Failure> {
+pub(super) fn remove(path: &Path, what: &What) -> Result<(), Failure> {
     let was_there = match what {
         What::Snapshot(name) => attributes::remove(path, &snapshot(&name.to_string()))?,
         What::Stream(name) if !is_among(&streams(path)?, &name.to_string()) => false,

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// One progress bar for a whole comparison; where standard error is no terminal, a line every [`PATIENCE`].
-pub struct Meter {
+pub(crate) struct Meter {
     bar: ProgressBar,
     /// The time of the last printed line, where lines are printed instead of a bar.
     spoken: Option<Mutex<Instant>>,
@@ -20,7 +20,7 @@ pub struct Meter {
 const PATIENCE: Duration = Duration::from_secs(15);
 
 impl Meter {
-    pub fn new() -> Meter {
+    pub(crate) fn new() -> Meter {
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}  ({eta} left)")
             .expect("a constant template is valid");
         let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8));
@@ -30,7 +30,7 @@ impl Meter {
         Meter { bar, spoken: (!is_seen).then(|| Mutex::new(Instant::now())) }
     }
 
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         self.bar.finish_and_clear();
     }
 }
@@ -69,13 +69,13 @@ impl Observer for Meter {
 type Keep<'k> = dyn FnMut(&Workload, &Case, &Measured) + Send + 'k;
 
 /// A meter that passes the measurement of each slice to a callback.
-pub struct Keeping<'k> {
+pub(super) struct Keeping<'k> {
     meter: &'k Meter,
     keep: Mutex<&'k mut Keep<'k>>,
 }
 
 impl<'k> Keeping<'k> {
-    pub fn new(meter: &'k Meter, keep: &'k mut Keep<'k>) -> Keeping<'k> {
+    pub(super) fn new(meter: &'k Meter, keep: &'k mut Keep<'k>) -> Keeping<'k> {
         Keeping { meter, keep: Mutex::new(keep) }
     }
 }

@@ -4,9 +4,9 @@ mod meter;
 mod reports;
 mod runs;
 
-pub use meter::Meter;
-pub use reports::{Reports, write};
-pub use runs::{Runs, measure_programs};
+pub(super) use meter::Meter;
+pub(super) use reports::{Reports, write};
+pub(super) use runs::{Runs, measure_programs};
 
 use crate::command::failure::{About, Failure, INTERRUPTED, USAGE};
 use crate::command::output::Output;
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 /// The options of a comparison: its device, and how the load runs.
 #[derive(Args)]
-pub struct Choices {
+pub(super) struct Choices {
     /// Few cases, a small span and short times: three minutes for seven targets. The default
     #[arg(long, conflicts_with = "full")]
     quick: bool,
@@ -139,7 +139,7 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
 }
 
 /// The labels that go into a report, and the Parquet directory that the report is appended to, if any.
-pub struct Marks {
+pub(super) struct Marks {
     labels: BTreeMap<String, String>,
     #[cfg(feature = "parquet")]
     parquet: Option<PathBuf>,
@@ -147,12 +147,12 @@ pub struct Marks {
 
 impl Marks {
     /// Returns the report with the labels added.
-    pub fn on(&self, document: Document) -> Document {
+    pub(super) fn on(&self, document: Document) -> Document {
         Document { labels: self.labels.clone(), ..document }
     }
 
     /// Appends the report to the Parquet directory, if one was named, and returns the path written.
-    pub fn append(&self, document: &Document) -> Result<Option<PathBuf>, Failure> {
+    pub(super) fn append(&self, document: &Document) -> Result<Option<PathBuf>, Failure> {
         #[cfg(feature = "parquet")]
         if let Some(directory) = &self.parquet {
             let path = platter_lab::report::parquet::append(document, directory);
@@ -184,7 +184,7 @@ fn parse_sweep(text: &str) -> Result<Sweep, String> {
 const LONGEST: f64 = 1e9;
 
 /// Parses a time: a number of seconds, or a number with its unit (90s, 45m, 12h, 2d).
-pub fn parse_time(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time like 90s, 45m or 12h".to_string();
     // An exponent is part of a number: 1e3.
     let unit = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
@@ -209,7 +209,7 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
 
 impl Choices {
     /// Returns the report's labels and Parquet directory, which is made here, before anything is measured.
-    pub fn marks(&self) -> Result<Marks, Failure> {
+    pub(super) fn marks(&self) -> Result<Marks, Failure> {
         #[cfg(feature = "parquet")]
         if let Some(directory) = &self.parquet {
             std::fs::create_dir_all(directory).about(directory.display())?;
@@ -230,7 +230,7 @@ impl Choices {
     }
 
     /// Whether `--device` names a device.
-    pub fn has_device(&self) -> bool {
+    pub(super) fn has_device(&self) -> bool {
         self.device.is_some()
     }
 
@@ -261,7 +261,7 @@ impl Choices {
 
     /// Builds the comparison that the options describe. A temporary image is made in `directory`. `is_chosen` says whether
     /// the user named the targets.
-    pub fn comparison(
+    pub(super) fn comparison(
         self,
         targets: &[OsString],
         is_chosen: bool,
@@ -311,7 +311,7 @@ impl Choices {
     }
 
     /// Builds a comparison under loads on files.
-    pub fn naspt(
+    pub(super) fn naspt(
         self,
         sets: Vec<Set>,
         targets: &[OsString],
@@ -334,7 +334,7 @@ impl Choices {
     }
 
     /// Builds a Jetstress comparison on `volumes`; if none are given, databases and logs lie together on each target.
-    pub fn jetstress(
+    pub(super) fn jetstress(
         self,
         volumes: Vec<Volumes>,
         targets: &[OsString],
@@ -380,7 +380,7 @@ impl Choices {
     }
 
     /// Builds the comparison under these workloads.
-    pub fn comparison_of(
+    pub(super) fn comparison_of(
         self,
         targets: &[OsString],
         workloads: Vec<Workload>,
@@ -443,7 +443,7 @@ impl Choices {
 
 /// Returns the file or device at a path, or `None` if there is none. Fails if the device is in use, and without `force`
 /// also if it holds something, unless an earlier measurement wrote all of it.
-pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, Failure> {
+pub(super) fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, Failure> {
     if let (_, Some(number)) = Source::split_partition(path) {
         let why = format!(
             "names partition {number} of an image; a comparison takes whole images, and block devices"
@@ -464,13 +464,13 @@ pub fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<PathBuf>, F
 }
 
 /// Returns the set of loads on files with this name, if there is one.
-pub fn on_files(name: &OsStr) -> Option<Set> {
+pub(super) fn on_files(name: &OsStr) -> Option<Set> {
     Set::ALL.into_iter().find(|set| name == set.name())
 }
 
 /// Options of loads on files and on databases: how files are written, aged volumes, and where databases lie.
 #[derive(Args)]
-pub struct Policies {
+pub(super) struct Policies {
     /// What Windows does with files on a disk that can be unplugged, under loads on files: better-performance,
     /// quick-removal (on FAT each file and all that leads to it is on the disk when it is closed), write-through;
     /// several are targets of their own
@@ -494,15 +494,15 @@ pub struct Policies {
 }
 
 /// The workload name of the load on databases.
-pub const JETSTRESS: &str = "jetstress";
+pub(super) const JETSTRESS: &str = "jetstress";
 
 /// Returns the help text of `--targets` and `--target`: `before`, and the list of targets.
-pub fn targets_help(before: &str) -> String {
+pub(super) fn targets_help(before: &str) -> String {
     format!("{before}: {}", Target::names())
 }
 
 /// Returns the help text of a workload argument: `before`, and the list of workloads.
-pub fn workloads_help(before: &str) -> String {
+pub(super) fn workloads_help(before: &str) -> String {
     let names: Vec<&str> = built_in().chain(Set::ALL.map(Set::name)).chain([JETSTRESS]).collect();
     format!(
         "{before}: {} (crystaldiskmark:default and crystaldiskmark:nvme are its profiles), the path of a .toml workload, \
@@ -528,7 +528,7 @@ fn refuse_unknown(name: &OsStr) -> Result<(), Failure> {
 }
 
 /// Returns the command line as the user typed it, with "platter" as the program's name.
-pub fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|argument| quoted(&argument));
     std::iter::once("platter".to_string()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
@@ -551,19 +551,19 @@ fn quoted(argument: &OsStr) -> String {
 }
 
 /// Whether tables are printed with colours: on a terminal that has them, unless the user wants none (no-color.org).
-pub fn has_colours(output: &Output) -> bool {
+pub(super) fn has_colours(output: &Output) -> bool {
     let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_plain = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
     output.is_terminal() && !is_unwanted && !is_plain
 }
 
 /// Runs a comparison, with a progress bar.
-pub fn measure(comparison: &Comparison) -> Result<Document, Failure> {
+pub(super) fn measure(comparison: &Comparison) -> Result<Document, Failure> {
     measure_and(comparison, &mut |_, _, _| {})
 }
 
 /// Runs a comparison under loads on files, with a progress bar.
-pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
+pub(super) fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
     let meter = Meter::new();
     let document = platter_lab::naspt::run(naspt, &meter);
     meter.finish();
@@ -571,7 +571,7 @@ pub fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
 }
 
 /// Runs Jetstress' load, with a progress bar.
-pub fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
+pub(super) fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
     let meter = Meter::new();
     let document = platter_lab::jetstress::run(jetstress, &meter);
     meter.finish();
@@ -579,7 +579,7 @@ pub fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
 }
 
 /// Runs a comparison, with a progress bar, and passes each slice's measurement to `keep`.
-pub fn measure_and(
+pub(super) fn measure_and(
     comparison: &Comparison,
     keep: &mut (dyn FnMut(&Workload, &Case, &Measured) + Send),
 ) -> Result<Document, Failure> {
@@ -591,7 +591,7 @@ pub fn measure_and(
 
 /// Returns the exit code: 1 if a block read back wrong or the report is partial, 130 if the user interrupted,
 /// otherwise 0.
-pub fn exit_code(document: &Document) -> u8 {
+pub(super) fn exit_code(document: &Document) -> u8 {
     let mut runs = document.results.iter().flat_map(|result| &result.runs);
     match runs.any(|run| run.corrupted_blocks > 0) {
         true => 1,
@@ -602,7 +602,7 @@ pub fn exit_code(document: &Document) -> u8 {
 }
 
 /// Reads a saved report: a file, or `report.json` in the directory that `--out` named.
-pub fn load(path: &Path) -> Result<Document, Failure> {
+pub(super) fn load(path: &Path) -> Result<Document, Failure> {
     let inside = path.join("report.json");
     if path.is_dir() && !inside.is_file() {
         let why =

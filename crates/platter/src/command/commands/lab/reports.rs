@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const FORMS: [&str; 4] = ["json", "html", "md", "csv"];
 
 /// A directory that reports can be written to.
-pub struct Reports {
+pub(crate) struct Reports {
     directory: PathBuf,
     /// Whether the directory was made for the reports.
     is_new: bool,
@@ -29,7 +29,7 @@ impl Drop for Reports {
 
 impl Reports {
     /// Makes the directory if it is missing, and finds out whether reports can be written there.
-    pub fn prepare(directory: &Path) -> Result<Reports, Failure> {
+    pub(crate) fn prepare(directory: &Path) -> Result<Reports, Failure> {
         let is_new = !directory.exists();
         fs::create_dir_all(directory).about(directory.display())?;
         let reports = Reports { directory: directory.to_owned(), is_new };
@@ -55,7 +55,7 @@ impl Reports {
     /// Writes a report in every form; returns the paths. An older report is kept under another name.
     ///
     /// An error in one form does not keep the other forms from being written.
-    pub fn save(&self, document: &Document, published: bool) -> Result<Vec<PathBuf>, Failure> {
+    pub(crate) fn save(&self, document: &Document, published: bool) -> Result<Vec<PathBuf>, Failure> {
         self.keep_older(document)?;
         let write = |form: &str| {
             let text = match form {
@@ -107,7 +107,7 @@ impl Reports {
 
 /// Writes a file whole or not at all: a report that is cut off where the disk was full would look like one that is
 /// damaged, or not be noticed.
-pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = path.with_file_name(format!(".{name}.{}", std::process::id()));
     // A new file: what somebody else has put under this name, such as a link, is not followed.

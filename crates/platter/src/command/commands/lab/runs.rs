@@ -11,7 +11,7 @@ use std::path::Path;
 /// Programs of the user's as the load, instead of workloads.
 #[derive(Args)]
 #[command(next_help_heading = "Programs as the load")]
-pub struct Runs {
+pub(crate) struct Runs {
     /// Run this command in turns in a folder on each target, instead of a workload, and compare how long it takes: 'git
     /// status'. Runs through sh; may be given several times. Volumes of Platter are used through `platter mount`. In the
     /// environment PLATTER_FROM is the directory in which platter was called, PLATTER_TARGET the target's name
@@ -66,7 +66,12 @@ fn one_each(option: &str, given: Vec<String>, count: usize) -> Result<Vec<Option
 
 impl Choices {
     /// Builds a comparison under programs. Temporary images are made in `directory`.
-    pub fn programs(self, runs: Runs, targets: &[OsString], directory: &Path) -> Result<Programs, Failure> {
+    pub(crate) fn programs(
+        self,
+        runs: Runs,
+        targets: &[OsString],
+        directory: &Path,
+    ) -> Result<Programs, Failure> {
         let no_meaning = [
             (
                 "--durability",
@@ -114,7 +119,7 @@ impl Choices {
 }
 
 /// Runs a comparison under programs, with a progress bar.
-pub fn measure_programs(programs: &Programs) -> Result<Document, Failure> {
+pub(crate) fn measure_programs(programs: &Programs) -> Result<Document, Failure> {
     let meter = Meter::new();
     let document = platter_lab::programs::run(programs, &meter);
     meter.finish();
