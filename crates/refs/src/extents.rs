@@ -112,6 +112,8 @@ pub(crate) struct Extents {
     owed: Owed,
     owes: u64,
     each: usize,
+    /// Whether a hole that a change makes gets a row, see [`Extents::give_holes_rows`].
+    holes_have_rows: bool,
 }
 
 impl Drop for Extents {
@@ -164,6 +166,7 @@ impl Extents {
             owed: pages.space.runs_owed(),
             owes: 0,
             each: stored::children_of_page(&pages.geometry),
+            holes_have_rows: false,
         }
     }
 
@@ -240,7 +243,32 @@ impl Extents {
             capacity: self.capacity,
             table: self.table,
             each: self.each,
+            holes_have_rows: false,
         }
+    }
+
+    /// From now on each hole that a change makes gets a row. The data of a file that has snapshots needs them: where it
+    /// has no row, Windows takes the clusters of the newest snapshot that has one.
+    pub(crate) fn give_holes_rows(&mut self) {
+        self.holes_have_rows = true;
+    }
+
+    /// Whether each hole that a change makes gets a row.
+    pub(crate) fn holes_have_rows(&self) -> bool {
+        self.holes_have_rows
+    }
+
+    /// Gives the holes between two clusters of the stream rows. The range must be loaded.
+    pub(crate) fn fill_with_rows(&mut self, from: u32, to: u32) -> Result<()> {
+        let mut holes = Vec::new();
+        self.walk(from, to, |piece| {
+            holes.extend(piece.run.is_none().then_some(piece.at..piece.end));
+            Ok(())
+        })?;
+        for hole in holes {
+            self.replace(hole.start, hole.end, &[Extent::hole(hole.start, hole.end)], &mut Vec::new());
+        }
+        Ok(())
     }
 
     /// Sets the number of the directory that stands in the pages from now on.

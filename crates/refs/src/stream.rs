@@ -489,6 +489,10 @@ pub(crate) fn take_streams(
     }
     if are_spread {
         taking.gather(&mut found)?;
+    } else if found.named.iter().any(|named| named.snapshot.is_some())
+        && let Some(StreamContent::Extents(extents)) = found.own.as_mut().map(|own| &mut own.content)
+    {
+        extents.give_holes_rows();
     }
     rest.extend(taking.spare.into_iter().chain(taking.versions).map(|(_, row)| row));
     found.only_read = attributes::only_read(record, &rest).or(are_spread.then_some(versions::SPREAD));

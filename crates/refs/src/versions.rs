@@ -26,11 +26,18 @@ pub(crate) fn lacks_runs(value: &[u8]) -> bool {
 
 /// Whether the versions of a file's data, from the attributes of its record, take clusters from each other.
 pub(crate) fn are_spread(rows: &[Attribute]) -> bool {
-    let versions = || {
-        let data = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
-        data.filter(|row| row.rest().len() >= 8 && stream::version_number(row) != COUNTER)
-    };
-    versions().nth(1).is_some() && versions().any(|row| lacks_runs(&row.value))
+    are_several(rows) && versions(rows).any(|row| lacks_runs(&row.value))
+}
+
+/// Whether a file's data has several versions, from the attributes of its record.
+pub(crate) fn are_several(rows: &[Attribute]) -> bool {
+    versions(rows).nth(1).is_some()
+}
+
+/// The versions of a file's data, the live one among them.
+fn versions(rows: &[Attribute]) -> impl Iterator<Item = &Attribute> {
+    let data = rows.iter().filter(|row| row.kind() == DATA && !row.is_single());
+    data.filter(|row| row.rest().len() >= 8 && stream::version_number(row) != COUNTER)
 }
 
 /// Gives a version its own runs and, where it lacks some, those of `older`. Its clusters from `end` on are left out: what

@@ -6,6 +6,7 @@ mod cased;
 mod log;
 mod runs;
 mod sharing;
+mod version_holes;
 mod versions;
 
 use crate::container::Tier;

@@ -3,6 +3,7 @@
 use super::order::{Order, fold};
 use super::owner::{Owner, Spot};
 use super::page::{Subject, plain, tidy};
+use super::version_holes::{Covered, VersionRows};
 use super::{Check, Task};
 use crate::container::Tier;
 use crate::layout::attribute::{
@@ -33,6 +34,8 @@ struct FoundSizes {
     holes: u64,
     has_holes: bool,
     is_damaged: bool,
+    /// What the rows of a version cover whose file has several, see [`super::version_holes`].
+    covered: Vec<Covered>,
 }
 
 impl<'o> Owner<'o> {
@@ -46,6 +49,7 @@ impl<'o> Owner<'o> {
             said: None,
             is_snapshot: false,
             is_spread: false,
+            has_versions: false,
         }
     }
 
@@ -184,6 +188,7 @@ impl Check<'_> {
     /// Checks all streams. Returns the sizes that were found of the file's unnamed data.
     fn streams(&mut self, spot: &Spot<'_>, record: &Record) -> Option<FoundSizes> {
         let mut own = None;
+        let (mut versions, mut are_known) = (Vec::new(), !versions::are_spread(&record.rows));
         let mut names: HashSet<Vec<u16>> = HashSet::new();
         let mut taken: HashSet<u64> = HashSet::new();
         for row in &record.rows {
@@ -195,7 +200,15 @@ impl Check<'_> {
                     if is_snapshot {
                         self.unnamed_snapshot(spot, record, row);
                     }
-                    let found = self.outside(spot, record, &[], row, is_snapshot);
+                    let mut found = self.outside(spot, record, &[], row, is_snapshot);
+                    match &mut found {
+                        Some(found) if !found.is_damaged => versions.push(VersionRows {
+                            number: version_number(row),
+                            size: found.size,
+                            covered: std::mem::take(&mut found.covered),
+                        }),
+                        _ => are_known = false,
+                    }
                     own = if is_snapshot { own } else { found };
                 }
                 (NAMED_DATA, _) => {
@@ -205,6 +218,9 @@ impl Check<'_> {
                 }
                 _ => {}
             }
+        }
+        if are_known {
+            self.version_holes(&Owner::of(spot), versions);
         }
         // Clusters of runs that no named stream claims are in use all the same.
         for row in &record.rows {
@@ -297,7 +313,9 @@ impl Check<'_> {
         let said = (name.is_empty() && !is_snapshot).then_some(record.size);
         let is_version = (row.kind(), row.marker()) == (DATA, MULTIPLE);
         let is_spread = is_version && versions::are_spread(&record.rows);
-        let owner = Owner { is_snapshot, said, is_spread, ..Owner::new(spot, name, row, record) };
+        let has_versions = is_version && versions::are_several(&record.rows);
+        let owner =
+            Owner { is_snapshot, said, is_spread, has_versions, ..Owner::new(spot, name, row, record) };
         let damaged = FoundSizes { is_damaged: true, ..FoundSizes::default() };
         let cluster = u64::from(self.geometry.cluster);
         if is_version && !is_snapshot {
@@ -314,6 +332,7 @@ impl Check<'_> {
             allocated: if is_spread { record.allocated } else { stream.clusters.saturating_mul(cluster) },
             has_holes: stream.has_holes,
             is_damaged: stream.is_damaged,
+            covered: stream.covered,
         })
     }
 

@@ -35,6 +35,7 @@ mod shares;
 mod space;
 mod tree;
 mod used;
+mod version_holes;
 
 use crate::container::Tier;
 use crate::core::ROOT_DIRECTORY;

@@ -31,6 +31,8 @@ pub(super) struct Owner<'o> {
     pub is_snapshot: bool,
     /// Whether the stream is a version of data whose versions take clusters from each other.
     pub is_spread: bool,
+    /// Whether the stream is one of several versions of a file's data.
+    pub has_versions: bool,
 }
 
 /// Returns the name by which messages call a file whose names are not known.

@@ -4,6 +4,7 @@ use super::Check;
 use super::order::Order;
 use super::owner::Owner;
 use super::page::{Page, Role, Subject, plain, tidy};
+use super::version_holes::{Covered, cover};
 use crate::container::Tier;
 use crate::layout::extent::{CHILD_LAST, Reads, RunRow};
 use crate::layout::node::NODE_HEADER;
@@ -56,6 +57,8 @@ pub(super) struct Stream {
     pub has_holes: bool,
     /// Whether some of the runs are damaged or could not be read.
     pub is_damaged: bool,
+    /// What the rows cover, if the stream is one of several versions.
+    pub covered: Vec<Covered>,
 }
 
 struct FoundRun {
@@ -88,6 +91,7 @@ struct Walk<'o> {
     first_crossed: u64,
     unchecked: u64,
     is_damaged: bool,
+    covered: Vec<Covered>,
 }
 
 impl Check<'_> {
@@ -147,6 +151,7 @@ impl Check<'_> {
             first_crossed: 0,
             unchecked: 0,
             is_damaged: false,
+            covered: Vec::new(),
         };
         let is_inner = TreeNode::new(area).is_inner();
         if is_inner {
@@ -301,6 +306,10 @@ impl Walk<'_> {
             );
         }
         self.end = self.end.max(run.at + run.count);
+        if self.owner.has_versions {
+            let row = Covered { at: run.at, end: run.at + run.count, is_run: !run.is_hole };
+            cover(&mut self.covered, row);
+        }
         if run.is_hole {
             self.holes += run.count;
             return;
@@ -372,7 +381,7 @@ impl Walk<'_> {
     }
 
     /// Compares the stream's header with its runs.
-    fn compare(self, check: &mut Check<'_>, value: &[u8], at: u64) -> Stream {
+    fn compare(mut self, check: &mut Check<'_>, value: &[u8], at: u64) -> Stream {
         let cluster = u64::from(check.geometry.cluster);
         let stored = extents::SIZE.of(value);
         let is_sparse = extents::VERSIONS.of(value) & extents::SPARSE != 0;
@@ -400,6 +409,7 @@ impl Walk<'_> {
             holes: self.holes,
             has_holes,
             is_damaged: self.is_damaged,
+            covered: std::mem::take(&mut self.covered),
         };
         if self.is_damaged {
             return stream;

@@ -4,6 +4,9 @@ use super::{Extent, Extents, Leaf, MOST_ROWS, News, RunKind, first_from};
 use crate::layout::extent::MARKED;
 use std::ops::RangeInclusive;
 
+/// From this end on a range means all that follows: no stream has as many clusters.
+const ENDLESS: u32 = u32::MAX - 1;
+
 impl Leaf {
     /// The leaf's rows from the first cluster of `new` on, at most as many as `new` has, and the position of the first.
     fn overwritten_by(&self, new: &[Extent]) -> Option<(usize, &[Extent])> {
@@ -28,6 +31,8 @@ impl Extents {
         let (start, end) = self.span(from, to).into_inner();
         let marked = self.marked(start, from, new);
         let new = marked.as_deref().unwrap_or(new);
+        let filled = self.holes_have_rows.then(|| with_holes(from, to, new)).flatten();
+        let new = filled.as_deref().unwrap_or(new);
         if new.len() != (to - from) as usize || !self.replace_alike(start..=end, new, gone) {
             self.replace_any((start, end), (from, to), new, gone);
         }
@@ -62,7 +67,7 @@ impl Extents {
         new: &[Extent],
         gone: &mut Vec<(u64, u32)>,
     ) {
-        self.clusters += new.iter().map(|row| u64::from(row.count)).sum::<u64>();
+        self.clusters += new.iter().filter(|row| !row.is_hole()).map(|row| u64::from(row.count)).sum::<u64>();
         for index in start..=end {
             let leaf = &mut self.leaves[index];
             let rows = leaf.rows.as_mut().expect("loaded");
@@ -212,16 +217,36 @@ fn leave(gone: &mut Vec<(u64, u32)>, cluster: u64, count: u32) {
     }
 }
 
-/// Joins neighbouring runs between these positions that follow each other on the volume as in the stream.
+/// The runs `new`, with rows for what they leave free between two clusters of a stream; `None` if that is nothing. What
+/// is taken away up to the end of every stream, as a smaller size does, gets no row: there is nothing to read.
+fn with_holes(from: u32, to: u32, new: &[Extent]) -> Option<Vec<Extent>> {
+    let covered: u64 = new.iter().map(|row| u64::from(row.count)).sum();
+    if to >= ENDLESS || covered == u64::from(to - from) {
+        return None;
+    }
+    let mut rows = Vec::with_capacity(2 * new.len() + 1);
+    let mut at = from;
+    for row in new {
+        rows.extend((row.at > at).then(|| Extent::hole(at, row.at)));
+        rows.push(*row);
+        at = row.end();
+    }
+    rows.extend((to > at).then(|| Extent::hole(at, to)));
+    Some(rows)
+}
+
+/// Joins neighbouring runs between these positions that follow each other on the volume as in the stream, and holes.
 fn join(rows: &mut Vec<Extent>, from: usize, to: usize) {
     let mut index = from;
     let mut to = to.min(rows.len());
     while index + 1 < to {
         let (one, next) = (rows[index], rows[index + 1]);
-        let touch = one.kind == next.kind
-            && matches!(one.kind, RunKind::Plain(_))
-            && one.end() == next.at
-            && one.cluster + u64::from(one.count) == next.cluster;
+        let follows = match one.kind {
+            RunKind::Plain(_) => one.cluster + u64::from(one.count) == next.cluster,
+            RunKind::Hole(_) => true,
+            RunKind::Checked(_) => false,
+        };
+        let touch = one.kind == next.kind && one.end() == next.at && follows;
         if touch {
             rows[index].count += next.count;
             rows.remove(index + 1);

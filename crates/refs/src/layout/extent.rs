@@ -154,6 +154,11 @@ impl Extent {
         self.at + self.count
     }
 
+    /// A hole from the cluster `from` of the stream up to `to`, as a row of its own.
+    pub(crate) fn hole(from: u32, to: u32) -> Extent {
+        Extent { at: from, count: to - from, cluster: 0, kind: RunKind::Hole(HOLES[0]) }
+    }
+
     /// The part of the run from the cluster `from` of the stream up to `to`, both within the run.
     pub(crate) fn part(&self, from: u32, to: u32) -> Extent {
         let cluster = if self.is_hole() { 0 } else { self.cluster + u64::from(from - self.at) };

@@ -170,8 +170,9 @@ impl Volume {
             runs.iter().map(|run| Extent { at: run.at - first + from, ..*run }).collect();
         let StreamContent::Extents(extents) = &mut state.content else { return Ok(()) };
         extents.load_range(&mut core.pages, from, to)?;
-        let pages =
-            Extents::pages_of(runs.len(), &self.geometry) + core.pages_to_give_up(extents, from..to)?;
+        // Between the runs there may be holes, with rows of their own.
+        let pages = Extents::pages_of(2 * runs.len() + 1, &self.geometry)
+            + core.pages_to_give_up(extents, from..to)?;
         if !core.spares(TO_CHANGE + pages) {
             return Err(Error::NoSpace);
         }
@@ -212,12 +213,19 @@ impl Volume {
         let mut state = stream.write();
         // Only content in clusters can be shared with a snapshot.
         self.spill_inline(&mut core, &stream, &mut state)?;
-        let runs = self.runs(&mut core, &mut state, 0, u32::MAX - 1)?;
-        if !core.spares(TO_CHANGE + Extents::pages_of(runs.len(), &self.geometry)) {
+        let rows = match &mut state.content {
+            StreamContent::Inline(_) => Vec::new(),
+            StreamContent::Extents(extents) => {
+                extents.load_range(&mut core.pages, 0, u32::MAX)?;
+                extents.give_holes_rows();
+                extents.rows().collect()
+            }
+        };
+        if !core.spares(TO_CHANGE + Extents::pages_of(rows.len(), &self.geometry)) {
             return Err(Error::NoSpace);
         }
         let mut extents = Extents::new(&core.pages, core.table_of(node.0));
-        extents.replace(0, u32::MAX - 1, &runs, &mut Vec::new());
+        extents.replace(0, u32::MAX - 1, &rows, &mut Vec::new());
         let kept = StreamState {
             size: state.size,
             content: StreamContent::Extents(extents),
@@ -240,7 +248,8 @@ impl Volume {
         state.generation.advance();
         drop(state);
         core.entity_mut(node.0)?.named.push(named);
-        let shared: Vec<(u64, u32)> = runs.iter().map(|run| (run.cluster, run.count)).collect();
+        let runs = rows.iter().filter(|row| !row.is_hole());
+        let shared: Vec<(u64, u32)> = runs.map(|run| (run.cluster, run.count)).collect();
         let kept = self.make_fit(&mut core, node.0, None).and_then(|()| core.share(&shared));
         if kept.is_err() {
             core.entity_mut(node.0)?.named.pop();
@@ -303,6 +312,7 @@ impl Volume {
         }
         state.unwritten = Some(valid);
         if size > state.size {
+            self.keep_gap_empty(&mut core, &mut state, range.start)?;
             state.size = size;
             self.stamp(&stream);
         }

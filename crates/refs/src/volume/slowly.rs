@@ -220,6 +220,7 @@ impl Volume {
     /// Zeroes the bytes behind the end of the stream in its last cluster, if data is about to be written at `offset`,
     /// past the end.
     pub(super) fn zero_tail(&self, core: &mut Core, state: &mut StreamState, offset: u64) -> Result<()> {
+        self.keep_gap_empty(core, state, offset)?;
         let cluster = u64::from(self.geometry.cluster);
         let inside = state.size % cluster;
         if inside == 0 || offset <= state.size || state.unwritten.is_some() {
@@ -227,6 +228,21 @@ impl Volume {
         }
         let zeroes = vec![0; (cluster - inside) as usize];
         self.rewrite_cluster(core, state, (state.size / cluster) as u32, inside as usize, &zeroes)
+    }
+
+    /// Gives what lies between the end of a stream and `offset`, where the stream is about to grow to, rows of a hole if
+    /// its holes have such.
+    pub(super) fn keep_gap_empty(&self, core: &mut Core, state: &mut StreamState, offset: u64) -> Result<()> {
+        let cluster = u64::from(self.geometry.cluster);
+        let (from, to) = (state.size.div_ceil(cluster), offset.div_ceil(cluster));
+        match &mut state.content {
+            StreamContent::Extents(extents) if extents.holes_have_rows() && from < to => {
+                let (from, to) = (from as u32, to as u32);
+                extents.load_range(&mut core.pages, from, to)?;
+                extents.fill_with_rows(from, to)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes zeroes to the clusters between the valid data length and `offset`: data is about to be written at

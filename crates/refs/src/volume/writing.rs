@@ -309,8 +309,9 @@ impl Volume {
             }
             // A write of part of a cluster may have moved the end into a cluster since this one was planned. What stands
             // behind the end there may be what another file left; with integrity it is zeroes.
-            if !integrity {
-                self.zero_tail(&mut core, state, plan.offset)?;
+            match integrity {
+                false => self.zero_tail(&mut core, state, plan.offset)?,
+                true => self.keep_gap_empty(&mut core, state, plan.offset)?,
             }
             let StreamContent::Extents(extents) = &mut state.content else { return Ok(false) };
             for (range, rows) in successive(rows) {
