@@ -93,10 +93,6 @@ mod free_counts;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod geometry;
-#[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod kept;
 pub mod layout;
 mod live_log;
 
@@ -115,13 +111,11 @@ mod space;
 mod space_rows;
 mod stream;
 mod sync_log;
-mod tree;
 #[cfg(test)]
-mod unknown;
+mod tests;
+mod tree;
 mod versions;
 mod volume;
-#[cfg(test)]
-mod windows;
 
 pub use check::{FileRun, walk_runs};
 pub use refs::Refs;

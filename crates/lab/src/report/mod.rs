@@ -3,8 +3,6 @@
 //! [`Document`] holds the measurements; [`estimate`](crate::estimate) turns slices into ratios, intervals and verdicts.
 //! A saved document can be rendered again at any time and on any machine, with the same result.
 
-#[cfg(test)]
-mod agreement;
 mod answer;
 mod circumstances;
 mod conclude;
@@ -20,6 +18,8 @@ pub mod published;
 pub(crate) mod table;
 mod tables;
 pub mod terminal;
+#[cfg(test)]
+mod tests;
 pub(crate) mod uncertain;
 
 pub use crate::document::{self, Document};

@@ -213,7 +213,7 @@ mod tests {
     /// it is, with its old content, stores all others, and returns an error.
     #[test]
     fn a_record_that_does_not_fit_costs_no_other() {
-        use crate::windows::{checked, content, file, made, name, open};
+        use crate::tests::windows::{checked, content, file, made, name, open};
         use platter_vfs::{FileSystem, Names, Node, OpenOptions};
         use std::sync::Arc;
         let device = made();

@@ -487,7 +487,7 @@ mod tests {
     /// Windows makes such names for programs that ask for them with a path that begins with `\\?\`.
     #[test]
     fn a_name_that_no_new_file_may_have_is_found_and_changed() {
-        let volume = RefsVolume::open(crate::unknown::with_a_file(), OpenOptions::default()).unwrap();
+        let volume = RefsVolume::open(crate::tests::unknown::with_a_file(), OpenOptions::default()).unwrap();
         let [allowed, other] = ["file", "file. "].map(Name::from);
         let mut core = volume.grow().unwrap();
         let object = core.changeable_directory(Node::ROOT).unwrap();

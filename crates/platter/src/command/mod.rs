@@ -16,7 +16,7 @@ mod mistakes;
 #[cfg(target_os = "linux")]
 mod mounting;
 #[cfg(not(target_os = "linux"))]
-#[path = "command/no_mounting.rs"]
+#[path = "no_mounting.rs"]
 mod mounting;
 mod output;
 mod progress;

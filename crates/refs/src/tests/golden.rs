@@ -15,11 +15,11 @@ use crate::layout::{
 };
 use crate::pages::Page;
 
-const BOOT_RECORD: &[u8; BootRecord::SIZE] = include_bytes!("../tests/data/boot_record.bin");
-const SUPERBLOCK: &[u8; 4096] = include_bytes!("../tests/data/superblock.bin");
-const OBJECTS: &[u8; PAGE] = include_bytes!("../tests/data/object_table.bin");
-const DIRECTORY: &[u8; PAGE] = include_bytes!("../tests/data/directory_0x600.bin");
-const CONTAINERS: &[u8; PAGE] = include_bytes!("../tests/data/container_table_leaf.bin");
+const BOOT_RECORD: &[u8; BootRecord::SIZE] = include_bytes!("../../tests/data/boot_record.bin");
+const SUPERBLOCK: &[u8; 4096] = include_bytes!("../../tests/data/superblock.bin");
+const OBJECTS: &[u8; PAGE] = include_bytes!("../../tests/data/object_table.bin");
+const DIRECTORY: &[u8; PAGE] = include_bytes!("../../tests/data/directory_0x600.bin");
+const CONTAINERS: &[u8; PAGE] = include_bytes!("../../tests/data/container_table_leaf.bin");
 
 const PAGE: usize = 16 << 10;
 /// Bytes of a page reference with CRC-64.

@@ -25,7 +25,7 @@ pub(super) mod mkfs;
 #[cfg(target_os = "linux")]
 pub(super) mod mount;
 #[cfg(not(target_os = "linux"))]
-#[path = "commands/no_mount.rs"]
+#[path = "no_mount.rs"]
 pub(super) mod mount;
 pub(super) mod mv;
 pub(super) mod recover;

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub const SCHEMA: &str = "platter-report/2";
 
 /// The published JSON Schema (draft 2020-12) of the document.
-pub const JSON_SCHEMA: &str = include_str!("../schema/platter-report-2.schema.json");
+pub const JSON_SCHEMA: &str = include_str!("../../schema/platter-report-2.schema.json");
 
 /// The name of the raw device as a target.
 pub const RAW: &str = "raw";

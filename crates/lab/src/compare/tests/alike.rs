@@ -1,7 +1,7 @@
 //! The same target under several names, on devices of which some places are slower: the place in the list, and so the place on
 //! the device, must not make a difference. Costs are computed from offsets, so that nothing depends on the machine.
 
-use super::order::Orders;
+use crate::compare::order::Orders;
 use crate::estimate::{Difference, Fit, level};
 use crate::stand::{MEMORY_STRIPE, STRIPE, starts};
 use fastrand::Rng;
