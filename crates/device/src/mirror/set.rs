@@ -95,6 +95,10 @@ const UNLIKE_ITS_RECORD: &str = "it is not as its record says, which stands unde
 const MAYBE_HALF: &str = "a rebuild was cut off, and no record tells for certain which device it was on: they stand under \
                           the names of the devices, which may have changed since";
 
+/// Why a copy has diverged that may be another one, which was written to by itself.
+const MAYBE_ALONE: &str = "a copy was written to by itself, and no record tells for certain which device it was: they \
+                           stand under the names of the devices, which may have changed since";
+
 /// The number of bytes that are compared or copied at a time.
 const PIECE: u64 = 1 << 20;
 
@@ -278,15 +282,26 @@ impl MirrorSet {
                 .filter(is_named)
                 .for_each(|copy| standings[copy] = diverged(UNLIKE_ITS_RECORD));
         }
-        // If devices with records under names have changed these, one that is half rebuilt may have the record of a good one.
+        // If devices with records under names have changed these, one that is half rebuilt, or was used by itself, may have
+        // the record of a good one. It may be away by now.
         let stands_by_name = |copy: usize| self.histories[copy].is_some() && !self.is_identified(copy);
         let is_half = |copy: usize| self.histories[copy].as_ref().is_some_and(History::is_unfinished);
-        if (0..self.copies.len()).any(|copy| stands_by_name(copy) && is_half(copy)) {
+        let was_alone = |copy: usize| {
+            let of = self.histories[copy].as_ref().filter(|of| of.state == CopyState::Alone);
+            of.is_some_and(|of| !newest.iter().any(|&other| of.is_behind(history(other))))
+        };
+        let by_name = || (0..self.copies.len()).filter(|&copy| stands_by_name(copy));
+        let doubt = match () {
+            () if by_name().any(is_half) => Some(MAYBE_HALF),
+            () if by_name().any(was_alone) => Some(MAYBE_ALONE),
+            () => None,
+        };
+        if let Some(doubt) = doubt {
             let now = |copy: usize| self.copies[copy].record.stamp().unwrap_or_default();
             let in_doubt = newest.iter().filter(|&&copy| stands_by_name(copy));
             let in_doubt: Vec<usize> =
                 in_doubt.copied().filter(|&copy| !history(copy).is_proven(&now(copy))).collect();
-            in_doubt.into_iter().for_each(|copy| standings[copy] = diverged(MAYBE_HALF));
+            in_doubt.into_iter().for_each(|copy| standings[copy] = diverged(doubt));
         }
         // Without a good copy to compare with, another copy counts as current if none contradicts it.
         self.standings = standings;

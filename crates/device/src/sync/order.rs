@@ -55,14 +55,14 @@ pub(super) use checked::{check, check_start, freed, taken};
 #[cfg(not(debug_assertions))]
 mod unchecked {
     #[inline(always)]
-    pub fn check(_rank: u8) {}
+    pub(crate) fn check(_rank: u8) {}
     #[inline(always)]
-    pub fn check_start() {}
+    pub(crate) fn check_start() {}
     #[inline(always)]
-    pub fn taken(_rank: u8) {}
+    pub(crate) fn taken(_rank: u8) {}
     #[inline(always)]
-    pub fn freed(_rank: u8) {}
+    pub(crate) fn freed(_rank: u8) {}
 }
 
 #[cfg(not(debug_assertions))]
-pub use unchecked::{check, check_start, freed, taken};
+pub(super) use unchecked::{check, check_start, freed, taken};
