@@ -845,6 +845,7 @@ fn histories_that_ended_badly_end_well() {
         ("refs+integrity", 570_311),
         ("refs+integrity", 580_723),
         ("fat12", 866_400_000_171),
+        ("ntfs", 86_640_100_000_303),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

@@ -99,6 +99,10 @@ const MAYBE_HALF: &str = "a rebuild was cut off, and no record tells for certain
 const MAYBE_ALONE: &str = "a copy was written to by itself, and no record tells for certain which device it was: they \
                            stand under the names of the devices, which may have changed since";
 
+/// Why a copy has diverged that may be another one, whose record is lost.
+const MAYBE_LOST: &str = "the last session was cut off and a copy has no record, and no record tells for certain which \
+                          device it is of: they stand under the names of the devices, which may have changed since";
+
 /// The number of bytes that are compared or copied at a time.
 const PIECE: u64 = 1 << 20;
 
@@ -294,14 +298,19 @@ impl MirrorSet {
         let doubt = match () {
             () if by_name().any(is_half) => Some(MAYBE_HALF),
             () if by_name().any(was_alone) => Some(MAYBE_ALONE),
+            // Whose record was lost is not known either. Only the records of a session that was cut off say nothing of
+            // the device's present content.
+            () if self.histories.iter().any(Option::is_none) => Some(MAYBE_LOST),
             () => None,
         };
         if let Some(doubt) = doubt {
             let now = |copy: usize| self.copies[copy].record.stamp().unwrap_or_default();
-            let in_doubt = newest.iter().filter(|&&copy| stands_by_name(copy));
-            let in_doubt: Vec<usize> =
-                in_doubt.copied().filter(|&copy| !history(copy).is_proven(&now(copy))).collect();
-            in_doubt.into_iter().for_each(|copy| standings[copy] = diverged(doubt));
+            let is_in_doubt = |copy: usize| match doubt {
+                MAYBE_LOST => history(copy).state == CopyState::Open,
+                _ => !history(copy).is_proven(&now(copy)),
+            };
+            let in_doubt = newest.iter().copied().filter(|&copy| stands_by_name(copy) && is_in_doubt(copy));
+            in_doubt.for_each(|copy| standings[copy] = diverged(doubt));
         }
         // Without a good copy to compare with, another copy counts as current if none contradicts it.
         self.standings = standings;
