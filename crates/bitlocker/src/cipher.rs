@@ -86,7 +86,7 @@ pub(crate) struct SectorCipher {
 
 impl SectorCipher {
     /// The cipher of a volume with sectors of this size; `None` if the key does not have the method's length.
-    pub fn new(method: Method, key: &[u8], sector: usize) -> Option<SectorCipher> {
+    pub(crate) fn new(method: Method, key: &[u8], sector: usize) -> Option<SectorCipher> {
         if key.len() != method.key_length() {
             return None;
         }
@@ -103,14 +103,14 @@ impl SectorCipher {
     }
 
     /// Encrypts whole sectors, of which the first is stored at this offset of the volume.
-    pub fn encrypt(&self, offset: u64, sectors: &mut [u8]) {
+    pub(crate) fn encrypt(&self, offset: u64, sectors: &mut [u8]) {
         for (at, sector) in (offset..).step_by(self.sector).zip(sectors.chunks_exact_mut(self.sector)) {
             self.each.encrypt(at, sector);
         }
     }
 
     /// Decrypts whole sectors, of which the first is stored at this offset of the volume.
-    pub fn decrypt(&self, offset: u64, sectors: &mut [u8]) {
+    pub(crate) fn decrypt(&self, offset: u64, sectors: &mut [u8]) {
         for (at, sector) in (offset..).step_by(self.sector).zip(sectors.chunks_exact_mut(self.sector)) {
             self.each.decrypt(at, sector);
         }

@@ -33,7 +33,7 @@ pub(crate) struct MetadataEntry<'b> {
 
 impl<'b> MetadataEntry<'b> {
     /// The entries in the value, from this position on.
-    pub fn inside(&self, at: usize) -> impl Iterator<Item = MetadataEntry<'b>> + use<'b> {
+    pub(crate) fn inside(&self, at: usize) -> impl Iterator<Item = MetadataEntry<'b>> + use<'b> {
         entries(self.data.get(at..).unwrap_or_default())
     }
 }

@@ -55,7 +55,7 @@ pub(crate) const CLUSTER_AT: usize = 56;
 
 impl VolumeHeader {
     /// Reads the first 512 bytes of the device `name`; `None` if they are those of something else.
-    pub fn parse(name: &str, bytes: &[u8]) -> Result<Option<VolumeHeader>> {
+    pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Option<VolumeHeader>> {
         let identifier = |at| field::<16>(bytes, at).filter(|id| [IDENTIFIER, UNDER_WAY].contains(id));
         let is_signed = field(bytes, 3) == Some(SIGNATURE);
         let (layout, found) = match (is_signed, identifier(AT_SEVEN), identifier(AT_TO_GO)) {

@@ -78,7 +78,7 @@ impl Metadata {
     ///
     /// # Errors
     /// If none is, with what is wrong with the first one.
-    pub fn read(device: &dyn Device, header: &VolumeHeader) -> Result<Metadata> {
+    pub(crate) fn read(device: &dyn Device, header: &VolumeHeader) -> Result<Metadata> {
         let mut first = None;
         for offset in header.blocks {
             match Metadata::read_at(device, offset) {
@@ -101,7 +101,7 @@ impl Metadata {
     }
 
     /// Parses the block at this offset.
-    pub fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Metadata> {
+    pub(crate) fn parse(name: &str, offset: u64, bytes: &[u8]) -> Result<Metadata> {
         let wrong = |expected: String, found: String| -> Error {
             damaged(name, "metadata of BitLocker", offset, expected, found)
         };
@@ -169,7 +169,7 @@ impl Metadata {
     }
 
     /// The bytes that each copy has for itself.
-    pub fn region(&self) -> u64 {
+    pub(crate) fn region(&self) -> u64 {
         if self.version == 1 { REGION_OF_VISTA } else { REGION }
     }
 }

@@ -45,7 +45,7 @@ const PLAIN_OF_VISTA: u64 = 16;
 
 impl Regions {
     /// The parts of a volume of `size` bytes on the device `name`, if they lie apart from one another, inside it.
-    pub fn new(name: &str, header: &VolumeHeader, metadata: &Metadata, size: u64) -> Result<Regions> {
+    pub(crate) fn new(name: &str, header: &VolumeHeader, metadata: &Metadata, size: u64) -> Result<Regions> {
         let sector = u64::from(header.sector);
         let moved_to = metadata.first_at;
         let moved = match metadata.first_count {
@@ -83,7 +83,7 @@ impl Regions {
     }
 
     /// The piece of a transfer of `length` bytes that begins at an offset, which is whole sectors and inside the volume.
-    pub fn piece(&self, offset: u64, length: u64) -> Piece {
+    pub(crate) fn piece(&self, offset: u64, length: u64) -> Piece {
         let until = |end: u64| length.min(end - offset);
         let in_place = |at: u64, length: u64| match self.encrypted.checked_sub(at) {
             Some(rest @ 1..) => Piece { length: length.min(rest), lies: Lies::Encrypted(at) },
@@ -105,7 +105,7 @@ impl Regions {
     }
 
     /// The pieces of a transfer, in order.
-    pub fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + '_ {
+    pub(crate) fn pieces(&self, offset: u64, length: u64) -> impl Iterator<Item = Piece> + '_ {
         let mut done = 0;
         std::iter::from_fn(move || {
             let rest = length.checked_sub(done).filter(|&rest| rest > 0)?;

@@ -28,13 +28,13 @@ pub(crate) struct Opened {
 
 impl Sealed {
     /// The encrypted key in the data of an entry; `None` if it has no length that a key has.
-    pub fn parse(data: &[u8]) -> Option<Sealed> {
+    pub(crate) fn parse(data: &[u8]) -> Option<Sealed> {
         let inside = data.len().checked_sub(NONCE + TAG + HEAD)?;
         (1..=LONGEST).contains(&inside).then(|| Sealed(data.into()))
     }
 
     /// Decrypts the key; `None` if it was encrypted with another one.
-    pub fn open(&self, with: &[u8]) -> Option<Opened> {
+    pub(crate) fn open(&self, with: &[u8]) -> Option<Opened> {
         let cipher = ccm::Ccm::<Aes256, U16, U12>::new_from_slice(with).ok()?;
         let nonce: [u8; NONCE] = field(&self.0, 0)?;
         let tag: [u8; TAG] = field(&self.0, NONCE)?;
@@ -48,7 +48,7 @@ impl Sealed {
 
     /// Encrypts a key for tests.
     #[cfg(feature = "making")]
-    pub fn make(with: &[u8; 32], nonce: [u8; NONCE], method: u32, key: &[u8]) -> Vec<u8> {
+    pub(crate) fn make(with: &[u8; 32], nonce: [u8; NONCE], method: u32, key: &[u8]) -> Vec<u8> {
         let cipher = ccm::Ccm::<Aes256, U16, U12>::new_from_slice(with).expect("a key of 32 bytes");
         let mut text = Vec::new();
         text.extend((HEAD as u32 + key.len() as u32).to_le_bytes());

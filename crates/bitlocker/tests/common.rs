@@ -5,12 +5,12 @@ use platter_bitlocker::{Encrypted, EncryptedVolume, KeyFile, Layout, Method, Sec
 use platter_device::{Device, MemoryDevice, Sectors};
 use std::sync::Arc;
 
-pub const MIB: u64 = 1 << 20;
-pub const PASSWORD: &str = "correct horse battery";
-pub const RECOVERY_KEY: &str = "471207-278498-422125-177177-561902-537405-468006-693451";
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const PASSWORD: &str = "correct horse battery";
+pub(crate) const RECOVERY_KEY: &str = "471207-278498-422125-177177-561902-537405-468006-693451";
 
 /// A volume of 8 MiB with a key file only, which needs no stretching.
-pub fn making(layout: Layout, method: Method) -> Making<'static> {
+pub(crate) fn making(layout: Layout, method: Method) -> Making<'static> {
     Making {
         layout,
         method,
@@ -27,7 +27,7 @@ pub fn making(layout: Layout, method: Method) -> Making<'static> {
 }
 
 /// Content that is other in each sector, and begins like NTFS.
-pub fn content(length: u64) -> Vec<u8> {
+pub(crate) fn content(length: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|at| (at ^ at >> 9 ^ at >> 16) as u8).collect();
     bytes[..11].copy_from_slice(b"\xEB\x52\x90NTFS    ");
     bytes[11..14].copy_from_slice(&[0, 2, 8]);
@@ -39,7 +39,7 @@ pub fn content(length: u64) -> Vec<u8> {
 }
 
 /// A memory device with the volume encrypted, and the key file.
-pub fn made(making: &Making<'_>, length: u64) -> (Arc<MemoryDevice>, Option<Vec<u8>>) {
+pub(crate) fn made(making: &Making<'_>, length: u64) -> (Arc<MemoryDevice>, Option<Vec<u8>>) {
     let sectors = if making.sector == 512 { Sectors::SMALL } else { Sectors::LARGE };
     let device = Arc::new(MemoryDevice::from_image(&content(length), sectors));
     let file = making.encrypt(&*device).unwrap();
@@ -47,7 +47,7 @@ pub fn made(making: &Making<'_>, length: u64) -> (Arc<MemoryDevice>, Option<Vec<
 }
 
 /// Opens a volume with its key file.
-pub fn open(device: Arc<dyn Device>, file: &[u8]) -> EncryptedVolume {
+pub(crate) fn open(device: Arc<dyn Device>, file: &[u8]) -> EncryptedVolume {
     let encrypted = Encrypted::look(&*device).unwrap().expect("an encrypted volume");
     let secret = Secret::KeyFile(KeyFile::parse(file).unwrap());
     let key = encrypted.key(&secret, &|| false).unwrap();
@@ -55,7 +55,7 @@ pub fn open(device: Arc<dyn Device>, file: &[u8]) -> EncryptedVolume {
 }
 
 /// What the volume is to hold: the content, and zeroes where BitLocker has its own.
-pub fn expected(making: &Making<'_>, length: u64) -> Vec<u8> {
+pub(crate) fn expected(making: &Making<'_>, length: u64) -> Vec<u8> {
     let mut bytes = content(length);
     let region = if making.layout == Layout::Vista { 16 << 10 } else { 64 << 10 };
     let mut own: Vec<(u64, u64)> = making.blocks.map(|at| (at, region)).to_vec();
@@ -68,4 +68,4 @@ pub fn expected(making: &Making<'_>, length: u64) -> Vec<u8> {
     bytes
 }
 
-pub const LAYOUTS: [Layout; 3] = [Layout::Vista, Layout::Seven, Layout::ToGo];
+pub(crate) const LAYOUTS: [Layout; 3] = [Layout::Vista, Layout::Seven, Layout::ToGo];

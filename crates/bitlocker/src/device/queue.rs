@@ -32,7 +32,11 @@ pub(crate) struct VolumeQueue<'d> {
 }
 
 impl<'d> VolumeQueue<'d> {
-    pub fn new(volume: &'d EncryptedVolume, below: Box<dyn Queue + 'd>, depth: usize) -> VolumeQueue<'d> {
+    pub(super) fn new(
+        volume: &'d EncryptedVolume,
+        below: Box<dyn Queue + 'd>,
+        depth: usize,
+    ) -> VolumeQueue<'d> {
         let slots = (0..depth).map(|_| None).collect();
         let free = (0..depth).rev().collect();
         VolumeQueue { volume, below, slots, free, spare: Vec::new(), ended: Vec::new() }
