@@ -34,6 +34,8 @@ pub(super) struct Standing {
     pub target: String,
     /// Whether it is slower than another one.
     pub is_behind: bool,
+    /// Whether no comparison with another one is [`Verdict::Unclear`].
+    pub is_told: bool,
 }
 
 /// The sentences that the report begins with.
@@ -85,43 +87,48 @@ fn fastest(document: &Document, standings: &[Vec<Standing>]) -> Option<String> {
         return None;
     }
     let cases = standings.len();
-    let mut first: Vec<String> = Vec::new();
-    let mut slower: Vec<(usize, String)> = Vec::new();
+    let (mut first, mut slower): (Vec<String>, Vec<(usize, String)>) = (Vec::new(), Vec::new());
     for name in systems {
-        let of_case = |standings: &&Vec<Standing>| {
-            standings.iter().find(|standing| standing.target == name).map(|standing| standing.is_behind)
-        };
-        let known: Vec<bool> = standings.iter().filter_map(|case| of_case(&case)).collect();
-        match known.iter().filter(|is_behind| **is_behind).count() {
+        let of_case = |case: &&Vec<Standing>| case.iter().any(|one| one.target == name && one.is_behind);
+        let is_known = |case: &Vec<Standing>| case.iter().any(|one| one.target == name && one.is_told);
+        match standings.iter().filter(of_case).count() {
             // What is said of all cases has to be known of all of them.
-            0 if known.len() == cases => first.push(called(document, name)),
+            0 if standings.iter().all(is_known) => first.push(called(document, name)),
             0 => {}
             count => slower.push((count, called(document, name))),
         }
     }
-    if cases == 0 || (first.len() < 2 && slower.is_empty()) {
-        return Some("Which file system is the fastest was not measured well enough to tell.".into());
+    // A case in which one of several is not known to be slower, and may be.
+    let is_open = |case: &&Vec<Standing>| case.iter().any(|one| !one.is_behind && !one.is_told);
+    let open = standings.iter().filter(is_open).count();
+    if open == cases || (first.len() < 2 && slower.is_empty()) {
+        let unclear = "Which file system is the fastest was not measured well enough to tell.";
+        return Some(match &slower[..] {
+            [] => unclear.into(),
+            _ => format!("{unclear} {}.", behind(slower, cases)),
+        });
     }
-    slower.sort_by_key(|(count, _)| *count);
-    let slower: Vec<String> = slower
-        .into_iter()
-        .map(|(count, name)| if cases == 1 { name } else { format!("{name} in {count}") })
-        .collect();
-    let of_cases = if cases == 1 { "Slower".into() } else { format!("Of {cases} cases, slower") };
-    Some(match (first.len(), slower.len(), cases) {
-        (_, 0, _) => alike(document, &first, cases),
-        (0, ..) => format!(
-            "No file system is the fastest everywhere. {of_cases} than the fastest: {}.",
-            listed(&slower)
+    let only_first = slower.is_empty();
+    let behind = behind(slower, cases);
+    Some(match first.len() {
+        _ if open > 0 => format!(
+            "In {open} of {cases} cases it was not measured well enough to tell which file system is the fastest. {behind}."
         ),
-        (1, _, 1) => format!("{} is the fastest file system. {of_cases}: {}.", first[0], listed(&slower)),
-        (1, ..) => format!(
-            "{} is nowhere slower than the fastest file system. {of_cases}: {}.",
-            first[0],
-            listed(&slower)
-        ),
-        _ => format!("No measurable difference between {}. {of_cases}: {}.", listed(&first), listed(&slower)),
+        _ if only_first => alike(document, &first, cases),
+        0 => format!("No file system is the fastest everywhere. {behind}."),
+        1 if cases == 1 => format!("{} is the fastest file system. {behind}.", first[0]),
+        1 => format!("{} is nowhere slower than the fastest file system. {behind}.", first[0]),
+        _ => format!("No measurable difference between {}. {behind}.", listed(&first)),
     })
+}
+
+/// Says in how many of the cases each of these file systems is slower than the fastest, as a part of a sentence.
+fn behind(mut slower: Vec<(usize, String)>, cases: usize) -> String {
+    slower.sort_by_key(|(count, _)| *count);
+    let name = |(count, name)| if cases == 1 { name } else { format!("{name} in {count}") };
+    let slower: Vec<String> = slower.into_iter().map(name).collect();
+    let of_cases = if cases == 1 { "Slower".into() } else { format!("Of {cases} cases, slower") };
+    format!("{of_cases}: {}", listed(&slower))
 }
 
 /// Says that these file systems do not differ by more than the noise, and how large that is.

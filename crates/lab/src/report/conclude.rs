@@ -138,6 +138,7 @@ impl Document {
             let places: Vec<usize> =
                 (0..case.results.len()).filter(|&place| !is_raw(case.results[place])).collect();
             let half = |place, other| case.fit.difference(place, other).half_width(self.level);
+            let is_enough = case.passes as usize >= LEAST_PASSES;
             let is_known = |place: usize, other: usize| half(place, other) < 100.0;
             // A target is also behind another if their intervals, which readers see beside each other, are apart.
             let interval = |place: usize| {
@@ -153,16 +154,23 @@ impl Document {
             let are_apart = |place: usize, other: usize| {
                 interval(place).zip(interval(other)).is_some_and(|((_, high), (low, _))| high < low)
             };
+            let verdict = |place: usize, other: usize| {
+                Verdict::of(case.fit.difference(place, other).logarithm, half(place, other))
+            };
             let is_behind = |place: usize, other: usize| {
-                let difference = case.fit.difference(place, other);
-                Verdict::of(difference.logarithm, half(place, other)) == Verdict::Slower
+                verdict(place, other) == Verdict::Slower || are_apart(place, other)
+            };
+            let is_told = |place: usize, other: usize| {
+                is_enough && is_known(place, other) && verdict(place, other) != Verdict::Unclear
                     || are_apart(place, other)
+                    || are_apart(other, place)
             };
             let standing = |&place: &usize| {
-                let mut others = places.iter().filter(|&&other| other != place).copied();
+                let others = places.iter().filter(|&&other| other != place).copied();
                 others.clone().any(|other| is_known(place, other)).then(|| Standing {
                     target: self.results[case.results[place]].target.clone(),
-                    is_behind: others.any(|other| is_behind(place, other)),
+                    is_behind: others.clone().any(|other| is_behind(place, other)),
+                    is_told: others.clone().all(|other| is_told(place, other)),
                 })
             };
             places.iter().filter_map(standing).collect::<Vec<Standing>>()
