@@ -7,6 +7,9 @@ use std::time::Duration;
 /// The number of bytes written or compared at once.
 const PIECE: usize = 1 << 20;
 
+// Transfers are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(PIECE.is_multiple_of(4096));
+
 /// A serial number derived from the time, as DOS derives it from date and time; a multiplication spreads the bits.
 pub fn serial_from(now: Duration) -> u32 {
     let ticks = now.as_micros() as u64;

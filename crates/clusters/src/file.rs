@@ -130,6 +130,17 @@ impl File {
 }
 
 impl FileState {
+    /// What holds after each write, whichever ended first.
+    #[cfg(any(test, debug_assertions))]
+    fn check(&self) {
+        assert!(self.linked <= self.runs.clusters(), "clusters are linked that the file has");
+        assert!(
+            self.pending.iter().all(|one| one.ticket <= self.next_ticket),
+            "tickets are given out in order"
+        );
+        assert!(self.pending.iter().all(|one| one.start <= one.end), "a pending write has a range");
+    }
+
     /// Calls `each(device offset, length)` for each contiguous piece of a range of the file, all of which has clusters.
     pub fn pieces(
         &self,
@@ -155,6 +166,10 @@ impl FileState {
 
     /// Adds the segments of a range to a plan that begins at `offset`.
     pub fn fill(&self, heap: &Heap, range: Range<u64>, offset: u64, plan: &mut Plan) -> Result<()> {
+        debug_assert!(
+            range.start >= offset && range.end - offset <= u64::from(u32::MAX),
+            "a plan covers its range"
+        );
         let mut at = (range.start - offset) as u32;
         self.pieces(heap, range, |place, length| {
             plan.push(place, at, length as u32);
@@ -170,6 +185,7 @@ impl FileState {
 
     /// Adds a pending write and returns its ticket.
     pub fn announce(&mut self, start: u64, end: u64) -> u64 {
+        debug_assert!(start <= end, "a write ends behind its beginning");
         self.next_ticket += 1;
         self.pending.push(Pending { ticket: self.next_ticket, start, end, done: false, overtaken: None });
         self.next_ticket
@@ -262,6 +278,8 @@ impl FileState {
         self.pending.retain(|pending| !reached(pending));
         self.valid = self.valid.max(valid.unwrap_or(0));
         self.size = self.size.max(self.valid);
+        #[cfg(debug_assertions)]
+        self.check();
     }
 
     /// Removes a pending write.
@@ -273,6 +291,7 @@ impl FileState {
     /// on seeing the write's data.
     pub fn take_back(&mut self, size: u64, valid: u64, ticket: u64) {
         self.pending.push(Pending { ticket, start: valid, end: self.valid, done: true, overtaken: None });
+        assert!(valid <= self.valid && size <= self.size, "what was not recorded is taken back");
         (self.size, self.valid) = (size, valid);
     }
 

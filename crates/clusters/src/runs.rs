@@ -16,6 +16,19 @@ pub struct Run {
 pub struct Runs(Vec<Run>);
 
 impl Runs {
+    /// What holds of every list: each run has clusters and begins where the one before it ends in the file, and no two
+    /// that follow each other on the volume are apart in the list.
+    #[cfg(any(test, debug_assertions))]
+    fn check(&self) {
+        let mut index = 0;
+        for run in &self.0 {
+            assert_eq!(run.index, index, "runs follow each other in the file");
+            index += run.count;
+        }
+        let apart = |two: &[Run]| two[0].cluster + two[0].count != two[1].cluster;
+        assert!(self.0.windows(2).all(apart), "adjacent runs are one");
+    }
+
     /// The number of clusters.
     pub fn clusters(&self) -> u32 {
         self.0.last().map_or(0, |run| run.index + run.count)
@@ -67,6 +80,10 @@ impl Runs {
             cut.insert(0, Run { index, cluster: last.cluster + kept, count: last.count - kept });
             last.count = kept;
         }
+        debug_assert!(self.clusters() <= index, "what is left ends before the cut");
+        debug_assert!(cut.first().is_none_or(|run| run.index == self.clusters()), "nothing between is lost");
+        #[cfg(debug_assertions)]
+        self.check();
         cut
     }
 }

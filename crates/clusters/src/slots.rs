@@ -21,6 +21,9 @@ pub const SLOT: usize = 32;
 /// The number of bytes in which a directory is read, and brought into memory where it grows.
 const PIECE: usize = 64 << 10;
 
+// No slot lies in two pieces, and a piece is whole sectors.
+const _: () = assert!(PIECE.is_multiple_of(SLOT) && PIECE.is_multiple_of(4096));
+
 /// The place of a directory's slots.
 #[derive(Clone, Debug)]
 pub enum Storage {

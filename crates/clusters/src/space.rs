@@ -12,6 +12,9 @@ use std::ops::Range;
 /// The most claims that are kept, those of the files that grew last.
 const CLAIMS: usize = 32;
 
+// Every allocation looks through all claims.
+const _: () = assert!(CLAIMS <= 64);
+
 /// The free clusters of a volume.
 pub struct FreeSpace {
     /// The bitmap: a set bit is a taken cluster. Clusters 0 and 1, and those past the last, are always taken.
@@ -105,6 +108,10 @@ impl FreeSpace {
     pub fn free_parked(&mut self, start: u32, count: u32) {
         let end = self.parked.remove(&start);
         assert_eq!(end, Some(start + count), "a run is freed that was not given up");
+        debug_assert!(
+            self.next(start, start + count, false).is_none(),
+            "a run stays in use until it is freed"
+        );
         self.give(start, count);
     }
 
@@ -126,6 +133,8 @@ impl FreeSpace {
 
     fn occupy(&mut self, start: u32, count: u32) {
         assert!(self.next(start, start + count, true).is_none(), "clusters are taken that are in use");
+        assert!(start >= 2 && start + count <= self.last + 1, "clusters are taken that the volume has");
+        assert!(count <= self.free, "the count of free clusters covers those that the bitmap has");
         for cluster in start..start + count {
             self.taken[cluster as usize / 64] |= 1 << (cluster % 64);
         }
@@ -185,6 +194,11 @@ impl FreeSpace {
             end = start + length;
             self.cursor = if end > self.last { 2 } else { end };
         }
+        debug_assert_eq!(
+            runs.iter().map(|run| run.count).sum::<u32>(),
+            count,
+            "all that was asked for is taken"
+        );
         let window = held.saturating_add(count).clamp(8, self.window);
         self.claim(owner, end..end.saturating_add(window).min(self.last + 1));
         Some(runs)
@@ -195,6 +209,7 @@ impl FreeSpace {
         if self.claims.len() == CLAIMS {
             self.claims.pop_front();
         }
+        debug_assert!(range.end <= self.last + 1, "a claim is of clusters that the volume has");
         self.claims.push_back((owner, range));
     }
 

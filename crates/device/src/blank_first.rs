@@ -7,6 +7,9 @@ use std::sync::Arc;
 /// The size of the physical sectors of most disks, in bytes.
 const PHYSICAL: usize = 4096;
 
+// The sector of a disk with 4096 bytes is blanked as a whole.
+const _: () = assert!(PHYSICAL >= 4096);
+
 /// A device of which the first sector reads as zeroes while it cannot be read.
 ///
 /// File systems keep a copy of their first sector, or of what it holds. A sector that cannot be read is then no more

@@ -23,9 +23,15 @@ const LEAST: usize = 2;
 /// the device should not wait for the caller.
 const TOGETHER: usize = 4;
 
+// Requests are not held back for longer than the device is busy.
+const _: () = assert!(LEAST <= TOGETHER && ROW <= TOGETHER);
+
 /// The length in bytes of the parts of a [divided read](Queue::submit_in_parts). The work on the last part is done
 /// while nothing is in flight, so parts should be small; but each costs a call to the kernel.
 const PART: u32 = 128 << 10;
+
+// A write that is joined with another still fits the buffer of a row.
+const _: () = assert!(2 * SMALL <= LARGEST);
 
 /// A queue that joins small adjacent writes, and starts requests in groups while the device is busy.
 ///
@@ -124,6 +130,7 @@ impl<'d> Gather<'d> {
             self.slots.push(Slot::Free);
             self.slots.len() - 1
         });
+        debug_assert!(matches!(self.slots[number], Slot::Free), "a slot has one request");
         self.slots[number] = slot;
         Request { tag: number as u64, ..request }
     }
@@ -192,6 +199,11 @@ impl<'d> Gather<'d> {
         let mut length = 0;
         for request in row {
             let bytes = bytes(request);
+            debug_assert!(length + bytes.len() <= LARGEST as usize, "a row fits its buffer");
+            debug_assert_eq!(
+                request.durable, row[0].durable,
+                "a joined write is durable as a whole or not at all"
+            );
             buffer[length..length + bytes.len()].copy_from_slice(bytes);
             length += bytes.len();
         }
@@ -210,6 +222,7 @@ impl<'d> Gather<'d> {
         let before = done.len();
         for completion in std::mem::take(&mut self.reaped) {
             let number = completion.tag as usize;
+            debug_assert!(!self.free.contains(&number), "a request ends once");
             self.free.push(number);
             match std::mem::replace(&mut self.slots[number], Slot::Free) {
                 Slot::Free => unreachable!("a completion of nothing"),

@@ -13,6 +13,10 @@ const MIB: u64 = 1 << 20;
 /// The number of entries, and the bytes of one.
 const ENTRIES: u64 = 128;
 const ENTRY: u64 = 128;
+
+// Partitioning tools expect 16 KiB of entries.
+const _: () = assert!(ENTRIES * ENTRY == 16 << 10);
+
 /// The bytes of a header that its checksum covers.
 const HEADER: usize = 92;
 

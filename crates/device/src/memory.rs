@@ -6,6 +6,9 @@ use crate::{Device, Error, Immediate, Operation, Queue, Result, Sectors, check_t
 /// Bytes per lock: large enough that one lock covers nearly every transfer, small enough that threads rarely contend.
 const CHUNK: usize = 1 << 20;
 
+// Transfers are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(CHUNK.is_multiple_of(4096));
+
 /// A device whose sectors are in memory. Memory is allocated chunk by chunk as it is written, unless the device is
 /// [`MemoryDevice::provided`]; what was never written, or was discarded, reads as zeroes.
 pub struct MemoryDevice {

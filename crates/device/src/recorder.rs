@@ -20,6 +20,9 @@ pub struct Recorder {
 /// The number of sets of counters, so that threads do not wait for each other's cache lines.
 const SHARDS: usize = 16;
 
+// A thread finds its counts by a mask.
+const _: () = assert!(SHARDS.is_power_of_two());
+
 #[derive(Default)]
 #[repr(align(128))]
 struct Shard {

@@ -18,6 +18,9 @@ const MOST_BYTES: u64 = 32 << 20;
 /// The bytes that are read at a time: most directories end in them.
 const PIECE: u64 = 4 << 10;
 
+// What is kept is whole pieces.
+const _: () = assert!(MOST_BYTES.is_multiple_of(PIECE));
+
 /// Returns what is wrong if the first cluster of a file or directory is free in the table. What cannot be read is passed
 /// over: whoever opens it is told.
 pub(crate) fn find_free(

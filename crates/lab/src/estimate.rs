@@ -27,6 +27,9 @@ pub const LEAST_PASSES: usize = 4;
 /// The greatest share of false ones that is expected among the significant differences (the false discovery rate).
 pub const ERRORS: f64 = 0.05;
 
+// An error is estimated from passes of which none is clipped, until there are enough to know an outlier by.
+const _: () = assert!(LEAST_PASSES >= 2 && LEAST_PASSES <= ENOUGH_TO_CLIP);
+
 /// The effects of targets, fitted to the rates of the slices of one case.
 pub struct Fit {
     /// The logarithm of each target's rate.
@@ -54,6 +57,7 @@ impl Fit {
         let logs: Vec<Vec<f64>> =
             rates.iter().map(|pass| pass.iter().map(|rate| rate.ln()).collect()).collect();
         let targets = logs.first().map_or(0, Vec::len);
+        debug_assert!(logs.iter().all(|pass| pass.len() == targets), "each pass has a rate of every target");
         let mut levels: Vec<f64> = (0..targets).map(|target| median(column(&logs, target))).collect();
         let clip = logs.len() >= ENOUGH_TO_CLIP;
         let mut values = logs.clone();
@@ -85,6 +89,10 @@ impl Fit {
             passes.iter_mut().for_each(|pass| *pass -= shift);
             levels.iter_mut().for_each(|level| *level += shift);
         }
+        debug_assert!(
+            kept.iter().all(|share| (0.0..=1.0).contains(share)),
+            "a share of the residuals is kept"
+        );
         Fit { levels, values, kept }
     }
 
@@ -118,7 +126,12 @@ impl Difference {
         if self.error == 0.0 {
             return if self.logarithm == 0.0 { 1.0 } else { 0.0 };
         }
-        2.0 * student(self.freedom).sf((self.logarithm / self.error).abs())
+        let chance = 2.0 * student(self.freedom).sf((self.logarithm / self.error).abs());
+        debug_assert!(
+            chance.is_nan() || (0.0..=1.0 + 1e-9).contains(&chance),
+            "a chance is between none and sure"
+        );
+        chance
     }
 
     /// Returns half the width of the confidence interval that misses the true difference in a share of `alpha` of all
@@ -127,7 +140,10 @@ impl Difference {
         if !self.error.is_finite() {
             return f64::INFINITY;
         }
-        self.error * student(self.freedom).inverse_cdf(1.0 - alpha / 2.0)
+        debug_assert!(alpha > 0.0 && alpha < 2.0, "an interval misses some of the cases");
+        let half = self.error * student(self.freedom).inverse_cdf(1.0 - alpha / 2.0);
+        debug_assert!(half.is_nan() || half >= 0.0 || alpha > 1.0, "an interval encloses its estimate");
+        half
     }
 }
 
@@ -154,6 +170,10 @@ pub(crate) fn passes_for(rates: &[Vec<f64>], share: f64, level: f64) -> Option<u
     let (width, asked) = (widest(rates, level)?, share.ln_1p());
     // An interval narrows with the root of the number of passes.
     let needed = done * (width / asked).powi(2);
+    debug_assert!(
+        width <= asked || needed.is_nan() || needed >= done,
+        "more passes are needed where too few ran"
+    );
     Some(if width <= asked { done } else { needed.ceil().max(done + 1.0) } as u32)
 }
 
@@ -224,7 +244,12 @@ impl Difference {
         let all = within + between;
         let freedom = all.powi(2) / (within.powi(2) / self.freedom + between.powi(2) / scatter.freedom);
         let freedom = if freedom.is_finite() { freedom.max(1.0) } else { self.freedom };
-        Difference { error: all.sqrt(), freedom, ..self }
+        let error = all.sqrt();
+        debug_assert!(
+            error.is_nan() || error >= self.error * (1.0 - 1e-9),
+            "no scatter makes a difference surer"
+        );
+        Difference { error, freedom, ..self }
     }
 }
 
@@ -239,7 +264,9 @@ pub fn level(chances: &[f64]) -> f64 {
     sorted.sort_by(f64::total_cmp);
     let each = ERRORS / chances.len().max(1) as f64;
     let told = (1..=sorted.len()).rev().find(|&rank| sorted[rank - 1] <= each * rank as f64);
-    each * told.unwrap_or(1) as f64
+    let level = each * told.unwrap_or(1) as f64;
+    debug_assert!(level <= ERRORS + 1e-12, "no level is looser than that of one comparison");
+    level
 }
 
 fn column(rows: &[Vec<f64>], index: usize) -> Vec<f64> {

@@ -15,6 +15,9 @@ const LEAST: u64 = 16 << 20;
 /// The bytes that are alike but for what follows from their offset.
 const BLOCK: usize = 4096;
 
+// The mark is inside the smallest region that has one, in whole blocks.
+const _: () = assert!(LENGTH < LEAST && LENGTH.is_multiple_of(BLOCK as u64));
+
 const TEXT: &[u8] = b"This device is written by Platter's lab. It holds nothing but data of measurements, and may be overwritten.\n";
 
 /// The bytes at the beginning of a device of `length` bytes that no target may use.

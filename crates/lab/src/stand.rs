@@ -87,6 +87,9 @@ pub(crate) const STRIPE: u64 = 16 << 20;
 /// machine, so that stripes have to be short enough that also a small span lies in many of them.
 pub(crate) const MEMORY_STRIPE: u64 = 1 << 20;
 
+// A stripe of memory is a part of one of a device.
+const _: () = assert!(STRIPE.is_multiple_of(MEMORY_STRIPE));
+
 /// The device that everything is compared on, opened and divided into regions.
 pub(crate) struct OpenStand {
     pub device: Arc<dyn Device>,

@@ -13,6 +13,11 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// Returns the quantile `part` (0 to 1) of sorted values, by the nearest rank; 0 for no values.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
+    debug_assert!((0.0..=1.0).contains(&part), "a quantile is a share");
+    debug_assert!(
+        sorted.is_sorted_by(|one, two| one.total_cmp(two).is_le()),
+        "quantiles are of sorted values"
+    );
     let at = sorted.len().saturating_sub(1) as f64 * part;
     sorted.get(at.round() as usize).copied().unwrap_or(0.0)
 }

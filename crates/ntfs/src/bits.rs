@@ -12,10 +12,17 @@ use std::sync::Arc;
 const WORDS: usize = 512;
 /// Bits of a page.
 pub(crate) const PAGE: u64 = WORDS as u64 * 64;
+
+// A page of bits is a page of the bitmap on disk, as the log has it.
+const _: () = assert!(PAGE / 8 == 4096);
+
 /// The bits of a page, of which some are 0 and some are 1.
 pub(crate) type Words = Arc<[u64; WORDS]>;
 /// The number of pages that are read at once.
 const TOGETHER: u64 = 256;
+
+// Pages are read from whole sectors.
+const _: () = assert!((TOGETHER * PAGE / 8).is_multiple_of(4096));
 
 #[derive(Clone, Debug)]
 enum Page {
@@ -78,6 +85,7 @@ pub(crate) fn whole_page(bytes: &[u8; WORDS * 8]) -> Words {
 /// A mask of the bits of a word from bit `from` to before bit `to` of the row.
 fn mask(from: u64, to: u64) -> u64 {
     let count = to - from;
+    debug_assert!((1..=64 - from % 64).contains(&count), "a mask is of one word");
     if count == 64 { !0 } else { ((1u64 << count) - 1) << (from % 64) }
 }
 
@@ -187,6 +195,10 @@ impl Bits {
 
     /// Replaces the bits of a page.
     pub(crate) fn put_page(&mut self, page: u64, words: Words) {
+        debug_assert!(
+            (page + 1) * PAGE <= self.length,
+            "the last page, which may reach past the end, is never replaced"
+        );
         self.pages[page as usize] = Page::Words(words);
     }
 

@@ -36,6 +36,9 @@ const MOST_IDLE: usize = 1024;
 /// number.
 const OTHERS: u64 = 1 << 47;
 
+// As references they have sequence number 0.
+const _: () = assert!(OTHERS < 1 << 48);
+
 impl Default for Nodes {
     fn default() -> Nodes {
         let mut nodes =
@@ -95,11 +98,13 @@ impl Nodes {
 
     fn next(&mut self) -> u64 {
         self.next += 1;
+        assert!(self.next < 1 << 48, "numbers of nodes without a record have no sequence number");
         self.next - 1
     }
 
     fn add(&mut self, node: u64, entity: Entity) {
-        self.entities.insert(node, entity);
+        let before = self.entities.insert(node, entity);
+        assert!(before.is_none(), "two files in use have different nodes");
     }
 
     /// A node in use.

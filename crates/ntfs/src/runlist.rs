@@ -200,8 +200,30 @@ impl RunList {
         let old = splice(&mut all, from, to, new);
         let count = all.len().div_ceil(MOST * 3 / 4).max(1);
         let pieces = all.chunks(all.len().div_ceil(count).max(1));
+        let end = Runs::end(self);
         self.pieces.splice(first..last, pieces.map(|runs| Arc::new(Piece::new(runs.to_vec()))));
+        debug_assert_eq!(Runs::end(self), end.max(to), "the list is as long as before");
+        #[cfg(debug_assertions)]
+        self.check_around(from, to);
         old
+    }
+
+    /// What holds of every list, looked at where it was changed: pieces have runs, and each run begins where the one before
+    /// it ends.
+    #[cfg(any(test, debug_assertions))]
+    fn check_around(&self, from: u64, to: u64) {
+        let first = self.pieces.partition_point(|piece| piece.end() < from);
+        let near = || self.pieces[first..].iter().take_while(|piece| piece.start() <= to);
+        assert!(near().all(|piece| !piece.runs.is_empty()), "a piece has runs");
+        assert!(
+            near().all(|piece| piece.taken <= piece.end() - piece.start()),
+            "a piece counts its own clusters"
+        );
+        let runs: Vec<&Run> = near().flat_map(|piece| &piece.runs).collect();
+        assert!(
+            runs.windows(2).all(|two| two[0].end() == two[1].vcn),
+            "runs follow each other without a gap"
+        );
     }
 
     /// The parts of the runs in `from..to`.

@@ -196,6 +196,7 @@ impl StreamState {
             let written = valid.or_else(done);
             let next = || self.done.iter().map(|done| done.start).filter(|start| *start > at).min();
             let stop = written.or_else(next).unwrap_or(range.end).min(range.end);
+            debug_assert!(at < stop, "each part brings a read on");
             parts.push((at..stop, written.is_some()));
             at = stop;
         }
@@ -223,6 +224,22 @@ impl StreamState {
             self.valid = self.valid.max(range.end);
         }
         self.planned = self.planned.max(self.valid);
+        #[cfg(debug_assertions)]
+        self.check();
+    }
+
+    /// What holds after every write: the ranges written past the valid length touch neither it nor each other, and end
+    /// where the writes that are planned do.
+    #[cfg(any(test, debug_assertions))]
+    fn check(&self) {
+        assert!(self.valid <= self.planned, "what is written was planned");
+        for (index, one) in self.done.iter().enumerate() {
+            assert!(one.start < one.end, "a written range has bytes");
+            assert!(self.valid < one.start, "a range that touches the valid length is part of it");
+            assert!(one.end <= self.planned, "a written range was planned");
+            let is_apart = |other: &Range<u64>| other.end < one.start || one.end < other.start;
+            assert!(self.done[..index].iter().all(is_apart), "ranges that touch are one");
+        }
     }
 }
 

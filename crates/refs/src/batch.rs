@@ -27,6 +27,14 @@ impl Batch {
     pub(crate) fn write(&self, device: &dyn Device, memory: &mut Buffer, health: &Health) -> Result<()> {
         let size = self.pages.first().map_or(1, |(_, page)| page.bytes().len());
         let follows = |one: &(u64, Arc<Page>), next: &(u64, Arc<Page>)| one.0 + size as u64 == next.0;
+        debug_assert!(
+            self.pages.iter().all(|(_, page)| page.bytes().len() == size),
+            "all pages are of one size"
+        );
+        debug_assert!(
+            self.pages.iter().all(|(at, _)| *at != self.checkpoint.0),
+            "a checkpoint is written after all that it leads to, to a place of its own"
+        );
         for part in self.pages.chunks(AT_ONCE / size) {
             let needed = part.len() * size;
             if memory.len() < needed {

@@ -133,8 +133,28 @@ impl Container {
         })
     }
 
+    /// What holds after every change: the counts are those of the bitmaps, and what was given up or is held is not free.
+    #[cfg(any(test, debug_assertions))]
+    fn check(&self, clusters: u32) {
+        assert!(self.free <= clusters, "no more clusters are free than there are");
+        let Some(mixed) = &self.mixed else { return };
+        let ones = |bits: &[u64]| bits.iter().map(|word| word.count_ones()).sum::<u32>();
+        if clusters.is_multiple_of(64) {
+            assert_eq!(
+                self.free,
+                clusters - ones(&mixed.taken),
+                "the count of free clusters is the bitmap's"
+            );
+        }
+        for set in [&mixed.parked, &mixed.held] {
+            assert_eq!(set.count, set.bits.as_deref().map_or(0, ones), "the count of a set is its bits'");
+        }
+    }
+
     /// Drops the bitmaps if all clusters are free or all are in use, and none is parked or held.
     fn tidy(&mut self, clusters: u32) {
+        #[cfg(debug_assertions)]
+        self.check(clusters);
         let is_uniform = self.free == 0 || self.free == clusters;
         if is_uniform && self.mixed.as_ref().is_some_and(|mixed| mixed.parked.count + mixed.held.count == 0) {
             self.mixed = None;
@@ -146,6 +166,7 @@ impl Container {
     pub(crate) fn used(&self, clusters: u32, with_parked: bool) -> u32 {
         let parked = |mixed: &Mixed| if with_parked { 0 } else { mixed.parked.count };
         let invisible = self.mixed.as_ref().map_or(0, |mixed| parked(mixed) + mixed.held.count);
+        assert!(self.free + invisible <= clusters, "parked and held clusters are in use");
         clusters - self.free - invisible
     }
 
@@ -286,6 +307,7 @@ fn words(start: u32, count: u32) -> impl Iterator<Item = (usize, u64)> {
 
 /// Sets or clears a run of bits; returns how many of them were set before.
 fn set(bits: &mut [u64], start: u32, count: u32, to: bool) -> u32 {
+    assert!((start + count).div_ceil(64) as usize <= bits.len(), "a run of clusters lies in one container");
     let mut were_set = 0;
     for (word, mask) in words(start, count) {
         were_set += (bits[word] & mask).count_ones();

@@ -22,6 +22,7 @@ impl FreeCounts {
     /// Notes the row of a container that is stored.
     pub(crate) fn set(&mut self, index: usize, tier: Tier, free: u32) {
         let (before, was_free) = std::mem::replace(&mut self.containers[index], (tier, free));
+        assert!(self.tiers[before as usize] >= u64::from(was_free), "a row that changes was counted");
         self.tiers[before as usize] -= u64::from(was_free);
         self.tiers[tier as usize] += u64::from(free);
     }

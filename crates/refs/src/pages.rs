@@ -249,6 +249,7 @@ impl Pages {
     /// Adds a page that was just read to the clean ones.
     fn keep(&mut self, address: Address, page: Arc<Page>) {
         self.make_room();
+        debug_assert!(!self.dirty.contains_key(&address), "a page that changed is not read again");
         self.clean.insert(address, (page, self.tick));
     }
 
@@ -347,14 +348,18 @@ impl Pages {
         let place = self.place(tier)?;
         self.clean.remove(&address);
         self.park(address)?;
-        self.dirty.insert(Address { real, cluster: place.clusters[0] }, page);
+        let before = self.dirty.insert(Address { real, cluster: place.clusters[0] }, page);
+        debug_assert!(before.is_none(), "a page that changes goes to a place that no other has");
         Ok(place)
     }
 
     /// Adds a new page, which gets clusters of the tier, and returns its reference.
     pub(crate) fn add(&mut self, page: Page, tier: Tier) -> Result<PageReference> {
         let place = self.place(tier)?;
-        self.dirty.insert(Address { real: tier == Tier::Small, cluster: place.clusters[0] }, Arc::new(page));
+        debug_assert_eq!(page.bytes().len(), self.geometry.page(), "all pages are of one size");
+        let address = Address { real: tier == Tier::Small, cluster: place.clusters[0] };
+        let before = self.dirty.insert(address, Arc::new(page));
+        debug_assert!(before.is_none(), "a new page goes to a place that no other has");
         Ok(place)
     }
 

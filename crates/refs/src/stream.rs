@@ -208,6 +208,7 @@ impl StreamState {
     /// Notes that the stream was written up to the byte `end`, without a gap that would have to read as zeroes.
     pub(crate) fn extend(&mut self, end: u64, cluster: u64) {
         self.size = self.size.max(end);
+        debug_assert!(self.size <= LARGEST, "no stream is larger than its runs can be");
         let Some(from) = self.unwritten else { return };
         self.unwritten = Some(from.max(end));
         // Clusters allocated after the end stay unwritten; without any, the whole stream is written.

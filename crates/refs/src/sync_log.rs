@@ -62,6 +62,7 @@ pub(crate) struct Beside {
 impl SyncLog {
     /// An empty log with this place on the device.
     pub(crate) fn new(area: Range<u64>) -> SyncLog {
+        debug_assert!(area.start <= area.end, "the log lies on the device");
         SyncLog {
             area,
             filled: 0,
@@ -107,6 +108,7 @@ impl SyncLog {
     /// next entry while another is in flight beside its data: after a commit both could go to the same place.
     pub(crate) fn next(&mut self, length: usize) -> Option<(u64, u64)> {
         let (place, number) = (self.area.start + self.filled, self.number);
+        debug_assert!(length > 0 && length.is_multiple_of(UNIT), "an entry takes whole units");
         (self.beside.is_none() && place + length as u64 <= self.area.end).then(|| {
             (self.filled, self.number) = (self.filled + length as u64, number + 1);
             self.check();

@@ -6,6 +6,9 @@ use platter_device::Buffer;
 /// The most bytes that one step of a blocking call plans, which bounds the size of the bounce buffer.
 const STEP: usize = 1 << 20;
 
+// Transfers are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(STEP.is_multiple_of(4096));
+
 /// Calls `plan` again as long as it answers [`Error::Busy`], and calls `wait` in between. For callers without a plan in
 /// flight on the file.
 ///

@@ -111,6 +111,7 @@ impl<L> GroupCommit<L> {
     }
 
     fn begin(&self, mut is_led: MutexGuard<'_, bool>) -> Lead<'_, L> {
+        assert!(!*is_led, "a volume has one leader at a time");
         *is_led = true;
         drop(is_led);
         Lead { leader: self.leader.lock(), _ends: Ends(self) }
@@ -123,6 +124,10 @@ impl<L> GroupCommit<L> {
         work(leader, need)?;
         let before = self.served.load(SeqCst);
         assert!(before <= asked, "a leader serves those who came after the ones before it");
+        assert!(
+            self.commits_served.load(SeqCst) <= commits && commits <= self.commits_asked.load(SeqCst),
+            "commits are served in the order in which they were asked for"
+        );
         self.served.store(asked, SeqCst);
         self.commits_served.store(commits, SeqCst);
         Ok(())
@@ -140,7 +145,8 @@ struct Ends<'l, L>(&'l GroupCommit<L>);
 
 impl<L> Drop for Ends<'_, L> {
     fn drop(&mut self) {
-        *self.0.is_led.lock() = false;
+        let was_led = std::mem::replace(&mut *self.0.is_led.lock(), false);
+        debug_assert!(was_led, "a leadership ends once");
         self.0.news.notify_all();
     }
 }
@@ -181,6 +187,7 @@ impl Commits {
     /// Notes a change of `file`.
     pub fn note(&self, file: &Noted) {
         let next = self.next.load(SeqCst);
+        assert!(next < UNKNOWN, "commits are counted from 1 on");
         self.latest.fetch_max(next, SeqCst);
         file.0.store(next, SeqCst);
     }
@@ -193,6 +200,7 @@ impl Commits {
     /// Notes that a commit is durable, with all changes made before it began.
     pub fn end(&self, commit: u64) {
         assert!(commit < self.next.load(SeqCst), "a commit ends that began");
+        debug_assert!(commit > 0, "nothing is durable by commit 0");
         self.durable.fetch_max(commit, SeqCst);
     }
 

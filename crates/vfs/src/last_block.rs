@@ -6,6 +6,9 @@ use std::ops::Range;
 /// a block that is written in part has to be read first, by the kernel or by the disk.
 pub const BLOCK: u64 = 4096;
 
+// The end of a file is rounded up by a mask.
+const _: () = assert!(BLOCK.is_power_of_two());
+
 /// The size in bytes of the blocks that are written whole where a file ends, on a volume with clusters of `cluster` bytes
 /// and a device with logical sectors of `sector` bytes, all powers of two: [`BLOCK`], but no more than a cluster, and
 /// no less than a sector.

@@ -101,6 +101,10 @@ impl Plan {
 
     /// Empties the plan for a new request, keeping its memory.
     pub fn start(&mut self, node: u64, offset: u64, length: usize) {
+        debug_assert!(
+            offset.checked_add(length as u64).is_some(),
+            "the end of a plan is a position in a file"
+        );
         self.node = node;
         self.offset = offset;
         self.length = length;
@@ -113,6 +117,9 @@ impl Plan {
     /// Appends a transfer of `length` bytes between device offset `offset` and buffer position `at`, joined with the
     /// transfer before it where both the offsets and the positions are adjacent.
     pub fn push(&mut self, offset: u64, at: u32, length: u32) {
+        debug_assert!(length > 0, "a transfer moves something");
+        debug_assert!(at.checked_add(length).is_some(), "a transfer lies in a buffer below 4 GiB");
+        debug_assert!(offset.checked_add(length.into()).is_some(), "a transfer lies on a device");
         if let Some(last) = self.segments.last_mut()
             && last.offset + u64::from(last.length) == offset
             && last.at + last.length == at

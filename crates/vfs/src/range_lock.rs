@@ -39,6 +39,7 @@ pub struct Pass(u8);
 
 impl Pass {
     fn new(access: Access, phase: u8) -> Pass {
+        debug_assert!(phase <= 1, "plans are counted in two phases");
         Pass(access as u8 * 2 + phase)
     }
 }
@@ -65,6 +66,11 @@ impl RangeLock {
     /// [`Error::Busy`] if the plan overlaps another caller's claim.
     #[inline]
     pub fn enter(&self, range: Range<u64>, access: Access, within: Option<&Claim<'_>>) -> Result<Pass> {
+        debug_assert!(range.start <= range.end, "a plan covers a range");
+        assert!(
+            within.is_none_or(|claim| std::ptr::eq(claim.lock, self)),
+            "a claim is of the plan's own file"
+        );
         if within.is_none() && self.is_claimed.load(SeqCst) && self.meets_claim(&range, access) {
             return Err(Error::Busy);
         }
@@ -122,7 +128,8 @@ impl RangeLock {
             return None;
         }
         *claimed = Some((range, waits_for));
-        self.is_claimed.store(true, SeqCst);
+        let was_claimed = self.is_claimed.swap(true, SeqCst);
+        assert!(!was_claimed, "a file has one claim at a time");
         let mut older = 0;
         for access in [Access::Read, Access::Write] {
             if access == Access::Write || waits_for == Access::Read {
@@ -146,6 +153,7 @@ impl RangeLock {
         while claimed.is_some() {
             claimed = self.news.wait(claimed);
         }
+        debug_assert!(!self.is_claimed.load(SeqCst), "the mark of a claim ends with it");
     }
 
     #[cold]
@@ -163,6 +171,7 @@ impl RangeLock {
 /// `planned` (the offset up to which the file is written or planned) if that is before the write, because the gap
 /// between is filled with zeroes together with the write.
 pub fn range_of_write(planned: u64, offset: u64, length: usize, sector: u32) -> Range<u64> {
+    debug_assert!(sector.is_power_of_two(), "the mask of a sector");
     let mask = u64::from(sector) - 1;
     let end = offset.saturating_add(length as u64);
     planned.min(offset) & !mask..end.checked_add(mask).map_or(end, |end| end & !mask)
@@ -190,6 +199,7 @@ impl Claim<'_> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut claimed = self.lock.claimed.lock();
+        debug_assert!(claimed.is_some(), "a claim ends once");
         *claimed = None;
         self.lock.is_claimed.store(false, SeqCst);
         self.lock.news.notify_all();

@@ -180,6 +180,7 @@ impl<F: Family> Core<F> {
     /// Makes the clusters that a batch freed available, now that nothing on disk refers to them.
     pub(crate) fn release(&mut self, batch: &Batch) {
         for &(start, count) in &batch.release {
+            assert!(count <= self.waiting, "clusters wait until the commit that frees them");
             self.space.free_parked(start, count);
             self.waiting -= count;
         }
@@ -190,6 +191,7 @@ impl<F: Family> Core<F> {
             if let Some(entity) = self.nodes.get_mut(number)
                 && entity.since <= batch.id
             {
+                assert!(entity.pins > 0, "a batch lets go of what it has pinned");
                 entity.pins -= 1;
             }
         }

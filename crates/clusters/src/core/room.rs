@@ -43,6 +43,7 @@ impl<F: Family> Core<F> {
                     let _ = self.health.stop(Health::SPACE_IS_WRONG);
                     continue;
                 }
+                assert!(run.count - on_disk <= self.reserved, "what is not linked was reserved");
                 self.space.give(run.cluster + on_disk, run.count - on_disk);
                 self.reserved -= run.count - on_disk;
             }
@@ -51,6 +52,7 @@ impl<F: Family> Core<F> {
 
     /// Notes that this many allocated clusters are linked now.
     pub fn linked(&mut self, count: u32) {
+        assert!(count <= self.reserved, "clusters are linked that were allocated for it");
         self.reserved -= count;
         self.change.depends = true;
     }

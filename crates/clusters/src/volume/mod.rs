@@ -62,6 +62,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The most zeroes that are written at once, in bytes.
 const ZEROES: usize = 1 << 20;
 
+// Transfers are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(ZEROES.is_multiple_of(4096));
+
 /// An open volume; the module describes its guarantees.
 pub struct Volume<F: Family> {
     /// A number that tells this volume's plans from those of other volumes.

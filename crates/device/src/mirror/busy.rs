@@ -43,7 +43,8 @@ pub(super) struct Alone<'b> {
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        self.busy.lock().take(self.id);
+        let taken = self.busy.lock().take(self.id);
+        debug_assert!(taken.is_some_and(|entry| entry.alone), "a reserved range is released once");
         self.busy.freed.notify_all();
     }
 }
@@ -77,6 +78,7 @@ impl Busy {
         if let Some(other) = entries.list.iter_mut().find(|entry| meet(&entry.range, &range).is_some()) {
             // That write overlapped a part of the range, so it takes over the range: all of it stays in use until the
             // last of the overlapping writes has ended.
+            debug_assert!(!other.alone, "a range that was written is not reserved");
             other.range = other.range.start.min(range.start)..other.range.end.max(range.end);
             join(&mut other.met, range);
             return None;
@@ -103,6 +105,14 @@ impl Busy {
 
 impl Entries {
     fn add(&mut self, range: Range<u64>, alone: bool, met: Option<Range<u64>>) -> u64 {
+        debug_assert!(
+            !alone || self.list.iter().all(|entry| meet(&entry.range, &range).is_none()),
+            "a reserved range is nobody else's"
+        );
+        debug_assert!(
+            self.list.iter().all(|entry| !entry.alone || meet(&entry.range, &range).is_none()),
+            "nothing begins in a reserved range"
+        );
         let id = self.next;
         self.next += 1;
         self.list.push(BusyRange { id, range, alone, met });

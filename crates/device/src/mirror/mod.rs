@@ -99,6 +99,11 @@ pub enum MirrorEvent<'e> {
     },
 }
 
+// Copies are bits of a byte.
+const _: () = assert!(Mirror::MOST <= u8::BITS as usize);
+// The stripe of an offset is found by division of whole sectors.
+const _: () = assert!(Mirror::STRIPE.is_power_of_two() && Mirror::STRIPE >= 4096);
+
 impl fmt::Display for MirrorEvent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -54,6 +54,9 @@ struct UringQueue<'d> {
 /// The least number of entries of a ring, so that one request in many parts has room.
 const ENTRIES: usize = 64;
 
+// The kernel rounds a ring up to a power of two.
+const _: () = assert!(ENTRIES.is_power_of_two());
+
 /// The bytes of a read's parts that are submitted to the kernel together: it can merge adjacent parts that it gets at
 /// once.
 const AT_ONCE: u32 = 64 << 10;

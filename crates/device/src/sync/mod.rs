@@ -37,6 +37,9 @@ pub const FILE: u8 = 3;
 /// The rank of locks under which only further leaves are taken. A thread may hold several.
 pub const LEAF: u8 = 4;
 
+// Locks are taken in this order: see ARCHITECTURE.md.
+const _: () = assert!(COMMIT < METADATA && METADATA < FILE && FILE < LEAF);
+
 /// `std::sync::Mutex` with a rank: see the module.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized, const RANK: u8 = LEAF>(std::sync::Mutex<T>);

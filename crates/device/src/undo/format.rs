@@ -18,6 +18,11 @@ pub(super) const HEADER: usize = 4096;
 /// The size of the head of a record in bytes.
 pub(super) const HEAD: usize = 24;
 
+// Records follow the header at whole blocks, and hold whole blocks.
+const _: () = assert!((HEADER as u64).is_multiple_of(BLOCK) && LARGEST.is_multiple_of(BLOCK));
+// The name of the device is in the header.
+const _: () = assert!(NAME < HEADER && HEAD < SECTOR);
+
 const MAGIC: &[u8; 16] = b"PLATTER UNDO 1\n\0";
 /// The most bytes of the name that are kept.
 const NAME: usize = 1024;

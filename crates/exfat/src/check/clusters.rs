@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most bytes of the FAT that are kept in memory.
 const CACHE: usize = 64 << 20;
 
+// Transfers are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(CACHE.is_multiple_of(4096));
+
 /// The number of clusters of some kind, and the first of them.
 #[derive(Default)]
 pub(super) struct Tally {

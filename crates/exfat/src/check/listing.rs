@@ -9,6 +9,9 @@ use std::ops::Range;
 /// The number of bytes read at once.
 const PIECE: usize = 1 << 20;
 
+// No entry lies in two pieces.
+const _: () = assert!(PIECE.is_multiple_of(32));
+
 /// The slots of a directory. Trailing slots that are all zero are not kept.
 pub(super) struct Listing {
     slots: Vec<[u8; SLOT]>,

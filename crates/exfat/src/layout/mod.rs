@@ -23,6 +23,9 @@ pub use upcase::{Upcase, table_checksum};
 /// The largest directory in bytes (9.5).
 pub const LARGEST_DIRECTORY: u64 = 256 << 20;
 
+// An entry lies in a directory as a whole.
+const _: () = assert!(LARGEST_DIRECTORY.is_multiple_of(32));
+
 /// Continues a 32-bit checksum, of a boot region or an up-case table, over further bytes (3.4, 7.2.2).
 fn checksum32(sum: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(sum, |sum, &byte| sum.rotate_right(1).wrapping_add(u32::from(byte)))

@@ -7,6 +7,10 @@ use platter_vfs::Name;
 
 /// The number of UTF-16 units in one part of a name (7.7.3).
 pub const UNITS_IN_NAME: usize = 15;
+
+// A set has room for the longest name, beside its file and stream entry.
+const _: () = assert!(2 + 255_usize.div_ceil(UNITS_IN_NAME) <= EntrySet::MOST);
+
 /// `GeneralSecondaryFlags`: the entry may have clusters (6.4.2.1).
 const ALLOCATION_POSSIBLE: u8 = 0x01;
 /// `GeneralSecondaryFlags`: the clusters are consecutive, and their FAT entries have no meaning (6.4.2.2).

@@ -18,6 +18,9 @@ pub const NAMES: NameRules = NameRules {
 /// The most slots of a long name.
 pub const MOST_LONG_ENTRIES: usize = LONGEST_NAME.div_ceil(LongEntry::UNITS);
 
+// The number of an entry stands beside the mark of the last one.
+const _: () = assert!(MOST_LONG_ENTRIES < LongEntry::LAST as usize);
+
 /// A short entry with the long name before it: everything that is written for one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntrySet {

@@ -32,6 +32,9 @@ pub const LARGEST_FILE: u64 = u32::MAX as u64;
 /// The most slots a directory may have: 65,536 entries of 32 bytes, 2 MiB (fatgen103, "FAT Directory Structure").
 pub const MOST_SLOTS: u32 = 65_536;
 
+// The size of the longest directory fits the field of a file.
+const _: () = assert!(MOST_SLOTS as u64 * 32 < LARGEST_FILE);
+
 /// Reads 2 bytes at an offset; the caller makes sure that `bytes` is long enough.
 fn le16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])

@@ -103,6 +103,7 @@ impl Gathered {
             run.started_at_seconds = started.as_secs_f64();
         }
         let latencies = measured.latencies();
+        debug_assert!(run.slices.last().is_none_or(|last| last.pass < pass), "a target has one slice a pass");
         run.slices.push(report::Slice {
             pass,
             started_at_seconds: started.as_secs_f64(),

@@ -5,6 +5,10 @@ use crate::estimate::{ERRORS, LEAST_PASSES, widest};
 
 /// After this many passes, the scatter of the slices says what the rest of them will tell.
 pub(crate) const FIRST: u32 = 8;
+
+// The scatter is known by the time of the first word about it.
+const _: () = assert!(FIRST as usize >= crate::estimate::LEAST_PASSES);
+
 /// If differences of more than this share stay hidden, the machine is not quiet enough for an answer.
 const QUIET: f64 = 0.10;
 

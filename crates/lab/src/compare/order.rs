@@ -37,6 +37,10 @@ impl Orders {
         if row >= count {
             order.reverse();
         }
+        debug_assert!(
+            (0..count).all(|target| order.contains(&target)),
+            "each target has its slice in every pass"
+        );
         order
     }
 }

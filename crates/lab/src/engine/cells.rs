@@ -15,6 +15,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PLATTER\x01");
 const SUM: Range<usize> = 20..24;
 const HEADER: usize = 24;
 
+// A cell says what it is and holds content, in whole sectors.
+const _: () = assert!(HEADER < CELL && CELL.is_multiple_of(4096));
+
 /// A cell that does not hold what was written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corruption {
@@ -85,6 +88,7 @@ impl Ledger {
     /// Ends the claim of an I/O; after a write every cell of the block has the next generation.
     pub(super) fn release(&self, offset: u64, length: usize, written: bool) {
         for cell in self.cells(offset, length) {
+            debug_assert!(cell.load(Relaxed) & BUSY != 0, "a block is given back by the I/O that has it");
             let generation = cell.load(Relaxed) & !BUSY;
             cell.store((generation + u32::from(written)) & !BUSY, Relaxed);
         }

@@ -297,6 +297,10 @@ impl Worker<'_> {
     /// meanwhile. If the next I/O is due at a known time, this only collects completions and does not wait for one.
     fn wait(&mut self, done: &mut Vec<Completion>) -> Result<()> {
         let Worker { subject, queue, slots, due, .. } = self;
+        debug_assert!(
+            queue.in_flight() <= slots.len() + 1,
+            "no more is in flight than the depth, and a sync"
+        );
         let least = usize::from(due.is_none());
         match subject {
             Subject::Device { .. } => queue.wait(least, done)?,
@@ -426,6 +430,7 @@ impl Worker<'_> {
         let Step { read, offset, length, .. } = step;
         let size = length as usize;
         let slot = &mut self.slots[index];
+        assert!(length > 0 && size <= self.job.pattern.block as usize, "an I/O fits the buffers of its job");
         let mut buffer = slot.buffer.take().expect("a free slot has its buffer");
         if !read {
             self.written += 1;
@@ -491,6 +496,7 @@ impl Worker<'_> {
             self.beside = Beside::Done { since, result: completion.result };
             return Ok(());
         };
+        debug_assert!(slot.buffer.is_none() && !self.free.contains(&index), "an I/O ends once");
         let mut buffer = completion.buffer;
         let mut needs_sync = false;
         let size = slot.length;

@@ -64,6 +64,10 @@ const FILLED: usize = 24;
 /// opening.
 const PAGES_AT: u64 = 64 << 10;
 const HEAD: usize = 4096;
+
+// The head is before the pages, which are aligned.
+const _: () = assert!(HEAD as u64 <= PAGES_AT && PAGES_AT.is_multiple_of(4096));
+
 const MAGIC: u64 = u64::from_le_bytes(*b"plattrdb");
 const ROOT: u64 = 1;
 /// The number of pages that maintenance reads at once (256 KiB with both places of each), and the pause after that:

@@ -16,6 +16,10 @@ use std::sync::{Condvar, Mutex};
 /// The size of a segment in bytes: ESE's since Exchange 2013.
 pub(super) const SEGMENT: usize = 4096;
 const HEADER: usize = 32;
+
+// A segment holds some content, and is whole sectors.
+const _: () = assert!(HEADER < SEGMENT && SEGMENT.is_multiple_of(4096));
+
 /// Bytes of a segment that are content.
 pub(super) const CONTENT: u64 = (SEGMENT - HEADER) as u64;
 /// The number of segments that a replay reads at once.

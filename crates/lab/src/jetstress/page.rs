@@ -9,6 +9,9 @@ pub(super) const PAGE: usize = 32 << 10;
 pub(super) const RECORD: usize = 1000;
 const HEADER: usize = 64;
 
+// A page holds more than one record.
+const _: () = assert!(HEADER + 2 * RECORD <= PAGE);
+
 /// The kind of entries on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {

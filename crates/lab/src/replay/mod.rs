@@ -21,6 +21,10 @@ const FAST: &str = "replay-fast";
 /// The most I/Os in flight at the log's own pace, where the log decides how many there are, and as fast as it goes.
 const PACED_DEPTH: u32 = 128;
 const FAST_DEPTH: u32 = 32;
+
+// Recorded loads fit the depth of any workload.
+const _: () = assert!(PACED_DEPTH <= crate::workload::MOST_DEPTH && FAST_DEPTH <= PACED_DEPTH);
+
 /// The most events that a log may have. Each takes 32 bytes of memory.
 const MOST_EVENTS: usize = 16 << 20;
 /// The most bytes of one I/O.

@@ -24,6 +24,7 @@ impl Core {
         self.encode_spread()?;
         self.gather_record_bits()?;
         self.encode_stale()?;
+        debug_assert_eq!(self.depth, 0, "no change is half made when a commit gathers");
         self.commit += 1;
         self.undo.clear();
         for key in std::mem::take(&mut self.dropped) {
@@ -65,6 +66,12 @@ impl Core {
                 Pending { bytes: Arc::new(bytes), places },
             ));
         }
+        debug_assert!(
+            images.iter().all(|(_, one)| {
+                one.places.iter().map(|(_, length)| length).sum::<u64>() == one.bytes.len() as u64
+            }),
+            "each image has places for all its bytes"
+        );
         for (key, pending) in &images {
             self.pending.insert(*key, pending.clone());
         }

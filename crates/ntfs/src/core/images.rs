@@ -31,6 +31,7 @@ impl Core {
 
     /// Notes that the cost of an image is `now` and was `before`, which is 0 for an image that was not dirty.
     fn soil(&mut self, key: Key, before: u32, now: u32) {
+        debug_assert!(now > 0, "an image that changed takes room in the log");
         if before == 0 {
             self.dirty.push(key);
             self.others += usize::from(!matches!(key, Key::Record(_)));
@@ -191,6 +192,7 @@ impl Core {
     /// A page of an attribute's value, as far as it is allocated.
     pub(crate) fn page(&mut self, key: Key, outside: &Outside) -> Result<Arc<Vec<u8>>> {
         let Key::Value(.., at) = key else { return Err(Error::InvalidArgument("not a page")) };
+        debug_assert!(at.is_multiple_of(PAGE), "a page begins at a whole page");
         let length = (outside.clusters() * self.geometry.cluster).saturating_sub(at).min(PAGE);
         if let Some(bytes) = self.known(key) {
             if (bytes.len() as u64) < length {

@@ -37,6 +37,10 @@ use std::sync::Arc;
 pub(crate) const PAGE: u64 = 4096;
 /// Numbers from here on are those of files in memory that nothing on disk leads to.
 pub(crate) const DETACHED: u64 = 1 << 47;
+
+// A number in memory is in the 48 bits of a record number, and no record has it.
+const _: () = assert!(DETACHED < 1 << 48 && DETACHED > u32::MAX as u64);
+
 /// The most bytes of images in memory before unchanged ones are dropped. The limit is not a number of images, since an
 /// index block can be as large as 4 records, or as 64.
 const MOST_IMAGES: usize = 48 << 20;
@@ -44,6 +48,10 @@ const MOST_IMAGES: usize = 48 << 20;
 const MOST_FILES: usize = 24 << 10;
 /// Most bytes that are read at once where records are read one after the other.
 const READ_AHEAD: u64 = 32 << 10;
+
+// What is read ahead is dropped before it fills the memory for images.
+const _: () = assert!(READ_AHEAD < MOST_IMAGES as u64);
+
 /// Bytes that a change takes in the log besides its data, at most: the headers of its log record, and the numbers of
 /// the clusters that it touches.
 const OVERHEAD: u64 = 0x30 + 0x20 + 8 * (PAGE / 512 + 1);
@@ -51,6 +59,9 @@ const OVERHEAD: u64 = 0x30 + 0x20 + 8 * (PAGE / 512 + 1);
 const NAMING: u64 = 192;
 /// Bytes of the log, headers included, that a record takes which was given up and emptied, at most.
 const FREED: u64 = 0x30 + 0x20 + 8 * 2 + 72;
+
+// The headers of a record that was emptied are those of any change.
+const _: () = assert!(OVERHEAD > 0x50 && FREED > 0x50);
 
 /// Names the structure that an image is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

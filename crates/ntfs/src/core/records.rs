@@ -116,6 +116,7 @@ impl Core {
             Err(Error::Damaged(_)) => 1,
             Err(error) => return Err(error),
         };
+        assert!(!self.records.get(number), "a record is given to one file");
         self.set_record_bit(number, true);
         Ok(Reference::new(number, sequence))
     }
@@ -153,6 +154,7 @@ impl Core {
             else {
                 break;
             };
+            debug_assert!(!self.records.get(number), "a record that is kept for $MFT is free");
             self.kept_for_mft.insert(number);
             at = number + 1;
         }

@@ -13,6 +13,7 @@ impl Core {
         self.depth += 1;
         let mut outcome = change(self);
         self.depth -= 1;
+        debug_assert!(self.undo.len() >= start, "a change inside another puts back its own alone");
         // A commit may make room in the log: the caller makes one and tries once more.
         if self.depth == 0 && outcome.is_ok() && self.dirt() > self.most_in_group.max(whole) {
             outcome = Err(Error::NoSpace);
@@ -21,6 +22,7 @@ impl Core {
             self.roll_back(start);
             (self.dirt, self.others) = dirt;
         }
+        debug_assert!(outcome.is_ok() || self.undo.len() == start, "a change that failed is put back");
         if self.depth == 0 {
             self.undo.clear();
         }

@@ -252,6 +252,10 @@ impl Log {
         };
         let lsn = composer.step(TRANSACTION, &forget);
         let (pages, head) = composer.finish();
+        debug_assert!(
+            pages.iter().all(|(page, _)| (FIRST_PAGE..ring.pages()).contains(page)),
+            "groups are written behind the pages of the log's own"
+        );
         let taken = ring.distance(ring.spot(session.restart), session.head);
         if taken + pages.len() as u64 + KEPT > ring.pages() - FIRST_PAGE {
             return Err(Error::NoSpace);
@@ -263,6 +267,7 @@ impl Log {
             self.place.write(device, first.0 * PAGE as u64, &first.1[..])?;
             device.flush()?;
         }
+        assert!(lsn > self.greatest, "each group has greater numbers than the one before");
         session.broken = false;
         session.head = head;
         session.attributes.extend(new);
@@ -318,6 +323,7 @@ impl Log {
         }
         session.broken = false;
         session.head = head;
+        assert!(lsn > self.greatest || self.greatest == 0, "a restart is behind all that it makes needless");
         session.restart = lsn;
         session.attributes.clear();
         self.greatest = lsn;

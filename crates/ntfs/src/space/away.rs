@@ -9,6 +9,9 @@ use platter_vfs::Result;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+// A run of a whole page is counted in 16 bits.
+const _: () = assert!(PAGE <= 1 << 16);
+
 /// Reads bytes of `$Bitmap`, from a byte offset on, from their places on the device.
 pub(crate) type ReadBitmap = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send + Sync>;
 
@@ -43,6 +46,7 @@ impl Summary {
             }
         }
         let (first, longest) = (first.unwrap_or(run), longest.max(run));
+        debug_assert!(first.max(run) <= longest && longest <= free, "no run is longer than the longest");
         Summary { free: free as u16, longest: longest as u16, first: first as u16, last: run as u16 }
     }
 }
@@ -83,7 +87,9 @@ impl Away {
 
     /// Keeps only the summary of a page whose bits are as `$Bitmap` on the device has them.
     pub(super) fn send(&mut self, page: u64, words: &Words) {
-        self.pages.insert(page, Summary::of(words));
+        let before = self.pages.insert(page, Summary::of(words));
+        debug_assert!(before.is_none(), "a page is sent away once");
+        debug_assert!(!self.changes.contains_key(&page), "changes of a page in memory are in its bits");
     }
 
     /// Notes a change of bits of one page. Returns `false` if that page is not away.
@@ -92,6 +98,7 @@ impl Away {
         if !self.pages.contains_key(&page) {
             return false;
         }
+        debug_assert!(range.end <= (page + 1) * PAGE, "a change is of one page");
         self.changes.entry(page).or_default().push((range.clone(), taken));
         true
     }

@@ -26,6 +26,9 @@ const PATIENCE: u64 = 16;
 /// After this many pages were read back into memory, a search first drops others from memory.
 const BROUGHT: u64 = 1 << 10;
 
+// A search that sends pages away leaves room for those that it brings back.
+const _: () = assert!(BROUGHT < KEPT);
+
 /// The former content of clusters that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
@@ -302,6 +305,8 @@ impl Space {
     /// Takes free clusters. `on_disk` sets their bits in `$Bitmap` too; it is false if nothing on disk will lead to
     /// them.
     pub(crate) fn take(&mut self, (start, length): Clusters, on_disk: bool) {
+        assert!(start + length <= self.used.len(), "clusters are taken that the volume has");
+        assert!(length <= self.free, "the count of free clusters covers those that the bitmap has");
         assert_eq!(self.used.ones(start..start + length), 0, "clusters are taken that are in use");
         self.used.put(start..start + length, true);
         self.free -= length;
@@ -313,6 +318,7 @@ impl Space {
 
     /// Undoes [`Space::take`].
     pub(crate) fn untake(&mut self, (start, length): Clusters, on_disk: bool) {
+        debug_assert_eq!(self.used.ones(start..start + length), length, "what is put back was taken");
         self.used.put(start..start + length, false);
         self.free += length;
         if on_disk {
@@ -435,6 +441,7 @@ impl Space {
         for (start, length) in clusters {
             let range = start..start + length;
             self.given_up.remove(&start);
+            assert!(length <= self.waiting, "what becomes free was counted as given up");
             self.waiting -= length;
             if self.used.ones(range.clone()) != length {
                 were_used = false;

@@ -24,6 +24,7 @@ impl Changed {
     pub(super) fn node(&mut self, node: u64, rows: u64) {
         self.rows += rows;
         self.rows -= self.nodes.insert(node, rows).unwrap_or(0);
+        debug_assert!(self.rows >= rows, "the rows of a node are among all");
     }
 
     /// Whether a node is to be stored.

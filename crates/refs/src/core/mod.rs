@@ -42,6 +42,9 @@ pub(crate) const ROOT_DIRECTORY: u64 = 0x600;
 /// The first number of an object for a directory other than the root; smaller ones belong to the format.
 pub(crate) const FIRST_OBJECT: u64 = 0x701;
 
+// Directories of users are numbered after those of the format.
+const _: () = assert!(FIRST_OBJECT > ROOT_DIRECTORY && ROOT_DIRECTORY > crate::sync_log::DIRECTORY);
+
 /// An object: a tree with a number.
 pub(crate) struct Object {
     /// The object's tree.

@@ -15,6 +15,10 @@ use std::ops::Range;
 const SHARE: u64 = 512;
 const LEAST: u64 = 256 << 10;
 const MOST: u64 = 4 << 20;
+
+// A log has room for at least one entry, and no volume gets more than it needs.
+const _: () = assert!(LEAST <= MOST && LEAST.is_multiple_of(crate::sync_log::UNIT as u64));
+
 /// The most pages that making or removing the log's file takes.
 const PAGES: u64 = 64;
 

@@ -24,6 +24,11 @@ impl Extents {
         if from >= to {
             return;
         }
+        debug_assert!(
+            new.iter().all(|run| run.count > 0 && from <= run.at && run.end() <= to),
+            "new runs lie in the range that they replace"
+        );
+        debug_assert!(new.windows(2).all(|two| two[0].end() <= two[1].at), "new runs are in order");
         if self.leaves.is_empty() {
             self.leaves.push(Leaf::new(from, from, Vec::new()));
             self.is_regular = false;

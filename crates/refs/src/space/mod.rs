@@ -79,6 +79,11 @@ const WORTH: u32 = 32;
 /// The number of writers whose data is kept apart, so that the data of each lies together.
 pub(crate) const WRITERS: usize = 16;
 
+// A part of a container is emptied where it has at least one free cluster.
+const _: () = assert!(WINDOWS.is_power_of_two() && WORTH.is_power_of_two());
+// The row of a container and its bitmap are less than half a page.
+const _: () = assert!(ROW_OF_A_TABLE < 16 << 9);
+
 #[derive(Clone, Copy, Default)]
 struct ContainerPlace {
     container: usize,
@@ -185,6 +190,10 @@ impl Space {
     /// Returns the containers that changed since the last call.
     pub(crate) fn take_changed(&mut self) -> Vec<u32> {
         let changed = std::mem::take(&mut self.changed);
+        debug_assert!(
+            changed.iter().all(|&index| self.containers[index as usize].is_changed),
+            "a container that is to be written is marked"
+        );
         changed.iter().for_each(|&index| self.containers[index as usize].is_changed = false);
         changed
     }
@@ -227,6 +236,7 @@ impl Space {
         near: Option<(u32, u32)>,
         writer: usize,
     ) -> Option<ContainerRun> {
+        assert!(writer < WRITERS, "each writer has its place");
         let allowed = self.room.data().min(u64::from(most)) as u32;
         if allowed == 0 {
             return None;
@@ -442,6 +452,7 @@ impl Space {
         let were_free = self.change(index, |one| one.take(start, count, clusters));
         self.is_wrong |= were_free != count;
         self.touch(index);
+        debug_assert!(count > 0 && start + count <= self.per_container, "a run lies in its container");
         ContainerRun { container: index as u32, start, count }
     }
 
@@ -496,6 +507,10 @@ impl Space {
 
     /// Frees the clusters that were handed over to a commit, whose checkpoint is on disk now.
     pub(crate) fn settle(&mut self) {
+        debug_assert!(
+            self.leaving.len() <= self.containers.len(),
+            "a container hands over once for a commit"
+        );
         for (container, left) in std::mem::take(&mut self.leaving) {
             let clusters = self.per_container;
             let freed = self.change(container as usize, |one| one.settle(&left, clusters));

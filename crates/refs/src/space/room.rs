@@ -71,7 +71,10 @@ impl Room {
     }
 
     fn count(&mut self, share: Share, is_added: bool) {
-        let count = |total: &mut u64, by: u64| *total = if is_added { *total + by } else { *total - by };
+        let count = |total: &mut u64, by: u64| {
+            assert!(is_added || *total >= by, "what a container no longer adds was counted");
+            *total = if is_added { *total + by } else { *total - by };
+        };
         count(&mut self.pages[share.tier], share.pages);
         count(&mut self.empty, u64::from(share.is_empty));
         count(&mut self.data, share.data);
@@ -86,6 +89,7 @@ impl Room {
     ) -> T {
         self.count(self.share(&containers[index]), false);
         let done = with(&mut containers[index]);
+        debug_assert!(containers[index].free() <= self.per_container, "no more is free than a container has");
         self.count(self.share(&containers[index]), true);
         if !std::mem::replace(&mut self.is_stale[index], true) {
             self.stale.push(index as u32);
@@ -133,6 +137,10 @@ impl Room {
     }
 
     fn set(&mut self, containers: &[Container], index: usize, entry: u32) {
+        debug_assert!(
+            index < self.tree.len() / 2 && entry <= 1 + index as u32,
+            "an entry is of its own container"
+        );
         let mut at = self.tree.len() / 2 + index;
         self.tree[at] = entry;
         while at > 1 {
