@@ -50,6 +50,14 @@ pub enum Error {
     },
 }
 
+/// The error of a run without results: it was `interrupted`, or each target was left out for one of these reasons.
+pub(crate) fn unmeasured(interrupted: bool, reasons: &[String]) -> Error {
+    match interrupted || reasons.is_empty() {
+        true => Error::Interrupted,
+        false => Error::Unmeasured(reasons.join("; ")),
+    }
+}
+
 /// The last words of a program, as the end of a sentence.
 fn last_words(words: &str) -> String {
     if words.is_empty() { ", and said nothing".into() } else { format!(": {words}") }

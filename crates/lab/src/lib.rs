@@ -81,6 +81,7 @@ pub use compare::{Observer, compare};
 pub use comparison::Comparison;
 pub use engine::*;
 pub use environment::{device_info, environment};
+pub(crate) use error::unmeasured;
 pub use error::{Error, Result};
 pub use kept::Runs;
 pub use loads::load_workloads;

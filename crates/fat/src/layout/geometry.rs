@@ -1,6 +1,6 @@
 //! The layout of a volume, derived from a valid boot sector.
 
-use super::{BootSector, ShortEntry};
+use super::{BootSector, Fat32Fields, ShortEntry};
 use platter_clusters::{Heap, Link, TablePlace};
 use platter_vfs::{Error, Result};
 
@@ -145,33 +145,12 @@ impl BootSector {
             let [a, b, c] = self.jump;
             return Err(not_fat(format!("it starts with {a:02X} {b:02X} {c:02X}, which is no boot jump")));
         }
+        self.check_counts()?;
         let bytes_per_sector = u32::from(self.bytes_per_sector);
-        if !matches!(bytes_per_sector, 512 | 1024 | 2048 | 4096) {
-            return Err(damaged(11, "512, 1024, 2048 or 4096 bytes per sector", bytes_per_sector));
-        }
         let sectors_per_cluster = u32::from(self.sectors_per_cluster);
-        if !sectors_per_cluster.is_power_of_two() {
-            return Err(damaged(13, "a power of two of sectors per cluster", sectors_per_cluster));
-        }
-        if self.reserved_sectors == 0 {
-            return Err(damaged(14, "at least 1 reserved sector", 0));
-        }
-        if self.fat_count == 0 {
-            return Err(damaged(16, "at least 1 FAT", 0));
-        }
         let fat_sectors = self.fat_sectors();
-        if fat_sectors == 0 {
-            return Err(damaged(if self.fat32.is_some() { 36 } else { 22 }, "at least 1 sector per FAT", 0));
-        }
-        let slots_per_sector = bytes_per_sector / 32;
         let root_entries = u32::from(self.root_entries);
-        if self.fat32.is_some() && root_entries != 0 {
-            return Err(damaged(17, "no fixed root directory on FAT32", root_entries));
-        }
-        if self.fat32.is_none() && (root_entries == 0 || root_entries % slots_per_sector != 0) {
-            return Err(damaged(17, format!("a multiple of {slots_per_sector} root entries"), root_entries));
-        }
-        let root_sectors = root_entries / slots_per_sector;
+        let root_sectors = root_entries / (bytes_per_sector / 32);
         let total_sectors = self.total_sectors();
         let total_offset = if self.total_sectors_16 == 0 { 32 } else { 19 };
         let device_sectors = device_bytes / u64::from(bytes_per_sector);
@@ -220,28 +199,40 @@ impl BootSector {
             backup_sector: None,
         };
         if let Some(fat32) = &self.fat32 {
-            if fat32.version != 0 {
-                return Err(not_fat(format!("FAT32 version {:04X}, not 0", fat32.version)));
-            }
-            if !geometry.has_cluster(fat32.root_cluster) {
-                let expected = format!("a root cluster from 2 to {}", geometry.last_cluster());
-                return Err(damaged(44, expected, fat32.root_cluster));
-            }
-            geometry.root_cluster = fat32.root_cluster;
-            if fat32.flags & 0x80 != 0 {
-                let active = u32::from(fat32.flags & 0x0F);
-                if active >= geometry.fat_count {
-                    let expected = format!("an active FAT below {}", geometry.fat_count);
-                    return Err(damaged(40, expected, active));
-                }
-                geometry.active_fat = Some(active);
-            }
-            let reserved =
-                |sector: u16| (sector != 0 && sector < self.reserved_sectors).then_some(u32::from(sector));
-            geometry.info_sector = reserved(fat32.info_sector);
-            geometry.backup_sector = reserved(fat32.backup_sector);
+            geometry.take_fat32(fat32)?;
         }
         Ok(geometry)
+    }
+
+    /// Checks that there is at least one sector of every part that a volume has, and that the root directory is where
+    /// its kind has it.
+    fn check_counts(&self) -> Result<()> {
+        let bytes_per_sector = u32::from(self.bytes_per_sector);
+        if !matches!(bytes_per_sector, 512 | 1024 | 2048 | 4096) {
+            return Err(damaged(11, "512, 1024, 2048 or 4096 bytes per sector", bytes_per_sector));
+        }
+        let sectors_per_cluster = u32::from(self.sectors_per_cluster);
+        if !sectors_per_cluster.is_power_of_two() {
+            return Err(damaged(13, "a power of two of sectors per cluster", sectors_per_cluster));
+        }
+        if self.reserved_sectors == 0 {
+            return Err(damaged(14, "at least 1 reserved sector", 0));
+        }
+        if self.fat_count == 0 {
+            return Err(damaged(16, "at least 1 FAT", 0));
+        }
+        if self.fat_sectors() == 0 {
+            return Err(damaged(if self.fat32.is_some() { 36 } else { 22 }, "at least 1 sector per FAT", 0));
+        }
+        let slots_per_sector = bytes_per_sector / 32;
+        let root_entries = u32::from(self.root_entries);
+        if self.fat32.is_some() && root_entries != 0 {
+            return Err(damaged(17, "no fixed root directory on FAT32", root_entries));
+        }
+        if self.fat32.is_none() && (root_entries == 0 || root_entries % slots_per_sector != 0) {
+            return Err(damaged(17, format!("a multiple of {slots_per_sector} root entries"), root_entries));
+        }
+        Ok(())
     }
 }
 
@@ -253,7 +244,38 @@ fn damaged(offset: u64, expected: impl std::fmt::Display, found: impl std::fmt::
     Error::damaged("boot sector", offset, expected, found)
 }
 
+// The number of clusters decides the kind, and a number of each kind fits its entries.
+const _: () = assert!(FatKind::MOST_12 < FatKind::MOST_16 && FatKind::MOST_16 < FatKind::MOST_32);
+// Clusters are numbered from 2 on; the numbers from FF6 on are marks.
+const _: () = assert!(
+    FatKind::MOST_12 + 1 < 0xFF7 && FatKind::MOST_16 + 1 < 0xFFF7 && FatKind::MOST_32 + 1 < 0x0FFF_FFF7
+);
+
 impl Geometry {
+    /// Checks the fields that only FAT32 has and takes over what they say.
+    fn take_fat32(&mut self, fat32: &Fat32Fields) -> Result<()> {
+        if fat32.version != 0 {
+            return Err(not_fat(format!("FAT32 version {:04X}, not 0", fat32.version)));
+        }
+        if !self.has_cluster(fat32.root_cluster) {
+            let expected = format!("a root cluster from 2 to {}", self.last_cluster());
+            return Err(damaged(44, expected, fat32.root_cluster));
+        }
+        self.root_cluster = fat32.root_cluster;
+        if fat32.flags & 0x80 != 0 {
+            let active = u32::from(fat32.flags & 0x0F);
+            if active >= self.fat_count {
+                let expected = format!("an active FAT below {}", self.fat_count);
+                return Err(damaged(40, expected, active));
+            }
+            self.active_fat = Some(active);
+        }
+        let is_reserved = |sector: u32| sector != 0 && sector < self.reserved_sectors;
+        self.info_sector = Some(u32::from(fat32.info_sector)).filter(|sector| is_reserved(*sector));
+        self.backup_sector = Some(u32::from(fat32.backup_sector)).filter(|sector| is_reserved(*sector));
+        Ok(())
+    }
+
     /// Returns the number of clusters that the volume has sectors for, whether the FAT has entries for them or not.
     pub fn clusters_by_sectors(&self) -> u32 {
         (self.total_sectors - self.first_data_sector) / (self.cluster_size / self.bytes_per_sector)

@@ -66,6 +66,10 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// With this many passes, a difference of a tenth is found on a quiet machine. Longer cases have up to three times as
 /// many passes before their slices become longer.
 const PASSES: u32 = 20;
+
+// As many passes as are usual are enough to tell outliers by.
+const _: () = assert!(PASSES as usize >= 2 * crate::estimate::LEAST_PASSES);
+
 /// The least number of I/Os in a slice of the slowest target, if [`LONGEST`] allows it.
 const LEAST_IOS: f64 = 32.0;
 /// If a difference is to be told and no time is chosen, a case has at most this many times its own time.
@@ -144,6 +148,17 @@ enum Cut {
 }
 
 impl Cut {
+    /// When a turn of a case ends.
+    fn stop(self, case: &Case) -> Stop {
+        match (self, case.count) {
+            (Cut::Slices(length), _) => Stop::Slice(length),
+            (Cut::Counts(each), _) => Stop::Count(each),
+            (Cut::Whole, Some(count)) if case.time.is_zero() => Stop::Count(count),
+            (Cut::Whole, Some(count)) => Stop::Within { count, time: case.time },
+            (Cut::Whole, None) => Stop::After(case.time),
+        }
+    }
+
     /// The division in the present time: in virtual time nothing disturbs a target, and so each case is one piece.
     fn here(group: &[Case], targets: usize) -> Cut {
         if sync::is_virtual() { Cut::Whole } else { Cut::of(group, targets) }
@@ -525,22 +540,7 @@ impl<'a> Course<'a> {
         let mut slowest = f64::INFINITY;
         let mut at = 0;
         while at < members.len() {
-            let trial = || -> Result<(Session, f64)> {
-                let member = &members[at];
-                if self.comparison.verify {
-                    // Verification expects every block as it was prepared, so the whole span is written again.
-                    let subject = &member.ready.subject;
-                    crate::prepare(subject, &(0..workload.span), workload.seed, &mut |_, _| {})?;
-                    subject.sync()?;
-                }
-                let mut session = Session::together(member.ready.subject.clone(), jobs.clone())?;
-                let Cut::Slices(length) = cut else { return Ok((session, f64::INFINITY)) };
-                let watch = self.watch(&members[at].name, workload, &label);
-                let stops = vec![Stop::Slice(length); group.len()];
-                let measured = session.run_all(ramp_up, &stops, length, &watch)?;
-                Ok((session, measured.iter().map(Measured::iops).fold(f64::INFINITY, f64::min)))
-            };
-            let trial = trial();
+            let trial = self.try_out(&members[at], workload, (&jobs, &label), (cut, ramp_up));
             let name = members[at].name.clone();
             match self.keep_or_drop(&name, &format!("measured under {label}"), trial) {
                 Some((session, iops)) => {
@@ -555,14 +555,7 @@ impl<'a> Course<'a> {
             }
         }
         let cut = if slowest.is_finite() { cut.for_rate(slowest) } else { cut };
-        let stop = |case: &Case| match (cut, case.count) {
-            (Cut::Slices(length), _) => Stop::Slice(length),
-            (Cut::Counts(each), _) => Stop::Count(each),
-            (Cut::Whole, Some(count)) if case.time.is_zero() => Stop::Count(count),
-            (Cut::Whole, Some(count)) => Stop::Within { count, time: case.time },
-            (Cut::Whole, None) => Stop::After(case.time),
-        };
-        let mut stops: Vec<Stop> = group.iter().map(stop).collect();
+        let mut stops: Vec<Stop> = group.iter().map(|case| cut.stop(case)).collect();
         let ramp_up = match cut {
             Cut::Slices(length) => settling(length),
             Cut::Counts(_) => Duration::ZERO,
@@ -599,24 +592,9 @@ impl<'a> Course<'a> {
             }
             let order: Vec<String> =
                 orders.next().into_iter().map(|place| members[place].name.clone()).collect();
-            for name in order {
-                let Some(place) = members.iter().position(|member| member.name == name) else { continue };
-                let is_part = matches!(cut, Cut::Counts(_));
-                let turn = Turn { ramp_up, stops: &stops, is_part, workload, group, label: &label };
-                let outcome = self.slice(&mut members[place], &mut sessions[place], &turn);
-                match self.keep_or_drop(&name, &format!("measured under {label}"), outcome) {
-                    Some(slices) => {
-                        for (case, slice) in group.iter().zip(slices) {
-                            self.observer.measured(&name, workload, case, &slice.measured);
-                            self.gather(&name, workload, case, group).add(round, pass, slice);
-                        }
-                    }
-                    None => {
-                        members.remove(place);
-                        sessions.remove(place);
-                    }
-                }
-            }
+            let is_part = matches!(cut, Cut::Counts(_));
+            let turn = Turn { ramp_up, stops: &stops, is_part, workload, group, label: &label };
+            self.pass(members, &mut sessions, order, &turn, (round, pass));
         }
         for gathered in &mut self.gathered {
             if let Some((iops, mb_per_s)) = gathered.end_of_round() {
@@ -625,6 +603,57 @@ impl<'a> Course<'a> {
             }
         }
         self.rest_of(members, group, &label)
+    }
+
+    /// Opens a session of a member, and measures one slice that no result counts, if slices are measured: how fast it is
+    /// says how many I/Os fit into one.
+    fn try_out(
+        &self,
+        member: &Member,
+        workload: &Workload,
+        (jobs, label): (&[Job], &str),
+        (cut, ramp_up): (Cut, Duration),
+    ) -> Result<(Session, f64)> {
+        if self.comparison.verify {
+            // Verification expects every block as it was prepared, so the whole span is written again.
+            let subject = &member.ready.subject;
+            crate::prepare(subject, &(0..workload.span), workload.seed, &mut |_, _| {})?;
+            subject.sync()?;
+        }
+        let mut session = Session::together(member.ready.subject.clone(), jobs.to_vec())?;
+        let Cut::Slices(length) = cut else { return Ok((session, f64::INFINITY)) };
+        let watch = self.watch(&member.name, workload, label);
+        let stops = vec![Stop::Slice(length); jobs.len()];
+        let measured = session.run_all(ramp_up, &stops, length, &watch)?;
+        Ok((session, measured.iter().map(Measured::iops).fold(f64::INFINITY, f64::min)))
+    }
+
+    /// One slice on each member, in this order; those that fail are dropped with their sessions.
+    fn pass(
+        &mut self,
+        members: &mut Vec<Member>,
+        sessions: &mut Vec<Session>,
+        order: Vec<String>,
+        turn: &Turn<'_>,
+        (round, pass): (u32, u32),
+    ) {
+        assert_eq!(members.len(), sessions.len(), "each member has its session");
+        for name in order {
+            let Some(place) = members.iter().position(|member| member.name == name) else { continue };
+            let outcome = self.slice(&mut members[place], &mut sessions[place], turn);
+            match self.keep_or_drop(&name, &format!("measured under {}", turn.label), outcome) {
+                Some(slices) => {
+                    for (case, slice) in turn.group.iter().zip(slices) {
+                        self.observer.measured(&name, turn.workload, case, &slice.measured);
+                        self.gather(&name, turn.workload, case, turn.group).add(round, pass, slice);
+                    }
+                }
+                None => {
+                    members.remove(place);
+                    sessions.remove(place);
+                }
+            }
+        }
     }
 
     /// The rates that were measured so far: for each case of the group, for each target.

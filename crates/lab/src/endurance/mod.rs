@@ -101,16 +101,7 @@ impl Endurance {
                 self.full_percent
             )));
         }
-        let mut at = 0;
-        while at < span {
-            crate::go_on(observer)?;
-            let end = (at + PIECE).min(span);
-            crate::prepare(&subjects.subject, &(at..end), self.seed, &mut |done, _| {
-                observer.stage("writing the file", unit(at + done), unit(span));
-            })?;
-            at = end;
-        }
-        subjects.subject.sync()?;
+        self.fill(&subjects.subject, span, observer)?;
         let pattern = &self.pattern;
         let plan = EndurancePlan {
             schema: SCHEMA.into(),
@@ -137,6 +128,22 @@ impl Endurance {
         };
         let record = Record::begin(directory, plan)?;
         go_on(record, subjects, observer)
+    }
+
+    /// Writes the file, or the device, that the run is on: `span` bytes.
+    fn fill(&self, subject: &Subject, span: u64, observer: &dyn Observer) -> Result<()> {
+        let unit = |bytes: u64| Duration::from_secs(bytes >> 20);
+        let mut at = 0;
+        while at < span {
+            crate::go_on(observer)?;
+            let end = (at + PIECE).min(span);
+            crate::prepare(subject, &(at..end), self.seed, &mut |done, _| {
+                observer.stage("writing the file", unit(at + done), unit(span));
+            })?;
+            at = end;
+        }
+        subject.sync()?;
+        Ok(())
     }
 }
 
@@ -280,22 +287,26 @@ fn go_on(mut record: Record, subjects: Subjects, observer: &dyn Observer) -> Res
         }
     };
     drop(session);
-    let (left, what) = match &subjects.subject {
-        Subject::File { system, .. } => {
-            (system.unmount().map_err(Error::from), "the volume could not be unmounted")
-        }
-        Subject::Device { device, .. } => {
-            (device.flush().map_err(Error::from), "the device could not be flushed")
-        }
-    };
-    if let Err(error) = left {
+    if let Err(why) = leave(&subjects.subject) {
         failed = true;
-        ended += &format!(", and {what}: {error}");
+        ended += &format!(", and {why}");
     }
     drop(subjects.stand);
     (record.plan.ended, record.plan.failed) = (Some(ended), failed);
     record.save_plan()?;
     Ok(record)
+}
+
+/// Ends the use of a volume or device; fails with a sentence that says why it could not.
+fn leave(subject: &Subject) -> std::result::Result<(), String> {
+    match subject {
+        Subject::File { system, .. } => system
+            .unmount()
+            .map_err(|error| format!("the volume could not be unmounted: {}", Error::from(error))),
+        Subject::Device { device, .. } => {
+            device.flush().map_err(|error| format!("the device could not be flushed: {}", Error::from(error)))
+        }
+    }
 }
 
 /// Takes one sample; `is_due` says whether to count the file's pieces.

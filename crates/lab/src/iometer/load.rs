@@ -31,18 +31,7 @@ pub(super) struct Step<'c> {
 impl Config {
     /// The steps of the test, in their order.
     pub(super) fn steps(&self) -> Result<Vec<Step<'_>>, String> {
-        let all = self.workers.len() as u32;
-        let rounds: Vec<(u32, Option<u32>, String)> = match self.test {
-            TestType::Normal => vec![(all, None, String::new())],
-            TestType::Workers => {
-                let numbers = self.worker_cycle.numbers(all).into_iter();
-                numbers.map(|number| (number, None, format!(", {number} workers"))).collect()
-            }
-            TestType::Depths => {
-                let numbers = self.depth_cycle.numbers(self.depth_cycle.end).into_iter();
-                numbers.map(|depth| (all, Some(depth), format!(", {depth} outstanding"))).collect()
-            }
-        };
+        let rounds = self.rounds();
         let mut steps = Vec::new();
         let mut looked_at = 0;
         // As in Iometer, a specification is run with all numbers of the cycle before the next specification.
@@ -99,6 +88,23 @@ impl Config {
         match steps.is_empty() {
             true => Err("no worker has both an access specification and a target".into()),
             false => Ok(steps),
+        }
+    }
+
+    /// The rounds of the test: how many workers run, with which number of outstanding I/Os if not with their own, and
+    /// what the label of a step says about it.
+    fn rounds(&self) -> Vec<(u32, Option<u32>, String)> {
+        let all = self.workers.len() as u32;
+        match self.test {
+            TestType::Normal => vec![(all, None, String::new())],
+            TestType::Workers => {
+                let numbers = self.worker_cycle.numbers(all).into_iter();
+                numbers.map(|number| (number, None, format!(", {number} workers"))).collect()
+            }
+            TestType::Depths => {
+                let numbers = self.depth_cycle.numbers(self.depth_cycle.end).into_iter();
+                numbers.map(|depth| (all, Some(depth), format!(", {depth} outstanding"))).collect()
+            }
         }
     }
 

@@ -124,21 +124,7 @@ impl Jetstress {
 /// # Errors
 /// An error that occurs before anything was measured. After that, the document is partial and states why.
 pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
-    if jetstress.volumes.is_empty() {
-        return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
-    }
-    let names: Vec<String> = jetstress.volumes.iter().map(Volumes::name).collect();
-    crate::plan::check_base(jetstress.base.as_deref(), &names)?;
-    if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
-        return Err(Error::Job(format!("{} is named twice", twice.1)));
-    }
-    let targets = || jetstress.volumes.iter().flat_map(|volumes| [&volumes.db, &volumes.log]);
-    for target in targets() {
-        if let Target::Mounted(peer) = target {
-            jetstress.stand.check_blocks()?;
-            peer.check()?;
-        }
-    }
+    check(jetstress)?;
     let started = SystemTime::now();
     let size = jetstress.size();
     let span = size.shape.file_bytes().max(size.shape.log_bytes());
@@ -146,7 +132,7 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
         [&volumes.db, &volumes.log].into_iter().filter(|target| target.is_on_device()).count() * DATABASES
     };
     let places = jetstress.volumes.iter().map(on_device).max().unwrap_or(0);
-    let is_mounted = targets().any(Target::is_mounted);
+    let is_mounted = targets(jetstress).any(Target::is_mounted);
     let caching = Caching::DirectIfPossible;
     let no_room = |what: &str, each: u64| {
         let each = platter_device::show_size(each);
@@ -188,31 +174,9 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     course.all();
     let Course { results, targets, notes, partial, .. } = course;
     if results.is_empty() {
-        return Err(match observer.stop() || partial.is_empty() {
-            true => Error::Interrupted,
-            false => Error::Unmeasured(partial.join("; ")),
-        });
+        return Err(crate::unmeasured(observer.stop(), &partial));
     }
-    let settings = Settings {
-        preset: jetstress.preset.name().into(),
-        base: jetstress.base.clone().unwrap_or_else(|| targets[0].name.clone()),
-        rounds: jetstress.repeats,
-        seed: SEED,
-        direct: stand.direct,
-        preconditioning: None,
-        programs: None,
-        until_percent: None,
-        discarded: (stand.kind != NO_DEVICE).then_some(jetstress.discard),
-        own_regions: true,
-        span_bytes: span,
-        workloads: vec![WorkloadSettings {
-            name: "jetstress".into(),
-            title: "Jetstress".into(),
-            durability: "write-through".into(),
-            span_bytes: span,
-            seconds: size.time.as_secs_f64(),
-        }],
-    };
+    let settings = settings(jetstress, &stand, &targets[0].name, span);
     let device = device_info(&*stand.device, &stand.name, stand.kind, &stand.place);
     let command = jetstress.command.clone();
     let mut document = Document::new(started, command, environment(device), settings, targets);
@@ -227,6 +191,53 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     document.conclude();
     stand.keep();
     Ok(document)
+}
+
+fn targets(jetstress: &Jetstress) -> impl Iterator<Item = &Target> {
+    jetstress.volumes.iter().flat_map(|volumes| [&volumes.db, &volumes.log])
+}
+
+/// Refuses, before anything is written, what cannot be measured.
+fn check(jetstress: &Jetstress) -> Result<()> {
+    if jetstress.volumes.is_empty() {
+        return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
+    }
+    let names: Vec<String> = jetstress.volumes.iter().map(Volumes::name).collect();
+    crate::plan::check_base(jetstress.base.as_deref(), &names)?;
+    if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
+        return Err(Error::Job(format!("{} is named twice", twice.1)));
+    }
+    for target in targets(jetstress) {
+        if let Target::Mounted(peer) = target {
+            jetstress.stand.check_blocks()?;
+            peer.check()?;
+        }
+    }
+    Ok(())
+}
+
+/// What the document says of how it was measured; `first` is the first target's name.
+fn settings(jetstress: &Jetstress, stand: &OpenStand, first: &str, span: u64) -> Settings {
+    Settings {
+        preset: jetstress.preset.name().into(),
+        base: jetstress.base.clone().unwrap_or_else(|| first.into()),
+        rounds: jetstress.repeats,
+        seed: SEED,
+        direct: stand.direct,
+        preconditioning: None,
+        programs: None,
+        until_percent: None,
+        discarded: (stand.kind != NO_DEVICE).then_some(jetstress.discard),
+        own_regions: true,
+        span_bytes: span,
+        workloads: vec![WorkloadSettings {
+            name: "jetstress".into(),
+            title: "Jetstress".into(),
+            durability: "write-through".into(),
+            span_bytes: span,
+            seconds: jetstress.size().time.as_secs_f64(),
+        }],
+    }
 }
 
 struct Course<'j> {

@@ -15,7 +15,7 @@ use crate::environment::{device_info, environment};
 use crate::stand::{NO_DEVICE, OpenStand, Stand};
 use crate::target::Target;
 use crate::{CpuTime, Error, Observer, Preset, Result};
-use files::{Files, time};
+use files::{Done, Files, time};
 use loads::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, LOADS, Load, SMALL_LOADS, TREE_LOADS, Today, What};
 use platter_device::{Caching, Recorder};
 use std::collections::BTreeSet;
@@ -123,17 +123,20 @@ impl Naspt {
 pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let (without, with): (Vec<&Target>, Vec<&Target>) =
         naspt.targets.iter().partition(|target| matches!(target, Target::Raw | Target::Through { .. }));
-    if let [first, ..] = without[..] {
-        let why = format!("{}: it has no files", first.name());
-        if with.is_empty() {
-            return Err(Error::Job(why));
-        }
-        // The list of targets may be that of a block comparison, so targets without files are left out with a warning.
-        let targets = with.into_iter().cloned().collect();
-        let mut document = run(&Naspt { targets, ..naspt.clone() }, observer)?;
-        document.warnings.push(format!("{why}, and is left out of loads on files."));
-        return Ok(document);
+    let Some(first) = without.first() else { return run_on_files(naspt, observer) };
+    let why = format!("{}: it has no files", first.name());
+    if with.is_empty() {
+        return Err(Error::Job(why));
     }
+    // The list of targets may be that of a block comparison, so targets without files are left out with a warning.
+    let targets = with.into_iter().cloned().collect();
+    let mut document = run_on_files(&Naspt { targets, ..naspt.clone() }, observer)?;
+    document.warnings.push(format!("{why}, and is left out of loads on files."));
+    Ok(document)
+}
+
+/// [`run`] where all targets have files.
+fn run_on_files(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     if naspt.targets.is_empty() || naspt.policies.is_empty() {
         return Err(Error::Job("there is nothing to measure: at least one target is needed".into()));
     }
@@ -147,37 +150,17 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     let scale = naspt.scale();
     let all = naspt.sets.iter().flat_map(|set| set.loads());
     let span = all.map(|load| load.bytes(scale)).max().unwrap_or(0).next_multiple_of(4096) * 2;
-    let with = |target| {
-        let both =
-            |policy| if naspt.ages { vec![(policy, false), (policy, true)] } else { vec![(policy, false)] };
-        naspt.policies.iter().copied().flat_map(both).map(move |(policy, is_aged)| {
-            let name = name_of(naspt, target, policy) + if is_aged { " aged" } else { "" };
-            Member { target, policy, is_aged, name }
-        })
-    };
-    let mut members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
-    let names = crate::plan::distinct(members.iter().map(|member| member.name.clone()));
-    members.iter_mut().zip(&names).for_each(|(member, name)| member.name.clone_from(name));
-    crate::plan::check_base(naspt.base.as_deref(), &names)?;
+    let members = members(naspt)?;
     let on_device = naspt.targets.iter().any(Target::is_on_device);
     let is_mounted = naspt.targets.iter().any(Target::is_mounted);
-    let mut stand = OpenStand::open(
-        &naspt.stand,
-        span,
-        None,
-        u64::from(on_device),
-        Caching::DirectIfPossible,
-        is_mounted,
-    )?;
+    let caching = Caching::DirectIfPossible;
+    let mut stand = OpenStand::open(&naspt.stand, span, None, on_device.into(), caching, is_mounted)?;
     if naspt.discard {
         stand.discard_first();
     }
     stand.provide(&mut |done, total| {
-        observer.stage(
-            "writing the image once",
-            Duration::from_secs(done >> 30),
-            Duration::from_secs(total >> 30),
-        );
+        let part = |bytes: u64| Duration::from_secs(bytes >> 30);
+        observer.stage("writing the image once", part(done), part(total));
         crate::go_on(observer)
     })?;
     let mut course = Course {
@@ -203,18 +186,54 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         }
     }
     if course.results.is_empty() {
-        return Err(match observer.stop() || course.partial.is_empty() {
-            true => Error::Interrupted,
-            false => Error::Unmeasured(course.partial.join("; ")),
-        });
+        return Err(crate::unmeasured(observer.stop(), &course.partial));
     }
     let Course { mut results, mut targets, partial, notes, .. } = course;
     let order = |name: &str| members.iter().position(|member| member.name == name);
     results.sort_by_key(|result| order(&result.target));
     targets.sort_by_key(|target| order(&target.name));
-    let settings = Settings {
+    let settings = settings(naspt, &stand, &targets[0].name, span);
+    let device = device_info(&*stand.device, &stand.name, stand.kind, &stand.place);
+    let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
+    document.partial = (!partial.is_empty()).then(|| partial.join("; "));
+    document.results = results;
+    document.warnings.extend(notes);
+    document.warnings.extend(caveats(naspt));
+    document.conclude();
+    stand.keep();
+    Ok(document)
+}
+
+/// The targets with each of their policies, fresh and aged, under names that differ.
+fn members(naspt: &Naspt) -> Result<Vec<Member<'_>>> {
+    let with = |target| {
+        let both =
+            |policy| if naspt.ages { vec![(policy, false), (policy, true)] } else { vec![(policy, false)] };
+        naspt.policies.iter().copied().flat_map(both).map(move |(policy, is_aged)| {
+            let name = name_of(naspt, target, policy) + if is_aged { " aged" } else { "" };
+            Member { target, policy, is_aged, name }
+        })
+    };
+    let mut members: Vec<Member<'_>> = naspt.targets.iter().flat_map(with).collect();
+    let names = crate::plan::distinct(members.iter().map(|member| member.name.clone()));
+    members.iter_mut().zip(&names).for_each(|(member, name)| member.name.clone_from(name));
+    crate::plan::check_base(naspt.base.as_deref(), &names)?;
+    Ok(members)
+}
+
+/// What the document says of how it was measured; `first` is the first target's name.
+fn settings(naspt: &Naspt, stand: &OpenStand, first: &str, span: u64) -> Settings {
+    let durability = naspt.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
+    let of_set = |set: &Set| WorkloadSettings {
+        name: set.name().into(),
+        title: set.title().into(),
+        durability: durability.clone(),
+        span_bytes: span,
+        seconds: 0.0,
+    };
+    Settings {
         preset: naspt.preset.name().into(),
-        base: naspt.base.clone().unwrap_or_else(|| targets[0].name.clone()),
+        base: naspt.base.clone().unwrap_or_else(|| first.into()),
         rounds: naspt.repeats,
         seed: SEED,
         direct: stand.direct,
@@ -224,25 +243,15 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         discarded: (stand.kind != NO_DEVICE).then_some(naspt.discard),
         own_regions: false,
         span_bytes: span,
-        workloads: naspt
-            .sets
-            .iter()
-            .map(|set| WorkloadSettings {
-                name: set.name().into(),
-                title: set.title().into(),
-                durability: naspt.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", "),
-                span_bytes: span,
-                seconds: 0.0,
-            })
-            .collect(),
-    };
-    let device = device_info(&*stand.device, &stand.name, stand.kind, &stand.place);
-    let mut document = Document::new(started, naspt.command.clone(), environment(device), settings, targets);
-    document.partial = (!partial.is_empty()).then(|| partial.join("; "));
-    document.results = results;
-    document.warnings.extend(notes);
+        workloads: naspt.sets.iter().map(of_set).collect(),
+    }
+}
+
+/// What a reader of the figures has to know of these loads.
+fn caveats(naspt: &Naspt) -> Vec<String> {
+    let (mut caveats, scale) = (Vec::new(), naspt.scale());
     if naspt.targets.iter().any(|target| !target.is_on_device() || target.is_mounted()) {
-        document.warnings.push(
+        caveats.push(
             "files of mounted file systems are used through the host's page cache, which forgets them before each load: what a \
              load reads twice, or reads after it wrote it, comes from memory then, and what it reads in order is read ahead; \
              volumes of this program cache no data"
@@ -250,15 +259,30 @@ pub fn run(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         );
     }
     if naspt.sets.contains(&Set::Naspt) {
-        document.warnings.push(format!(
+        caveats.push(format!(
             "what is known of NASPT's loads is read (V), recalled (R) or inferred (I), which stands beside each; files and \
              bytes are {} of the original's",
             if scale == 1 { "those".into() } else { format!("1/{scale}") }
         ));
     }
-    document.conclude();
-    stand.keep();
-    Ok(document)
+    caveats
+}
+
+/// The operations and bytes by which a load is rated.
+fn counted(load: &Load, done: &Done) -> (u64, u64) {
+    // For loads on small files, an operation is the handling of one file, whatever is done with it.
+    let operations = match load.what {
+        What::Small(_) | What::Today(Today::Tree(_)) => done.opens + done.looks + done.changes,
+        What::Today(Today::Commit) => done.syncs,
+        What::Today(_) => done.reads + done.writes + done.clones + done.changes,
+        _ => done.reads + done.writes + done.opens,
+    };
+    let moved = match load.what {
+        // A backup is rated by the bytes that it holds, whether they were written or cloned.
+        What::Today(Today::Backup { .. }) => done.write_bytes + done.cloned_bytes,
+        _ => done.read_bytes + done.write_bytes,
+    };
+    (operations, moved)
 }
 
 /// The name of a target with a policy, in reports.
@@ -345,24 +369,27 @@ impl Course<'_> {
             let stop = || observer.stop();
             let run = self.load(load, &mut files, ready.recorder.as_deref(), round, &stop)?;
             observer.result(name, set.title(), load.name, run.iops, run.mb_per_s);
-            let known = self
-                .results
-                .iter_mut()
-                .find(|result| result.target == *name && result.case.is_same(&case(set, load, policy)));
-            match known {
-                Some(result) => result.runs.push(run),
-                None => self.results.push(CaseResult {
-                    target: name.clone(),
-                    case: case(set, load, policy),
-                    latency_us: run.latency_us,
-                    cpu: run.cpu,
-                    runs: vec![run],
-                    ..CaseResult::default()
-                }),
-            }
+            self.add(name, case(set, load, policy), run);
         }
         drop((files, host));
         ready.tear_down()
+    }
+
+    /// Adds a run to the result of its target and case.
+    fn add(&mut self, name: &str, case: report::Case, run: Round) {
+        let known =
+            self.results.iter_mut().find(|result| result.target == name && result.case.is_same(&case));
+        match known {
+            Some(result) => result.runs.push(run),
+            None => self.results.push(CaseResult {
+                target: name.into(),
+                case,
+                latency_us: run.latency_us,
+                cpu: run.cpu,
+                runs: vec![run],
+                ..CaseResult::default()
+            }),
+        }
     }
 
     fn load(
@@ -393,18 +420,7 @@ impl Course<'_> {
         // The space of the removed files is free before the next load begins, outside of the measured time.
         files.sync()?;
         let seconds = took.as_secs_f64().max(1e-9);
-        // For loads on small files, an operation is the handling of one file, whatever is done with it.
-        let operations = match load.what {
-            What::Small(_) | What::Today(Today::Tree(_)) => done.opens + done.looks + done.changes,
-            What::Today(Today::Commit) => done.syncs,
-            What::Today(_) => done.reads + done.writes + done.clones + done.changes,
-            _ => done.reads + done.writes + done.opens,
-        };
-        let moved = match load.what {
-            // A backup is rated by the bytes that it holds, whether they were written or cloned.
-            What::Today(Today::Backup { .. }) => done.write_bytes + done.cloned_bytes,
-            _ => done.read_bytes + done.write_bytes,
-        };
+        let (operations, moved) = counted(load, &done);
         let latency = compare::latency(&done.latencies);
         let run = Round {
             repeat: round,

@@ -113,17 +113,9 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     let started = SystemTime::now();
     let watched = Machine::watch_programs(peers.iter().flatten().any(Peer::is_served_by_program));
     let ground = Ground::open(programs, &peers, observer)?;
-    let mut warnings = Vec::new();
-    let unused = match &programs.stand {
-        Stand::TemporaryImage(_) => None,
-        Stand::Path { path, .. } => Some(path.display().to_string()),
-        Stand::Mirror { .. } => Some("the mirror".into()),
-        Stand::Memory(bytes) => Some(format!("mem:{}", crate::stand::typed(*bytes))),
-        Stand::Model(model) => Some(model.shown()),
-    };
-    if let (Ground::Nothing, Some(name)) = (&ground, unused) {
-        warnings.push(format!("{name} was left alone: every target is a directory of the host"));
-    }
+    let unused = named(&programs.stand).filter(|_| matches!(ground, Ground::Nothing));
+    let warnings =
+        unused.map(|name| format!("{name} was left alone: every target is a directory of the host"));
     let mut course = Course {
         machine: watched,
         programs,
@@ -134,7 +126,7 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
         expected: Duration::ZERO,
         members: Vec::new(),
         failed: Vec::new(),
-        warnings,
+        warnings: warnings.into_iter().collect(),
         unfit: HashSet::new(),
         unable: Vec::new(),
     };
@@ -158,22 +150,13 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
             results.push(result);
         }
     }
-    let descriptions: Vec<report::Target> =
-        course.members.iter().flatten().map(|folder| folder.description.clone()).collect();
-    let measured = |name: &str| results.iter().any(|result| result.target == name);
-    let mut targets: Vec<report::Target> = descriptions;
-    targets.extend(course.failed.iter().filter_map(|(_, _, description)| description.clone()));
-    targets.retain(|target| measured(&target.name));
-    targets.sort_by_key(|target| names.iter().position(|name| *name == target.name));
+    let targets = measured(&course, &results, &names);
     let is_interrupted = course.is_over();
     course.end();
     let mut partial: Vec<String> = course.failed.iter().map(|(_, why, _)| why.clone()).collect();
     partial.append(&mut course.unable);
     if results.is_empty() {
-        return Err(match partial.is_empty() || is_interrupted {
-            true => Error::Interrupted,
-            false => Error::Unmeasured(partial.join("; ")),
-        });
+        return Err(crate::unmeasured(is_interrupted, &partial));
     }
     if is_interrupted {
         partial.push("it was interrupted".into());
@@ -192,6 +175,27 @@ pub fn run(programs: &Programs, observer: &dyn Observer) -> Result<Document> {
     document.conclude();
     ground.keep();
     Ok(document)
+}
+
+/// A device that was named by whoever asked for the comparison, as it was named.
+fn named(stand: &Stand) -> Option<String> {
+    match stand {
+        Stand::TemporaryImage(_) => None,
+        Stand::Path { path, .. } => Some(path.display().to_string()),
+        Stand::Mirror { .. } => Some("the mirror".into()),
+        Stand::Memory(bytes) => Some(format!("mem:{}", crate::stand::typed(*bytes))),
+        Stand::Model(model) => Some(model.shown()),
+    }
+}
+
+/// The descriptions of all targets with results, in the order of their names.
+fn measured(course: &Course<'_>, results: &[report::CaseResult], names: &[String]) -> Vec<report::Target> {
+    let made = course.members.iter().flatten().map(|folder| folder.description.clone());
+    let failed = course.failed.iter().filter_map(|(_, _, description)| description.clone());
+    let mut targets: Vec<report::Target> = made.chain(failed).collect();
+    targets.retain(|target| results.iter().any(|result| result.target == target.name));
+    targets.sort_by_key(|target| names.iter().position(|name| *name == target.name));
+    targets
 }
 
 /// A command as tables show it: in one line, and not too long.

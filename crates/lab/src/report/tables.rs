@@ -1,7 +1,9 @@
 //! The detailed tables that accompany the grids, and the conditions of the comparison.
 
 use super::{Cell, Column, Table, Tone, grid};
-use crate::document::{CaseResult, Direction, Document, ProgramSettings};
+use crate::document::{
+    CaseResult, DeviceInfo, Direction, Document, Environment, Preconditioning, ProgramSettings,
+};
 use crate::format;
 use crate::stand::NO_DEVICE;
 use crate::statistics::total;
@@ -298,10 +300,8 @@ fn of_programs(programs: &ProgramSettings, room: u64) -> String {
     parts.join(", ")
 }
 
-/// The conditions of the comparison: names and values.
-pub(super) fn conditions(document: &Document) -> Vec<(&'static str, String)> {
-    let Document { environment, settings, .. } = document;
-    let device = &environment.device;
+/// What is known of the device.
+fn device(device: &DeviceInfo) -> String {
     let mut what = vec![device.name.clone()];
     if device.kind != NO_DEVICE {
         what.extend([device.kind.clone(), format::size(device.size_bytes)]);
@@ -315,44 +315,48 @@ pub(super) fn conditions(document: &Document) -> Vec<(&'static str, String)> {
     what.extend(device.host_ways.clone());
     what.extend(device.in_memory.as_ref().map(|memory| format!("in memory: {memory}")));
     what.extend(device.write_cache.as_ref().map(|cache| format!("write cache: {cache}")));
-    let processors = {
-        let mut text = format!("{}, {}", environment.cpu, counted(environment.cores.into(), "core"));
-        if let Some(quota) = environment.cpu_quota {
-            let _ = write!(text, ", a quota of {quota:.2} of them for this control group");
-        }
-        if let Some(periods) = environment.throttled_periods.filter(|periods| *periods > 0) {
-            let _ = write!(text, ", which stopped the program in {}", counted(periods, "period"));
-        }
-        if let Some(governor) = &environment.governor {
-            let _ = write!(text, ", governor {governor}");
-        }
-        text
-    };
+    what.join(", ")
+}
+
+/// The processors, and how much of them the program had.
+fn processors(environment: &Environment) -> String {
+    let mut text = format!("{}, {}", environment.cpu, counted(environment.cores.into(), "core"));
+    if let Some(quota) = environment.cpu_quota {
+        let _ = write!(text, ", a quota of {quota:.2} of them for this control group");
+    }
+    if let Some(periods) = environment.throttled_periods.filter(|periods| *periods > 0) {
+        let _ = write!(text, ", which stopped the program in {}", counted(periods, "period"));
+    }
+    if let Some(governor) = &environment.governor {
+        let _ = write!(text, ", governor {governor}");
+    }
+    text
+}
+
+/// How the device was written before anything was measured.
+fn preconditioned(done: &Preconditioning) -> String {
+    let rates: Vec<String> = done.rounds_mb_per_s.iter().map(|rate| format::figure(*rate)).collect();
+    format!(
+        "{} filled, then random writes of 4 KiB in rounds of {}, {}: {} MB/s",
+        format::size(done.filled_bytes),
+        format::duration(done.round_seconds),
+        if done.is_steady { "until steady" } else { "which did not become steady" },
+        rates.join(", ")
+    )
+}
+
+/// The conditions of the comparison: names and values.
+pub(super) fn conditions(document: &Document) -> Vec<(&'static str, String)> {
+    let Document { environment, settings, .. } = document;
+    let memory = format::size(environment.memory_bytes);
     let memory = match environment.memory_limit_bytes {
-        Some(limit) => format!(
-            "{}, limited to {} for this control group",
-            format::size(environment.memory_bytes),
-            format::size(limit)
-        ),
-        None => format::size(environment.memory_bytes),
+        Some(limit) => format!("{memory}, limited to {} for this control group", format::size(limit)),
+        None => memory,
     };
     let load = match environment.other_load {
         Some(processors) if processors >= 0.15 => format!("{processors:.1} processors"),
         Some(_) => "less than 0.15 processors".into(),
         None => "not recorded".into(),
-    };
-    let preconditioned = match &settings.preconditioning {
-        None => "no".into(),
-        Some(done) => {
-            let rates: Vec<String> = done.rounds_mb_per_s.iter().map(|rate| format::figure(*rate)).collect();
-            format!(
-                "{} filled, then random writes of 4 KiB in rounds of {}, {}: {} MB/s",
-                format::size(done.filled_bytes),
-                format::duration(done.round_seconds),
-                if done.is_steady { "until steady" } else { "which did not become steady" },
-                rates.join(", ")
-            )
-        }
     };
     let discarded = match settings.discarded {
         Some(true) => "each region, before its target was made",
@@ -389,13 +393,13 @@ pub(super) fn conditions(document: &Document) -> Vec<(&'static str, String)> {
         .until_percent
         .map(|percent| format!("measured until differences of {percent} % would be told"));
     vec![
-        ("Device", what.join(", ")),
-        ("Processor", processors),
+        ("Device", device(&environment.device)),
+        ("Processor", processors(environment)),
         ("Memory", memory),
         ("Load beside", load),
         ("I/O", environment.io.clone().unwrap_or_else(|| "not recorded".into())),
         ("Discarded", discarded.into()),
-        ("Preconditioned", preconditioned),
+        ("Preconditioned", settings.preconditioning.as_ref().map_or_else(|| "no".into(), preconditioned)),
         ("System", format!("{}, {}", environment.os, environment.kernel)),
         ("Version", format!("Platter {}", environment.platter_version)),
         ("Started", document.created.clone()),

@@ -76,6 +76,19 @@ pub fn render(document: &Document, view: View) -> String {
             }
         }
     }
+    text.push_str(&below_the_tables(document, view));
+    if view.published {
+        text.push('\n');
+        text.push_str(&published_section(width, colour));
+    }
+    text
+}
+
+/// What the names in the tables stand for, what was noticed and, among the details, the conditions.
+fn below_the_tables(document: &Document, view: View) -> String {
+    let View { width, colour, .. } = view;
+    let wrapped = |text: &str, indent: &str| wrapped_to(text, indent, width);
+    let mut text = String::new();
     for target in document.targets.iter().filter(|target| target.short != target.name) {
         text.push_str(&wrapped(&format!("{} is {}: {}", target.short, target.name, target.details), "  "));
     }
@@ -100,10 +113,6 @@ pub fn render(document: &Document, view: View) -> String {
         for (name, value) in conditions(document) {
             text.push_str(&wrapped(&format!("{name:<14} {value}"), "  "));
         }
-    }
-    if view.published {
-        text.push('\n');
-        text.push_str(&published_section(width, colour));
     }
     text
 }

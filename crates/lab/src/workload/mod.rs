@@ -251,10 +251,9 @@ impl Workload {
                 let read_percent = match (direction, case.read_percent) {
                     (Direction::Read, _) => 100,
                     (Direction::Write, _) => 0,
-                    (Direction::Mix, Some(percent)) => percent,
-                    (Direction::Mix, None) => {
-                        return Err(input(name, format!("case {:?}: a mix needs read_percent", case.name)));
-                    }
+                    (Direction::Mix, percent) => percent.ok_or_else(|| {
+                        input(name, format!("case {:?}: a mix needs read_percent", case.name))
+                    })?,
                 };
                 let pattern = Pattern {
                     block,

@@ -83,30 +83,9 @@ impl NtfsVolume {
                 if target.reference == source.reference {
                     return Ok(());
                 }
-                let other = core.file_at(target.reference)?;
-                if self.is_directory(&mut core, &other)?
-                    && self.is_inside(&mut core, old, other.reference.number())?
-                {
-                    return Err(Error::IntoItself);
-                }
-                self.absorb_written(&mut core, number)?;
-                self.absorb_written(&mut core, other.reference.number())?;
-                let other = core.file_at(target.reference)?;
-                let file = core.file_at(source.reference)?;
-                core.transact(|core| {
-                    let (mut one, mut two) = ((*file).clone(), (*other).clone());
-                    stamp_change(&mut one, now)?;
-                    stamp_change(&mut two, now)?;
-                    self.take_name(core, &mut one, old, &source.name)?;
-                    self.take_name(core, &mut two, new, &target.name)?;
-                    self.add_name(core, &mut one, new, &target.name.name)?;
-                    self.add_name(core, &mut two, old, &source.name.name)?;
-                    core.store(one)?;
-                    core.store(two)?;
-                    self.stamp_directory(core, old, now)?;
-                    self.stamp_directory(core, new, now)
-                })?;
-                self.touch_all(&mut core, &[from.0, to.0], &[number, other.reference.number()]);
+                self.exchange_names(&mut core, (old, &source), (new, &target), now)?;
+                let both = [number, target.reference.number()];
+                self.touch_all(&mut core, &[from.0, to.0], &both);
                 Ok(())
             }
             (_, Some(target)) if is_same_entry(&target) && *source.name.name == *new_name.units() => Ok(()),
@@ -162,6 +141,37 @@ impl NtfsVolume {
                 Ok(())
             }
         }
+    }
+
+    /// Two entries of different files, each with its directory, change places.
+    fn exchange_names(
+        &self,
+        core: &mut Core,
+        (old, source): (u64, &NamedEntry),
+        (new, target): (u64, &NamedEntry),
+        now: FileTime,
+    ) -> Result<()> {
+        let other = core.file_at(target.reference)?;
+        if self.is_directory(core, &other)? && self.is_inside(core, old, other.reference.number())? {
+            return Err(Error::IntoItself);
+        }
+        self.absorb_written(core, source.reference.number())?;
+        self.absorb_written(core, other.reference.number())?;
+        let other = core.file_at(target.reference)?;
+        let file = core.file_at(source.reference)?;
+        core.transact(|core| {
+            let (mut one, mut two) = ((*file).clone(), (*other).clone());
+            stamp_change(&mut one, now)?;
+            stamp_change(&mut two, now)?;
+            self.take_name(core, &mut one, old, &source.name)?;
+            self.take_name(core, &mut two, new, &target.name)?;
+            self.add_name(core, &mut one, new, &target.name.name)?;
+            self.add_name(core, &mut two, old, &source.name.name)?;
+            core.store(one)?;
+            core.store(two)?;
+            self.stamp_directory(core, old, now)?;
+            self.stamp_directory(core, new, now)
+        })
     }
 
     /// Whether a directory is `above` or lies somewhere below it.

@@ -302,39 +302,44 @@ fn checkpoints(
         add(report, "checkpoint", severity, format!("{}; {rest}", super::page::plain(&error)));
         if is_inside {
             let place = places[bad_slot];
-            // The copy has the same roots. The checkpoint at the first place gets the higher clock, since some readers
-            // look only there.
-            let clock = if bad_slot == 0 { newest.clock + 1 } else { newest.clock.saturating_sub(1) };
-            let mut copy = bytes.clone();
-            PageHeader::CLOCK.put(&mut copy, clock);
-            Checkpoint::CLOCK.put(&mut copy, clock);
-            Checkpoint::ALLOCATOR_CLOCK.put(&mut copy, newest.allocator_clock.min(clock));
+            let copy = copy_for(bad_slot, &newest, bytes.clone());
             repair.write(
                 geometry.offset(place),
                 page::moved(&copy, place, Checkpoint::SEAL, geometry.cluster as usize),
             );
         }
     }
+    let older = good.next().map(|(older, ..)| older);
+    compare_clocks(&newest, geometry.offset(places[slot]), older.as_ref(), report);
+    Ok((newest, slot))
+}
+
+/// The bytes of the newest checkpoint for the place of one that is lost. The copy has the same roots. The checkpoint at
+/// the first place gets the higher clock, since some readers look only there.
+fn copy_for(slot: usize, newest: &Checkpoint, mut copy: Vec<u8>) -> Vec<u8> {
+    let clock = if slot == 0 { newest.clock + 1 } else { newest.clock.saturating_sub(1) };
+    PageHeader::CLOCK.put(&mut copy, clock);
+    Checkpoint::CLOCK.put(&mut copy, clock);
+    Checkpoint::ALLOCATOR_CLOCK.put(&mut copy, newest.allocator_clock.min(clock));
+    copy
+}
+
+/// Compares the clocks of the newest checkpoint, which is at this offset, with each other and with the older one's.
+fn compare_clocks(newest: &Checkpoint, offset: u64, older: Option<&Checkpoint>, report: &mut CheckReport) {
     if newest.allocator_clock > newest.clock {
-        let at = geometry.offset(superblock.checkpoints[slot]) + Checkpoint::ALLOCATOR_CLOCK.at() as u64;
-        let found = newest.allocator_clock;
-        find(
-            report,
-            "checkpoint-clock",
-            format!(
-                "clock of the allocators at offset {at}: expected at most {}, found {found}",
-                newest.clock
-            ),
-        );
+        let at = offset + Checkpoint::ALLOCATOR_CLOCK.at() as u64;
+        let (expected, found) = (newest.clock, newest.allocator_clock);
+        let message =
+            format!("clock of the allocators at offset {at}: expected at most {expected}, found {found}");
+        find(report, "checkpoint-clock", message);
     }
-    if let Some((older, ..)) = good.next()
+    if let Some(older) = older
         && older.clock == newest.clock
         && older.roots != newest.roots
     {
         let message = format!("checkpoints: both have clock {} and different roots", newest.clock);
         find(report, "checkpoint-clock", message);
     }
-    Ok((newest, slot))
 }
 
 /// Whether a checkpoint that is damaged can be one whose write a power cut ended: its first sector is that of a

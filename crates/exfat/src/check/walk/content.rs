@@ -6,6 +6,30 @@ use crate::layout::{Attributes, EntrySet, FileInfo, LARGEST_DIRECTORY};
 use platter_clusters::{Claims as _, Link, Stop, claim_chain};
 use platter_vfs::{Name, Result, Severity};
 
+/// The clusters of an entry as far as they are its own, and where they end.
+struct EndOfChain<'a> {
+    index: u32,
+    name: &'a Name,
+    slots: [u64; 2],
+    is_sure: bool,
+    set: &'a EntrySet,
+    count: u32,
+    last: u32,
+    stop: Stop,
+    /// Whether they are as many as the length of the entry needs.
+    whole: bool,
+}
+
+/// How bad it is that this many bytes have no clusters.
+fn severity_of(length: u64) -> Severity {
+    if length == 0 { Severity::Inconsistent } else { Severity::DataLoss }
+}
+
+/// Leaves a file without clusters.
+fn empty(info: &mut FileInfo) {
+    (info.cluster, info.length, info.valid, info.contiguous) = (0, 0, 0, false);
+}
+
 impl Walk<'_, '_> {
     /// Checks the clusters of an entry, of which its checksum says whether it `is_sure`. Returns the values that the
     /// entry should have; `None` if the entry is to be removed.
@@ -41,9 +65,8 @@ impl Walk<'_, '_> {
         let mut wanted = self.clusters.heap.clusters_for(length);
         if first == 0 {
             if length != 0 || info.contiguous {
-                let severity = if length == 0 { Severity::Inconsistent } else { Severity::DataLoss };
                 let message = || format!("{length} bytes without a cluster");
-                if self.find("size-beyond-chain", severity, place, message) {
+                if self.find("size-beyond-chain", severity_of(length), place, message) {
                     (info.length, info.valid, info.contiguous) = (0, 0, false);
                 }
             }
@@ -52,9 +75,6 @@ impl Walk<'_, '_> {
             }
             return Ok(Some(info));
         }
-        let empty = |info: &mut FileInfo| {
-            (info.cluster, info.length, info.valid, info.contiguous) = (0, 0, 0, false);
-        };
         let link = if self.clusters.heap.has(first) { Some(self.clusters.link(first)?) } else { None };
         let usable = match link {
             None => false,
@@ -62,12 +82,11 @@ impl Walk<'_, '_> {
             Some(Link::Free | Link::Invalid(_) | Link::Next(_) | Link::End) => true,
         };
         if !usable {
-            let severity = if length == 0 { Severity::Inconsistent } else { Severity::DataLoss };
             let message = || {
                 let why = if link.is_none() { "does not exist" } else { "is marked bad" };
                 format!("{length} bytes start at cluster {first}, which {why}")
             };
-            if self.find("bad-start", severity, place, message) {
+            if self.find("bad-start", severity_of(length), place, message) {
                 empty(&mut info);
             }
             return Ok(Some(info));
@@ -80,21 +99,7 @@ impl Walk<'_, '_> {
             return Ok(Some(info));
         }
         if self.clusters.is_claimed(first) {
-            if !self.is_inside_itself(index, first) {
-                self.contest(first);
-                return Ok(Some(info));
-            }
-            if directory {
-                let message =
-                    || format!("it starts at cluster {first}, which is that of a directory above it");
-                let gone = self.find("directory-loop", Severity::Inconsistent, place, message);
-                return Ok(if gone { None } else { Some(info) });
-            }
-            let message = || format!("{length} bytes start at cluster {first}, which is a directory's");
-            if self.find("bad-start", Severity::DataLoss, place, message) {
-                empty(&mut info);
-            }
-            return Ok(Some(info));
+            return Ok(self.start_of_another(index, name, info));
         }
         let size = self.clusters.heap.cluster_size();
         if directory && (length == 0 || length % size != 0 || length > LARGEST_DIRECTORY) {
@@ -124,6 +129,14 @@ impl Walk<'_, '_> {
         };
         self.find_end((index, Some(name)), first, count, info.contiguous)?;
         let whole = u64::from(count) == wanted;
+        self.end_of_chain(EndOfChain { index, name, slots, is_sure, set, count, last, stop, whole }, info)
+    }
+
+    /// Compares where the clusters of an entry end with its length, and goes on to what is inside a directory.
+    fn end_of_chain(&mut self, chain: EndOfChain<'_>, mut info: FileInfo) -> Result<Option<FileInfo>> {
+        let EndOfChain { index, name, slots, is_sure, set, count, last, stop, whole } = chain;
+        let (place, length, directory) =
+            (Some((index, Some(name))), set.info().length, info.attributes.directory());
         match stop {
             Stop::End if whole => {}
             Stop::More(next) => {
@@ -153,6 +166,26 @@ impl Walk<'_, '_> {
             self.enter(index, name, &info, count);
         }
         Ok(Some(info))
+    }
+
+    /// An entry whose first cluster is claimed: by another file, which is settled later, or by a directory above it.
+    /// Returns as [`Walk::content`] does.
+    fn start_of_another(&mut self, index: u32, name: &Name, mut info: FileInfo) -> Option<FileInfo> {
+        let (first, length, place) = (info.cluster, info.length, Some((index, Some(name))));
+        if !self.is_inside_itself(index, first) {
+            self.contest(first);
+            return Some(info);
+        }
+        if info.attributes.directory() {
+            let message = || format!("it starts at cluster {first}, which is that of a directory above it");
+            let gone = self.find("directory-loop", Severity::Inconsistent, place, message);
+            return (!gone).then_some(info);
+        }
+        let message = || format!("{length} bytes start at cluster {first}, which is a directory's");
+        if self.find("bad-start", Severity::DataLoss, place, message) {
+            empty(&mut info);
+        }
+        Some(info)
     }
 
     /// Reports how many of these clusters are beyond the end of a device that was cut off.

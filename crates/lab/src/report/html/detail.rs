@@ -15,6 +15,9 @@ pub(crate) const POINTS: usize = 240;
 /// The number of shades for transfer sizes.
 const SHADES: usize = 6;
 
+// A shade is of several points.
+const _: () = assert!(POINTS > SHADES);
+
 /// The cases of a workload, each folded except those with stalls.
 pub(crate) fn cases(document: &Document, workload: &str) -> String {
     let mut html = String::new();
