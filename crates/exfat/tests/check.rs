@@ -40,11 +40,11 @@ fn judged(image: &[u8]) -> Verdict {
 }
 
 fn one(tally: &mut Tally, base: &[u8], seed: u64) {
-    let kind = KINDS[seed as usize % KINDS.len()];
+    let (kind, harm) = KINDS[seed as usize % KINDS.len()];
     let mut random = Random::new(seed);
     let mut volume = Volume::new(base.to_vec());
     let before = volume.contents();
-    let hit = damage(&mut volume, kind, &mut random);
+    let hit = damage(&mut volume, harm, &mut random);
     let what = format!("seed {seed}, {kind} {hit:?}");
     let device = MemoryDevice::from_image(&volume.image, Sectors::SMALL);
     let report = check(&device, false);

@@ -2,30 +2,12 @@
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_exfat::Exfat;
-use platter_testing::model::cost::{self, Hand, Planned};
-use platter_testing::model::{Counted, counts, growing};
+use platter_testing::conformance;
+use platter_testing::model::{Counted, counts};
 use platter_vfs::{Change, CheckOptions, Format, FormatOptions, Kind, Name, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
-#[test]
-fn an_aligned_overwrite_is_one_device_write() {
-    cost::overwrite(&Exfat);
-}
-
-#[test]
-fn a_contiguous_read_is_one_device_read() {
-    cost::read(&Exfat);
-}
-
-#[test]
-fn planned_io_in_place_allocates_nothing() {
-    let planned = Planned::new(&Exfat, 1 << 20);
-    let mut hand = Hand::default();
-    let mut round = |block| [true, false].map(|write| planned.once(write, block, &mut hand));
-    round(0);
-    let allocated = allocation_counter::measure(|| (0..1000).for_each(|block| _ = round(block)));
-    assert_eq!(allocated.count_total, 0);
-}
+conformance!(cost in place: Exfat);
 
 #[test]
 fn a_file_in_one_piece_costs_no_fat_and_a_larger_size_no_content() {
@@ -40,17 +22,6 @@ fn a_file_in_one_piece_costs_no_fat_and_a_larger_size_no_content() {
     let bits = (256 << 20) / 4096 / 8;
     assert!(seen.write.bytes <= bits + 3 * 512, "{:?}", counts(&seen));
     assert!(seen.write.count <= 3 && seen.flushes <= 3, "{:?}", counts(&seen));
-}
-
-/// Measures the time of a planned read or overwrite:
-/// `cargo test --release -p platter-exfat --test suite cost:: -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement: says how long, not whether it is right"]
-fn nanoseconds_of_a_plan() {
-    let planned = Planned::new(&Exfat, 64 << 20);
-    for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
-        planned.tell_nanoseconds(threads, write);
-    }
 }
 
 /// Checks a directory with `most` long names, or with as many as fit.
@@ -86,9 +57,4 @@ fn a_large_directory_is_checked() {
 #[ignore = "takes some ten seconds; it never ended when every name was looked at for every other"]
 fn the_largest_directory_is_checked() {
     assert!(check_directory(u64::MAX) > 430_000);
-}
-
-#[test]
-fn twice_as_much_costs_twice_as_much() {
-    growing::twice(&Exfat);
 }

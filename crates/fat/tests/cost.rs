@@ -2,30 +2,12 @@
 
 use platter_device::{MemoryDevice, Sectors};
 use platter_fat::{Fat, FatVolume};
-use platter_testing::model::cost::{self, Hand, Planned};
-use platter_testing::model::{Counted, counts, growing};
+use platter_testing::conformance;
+use platter_testing::model::{Counted, counts};
 use platter_vfs::{FileSystem, Format, FormatOptions, Kind, Names, Node, OpenOptions, Silent};
 use std::sync::Arc;
 
-#[test]
-fn an_aligned_overwrite_is_one_device_write() {
-    cost::overwrite(&Fat::FAT32);
-}
-
-#[test]
-fn a_contiguous_read_is_one_device_read() {
-    cost::read(&Fat::FAT32);
-}
-
-#[test]
-fn planned_io_in_place_allocates_nothing() {
-    let planned = Planned::new(&Fat::FAT32, 1 << 20);
-    let mut hand = Hand::default();
-    let mut round = |block| [true, false].map(|write| planned.once(write, block, &mut hand));
-    round(0);
-    let allocated = allocation_counter::measure(|| (0..1000).for_each(|block| _ = round(block)));
-    assert_eq!(allocated.count_total, 0);
-}
+conformance!(cost in place: Fat::FAT32);
 
 #[test]
 fn files_written_at_once_lie_in_few_pieces() {
@@ -88,20 +70,4 @@ fn the_largest_volumes_open_in_little_memory() {
         volume.unmount().unwrap();
     });
     assert!(allocated.bytes_max < 40 << 20, "{} bytes", allocated.bytes_max);
-}
-
-/// Measures the time of a planned read or overwrite:
-/// `cargo test --release -p platter-fat --test suite cost:: -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement: says how long, not whether it is right"]
-fn nanoseconds_of_a_plan() {
-    let planned = Planned::new(&Fat::FAT32, 64 << 20);
-    for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
-        planned.tell_nanoseconds(threads, write);
-    }
-}
-
-#[test]
-fn twice_as_much_costs_twice_as_much() {
-    growing::twice(&Fat::FAT32);
 }

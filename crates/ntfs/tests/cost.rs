@@ -3,9 +3,12 @@
 
 use platter_device::Buffer;
 use platter_ntfs::Ntfs;
-use platter_testing::model::cost::{self, Hand, Planned};
-use platter_testing::model::{Counted, counts, growing};
+use platter_testing::conformance;
+use platter_testing::model::cost::{Hand, Planned};
+use platter_testing::model::{Counted, counts};
 use platter_vfs::{Kind, Name, Node, SyncScope};
+
+conformance!(cost: [Ntfs]);
 
 #[test]
 fn an_aligned_overwrite_is_one_device_write() {
@@ -15,11 +18,6 @@ fn an_aligned_overwrite_is_one_device_write() {
     let seen = counted.seen(|| counted.volume.write(node, 8192, &data).unwrap());
     assert_eq!(counts(&seen), (0, 0, 1, 4096, 0));
     counted.volume.sync(node, SyncScope::Data).unwrap();
-}
-
-#[test]
-fn a_contiguous_read_is_one_device_read() {
-    cost::read(&Ntfs);
 }
 
 #[test]
@@ -55,17 +53,6 @@ fn small_files_take_few_allocations() {
     let (made, removed) = (made.count_total / FILES, removed.count_total / FILES);
     println!("{made} allocations to make a file, {removed} to remove it");
     assert!(made < 75 && removed < 48, "{made} to make, {removed} to remove");
-}
-
-/// Measures the time that a planned read or overwrite takes: `cargo test --release -p platter-ntfs --test suite cost::
-/// -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement: says how long, not whether it is right"]
-fn nanoseconds_of_a_plan() {
-    let planned = Planned::new(&Ntfs, 64 << 20);
-    for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
-        planned.tell_nanoseconds(threads, write);
-    }
 }
 
 /// The memory for the free clusters grows with the places where free and taken ones alternate, not with the number of
@@ -111,7 +98,13 @@ fn an_operation_on_a_scattered_file_does_not_take_more_with_each_run() {
     assert!(bytes[1] < 4 * bytes[0] && bytes[1] < 1 << 20, "{bytes:?}");
 }
 
+/// Measures the time that a planned read or overwrite takes: `cargo test --release -p platter-ntfs --test suite cost::
+/// -- --ignored --nocapture`.
 #[test]
-fn twice_as_much_costs_twice_as_much() {
-    growing::twice(&Ntfs);
+#[ignore = "a measurement: says how long, not whether it is right"]
+fn nanoseconds_of_a_plan() {
+    let planned = Planned::new(&Ntfs, 64 << 20);
+    for (threads, write) in [(1, false), (1, true), (2, false), (2, true)] {
+        planned.tell_nanoseconds(threads, write);
+    }
 }

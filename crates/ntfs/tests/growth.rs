@@ -4,7 +4,8 @@ use crate::common::{USUAL, VOLUMES, Volume, check_clean, checked_by};
 use crate::judges::{ImageFile, ntfsfix, readers};
 use platter_device::Device;
 use platter_ntfs::NtfsVolume;
-use platter_testing::model::{Make, Part, RUN, grow, grow_all, grow_long};
+use platter_testing::conformance;
+use platter_testing::model::{Make, Part, RUN, grow};
 use platter_vfs::OpenOptions;
 use std::sync::Arc;
 
@@ -30,12 +31,6 @@ fn judge(device: &Arc<dyn Device>) -> Result<(), String> {
     Ok(())
 }
 
-/// 5,000 operations altogether.
-#[test]
-fn what_grows_is_refused_or_kept() {
-    grow_all(&VOLUMES, RUN / 5, run);
-}
-
 /// This stream of operations once changed a time for which there was no room: an index in a crowded record was moved to
 /// a block on a full volume, although the entry in it became no longer.
 #[test]
@@ -43,17 +38,15 @@ fn a_time_has_room_in_a_crowded_record() {
     run(Volume { cluster: 16384, bytes: 24 << 20, ..USUAL }, Part { seed: 9032, count: RUN, attempts: 250 });
 }
 
-/// 200,000 operations on each kind of volume and each cluster size: `cargo test --release -p platter-ntfs --test suite
-/// growth:: -- --ignored --nocapture`, with `PLATTER_SEED=n` for other operations, and a part of them with
-/// `PLATTER_PART=i/n`.
-#[test]
-#[ignore = "a campaign: takes hours"]
-fn what_grows_is_refused_or_kept_200_000_times() {
+/// All volumes, and one of each size of clusters.
+fn all() -> Vec<Volume> {
     let known = |cluster: &u64| VOLUMES.iter().any(|volume| volume.cluster == *cluster);
     let sizes = (9..=21).map(|bits| 1 << bits).filter(|cluster| !known(cluster)).map(|cluster| Volume {
         cluster,
         bytes: (cluster * 1000).max(24 << 20),
         ..USUAL
     });
-    grow_long(&VOLUMES.into_iter().chain(sizes).collect::<Vec<_>>(), run);
+    VOLUMES.into_iter().chain(sizes).collect::<Vec<_>>()
 }
+
+conformance!(growth: VOLUMES, operations: RUN / 5, campaign: all(), run: run);

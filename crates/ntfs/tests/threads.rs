@@ -1,16 +1,5 @@
-//! Many threads work on one volume, and the volume is sound afterwards.
+//! Many threads work on one volume, which is sound afterwards.
 
 use crate::common::{VOLUMES, check_clean, open};
-use platter_testing::model::get_along;
-use platter_vfs::FileSystem;
 
-#[test]
-fn threads_get_along() {
-    for volume in VOLUMES {
-        let device = volume.make();
-        let system = open(device.clone());
-        get_along(&system, 300);
-        system.unmount().unwrap();
-        check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
-    }
-}
+platter_testing::conformance!(threads: VOLUMES, open: open, check: check_clean);

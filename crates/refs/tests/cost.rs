@@ -2,13 +2,16 @@
 
 use platter_device::{Buffer, Kind as Direction, Request};
 use platter_refs::Refs;
-use platter_testing::model::{Counted, Random, cost, counts, growing};
+use platter_testing::conformance;
+use platter_testing::model::{Counted, Random, counts};
 use platter_vfs::{Node, Plan, SyncScope};
 
 const CLUSTER: usize = 4096;
 const PIECE: usize = 1 << 20;
 /// The number of writes in flight.
 const DEPTH: u64 = 32;
+
+conformance!(cost: [Refs::ANY, Refs::INTEGRITY]);
 
 #[test]
 fn an_aligned_overwrite_without_integrity_is_one_device_write() {
@@ -17,12 +20,6 @@ fn an_aligned_overwrite_without_integrity_is_one_device_write() {
     let data = Buffer::from(&[7; CLUSTER][..]);
     let seen = counted.seen(|| counted.volume.write(node, 8192, &data).unwrap());
     assert_eq!(counts(&seen), (0, 0, 1, CLUSTER as u64, 0));
-}
-
-#[test]
-fn a_read_of_a_file_written_in_order_is_one_device_read() {
-    cost::read(&Refs::ANY);
-    cost::read(&Refs::INTEGRITY);
 }
 
 /// Overwrites clusters at random, in rounds of `DEPTH` writes that are in flight together.
@@ -222,10 +219,4 @@ fn a_planned_sync_is_one_write() {
     let (reads, _, writes, bytes, flushes) = counts(&seen);
     assert_eq!((reads, bytes, flushes), (0, (DEPTH as usize + 1) as u64 * CLUSTER as u64, 0));
     assert!(writes <= 4, "{writes} writes");
-}
-
-#[test]
-fn twice_as_much_costs_twice_as_much() {
-    growing::twice(&Refs::ANY);
-    growing::twice(&Refs::INTEGRITY);
 }

@@ -3,6 +3,7 @@
 
 use crate::common::{self, VOLUMES, Volume, open, tested};
 use platter_device::{Fault, Faults, Operation as DeviceOperation, When};
+use platter_testing::conformance;
 use platter_testing::model::outlived::Judge;
 use platter_testing::model::seed;
 use platter_vfs::{Error, FileSystem, Kind, Names, Node, SyncScope};
@@ -20,14 +21,11 @@ fn judged<T>(volume: Volume, with: impl FnOnce(Judge<'_>) -> T) -> T {
     })
 }
 
+conformance!(power: VOLUMES, judged: judged);
+
 /// Fails the power at each `step`-th write of a run. Returns the number of cuts.
 fn run(volume: Volume, seed: u64, count: usize, step: usize) -> usize {
     judged(volume, |judge| judge.run(&format!("{volume:?}"), seed, count, step))
-}
-
-/// Fails the power at random writes of a long run, on average at one of `gap`. Returns the number of cuts.
-fn long_run(volume: Volume, seed: u64, count: usize, gap: u64) -> usize {
-    judged(volume, |judge| judge.long_run(&format!("{volume:?}"), seed, count, gap))
 }
 
 #[test]
@@ -61,39 +59,6 @@ fn what_was_synced_survives_a_power_cut() {
     }
 }
 
-#[test]
-fn a_long_run_survives_power_cuts_at_random() {
-    for (number, volume) in VOLUMES.into_iter().enumerate() {
-        let cuts = long_run(volume, 8664 + number as u64, 1_500, 8);
-        assert!(cuts > 20, "{volume:?}: {cuts} cuts");
-    }
-}
-
-#[test]
-fn a_volume_that_is_opened_before_all_is_flushed_survives_power_cuts() {
-    for (number, volume) in VOLUMES.into_iter().enumerate() {
-        let seed = 8664 + number as u64;
-        let cuts = judged(volume, |judge| judge.opened_again(&format!("{volume:?}"), seed, 600, 20));
-        assert!(cuts > 20, "{volume:?}: {cuts} cuts");
-    }
-}
-
-/// 20,000 cuts at random places of runs of 50,000 operations: `cargo test --release -p platter-refs --test suite --
-/// --ignored --nocapture random_places`, with `PLATTER_SEED=n` for other seeds.
-#[test]
-#[ignore = "a campaign: takes many minutes"]
-fn long_runs_survive_power_cuts_at_twenty_thousand_random_places() {
-    let first = 1000 * seed();
-    let (mut runs, mut cuts) = (0, 0);
-    while cuts < 20_000 {
-        let volume = VOLUMES[runs as usize % VOLUMES.len()];
-        let seed = first + runs;
-        cuts += long_run(volume, seed, 50_000, 8);
-        runs += 1;
-        println!("seed {seed}, {volume:?}: {cuts} cuts in {runs} runs");
-    }
-}
-
 /// 5,000 operations, cut at every write: `cargo test --release -p platter-refs --test suite power:: -- --ignored`.
 #[test]
 #[ignore = "a campaign: takes minutes"]
@@ -102,20 +67,5 @@ fn what_was_synced_survives_a_power_cut_at_every_write() {
     for volume in [VOLUMES[0], VOLUMES[1]] {
         let cuts = run(volume, seed, 5_000, 1);
         println!("{volume:?}: {cuts} cuts");
-    }
-}
-
-/// Kills of the program at many writes of runs of 2,000 operations, each followed by power cuts at every write:
-/// `cargo test --release -p platter-refs --test suite -- --ignored --nocapture opened_before`.
-#[test]
-#[ignore = "a campaign: takes many minutes"]
-fn volumes_that_are_opened_before_all_is_flushed_survive_power_cuts() {
-    let seed = seed();
-    for run_number in 0..5 {
-        for volume in VOLUMES {
-            let seed = seed + run_number;
-            let cuts = judged(volume, |judge| judge.opened_again(&format!("{volume:?}"), seed, 2_000, 10));
-            println!("{volume:?}: 2,000 operations of seed {seed}, {cuts} cuts");
-        }
     }
 }

@@ -1,20 +1,11 @@
 //! Many threads use one volume at once, and the volume is sound afterwards.
 
 use crate::common::{VOLUMES, check_clean, open};
-use platter_testing::model::get_along;
+use platter_testing::conformance;
 use platter_vfs::{FileSystem, Kind, Names, Node};
 use std::sync::Barrier;
 
-#[test]
-fn threads_get_along() {
-    for volume in VOLUMES {
-        let device = volume.make();
-        let system = open(device.clone());
-        get_along(&system, 300);
-        system.unmount().unwrap();
-        check_clean(&*device).unwrap_or_else(|fault| panic!("{volume:?}: {fault}"));
-    }
-}
+conformance!(threads: VOLUMES, open: open, check: check_clean);
 
 #[test]
 fn a_listing_goes_on_after_any_rest() {

@@ -35,6 +35,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod conformance;
 pub mod crowd;
 mod memory;
 pub mod model;

@@ -265,386 +265,466 @@ impl Volume {
     }
 }
 
+/// What a kind of damage has to choose from, and the paths of files that it hits.
+pub(crate) struct Scene<'a> {
+    volume: &'a mut Volume,
+    random: &'a mut Random,
+    /// A file in pieces.
+    file: Found,
+    /// Another file, however it lies.
+    other: Found,
+    /// A file in one piece.
+    whole: Found,
+    directory: Found,
+    /// The index of a cluster of `file` that is neither its first nor its last.
+    middle: usize,
+    hit: BTreeSet<String>,
+}
+
+impl Scene<'_> {
+    fn heap_end(&self) -> u32 {
+        self.volume.geometry.heap.last()
+    }
+}
+
+/// Notes a file that the damage or its repair may change.
+fn touch(hit: &mut BTreeSet<String>, found: &Found) {
+    hit.insert(found.path.clone());
+}
+
+/// A way of damaging a volume.
+pub(crate) type Damage = fn(&mut Scene<'_>);
+
 /// The kinds of damage, by name.
-pub(crate) const KINDS: &[&str] = &[
-    "none",
-    "dirty",
-    "percent",
-    "boot-flip",
-    "boot-destroyed",
-    "boot-checksum",
-    "backup-flip",
-    "fat-garbage-sector",
-    "fat-flips",
-    "fat-reserved",
-    "bitmap-flips",
-    "bitmap-garbage-sector",
-    "bitmap-entry",
-    "bitmap-entry-gone",
-    "bitmap-chain",
-    "upcase-content",
-    "upcase-entry",
-    "upcase-gone",
-    "lost-clusters",
-    "in-use-but-free",
-    "lost-directory",
-    "entry-deleted",
-    "cross-link",
-    "cross-run",
-    "same-start",
-    "loop",
-    "chain-too-short",
-    "chain-too-long",
-    "chain-into-free",
-    "chain-into-bad",
-    "chain-out-of-range",
-    "size-too-large",
-    "size-too-small",
-    "valid-too-large",
-    "directory-size",
-    "flag-flipped",
-    "checksum",
-    "hash",
-    "secondary-count",
-    "name-part-gone",
-    "stream-gone",
-    "bad-name",
-    "duplicate-name",
-    "directory-bit",
-    "start-out-of-range",
-    "start-zero",
-    "directory-loop",
-    "second-label",
-    "unknown-critical",
-    "unknown-benign",
-    "moved-file",
-    "moved-directory",
-    "after-end",
-    "directory-flips",
-    "directory-zero-sector",
-    "directory-garbage-sector",
-    "root-chain",
+pub(crate) const KINDS: &[(&str, Damage)] = &[
+    ("none", |_| {}),
+    ("dirty", dirty),
+    ("percent", percent),
+    ("boot-flip", boot_flip),
+    ("boot-destroyed", boot_destroyed),
+    ("boot-checksum", boot_checksum),
+    ("backup-flip", backup_flip),
+    ("fat-garbage-sector", |s| fat_garbage_sector(s, "fat-garbage-sector")),
+    ("fat-flips", |s| fat_garbage_sector(s, "fat-flips")),
+    ("fat-reserved", fat_reserved),
+    ("bitmap-flips", bitmap_flips),
+    ("bitmap-garbage-sector", bitmap_garbage_sector),
+    ("bitmap-entry", bitmap_entry),
+    ("bitmap-entry-gone", bitmap_entry_gone),
+    ("bitmap-chain", bitmap_chain),
+    ("upcase-content", upcase_content),
+    ("upcase-entry", upcase_entry),
+    ("upcase-gone", upcase_gone),
+    ("lost-clusters", lost_clusters),
+    ("in-use-but-free", in_use_but_free),
+    ("lost-directory", |s| lost_directory(s, "lost-directory")),
+    ("entry-deleted", |s| lost_directory(s, "entry-deleted")),
+    ("cross-link", cross_link),
+    ("cross-run", cross_run),
+    ("same-start", same_start),
+    ("loop", chain_loop),
+    ("chain-too-short", chain_too_short),
+    ("chain-too-long", chain_too_long),
+    ("chain-into-free", chain_into_free),
+    ("chain-into-bad", chain_into_bad),
+    ("chain-out-of-range", chain_out_of_range),
+    ("size-too-large", |s| size_too_large(s, "size-too-large")),
+    ("size-too-small", |s| size_too_large(s, "size-too-small")),
+    ("valid-too-large", valid_too_large),
+    ("directory-size", directory_size),
+    ("flag-flipped", flag_flipped),
+    ("checksum", checksum),
+    ("hash", hash),
+    ("secondary-count", secondary_count),
+    ("name-part-gone", |s| name_part_gone(s, "name-part-gone")),
+    ("stream-gone", |s| name_part_gone(s, "stream-gone")),
+    ("bad-name", bad_name),
+    ("duplicate-name", duplicate_name),
+    ("directory-bit", directory_bit),
+    ("start-out-of-range", start_out_of_range),
+    ("start-zero", start_zero),
+    ("directory-loop", directory_loop),
+    ("second-label", |s| second_label(s, "second-label")),
+    ("unknown-critical", |s| second_label(s, "unknown-critical")),
+    ("unknown-benign", |s| second_label(s, "unknown-benign")),
+    ("moved-file", |s| moved_file(s, "moved-file")),
+    ("moved-directory", |s| moved_file(s, "moved-directory")),
+    ("after-end", after_end),
+    ("directory-flips", |s| directory_flips(s, "directory-flips")),
+    ("directory-zero-sector", |s| directory_flips(s, "directory-zero-sector")),
+    ("directory-garbage-sector", |s| directory_flips(s, "directory-garbage-sector")),
+    ("root-chain", root_chain),
 ];
 
 /// Damages a volume. Returns the paths of files that the damage or its repair may change; all other files must
 /// survive. A path of "/" stands for everything.
-pub(crate) fn damage(volume: &mut Volume, kind_of: &str, random: &mut Random) -> BTreeSet<String> {
-    let geometry = volume.geometry.clone();
+pub(crate) fn damage(volume: &mut Volume, damage: Damage, random: &mut Random) -> BTreeSet<String> {
     let file = random.pick(&volume.files(3, Some(false))).clone();
     let other = random.pick(&volume.files(4, None)).clone();
     let whole = random.pick(&volume.files(2, Some(true))).clone();
     let directory = random.pick(&volume.directories()).clone();
     let middle = 1 + random.below(file.chain.len() as u64 - 2) as usize;
-    let mut hit = BTreeSet::new();
-    let mut touch = |found: &Found| {
-        hit.insert(found.path.clone());
-    };
-    let everything = |hit: &mut BTreeSet<String>| {
-        hit.insert("/".to_owned());
-    };
-    let heap_end = geometry.heap.last();
+    let mut scene = Scene { volume, random, file, other, whole, directory, middle, hit: BTreeSet::new() };
+    damage(&mut scene);
+    scene.hit
+}
+
+fn dirty(s: &mut Scene<'_>) {
+    s.volume.image[BootSector::FLAGS] |= 2 << s.random.below(2);
+}
+
+fn percent(s: &mut Scene<'_>) {
+    s.volume.image[BootSector::PERCENT] = 101 + s.random.below(154) as u8;
+    s.volume.seal();
+}
+
+fn boot_flip(s: &mut Scene<'_>) {
+    s.volume.image[s.random.below(120) as usize] ^= 1 << s.random.below(8);
+}
+
+fn boot_destroyed(s: &mut Scene<'_>) {
+    match s.random.below(3) {
+        0 => s.volume.image[..512].fill(0),
+        1 => s.volume.image[..6 * 512].fill(0xFF),
+        _ => s.random.fill(&mut s.volume.image[..12 * 512]),
+    }
+}
+
+fn boot_checksum(s: &mut Scene<'_>) {
+    s.volume.image[11 * 512 + s.random.below(512) as usize] ^= 0x10;
+}
+
+fn backup_flip(s: &mut Scene<'_>) {
+    s.volume.image[12 * 512 + s.random.below(12 * 512) as usize] ^= 0x10;
+}
+
+fn fat_garbage_sector(s: &mut Scene<'_>, kind_of: &str) {
+    // All fragmented files may lose clusters.
+    let used = s.volume.found.iter().flat_map(|found| &found.chain).max().copied().unwrap_or(2);
+    let start = s.volume.geometry.fat_start as usize;
+    if kind_of == "fat-flips" {
+        for _ in 0..1 + s.random.below(4) {
+            s.volume.image[start + 8 + s.random.below(u64::from(used) * 4) as usize] ^=
+                1 << s.random.below(8);
+        }
+    } else {
+        let sector = s.random.below((u64::from(used) * 4).div_ceil(512)) as usize;
+        s.random.fill(&mut s.volume.image[start + sector * 512..start + sector * 512 + 512]);
+    }
+    s.volume.found.iter().filter(|found| !found.info.contiguous).for_each(|found| touch(&mut s.hit, found));
+}
+
+fn fat_reserved(s: &mut Scene<'_>) {
+    s.volume.image[s.volume.geometry.fat_start as usize + s.random.below(8) as usize] ^= 0x40;
+}
+
+fn bitmap_flips(s: &mut Scene<'_>) {
+    for _ in 0..1 + s.random.below(8) {
+        let (at, mask) = s.volume.bit(2 + s.random.below(u64::from(s.volume.geometry.heap.count)) as u32);
+        s.volume.image[at] ^= mask;
+    }
+}
+
+fn bitmap_garbage_sector(s: &mut Scene<'_>) {
+    let (at, _) = s.volume.bit(2);
+    s.random.fill(&mut s.volume.image[at..at + 512.min(s.volume.geometry.bitmap_bytes() as usize)]);
+}
+
+fn bitmap_entry(s: &mut Scene<'_>) {
+    let at = s.volume.special(kind::BITMAP);
+    s.volume.image[at + [20, 21, 24, 25][s.random.below(4) as usize]] ^= 1 << s.random.below(8);
+}
+
+fn bitmap_entry_gone(s: &mut Scene<'_>) {
+    let at = s.volume.special(kind::BITMAP);
+    s.volume.image[at] &= 0x7F;
+}
+
+fn bitmap_chain(s: &mut Scene<'_>) {
+    let at = s.volume.special(kind::BITMAP);
+    let entry = BitmapEntry::from_bytes(&s.volume.slot(at));
+    s.volume.set_fat(entry.cluster, [0, 1, Geometry::BAD, s.heap_end() + 7][s.random.below(4) as usize]);
+}
+
+fn upcase_content(s: &mut Scene<'_>) {
+    let at = s.volume.special(kind::UPCASE);
+    let entry = platter_exfat::layout::UpcaseEntry::from_bytes(&s.volume.slot(at));
+    let at = s.volume.geometry.heap.offset(entry.cluster) as usize + s.random.below(512) as usize;
+    s.volume.image[at] ^= 1 << s.random.below(8);
+}
+
+fn upcase_entry(s: &mut Scene<'_>) {
+    let at = s.volume.special(kind::UPCASE);
+    s.volume.image[at + [4, 5, 20, 21, 24, 25][s.random.below(6) as usize]] ^= 1 << s.random.below(8);
+}
+
+fn upcase_gone(s: &mut Scene<'_>) {
+    let at = s.volume.special(kind::UPCASE);
+    s.volume.image[at] &= 0x7F;
+}
+
+fn lost_clusters(s: &mut Scene<'_>) {
+    let free = s.volume.free();
+    let start = s.random.below(free.len() as u64 - 8) as usize;
+    for &cluster in &free[start..start + 1 + s.random.below(6) as usize] {
+        let (at, mask) = s.volume.bit(cluster);
+        s.volume.image[at] |= mask;
+    }
+}
+
+fn in_use_but_free(s: &mut Scene<'_>) {
+    let (at, mask) = s.volume.bit(s.whole.chain[s.random.below(s.whole.chain.len() as u64) as usize]);
+    s.volume.image[at] &= !mask;
+}
+
+fn lost_directory(s: &mut Scene<'_>, kind_of: &str) {
+    let victim = if kind_of == "lost-directory" { &s.directory } else { &s.file };
+    touch(&mut s.hit, victim);
+    for &at in &victim.slots {
+        s.volume.image[at] &= 0x7F;
+    }
+}
+
+fn cross_link(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.set_fat(
+        s.file.chain[s.middle],
+        s.other.chain[1 + s.random.below(s.other.chain.len() as u64 - 1) as usize],
+    );
+}
+
+fn cross_run(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.whole);
+    let into = s.other.chain[s.random.below(s.other.chain.len() as u64) as usize];
+    let wanted = s.whole.chain.len() as u32;
+    let start = into.saturating_sub(s.random.below(u64::from(wanted)) as u32).clamp(2, s.heap_end() - wanted);
+    // The files that have clusters in this range may change too.
+    for found in s
+        .volume
+        .found
+        .iter()
+        .filter(|found| found.chain.iter().any(|cluster| (start..start + wanted).contains(cluster)))
+    {
+        touch(&mut s.hit, found);
+    }
+    s.volume.change(&s.whole, |info| info.cluster = start);
+}
+
+fn same_start(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    touch(&mut s.hit, &s.other);
+    s.volume.change(&s.file, |info| {
+        (info.cluster, info.contiguous) = (s.other.chain[0], s.other.info.contiguous)
+    });
+}
+
+fn chain_loop(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.set_fat(s.file.chain[s.middle], s.file.chain[s.random.below(s.middle as u64 + 1) as usize]);
+}
+
+fn chain_too_short(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.set_fat(s.file.chain[s.middle - 1], Geometry::END);
+}
+
+fn chain_too_long(s: &mut Scene<'_>) {
+    let free = s.volume.free()[0];
+    s.volume.set_fat(*s.file.chain.last().unwrap(), free);
+    s.volume.set_fat(free, Geometry::END);
+}
+
+fn chain_into_free(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.set_fat(s.file.chain[s.middle], 0);
+}
+
+fn chain_into_bad(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.set_fat(s.file.chain[s.middle], Geometry::BAD);
+}
+
+fn chain_out_of_range(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.set_fat(s.file.chain[s.middle], s.heap_end() + 1 + s.random.below(1000) as u32);
+}
+
+fn size_too_large(s: &mut Scene<'_>, kind_of: &str) {
+    let found = if s.random.chance(50) { &s.file } else { &s.whole };
+    touch(&mut s.hit, found);
+    let more = 512 * (1 + s.random.below(100));
+    // A run with a larger length in its entry includes clusters of the files after it.
+    let end = found.chain.last().unwrap() + 120;
+    if found.info.contiguous {
+        for near in s
+            .volume
+            .found
+            .iter()
+            .filter(|near| near.chain.iter().any(|at| (found.chain[0]..end).contains(at)))
+        {
+            touch(&mut s.hit, near);
+        }
+    }
+    let found = found.clone();
+    s.volume.change(&found, |info| match kind_of {
+        "size-too-large" => info.length += more,
+        _ => (info.length, info.valid) = (info.length / 2, info.valid.min(info.length / 2)),
+    });
+}
+
+fn valid_too_large(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.change(&s.file, |info| info.valid = info.length + 1 + s.random.below(5000));
+}
+
+fn directory_size(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.directory);
+    s.volume.change(&s.directory, |info| info.length = info.length.saturating_sub(1 + s.random.below(600)));
+}
+
+fn flag_flipped(s: &mut Scene<'_>) {
+    let found = if s.random.chance(50) { &s.file } else { &s.whole }.clone();
+    touch(&mut s.hit, &found);
+    if !found.info.contiguous {
+        let run = found.chain[0]..found.chain[0] + found.chain.len() as u32;
+        for near in s.volume.found.iter().filter(|near| near.chain.iter().any(|at| run.contains(at))) {
+            touch(&mut s.hit, near);
+        }
+    }
+    s.volume.change(&found, |info| info.contiguous = !info.contiguous);
+}
+
+fn checksum(s: &mut Scene<'_>) {
+    s.volume.image[s.file.slots[0] + 2] ^= 1 + s.random.below(255) as u8;
+}
+
+fn hash(s: &mut Scene<'_>) {
+    s.volume.image[s.file.slots[1] + 4] ^= 1 + s.random.below(255) as u8;
+}
+
+fn secondary_count(s: &mut Scene<'_>) {
+    s.volume.image[s.file.slots[0] + 1] ^= 1 + s.random.below(31) as u8;
+}
+
+fn name_part_gone(s: &mut Scene<'_>, kind_of: &str) {
+    touch(&mut s.hit, &s.file);
+    let at = if kind_of == "stream-gone" { 1 } else { s.file.slots.len() - 1 };
+    s.volume.image[s.file.slots[at]] &= 0x7F;
+}
+
+fn bad_name(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    let slots: Vec<[u8; SLOT]> = s.file.slots.iter().map(|&at| s.volume.slot(at)).collect();
+    let set = EntrySet::read_loosely(&slots).unwrap();
+    let mut units = set.name().units().to_vec();
+    let at = s.random.below(units.len() as u64) as usize;
+    units[at] = u16::from(*s.random.pick(b"*?<>|\":/\\\x01\x1f"));
+    let set = EntrySet::new(&Name::from_units(&units), &set.info(), &Upcase::recommended());
+    s.volume.write(&s.file, &set);
+}
+
+fn duplicate_name(s: &mut Scene<'_>) {
+    let parent = |found: &Found| found.path.rsplit_once('/').unwrap().0.to_owned();
+    let twin = s.volume.files(0, None).into_iter().find(|twin| {
+        parent(twin) == parent(&s.file) && twin.path != s.file.path && twin.slots.len() == s.file.slots.len()
+    });
+    if let Some(twin) = twin {
+        touch(&mut s.hit, &s.file);
+        touch(&mut s.hit, &twin);
+        let name = Name::from(s.file.path.rsplit_once('/').unwrap().1);
+        let set = EntrySet::new(&name, &twin.info, &Upcase::recommended());
+        s.volume.write(&twin, &set);
+    }
+}
+
+fn directory_bit(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    s.volume.change(&s.file, |info| info.attributes.0 ^= 0x10);
+}
+
+fn start_out_of_range(s: &mut Scene<'_>) {
+    touch(&mut s.hit, &s.file);
+    let end = s.heap_end();
+    s.volume.change(&s.file, |info| info.cluster = end + 1 + s.random.below(9) as u32);
+}
+
+fn start_zero(s: &mut Scene<'_>) {
+    let found = if s.random.chance(50) { &s.file } else { &s.directory }.clone();
+    touch(&mut s.hit, &found);
+    s.volume.change(&found, |info| info.cluster = 0);
+}
+
+fn directory_loop(s: &mut Scene<'_>) {
+    let inner = s.volume.directories().into_iter().find(|found| found.path.ends_with("DEEPEST")).unwrap();
+    let outer = s.volume.directories().into_iter().find(|found| found.path == "/deep directory").unwrap();
+    touch(&mut s.hit, &inner);
+    s.volume.change(&inner, |info| *info = FileInfo { cluster: outer.chain[0], ..outer.info.clone() });
+}
+
+fn second_label(s: &mut Scene<'_>, kind_of: &str) {
+    let end = s.volume.root_slots().into_iter().find(|&at| s.volume.image[at] == 0);
+    if let Some(end) = end {
+        let mut slot = s.volume.slot(s.volume.special(kind::LABEL));
+        slot[0] = match kind_of {
+            "second-label" => kind::LABEL,
+            "unknown-critical" => 0x84,
+            _ => 0xA6,
+        };
+        (slot[1], slot[4]) = (0, 0);
+        if kind_of == "unknown-benign" {
+            let sum = platter_exfat::layout::set_checksum(&[slot]).to_le_bytes();
+            slot[2..4].copy_from_slice(&sum);
+        }
+        s.volume.set_slot(end, slot);
+    }
+}
+
+fn moved_file(s: &mut Scene<'_>, kind_of: &str) {
+    let source = if kind_of == "moved-file" { &s.file } else { &s.directory }.clone();
+    let target = s.volume.directories().into_iter().find(|found| found.path == "/second").unwrap();
+    let inside = source.path.starts_with(&target.path);
+    let slots = if inside { s.volume.root_slots() } else { s.volume.slots(&target.chain) };
+    let run = slots.windows(source.slots.len()).find(|run| {
+        let before = slots.iter().position(|at| *at == run[0]).unwrap();
+        let ended = slots[..before].iter().any(|&at| s.volume.image[at] == 0);
+        !ended && run.iter().all(|&at| s.volume.image[at] & 0x80 == 0)
+    });
+    if let Some(run) = run.map(<[usize]>::to_vec) {
+        touch(&mut s.hit, &source);
+        for (&from, to) in source.slots.iter().zip(run) {
+            let slot = s.volume.slot(from);
+            s.volume.set_slot(to, slot);
+        }
+    }
+}
+
+fn after_end(s: &mut Scene<'_>) {
+    let slots = s.volume.slots(&s.directory.chain);
+    let last = *slots.last().unwrap();
+    if s.volume.image[last] == 0 {
+        s.random.fill(&mut s.volume.image[last..last + SLOT]);
+    }
+}
+
+fn directory_flips(s: &mut Scene<'_>, kind_of: &str) {
+    let slots = s.volume.slots(&s.directory.chain);
+    let sector = s.random.below(slots.len() as u64 / 16) as usize * 16;
+    let start = slots[sector];
     match kind_of {
-        "none" => {}
-        "dirty" => volume.image[BootSector::FLAGS] |= 2 << random.below(2),
-        "percent" => volume.image[BootSector::PERCENT] = 101 + random.below(154) as u8,
-        "boot-flip" => volume.image[random.below(120) as usize] ^= 1 << random.below(8),
-        "boot-destroyed" => match random.below(3) {
-            0 => volume.image[..512].fill(0),
-            1 => volume.image[..6 * 512].fill(0xFF),
-            _ => random.fill(&mut volume.image[..12 * 512]),
-        },
-        "boot-checksum" => volume.image[11 * 512 + random.below(512) as usize] ^= 0x10,
-        "backup-flip" => volume.image[12 * 512 + random.below(12 * 512) as usize] ^= 0x10,
-        "fat-garbage-sector" | "fat-flips" => {
-            // All fragmented files may lose clusters.
-            let used = volume.found.iter().flat_map(|found| &found.chain).max().copied().unwrap_or(2);
-            let start = geometry.fat_start as usize;
-            if kind_of == "fat-flips" {
-                for _ in 0..1 + random.below(4) {
-                    volume.image[start + 8 + random.below(u64::from(used) * 4) as usize] ^=
-                        1 << random.below(8);
-                }
-            } else {
-                let sector = random.below((u64::from(used) * 4).div_ceil(512)) as usize;
-                random.fill(&mut volume.image[start + sector * 512..start + sector * 512 + 512]);
-            }
-            volume.found.iter().filter(|found| !found.info.contiguous).for_each(touch);
-        }
-        "fat-reserved" => volume.image[geometry.fat_start as usize + random.below(8) as usize] ^= 0x40,
-        "bitmap-flips" => {
-            for _ in 0..1 + random.below(8) {
-                let (at, mask) = volume.bit(2 + random.below(u64::from(geometry.heap.count)) as u32);
-                volume.image[at] ^= mask;
+        "directory-flips" => {
+            for _ in 0..1 + s.random.below(6) {
+                s.volume.image[start + s.random.below(512) as usize] ^= 1 << s.random.below(8);
             }
         }
-        "bitmap-garbage-sector" => {
-            let (at, _) = volume.bit(2);
-            random.fill(&mut volume.image[at..at + 512.min(geometry.bitmap_bytes() as usize)]);
-        }
-        "bitmap-entry" => {
-            let at = volume.special(kind::BITMAP);
-            volume.image[at + [20, 21, 24, 25][random.below(4) as usize]] ^= 1 << random.below(8);
-        }
-        "bitmap-entry-gone" => {
-            let at = volume.special(kind::BITMAP);
-            volume.image[at] &= 0x7F;
-        }
-        "bitmap-chain" => {
-            let at = volume.special(kind::BITMAP);
-            let entry = BitmapEntry::from_bytes(&volume.slot(at));
-            volume.set_fat(entry.cluster, [0, 1, Geometry::BAD, heap_end + 7][random.below(4) as usize]);
-        }
-        "upcase-content" => {
-            let at = volume.special(kind::UPCASE);
-            let entry = platter_exfat::layout::UpcaseEntry::from_bytes(&volume.slot(at));
-            let at = geometry.heap.offset(entry.cluster) as usize + random.below(512) as usize;
-            volume.image[at] ^= 1 << random.below(8);
-        }
-        "upcase-entry" => {
-            let at = volume.special(kind::UPCASE);
-            volume.image[at + [4, 5, 20, 21, 24, 25][random.below(6) as usize]] ^= 1 << random.below(8);
-        }
-        "upcase-gone" => {
-            let at = volume.special(kind::UPCASE);
-            volume.image[at] &= 0x7F;
-        }
-        "lost-clusters" => {
-            let free = volume.free();
-            let start = random.below(free.len() as u64 - 8) as usize;
-            for &cluster in &free[start..start + 1 + random.below(6) as usize] {
-                let (at, mask) = volume.bit(cluster);
-                volume.image[at] |= mask;
-            }
-        }
-        "in-use-but-free" => {
-            let (at, mask) = volume.bit(whole.chain[random.below(whole.chain.len() as u64) as usize]);
-            volume.image[at] &= !mask;
-        }
-        "lost-directory" | "entry-deleted" => {
-            let victim = if kind_of == "lost-directory" { &directory } else { &file };
-            touch(victim);
-            for &at in &victim.slots {
-                volume.image[at] &= 0x7F;
-            }
-        }
-        "cross-link" => {
-            touch(&file);
-            volume.set_fat(
-                file.chain[middle],
-                other.chain[1 + random.below(other.chain.len() as u64 - 1) as usize],
-            );
-        }
-        "cross-run" => {
-            touch(&whole);
-            let into = other.chain[random.below(other.chain.len() as u64) as usize];
-            let wanted = whole.chain.len() as u32;
-            let start =
-                into.saturating_sub(random.below(u64::from(wanted)) as u32).clamp(2, heap_end - wanted);
-            // The files that have clusters in this range may change too.
-            for found in volume
-                .found
-                .iter()
-                .filter(|found| found.chain.iter().any(|cluster| (start..start + wanted).contains(cluster)))
-            {
-                touch(found);
-            }
-            volume.change(&whole, |info| info.cluster = start);
-        }
-        "same-start" => {
-            touch(&file);
-            touch(&other);
-            volume.change(&file, |info| {
-                (info.cluster, info.contiguous) = (other.chain[0], other.info.contiguous)
-            });
-        }
-        "loop" => {
-            touch(&file);
-            volume.set_fat(file.chain[middle], file.chain[random.below(middle as u64 + 1) as usize]);
-        }
-        "chain-too-short" => {
-            touch(&file);
-            volume.set_fat(file.chain[middle - 1], Geometry::END);
-        }
-        "chain-too-long" => {
-            let free = volume.free()[0];
-            volume.set_fat(*file.chain.last().unwrap(), free);
-            volume.set_fat(free, Geometry::END);
-        }
-        "chain-into-free" => {
-            touch(&file);
-            volume.set_fat(file.chain[middle], 0);
-        }
-        "chain-into-bad" => {
-            touch(&file);
-            volume.set_fat(file.chain[middle], Geometry::BAD);
-        }
-        "chain-out-of-range" => {
-            touch(&file);
-            volume.set_fat(file.chain[middle], heap_end + 1 + random.below(1000) as u32);
-        }
-        "size-too-large" | "size-too-small" => {
-            let found = if random.chance(50) { &file } else { &whole };
-            touch(found);
-            let more = 512 * (1 + random.below(100));
-            // A run with a larger length in its entry includes clusters of the files after it.
-            let end = found.chain.last().unwrap() + 120;
-            if found.info.contiguous {
-                for near in volume
-                    .found
-                    .iter()
-                    .filter(|near| near.chain.iter().any(|at| (found.chain[0]..end).contains(at)))
-                {
-                    touch(near);
-                }
-            }
-            let found = found.clone();
-            volume.change(&found, |info| match kind_of {
-                "size-too-large" => info.length += more,
-                _ => (info.length, info.valid) = (info.length / 2, info.valid.min(info.length / 2)),
-            });
-        }
-        "valid-too-large" => {
-            touch(&file);
-            volume.change(&file, |info| info.valid = info.length + 1 + random.below(5000));
-        }
-        "directory-size" => {
-            touch(&directory);
-            volume.change(&directory, |info| info.length = info.length.saturating_sub(1 + random.below(600)));
-        }
-        "flag-flipped" => {
-            let found = if random.chance(50) { &file } else { &whole }.clone();
-            touch(&found);
-            if !found.info.contiguous {
-                let run = found.chain[0]..found.chain[0] + found.chain.len() as u32;
-                for near in volume.found.iter().filter(|near| near.chain.iter().any(|at| run.contains(at))) {
-                    touch(near);
-                }
-            }
-            volume.change(&found, |info| info.contiguous = !info.contiguous);
-        }
-        "checksum" => volume.image[file.slots[0] + 2] ^= 1 + random.below(255) as u8,
-        "hash" => volume.image[file.slots[1] + 4] ^= 1 + random.below(255) as u8,
-        "secondary-count" => {
-            volume.image[file.slots[0] + 1] ^= 1 + random.below(31) as u8;
-        }
-        "name-part-gone" | "stream-gone" => {
-            touch(&file);
-            let at = if kind_of == "stream-gone" { 1 } else { file.slots.len() - 1 };
-            volume.image[file.slots[at]] &= 0x7F;
-        }
-        "bad-name" => {
-            touch(&file);
-            let slots: Vec<[u8; SLOT]> = file.slots.iter().map(|&at| volume.slot(at)).collect();
-            let set = EntrySet::read_loosely(&slots).unwrap();
-            let mut units = set.name().units().to_vec();
-            let at = random.below(units.len() as u64) as usize;
-            units[at] = u16::from(*random.pick(b"*?<>|\":/\\\x01\x1f"));
-            let set = EntrySet::new(&Name::from_units(&units), &set.info(), &Upcase::recommended());
-            volume.write(&file, &set);
-        }
-        "duplicate-name" => {
-            let parent = |found: &Found| found.path.rsplit_once('/').unwrap().0.to_owned();
-            let twin = volume.files(0, None).into_iter().find(|twin| {
-                parent(twin) == parent(&file)
-                    && twin.path != file.path
-                    && twin.slots.len() == file.slots.len()
-            });
-            if let Some(twin) = twin {
-                touch(&file);
-                touch(&twin);
-                let name = Name::from(file.path.rsplit_once('/').unwrap().1);
-                let set = EntrySet::new(&name, &twin.info, &Upcase::recommended());
-                volume.write(&twin, &set);
-            }
-        }
-        "directory-bit" => {
-            touch(&file);
-            volume.change(&file, |info| info.attributes.0 ^= 0x10);
-        }
-        "start-out-of-range" => {
-            touch(&file);
-            volume.change(&file, |info| info.cluster = heap_end + 1 + random.below(9) as u32);
-        }
-        "start-zero" => {
-            let found = if random.chance(50) { &file } else { &directory }.clone();
-            touch(&found);
-            volume.change(&found, |info| info.cluster = 0);
-        }
-        "directory-loop" => {
-            let inner =
-                volume.directories().into_iter().find(|found| found.path.ends_with("DEEPEST")).unwrap();
-            let outer =
-                volume.directories().into_iter().find(|found| found.path == "/deep directory").unwrap();
-            touch(&inner);
-            volume.change(&inner, |info| *info = FileInfo { cluster: outer.chain[0], ..outer.info.clone() });
-        }
-        "second-label" | "unknown-critical" | "unknown-benign" => {
-            let end = volume.root_slots().into_iter().find(|&at| volume.image[at] == 0);
-            if let Some(end) = end {
-                let mut slot = volume.slot(volume.special(kind::LABEL));
-                slot[0] = match kind_of {
-                    "second-label" => kind::LABEL,
-                    "unknown-critical" => 0x84,
-                    _ => 0xA6,
-                };
-                (slot[1], slot[4]) = (0, 0);
-                if kind_of == "unknown-benign" {
-                    let sum = platter_exfat::layout::set_checksum(&[slot]).to_le_bytes();
-                    slot[2..4].copy_from_slice(&sum);
-                }
-                volume.set_slot(end, slot);
-            }
-        }
-        "moved-file" | "moved-directory" => {
-            let source = if kind_of == "moved-file" { &file } else { &directory }.clone();
-            let target = volume.directories().into_iter().find(|found| found.path == "/second").unwrap();
-            let inside = source.path.starts_with(&target.path);
-            let slots = if inside { volume.root_slots() } else { volume.slots(&target.chain) };
-            let run = slots.windows(source.slots.len()).find(|run| {
-                let before = slots.iter().position(|at| *at == run[0]).unwrap();
-                let ended = slots[..before].iter().any(|&at| volume.image[at] == 0);
-                !ended && run.iter().all(|&at| volume.image[at] & 0x80 == 0)
-            });
-            if let Some(run) = run.map(<[usize]>::to_vec) {
-                touch(&source);
-                for (&from, to) in source.slots.iter().zip(run) {
-                    let slot = volume.slot(from);
-                    volume.set_slot(to, slot);
-                }
-            }
-        }
-        "after-end" => {
-            let slots = volume.slots(&directory.chain);
-            let last = *slots.last().unwrap();
-            if volume.image[last] == 0 {
-                random.fill(&mut volume.image[last..last + SLOT]);
-            }
-        }
-        "directory-flips" | "directory-zero-sector" | "directory-garbage-sector" => {
-            let slots = volume.slots(&directory.chain);
-            let sector = random.below(slots.len() as u64 / 16) as usize * 16;
-            let start = slots[sector];
-            match kind_of {
-                "directory-flips" => {
-                    for _ in 0..1 + random.below(6) {
-                        volume.image[start + random.below(512) as usize] ^= 1 << random.below(8);
-                    }
-                }
-                "directory-zero-sector" => volume.image[start..start + 512].fill(0),
-                _ => random.fill(&mut volume.image[start..start + 512]),
-            }
-            touch(&directory);
-        }
-        "root-chain" => {
-            everything(&mut hit);
-            let chain = volume.chain(geometry.root_cluster, None);
-            let at = chain[random.below(chain.len() as u64) as usize];
-            volume.set_fat(at, [0, 1, Geometry::BAD, heap_end + 9][random.below(4) as usize]);
-        }
-        unknown => panic!("no damage of the kind {unknown}"),
+        "directory-zero-sector" => s.volume.image[start..start + 512].fill(0),
+        _ => s.random.fill(&mut s.volume.image[start..start + 512]),
     }
-    if kind_of == "percent" {
-        volume.seal();
-    }
-    hit
+    touch(&mut s.hit, &s.directory);
+}
+
+fn root_chain(s: &mut Scene<'_>) {
+    s.hit.insert("/".to_owned());
+    let chain = s.volume.chain(s.volume.geometry.root_cluster, None);
+    let at = chain[s.random.below(chain.len() as u64) as usize];
+    s.volume.set_fat(at, [0, 1, Geometry::BAD, s.heap_end() + 9][s.random.below(4) as usize]);
 }
