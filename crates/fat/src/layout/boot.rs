@@ -92,11 +92,6 @@ impl VolumeState {
     pub fn dirty(self) -> bool {
         self.0 & VolumeState::DIRTY != 0
     }
-
-    /// Returns the same flags with the given dirty flag.
-    pub fn with_dirty(self, dirty: bool) -> VolumeState {
-        VolumeState(self.0 & !VolumeState::DIRTY | u8::from(dirty))
-    }
 }
 
 impl BootSector {

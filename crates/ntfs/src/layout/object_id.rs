@@ -1,7 +1,6 @@
 //! `$OBJECT_ID`: an identifier by which links find a file, and its entry in the index `$O` of `$ObjId`.
 
 use super::Reference;
-use super::bytes::u64_at;
 
 /// The value of `$OBJECT_ID`: 16 bytes, or 64 with the identifiers of the file's birth.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +28,5 @@ impl ObjectId {
         let mut data = file.0.to_le_bytes().to_vec();
         data.extend(self.birth.unwrap_or([0; 48]));
         super::index::view_entry(&self.id, &data)
-    }
-
-    /// The file that the data of an entry of `$O` names.
-    pub fn file_of(data: &[u8]) -> Reference {
-        Reference(u64_at(data, 0))
     }
 }

@@ -270,12 +270,6 @@ impl<'n> TreeNodeMut<'n> {
         TreeNode(self.0)
     }
 
-    /// Changes the node's level and flags.
-    pub fn set_level(&mut self, level: u8, flags: u8) {
-        LEVEL.put(self.0, level);
-        FLAGS.put(self.0, flags);
-    }
-
     /// Puts a row at this position. Returns whether there was room; if not, nothing changed.
     #[must_use]
     pub fn insert(&mut self, position: usize, key: &[u8], flags: u16, value: &[u8]) -> bool {
