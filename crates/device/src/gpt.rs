@@ -10,6 +10,10 @@ use std::ops::Range;
 const BASIC_DATA: [u8; 16] = *b"\xA2\xA0\xD0\xEB\xE5\xB9\x33\x44\x87\xC0\x68\xB6\xB7\x26\x99\xC7";
 const NAME: &str = "Basic data partition";
 const MIB: u64 = 1 << 20;
+
+// A partition begins at a whole sector of any size.
+const _: () = assert!(MIB.is_multiple_of(4096));
+
 /// The number of entries, and the bytes of one.
 const ENTRIES: u64 = 128;
 const ENTRY: u64 = 128;

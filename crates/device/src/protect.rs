@@ -99,6 +99,9 @@ const SPREAD: u128 = 1024;
 /// The bytes of a sample. All of them together are 40 MiB.
 const SAMPLE: u64 = 16 << 10;
 
+// Reads are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(SAMPLE.is_multiple_of(4096));
+
 /// Looks for a byte that is not zero in a range; places that were never written are not read.
 fn find_in(device: &dyn Device, range: std::ops::Range<u64>) -> Result<Option<u64>> {
     const PIECE: u64 = 1 << 20;

@@ -12,6 +12,9 @@ const MOST_BYTES: u64 = 64 << 10;
 /// The entries of a FAT that are read at once. They take whole bytes in every kind.
 const WINDOW: u32 = 2048;
 
+// A window of entries is whole sectors, with entries of 12 bits too.
+const _: () = assert!(WINDOW.is_power_of_two());
+
 /// How well a layout agrees with what is on the device; of two layouts the greater one agrees better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fit {

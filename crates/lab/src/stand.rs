@@ -73,6 +73,10 @@ pub(crate) const NO_DEVICE: &str = "no device";
 pub(crate) const MODEL: &str = "model";
 /// Bytes of one write of [`OpenStand::provide`].
 const PIECE: usize = 1 << 20;
+
+// What is written in pieces are whole sectors.
+const _: () = assert!(PIECE.is_multiple_of(4096));
+
 /// The part of an image that is written in advance is at most this many times what the span needs, so that no
 /// allocation of space by the host is measured. It is more than once the span, because file systems that write to new
 /// places reach all of the device in time. Where several targets share a device, none of them gets a larger region than

@@ -10,6 +10,9 @@ const RANGE: f64 = 0.20;
 /// The greatest rise or fall of the line through them.
 const SLOPE: f64 = 0.10;
 
+// What the rates of a window may rise or fall is less than what they may differ by.
+const _: () = assert!(SLOPE < RANGE && WINDOW >= 2);
+
 /// The last five rounds of a device that is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Last {

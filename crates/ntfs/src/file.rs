@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// The length that no record exceeds, since offsets in it are 16-bit numbers.
 const LONGEST_RECORD: usize = 1 << 16;
 
+// Places in a record are 16 bits.
+const _: () = assert!(LONGEST_RECORD <= 1 << 16);
+
 /// A file, put together from its base record and the records that extend it.
 #[derive(Clone, Debug)]
 pub(crate) struct File {

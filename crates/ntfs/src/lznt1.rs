@@ -24,6 +24,11 @@ const COMPRESSED: u16 = 0x8000;
 /// The bits of a header that give the length of the chunk, header included, less 3.
 const LENGTH: u16 = 0x0FFF;
 
+// The length of a chunk, less 1, fits its field.
+const _: () = assert!(CHUNK - 1 <= LENGTH as usize);
+// A header has its flags and length in different bits.
+const _: () = assert!(SIGNATURE & LENGTH == 0 && COMPRESSED & LENGTH == 0 && SIGNATURE & COMPRESSED == 0);
+
 /// The length of the shortest copy in bytes.
 const SHORTEST: usize = 3;
 
@@ -122,6 +127,9 @@ pub struct Packer {
 }
 
 const HASHES: usize = 1 << 12;
+
+// Hashes are found by a mask.
+const _: () = assert!(HASHES.is_power_of_two());
 
 /// How many places are tried for a copy. More packs a little tighter and takes longer.
 const TRIED: usize = 24;

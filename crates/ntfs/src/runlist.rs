@@ -6,6 +6,9 @@ use std::sync::Arc;
 /// The number of runs of a piece, at most; a piece that gets more is divided.
 const MOST: usize = 256;
 
+// A piece that is divided in parts of three quarters leaves room for more runs.
+const _: () = assert!(MOST.is_multiple_of(4));
+
 /// The runs of an attribute from virtual cluster 0 on, without a gap.
 ///
 /// They are kept in pieces that copies of the list share until one of them changes: a change of a list of 100,000 runs

@@ -9,6 +9,9 @@ use platter_vfs::{Error, Result};
 /// Bytes of the longest descriptor that is accepted, as in Windows.
 const LONGEST: usize = 0xFFFF;
 
+// A descriptor and its header lie in one block of $SDS.
+const _: () = assert!((LONGEST as u64) < crate::layout::DescriptorHeader::BLOCK);
+
 /// The number of the next descriptor, and its place in `$SDS`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Secure {

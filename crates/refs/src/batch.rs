@@ -19,6 +19,9 @@ const TOGETHER: usize = 1 << 20;
 const AT_ONCE: usize = 16 << 20;
 const KEPT: usize = 4 << 20;
 
+// Memory for a commit is given back if it is more than is usual, and parts are written from it.
+const _: () = assert!(TOGETHER <= KEPT && KEPT <= AT_ONCE);
+
 impl Batch {
     /// Writes the pages, and then the checkpoint. `memory` is a buffer that is used again by the next commit.
     ///

@@ -29,6 +29,9 @@ pub struct Listings {
 /// The most directories that are remembered as damaged: more than are ever listed at once.
 const MOST_DAMAGED: usize = 4096;
 
+// What is kept of damage is a small part of what a listing may keep.
+const _: () = assert!(MOST_DAMAGED < MOST);
+
 /// The bytes of memory that a kept key takes, with its places in the map and the queue.
 fn taken(key: &[u8]) -> usize {
     key.len() + 80

@@ -106,6 +106,9 @@ const MAYBE_LOST: &str = "the last session was cut off and a copy has no record,
 /// The number of bytes that are compared or copied at a time.
 const PIECE: u64 = 1 << 20;
 
+// Copies are compared in whole sectors.
+const _: () = assert!(PIECE.is_multiple_of(4096));
+
 impl MirrorSet {
     /// Reads the records of the copies and determines the state of each. Content is read only where the records do not
     /// decide.

@@ -10,6 +10,9 @@ const UNITS: usize = 0x1_0000;
 /// In a compressed table, this value precedes the number of units that map to themselves (7.2.5).
 const SAME: u16 = 0xFFFF;
 
+// The mark of units that are their own upper case is no unit that has one.
+const _: () = assert!(SAME as usize == UNITS - 1);
+
 /// The smallest number of units that the recommended table compresses in this way.
 const WORTH: usize = 512;
 

@@ -9,6 +9,9 @@ use std::ops::Range;
 /// FAT12 is smaller than this.
 const PIECE: usize = 1 << 20;
 
+// Reads are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(PIECE.is_multiple_of(4096));
+
 /// All entries of one copy of the FAT: four bytes for each cluster. No other structure of a check is as large.
 pub(super) struct Table {
     entries: Vec<u32>,

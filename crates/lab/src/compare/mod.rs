@@ -72,6 +72,7 @@ const _: () = assert!(PASSES as usize >= 2 * crate::estimate::LEAST_PASSES);
 
 /// The least number of I/Os in a slice of the slowest target, if [`LONGEST`] allows it.
 const LEAST_IOS: f64 = 32.0;
+
 /// If a difference is to be told and no time is chosen, a case has at most this many times its own time.
 const PATIENCE: u32 = 10;
 /// Before a slice is measured, load runs for this fraction of its length (one part in so many), at most for the time

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// The number of clusters in a piece of the set.
 pub(crate) const PIECE: u64 = 1 << 20;
 
+// A piece of claims is whole words.
+const _: () = assert!(PIECE.is_multiple_of(64));
+
 /// A set of clusters, in pieces that take memory only once something is in them.
 #[derive(Default)]
 pub(crate) struct Clusters {

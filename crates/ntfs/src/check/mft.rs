@@ -18,6 +18,10 @@ use std::collections::BTreeMap;
 
 /// Bytes of the device that are read at once.
 const READ: u64 = 1 << 20;
+
+// Reads are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(READ.is_multiple_of(4096));
+
 /// How many records that claim to extend `$MFT` are remembered, at most.
 const MOST: usize = 1 << 14;
 /// How many of these records are tried for one piece, at most.

@@ -66,6 +66,9 @@ const ROUNDS: u32 = 12;
 /// Bytes of records that are read at once.
 const READ: u64 = 1 << 20;
 
+// Reads are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(READ.is_multiple_of(4096));
+
 /// Checks a volume that is not open, and repairs it if asked to.
 ///
 /// # Errors

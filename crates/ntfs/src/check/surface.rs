@@ -15,6 +15,9 @@ use platter_vfs::Result;
 /// Bytes that are read at once.
 const READ: u64 = 1 << 20;
 
+// Reads are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(READ.is_multiple_of(4096));
+
 /// The result of reading the surface, kept from round to round.
 #[derive(Default)]
 pub(super) struct Surface {

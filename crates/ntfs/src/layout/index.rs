@@ -37,6 +37,9 @@ const BLOCK_NODE: usize = 0x18;
 /// Where a block's update sequence is.
 const BLOCK_SEQUENCE: usize = 0x28;
 
+// The update sequence of a block begins behind the header of its node.
+const _: () = assert!(BLOCK_NODE + NODE_HEADER <= BLOCK_SEQUENCE);
+
 /// One entry of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry<'a> {

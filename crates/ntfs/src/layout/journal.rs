@@ -23,6 +23,9 @@ pub const IDENTIFIER: usize = 0x10;
 /// Where `$Max` has the lowest valid number.
 pub const LOWEST: usize = 0x18;
 
+// Both numbers are in the value of $Max.
+const _: () = assert!(IDENTIFIER + 8 <= LENGTH && LOWEST + 8 <= LENGTH);
+
 /// Gives the journal with these limits another identifier: the file time `now`, or a later one if the old identifier is
 /// not before it. The valid records begin at `end`, the size of the stream that has them. Limits that are too short are
 /// left as they are.

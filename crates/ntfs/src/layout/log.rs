@@ -21,6 +21,10 @@ pub const PAGE: usize = 4096;
 pub const PAGE_DATA: usize = 0x40;
 /// Bytes of a record's header.
 pub const RECORD_HEADER: usize = 0x30;
+
+// A page has room for the header of a record behind its own.
+const _: () = assert!(PAGE_DATA + RECORD_HEADER < PAGE);
+
 /// The first page of the ring: after two restart pages and two for copies.
 pub const FIRST_PAGE: u64 = 4;
 /// The tail pages of version 1.1: a copy of the last page of the ring, while that page is being written. A copy has the
@@ -40,6 +44,9 @@ const RESTART_AREA: usize = 0x30;
 const CLIENTS: usize = 0x40;
 const CLIENT_SIZE: usize = 0xA0;
 const CLIENT: usize = RESTART_AREA + CLIENTS;
+
+// The restart page, with its one client, is the first page of the log.
+const _: () = assert!(CLIENT + CLIENT_SIZE <= PAGE);
 
 /// The fields of a restart page.
 #[derive(Clone, Debug, PartialEq, Eq)]

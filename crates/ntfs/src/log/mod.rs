@@ -43,6 +43,10 @@ const TRANSACTION: u32 = FIRST_ENTRY;
 const KEPT: u64 = 2;
 /// Attributes that can be named between two checkpoints: the log refers to their entries by a 16-bit offset.
 pub const MOST_ATTRIBUTES: usize = (u16::MAX as usize - FIRST_ENTRY as usize) / OPEN_ATTRIBUTE - 1;
+
+// An attribute that the log names is told by the offset of its entry, in 16 bits.
+const _: () = assert!(FIRST_ENTRY as usize + MOST_ATTRIBUTES * OPEN_ATTRIBUTE <= u16::MAX as usize);
+
 /// Pages of one write, at most.
 const MOST_TOGETHER: usize = 64;
 /// Type of an index's blocks, `$INDEX_ALLOCATION`.

@@ -11,6 +11,9 @@ use std::ops::Range;
 /// Length in bytes at which a write of adjacent images ends and the next one begins.
 const LONGEST_WRITE: usize = 1 << 20;
 
+// Writes are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(LONGEST_WRITE.is_multiple_of(4096));
+
 impl NtfsVolume {
     /// Says in the log that the volume is in use.
     pub(super) fn begin_log(&self, turn: &mut Turn) -> Result<()> {

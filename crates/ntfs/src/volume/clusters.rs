@@ -17,6 +17,9 @@ pub(super) const HOLE: u64 = 64 << 10;
 /// The number of bytes of clusters that are taken ahead of content, at most.
 const AHEAD: u64 = 8 << 20;
 
+// What is allocated ahead is more than a hole that is filled for a write.
+const _: () = assert!(HOLE < AHEAD && HOLE.is_power_of_two());
+
 impl NtfsVolume {
     /// The number of a node's file and the name of its stream.
     pub(super) fn place_of(&self, core: &Core, node: u64) -> Result<(u64, Box<[u16]>)> {

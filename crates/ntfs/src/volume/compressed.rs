@@ -16,6 +16,9 @@ pub(super) const UNIT: u8 = 4;
 /// The largest cluster in bytes with which NTFS compresses files.
 pub(super) const LARGEST_COMPRESSED: u64 = 4096;
 
+// A unit of the largest clusters is 64 KiB.
+const _: () = assert!(LARGEST_COMPRESSED << UNIT == 64 << 10);
+
 impl NtfsVolume {
     pub(super) fn unit_clusters(&self, state: &StreamState) -> u64 {
         1 << state.unit.clamp(1, 16)

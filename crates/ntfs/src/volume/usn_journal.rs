@@ -10,6 +10,9 @@ use platter_vfs::{ChangeJournal, ChangeRecord, Result};
 /// Bytes of the journal that are read at once.
 const READ: u64 = 1 << 20;
 
+// Reads are whole sectors, of which none is larger than 4096 bytes.
+const _: () = assert!(READ.is_multiple_of(4096));
+
 impl NtfsVolume {
     /// Gives the change journal, if there is one, another identifier. Its valid records begin where the present ones
     /// end.
