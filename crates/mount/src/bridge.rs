@@ -82,6 +82,12 @@ impl Bridge {
         }
     }
 
+    /// Makes a node durable and replies, unless too many threads are at that already: then another thread does so.
+    fn sync(&self, node: Node, scope: SyncScope, reply: ReplyEmpty) {
+        let served = Arc::clone(&self.served);
+        self.served.syncs.carry_out(move || reply_empty(reply, served.sync(node, scope)));
+    }
+
     /// Must be called for each request but those that look up names.
     fn turned(&self, request: &Request) {
         self.served.spellings.turned(request.pid());
@@ -481,7 +487,7 @@ impl Filesystem for Bridge {
     ) {
         self.turned(request);
         let scope = if data_only { SyncScope::Data } else { SyncScope::All };
-        reply_empty(reply, self.served.sync(node(number), scope));
+        self.sync(node(number), scope, reply);
     }
 
     fn fsyncdir(
@@ -492,7 +498,7 @@ impl Filesystem for Bridge {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        reply_empty(reply, self.served.sync(node(number), SyncScope::All));
+        self.sync(node(number), SyncScope::All, reply);
     }
 
     fn readdir(

@@ -57,6 +57,7 @@ mod spelling;
 mod stat;
 mod status;
 mod streams;
+mod syncs;
 
 pub use attributes::{StatChange, VolumeStat};
 pub use data::RangeChange;

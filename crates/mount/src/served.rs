@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::owners::Owners;
 use crate::scrubbing::Scrubbing;
 use crate::spelling::{NameIn, Spellings};
+use crate::syncs::Syncs;
 use platter_device::Operation;
 use platter_vfs::{CaseRule, Error, FileSystem, Node, Result, Timestamp};
 use std::collections::BTreeSet;
@@ -44,6 +45,7 @@ pub struct Served {
     pub(crate) scrubbing: Scrubbing,
     pub(crate) streams: KnownStreams,
     pub(crate) spellings: Spellings,
+    pub(crate) syncs: Arc<Syncs>,
     /// Whether names are found under other spellings than the stored one.
     pub(crate) has_spellings: bool,
     log: Log,
@@ -67,6 +69,7 @@ impl Served {
     pub fn new(system: Arc<dyn FileSystem>, options: Options, log: Log) -> Served {
         let owners = Owners::new(&*system, &options);
         let accesses = Accesses::new(&*system, &options);
+        let syncs = Syncs::new(options.threads / 2);
         let has_spellings = system.capabilities().names.case == CaseRule::Insensitive;
         Served {
             system,
@@ -77,6 +80,7 @@ impl Served {
             scrubbing: Scrubbing::default(),
             streams: KnownStreams::default(),
             spellings: Spellings::default(),
+            syncs,
             has_spellings,
             log,
             notice: OnceLock::new(),

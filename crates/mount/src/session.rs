@@ -162,6 +162,8 @@ impl Mounted {
         if let Some(act) = at_end {
             act();
         }
+        // A sync whose program was answered may still hold the volume.
+        served.syncs.end();
         match take_away(&device, &at, &served.options.source) {
             Ok(false) => {}
             Ok(true) => served.tell("the mount was taken away: its requests ended before it was unmounted"),

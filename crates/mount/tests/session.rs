@@ -1,12 +1,13 @@
 //! Tests mounts that the test process serves itself. Needs root, `/dev/fuse` and umount(8).
 
-use platter_device::{MemoryDevice, Sectors};
+use platter_device::{Device, Immediate, MemoryDevice, Queue, Sectors};
 use platter_mount::{Mounted, Options, Served};
 use platter_vfs::{FormatOptions, OpenOptions, Silent};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -48,12 +49,75 @@ fn served(
     source: String,
     log: impl Fn(&str) + Send + Sync + 'static,
 ) -> (Arc<MemoryDevice>, Arc<Served>) {
+    let device = made(format);
+    (device.clone(), serving(device, source, log))
+}
+
+/// Returns a device with a new volume.
+fn made(format: &str) -> Arc<MemoryDevice> {
     let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
     let made = platter_formats::by_name(format).unwrap();
     made.make(&*device, &FormatOptions::default(), &Silent).unwrap();
-    let system = platter_formats::open(device.clone(), OpenOptions::default()).unwrap();
+    device
+}
+
+/// Returns the volume of a device, ready to be mounted from `source`.
+fn serving(
+    device: Arc<dyn Device>,
+    source: String,
+    log: impl Fn(&str) + Send + Sync + 'static,
+) -> Arc<Served> {
+    let system = platter_formats::open(device, OpenOptions::default()).unwrap();
     let options = Options { source, ..Options::of(0, 0, 0o022) };
-    (device, Arc::new(Served::new(system, options, Arc::new(log))))
+    Arc::new(Served::new(system, options, Arc::new(log)))
+}
+
+/// A device whose flushes are counted, and wait while its gate is closed.
+struct Gated {
+    below: Arc<MemoryDevice>,
+    is_closed: Mutex<bool>,
+    opens: Condvar,
+    flushes: AtomicU64,
+}
+
+impl Device for Gated {
+    fn name(&self) -> &str {
+        self.below.name()
+    }
+
+    fn len(&self) -> u64 {
+        self.below.len()
+    }
+
+    fn below(&self) -> Option<&dyn Device> {
+        Some(&*self.below)
+    }
+
+    fn sectors(&self) -> Sectors {
+        self.below.sectors()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> platter_device::Result<()> {
+        self.below.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> platter_device::Result<()> {
+        self.below.write_at(offset, data)
+    }
+
+    fn flush(&self) -> platter_device::Result<()> {
+        drop(self.opens.wait_while(self.is_closed.lock().unwrap(), |is_closed| *is_closed).unwrap());
+        self.flushes.fetch_add(1, SeqCst);
+        self.below.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> platter_device::Result<()> {
+        self.below.discard(offset, length)
+    }
+
+    fn queue(&self, depth: usize) -> platter_device::Result<Box<dyn Queue + '_>> {
+        Ok(Box::new(Immediate::new(self, depth)))
+    }
 }
 
 impl Drop for Mount {
@@ -172,4 +236,74 @@ fn the_end_of_the_requests_is_told_before_the_volume_is_closed() {
     let system = platter_formats::open(device, OpenOptions { read_only: true, ..OpenOptions::default() });
     assert!(!platter_vfs::is_in_doubt(&*system.unwrap()).unwrap());
     fs::remove_dir(&at).unwrap();
+}
+
+/// Returns how many threads of this process with this name sleep.
+fn sleeping(name: &str) -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let states = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+    states.filter(|state| state.contains(&format!("({name}) S"))).count()
+}
+
+/// More programs sync than threads answer requests, on a device that is slow to make anything durable: one commit serves
+/// them all, and other requests are answered meanwhile.
+#[test]
+fn syncs_of_many_programs_share_a_commit_and_hold_nobody_up() {
+    const CLIENTS: usize = 64;
+    for format in ["exfat", "ntfs", "refs", "refs+integrity"] {
+        let memory = match format {
+            "refs+integrity" => {
+                let device = Arc::new(MemoryDevice::new(512 << 20, Sectors::SMALL));
+                let options = FormatOptions { integrity: Some(true), ..FormatOptions::default() };
+                platter_formats::by_name("refs").unwrap().make(&*device, &options, &Silent).unwrap();
+                device
+            }
+            format => made(format),
+        };
+        let device = Arc::new(Gated {
+            below: memory,
+            is_closed: Mutex::new(false),
+            opens: Condvar::new(),
+            flushes: AtomicU64::new(0),
+        });
+        let at = std::env::temp_dir().join(format!("platter-gate-{format}-{}", std::process::id()));
+        fs::create_dir(&at).unwrap();
+        let mounted = Mounted::new(serving(device.clone(), format!("gate-{format}"), |_| ()), &at).unwrap();
+        let server = thread::spawn(move || mounted.run());
+        let files: Vec<File> =
+            (0..CLIENTS).map(|client| File::create(at.join(client.to_string())).unwrap()).collect();
+        File::open(&at).unwrap().sync_all().unwrap();
+        for (client, file) in files.iter().enumerate() {
+            std::os::unix::fs::FileExt::write_all_at(file, &[client as u8; 4096], 0).unwrap();
+        }
+        *device.is_closed.lock().unwrap() = true;
+        let before = device.flushes.load(SeqCst);
+        let asked = thread::scope(|scope| {
+            files.iter().for_each(|file| drop(scope.spawn(|| file.sync_all().unwrap())));
+            let expected = CLIENTS - Options::of(0, 0, 0).threads / 2;
+            let since = Instant::now();
+            while sleeping("sync") < expected && since.elapsed() < Duration::from_secs(60) {
+                thread::sleep(Duration::from_millis(5));
+            }
+            let began = sleeping("sync") == expected;
+            // The kernel asks for this each time. If no thread is left to answer, it would wait even when it is killed.
+            let asked = began.then(|| {
+                let asked = Command::new("timeout").args(["20", "stat", "-f"]).arg(&at).output();
+                asked.unwrap().status.success()
+            });
+            *device.is_closed.lock().unwrap() = false;
+            device.opens.notify_all();
+            asked
+        });
+        assert_eq!(asked, Some(true), "{format}: not all syncs had begun, or nobody was left to answer");
+        let flushes = device.flushes.load(SeqCst) - before;
+        assert!(flushes <= 12, "{format}: {flushes} flushes for {CLIENTS} syncs");
+        drop(files);
+        assert!(umount(&at, &[]), "{format}");
+        server.join().unwrap().unwrap();
+        fs::remove_dir(&at).unwrap();
+        let (found, _) = platter_formats::recognise(&*device.below).unwrap().unwrap();
+        let report = found.check(&*device.below, Default::default(), &Silent).unwrap();
+        assert!(report.is_clean(), "{format}: {:?}", report.findings);
+    }
 }
