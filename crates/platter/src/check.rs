@@ -3,6 +3,7 @@
 use crate::copies;
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
+use crate::keys::Keys;
 use crate::make::known_format;
 use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
 use crate::source::Source;
@@ -32,6 +33,8 @@ pub struct CheckOptions {
     pub lose_shadow_copies: bool,
     /// The listener that is told of events during the check.
     pub listener: Listener,
+    /// The keys of encrypted volumes.
+    pub keys: Keys,
 }
 
 /// Where a repair saves what it overwrites, so that it can be taken back byte for byte.
@@ -90,6 +93,7 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
         caching: Caching::default(),
         listener: options.listener.clone(),
         unfinished: options.force,
+        keys: options.keys.clone(),
     };
     let reading = DeviceOptions { access: Access::Read, ..opening.clone() };
     // Before the mirror is opened: the records of an open mirror look as if it had not been closed.
@@ -220,25 +224,23 @@ pub struct Scrubbed {
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported) if the format has no checksums; otherwise as [`check`].
 pub fn scrub(source: impl AsRef<Path>, options: &ScrubOptions, progress: &dyn Progress) -> Result<Scrubbed> {
-    scrub_source(&Source::parse(source)?, options, false, &Listener::default(), progress)
+    scrub_source(&Source::parse(source)?, options, &DeviceOptions::default(), progress)
 }
 
-/// Like [`scrub`], for a source that is parsed already; with `force` also if the kernel uses the device. `listener`
-/// is told what happens to the copies of a mirror.
+/// Like [`scrub`], for a source that is parsed already; with `opening.unfinished` also if the kernel uses the device. Of
+/// `opening`, access and caching do not count.
 ///
 /// # Errors
 /// As [`scrub`].
 pub fn scrub_source(
     source: &Source,
     options: &ScrubOptions,
-    force: bool,
-    listener: &Listener,
+    opening: &DeviceOptions,
     progress: &dyn Progress,
 ) -> Result<Scrubbed> {
     let writes = options.salvage || source.is_mirror;
-    let access = if writes { Access::Write { force } } else { Access::Read };
-    let caching = Caching::DirectIfPossible;
-    let opening = DeviceOptions { access, caching, listener: listener.clone(), unfinished: force };
+    let access = if writes { Access::Write { force: opening.unfinished } } else { Access::Read };
+    let opening = DeviceOptions { access, caching: Caching::DirectIfPossible, ..opening.clone() };
     let (device, format, name) = meant(source, open_device(source, &opening)?, None)?;
     let about = device.name().to_string();
     let report = format.scrub(device, options, progress).about(&about)?;

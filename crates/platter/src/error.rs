@@ -61,6 +61,8 @@ pub enum ErrorKind {
     CannotSave,
     /// The device is a copy of a mirror whose rebuild was not completed: it holds parts of two contents.
     Unfinished,
+    /// The volume is encrypted, and no key that was given opens it: see [`Keys`](crate::Keys).
+    Encrypted,
 }
 
 /// A refusal or a failure: its kind, its cause, and the file, volume or device concerned.
@@ -145,6 +147,7 @@ impl Error {
                 ErrorKind::Stopped => Errno::INTERRUPTED,
                 ErrorKind::ReadOnly => Errno::READ_ONLY,
                 ErrorKind::NotPermitted => Errno::NOT_PERMITTED,
+                ErrorKind::Encrypted => Errno::NO_KEY,
                 ErrorKind::Unsupported | ErrorKind::Unreadable => Errno::UNSUPPORTED,
                 ErrorKind::Damaged | ErrorKind::Io | ErrorKind::CannotSave => Errno::IO,
             },

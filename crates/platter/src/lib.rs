@@ -122,7 +122,7 @@
 //!
 //! # Features
 //!
-//! `refs`, `ntfs`, `exfat` and `fat` are the formats; `command` is the program `platter` (the command line, the lab,
+//! `refs`, `ntfs`, `exfat` and `fat` are the formats; `bitlocker` opens encrypted volumes ([`Keys`]); `command` is the program `platter` (the command line, the lab,
 //! mounts). All are on by default. To read NTFS with no other dependencies:
 //!
 //! ```toml
@@ -148,6 +148,7 @@ mod directory;
 mod error;
 mod event;
 mod file;
+mod keys;
 mod make;
 pub mod nbd;
 mod node;
@@ -162,6 +163,7 @@ pub use directory::{DirEntry, ReadDir, Walk};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, Listener};
 pub use file::File;
+pub use keys::Keys;
 pub use make::{MakeOptions, make, mkfs};
 pub use node::{DEEPEST, Held, names};
 pub use opening::{
@@ -174,6 +176,8 @@ pub use recover::{
 pub use source::Source;
 pub use volume::{OpenOptions, Volume, open, open_rw};
 
+#[cfg(feature = "bitlocker")]
+pub use platter_bitlocker as bitlocker;
 pub use platter_device as device;
 pub use platter_formats as formats;
 pub use platter_vfs as vfs;

@@ -2,11 +2,12 @@
 
 use crate::error::{Error, ErrorKind, Result, shown};
 use crate::event::{Event, Listener};
+use crate::keys::Keys;
 use crate::source::Source;
 use platter_device::{
     BlankFirstSector, Caching, Device, Error as DeviceError, FileOptions, FileRecord, Mirror, MirrorCopy,
-    MirrorRecord, MirrorSet, Standing, is_ending, refuse_in_use, refuse_unlike_copies, select_partition,
-    writer_of,
+    MirrorRecord, MirrorSet, Standing, is_encrypted, is_ending, refuse_in_use, refuse_unlike_copies,
+    select_partition, writer_of,
 };
 use platter_vfs::{Error as SystemError, FileSystem, is_in_doubt};
 use std::path::{Path, PathBuf};
@@ -69,6 +70,8 @@ pub struct DeviceOptions {
     /// Whether a copy of a mirror is opened by itself whose rebuild was cut off: it holds parts of two contents. The
     /// listener is told.
     pub unfinished: bool,
+    /// The keys of encrypted volumes.
+    pub keys: Keys,
 }
 
 impl DeviceOptions {
@@ -185,18 +188,21 @@ pub(crate) fn patiently<T>(paths: &[impl AsRef<Path>], mut open: impl FnMut() ->
     }
 }
 
-/// Returns the partition of an open device that holds the volume, or the whole device if it has no partitions.
+/// Returns the partition of an open device that holds the volume, or the whole device if it has no partitions. Of a volume that
+/// is encrypted, this is the one in it.
 ///
 /// # Errors
-/// As [`open_device`].
+/// As [`open_device`], and [`Encrypted`](crate::ErrorKind::Encrypted) if no key opens the volume.
 pub fn part_of(
     device: Arc<dyn Device>,
     partition: Option<u32>,
     options: &DeviceOptions,
 ) -> Result<Arc<dyn Device>> {
-    let known = |device: &dyn Device| matches!(platter_formats::recognise(device), Ok(Some(_)));
+    let known = |device: &dyn Device| {
+        is_encrypted(device).unwrap_or(false) || matches!(platter_formats::recognise(device), Ok(Some(_)))
+    };
     let part = select_partition(with_first_sector(device, options), partition, &known)?;
-    let part = with_first_sector(part, options);
+    let part = options.keys.unlock(with_first_sector(part, options))?;
     look_at_copies(&*part, options)?;
     Ok(part)
 }

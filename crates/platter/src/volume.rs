@@ -5,6 +5,7 @@ use crate::directory::{DirEntry, ReadDir, Walk};
 use crate::error::{About, Error, ErrorKind, Result};
 use crate::event::{Event, Listener};
 use crate::file::File;
+use crate::keys::Keys;
 use crate::node::{Held, names};
 use crate::opening::{Access, DeviceOptions, open_device, patiently, refuse_beside_writer, refuse_in_doubt};
 use crate::shared::Shared;
@@ -66,6 +67,12 @@ impl OpenOptions {
     /// Sets the listener that is told of events of a mirror's copies, and of a device that ends before its volume.
     pub fn listener(mut self, listener: Listener) -> OpenOptions {
         self.device.listener = listener;
+        self
+    }
+
+    /// Sets the keys that encrypted volumes are opened with.
+    pub fn keys(mut self, keys: Keys) -> OpenOptions {
+        self.device.keys = keys;
         self
     }
 

@@ -1,5 +1,6 @@
 //! Most tests of this crate are modules of one program: that is compiled in a fraction of the time of many programs.
 
+mod bitlocker;
 mod common;
 mod copy;
 mod damage;

@@ -60,6 +60,8 @@ impl Errno {
     pub const NOT_EMPTY: Errno = Errno(39);
     /// No extended attribute of this name (`ENODATA`).
     pub const NODATA: Errno = Errno(61);
+    /// The key that this needs is not there (`ENOKEY`).
+    pub const NO_KEY: Errno = Errno(126);
     /// The format does not have this feature (`EOPNOTSUPP`).
     pub const UNSUPPORTED: Errno = Errno(95);
 

@@ -8,6 +8,7 @@ use crate::command::commands::{
 #[cfg(target_os = "linux")]
 use crate::command::commands::{status, umount};
 use crate::command::failure::Outcome;
+use crate::command::keys::KeyOptions;
 use crate::command::manual;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -32,6 +33,8 @@ use std::ffi::OsString;
 #[derive(Parser)]
 #[command(name = "platter", version, propagate_version = true, max_term_width = 100)]
 pub(super) struct Cli {
+    #[command(flatten)]
+    pub(crate) keys: KeyOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -91,14 +94,28 @@ pub(super) fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
 }
 
-impl Command {
+impl Cli {
+    /// Carries out the command.
     pub(super) fn run(self) -> Outcome {
+        match self.command {
+            // A mount has options for these in its list too, and passes them on to a process of its own.
+            Command::Mount(arguments) => arguments.run(self.keys),
+            command => {
+                self.keys.read()?;
+                command.run()
+            }
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Outcome {
         match self {
             Command::Compare(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(),
             Command::Endurance(arguments) => arguments.run(),
             Command::Report(arguments) => arguments.run(),
-            Command::Mount(arguments) => arguments.run(),
+            Command::Mount(_) => unreachable!("a mount is carried out with its keys"),
             #[cfg(target_os = "linux")]
             Command::Umount(arguments) => arguments.run(),
             #[cfg(target_os = "linux")]

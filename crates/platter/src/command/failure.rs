@@ -139,6 +139,7 @@ impl From<platter::Error> for Failure {
             ErrorKind::CannotSave => {
                 "; --undo FILE puts the undo file elsewhere, --no-undo repairs without one"
             }
+            ErrorKind::Encrypted => "; --password-file, --recovery-key-file or --key-file gives a key",
             _ => "",
         };
         let code = if error.kind() == ErrorKind::Stopped { INTERRUPTED } else { FAILED };

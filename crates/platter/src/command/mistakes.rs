@@ -98,7 +98,8 @@ const COMMANDS: &[(&[&str], &str)] = &[
     ),
     (
         &["encrypt", "decrypt", "bitlocker", "unlock"],
-        "cryptsetup opens BitLocker volumes (cryptsetup open --type bitlk), and Platter works on the device that it makes",
+        "every command opens volumes of BitLocker: --password-file, --recovery-key-file or --key-file gives a key, and on a terminal \
+         they ask for one; nothing is encrypted anew or decrypted for good",
     ),
 ];
 

@@ -11,6 +11,7 @@ mod helper;
 mod host;
 mod image;
 mod interrupt;
+mod keys;
 mod manual;
 mod mistakes;
 #[cfg(target_os = "linux")]
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             });
         }
     };
-    match cli.command.run() {
+    match cli.run() {
         Ok(0) if image::has_lost_a_copy() => ExitCode::from(failure::FAILED),
         Ok(code) => ExitCode::from(code),
         Err(failure) => end(&failure),

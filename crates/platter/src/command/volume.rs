@@ -2,6 +2,7 @@
 
 use crate::command::failure::{About, Failure, shown, tell};
 use crate::command::image::listener;
+use crate::command::keys::keys;
 use crate::command::mounting::image_mounted_at;
 use clap::Args;
 use platter::{Access, DeviceOptions, Held, Source, names};
@@ -49,7 +50,7 @@ pub(super) fn source_of(image: &Path, partition: Option<u32>) -> Result<Source, 
 
 /// Returns the options to open a device with; its events are printed.
 pub(super) fn device_options(access: Access, caching: Caching) -> DeviceOptions {
-    DeviceOptions { access, caching, listener: listener(), unfinished: false }
+    DeviceOptions { access, caching, listener: listener(), unfinished: false, keys: keys() }
 }
 
 /// Opens an image file or block device, or several as a mirror. For writing, refuses one that this program has

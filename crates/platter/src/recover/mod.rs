@@ -6,6 +6,7 @@ mod record;
 
 use crate::error::{About, Error, ErrorKind, Result, shown};
 use crate::event::Listener;
+use crate::keys::Keys;
 use crate::make::known_format;
 use crate::opening::{DeviceOptions, open_device};
 use crate::source::Source;
@@ -36,6 +37,8 @@ pub struct RecoverOptions {
     pub patterns: Vec<Pattern>,
     /// The listener that is told of events during the recovery.
     pub listener: Listener,
+    /// The keys of encrypted volumes.
+    pub keys: Keys,
 }
 
 impl RecoverOptions {
@@ -172,6 +175,7 @@ fn search(
 ) -> Result<(String, RecoverReport)> {
     let opening = DeviceOptions {
         listener: options.listener.clone(),
+        keys: options.keys.clone(),
         // Whoever rescues takes what is there.
         unfinished: true,
         ..DeviceOptions::default()

@@ -2,6 +2,7 @@
 
 use crate::command::failure::{CHECK_FAILED, Failure, Outcome, shown};
 use crate::command::image::listener;
+use crate::command::keys::keys;
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{device_options, open_options, refuse_any_mounted};
@@ -156,6 +157,7 @@ impl Arguments {
             force: self.force,
             lose_shadow_copies: self.lose_shadow_copies,
             listener: listener(),
+            keys: keys(),
         };
         let bar = Bar::interruptible(Unit::Steps);
         let checked = platter::check_source(&source, &options, &bar);

@@ -1,12 +1,15 @@
 //! `platter info`
 
+use crate::command::failure::printable;
 use crate::command::failure::{About, Failure, Outcome};
+use crate::command::keys::keys;
 use crate::command::output::{Output, grouped};
 use crate::command::volume::{ReadOptions, device_options, open_options, open_unfinished, source_of};
 use clap::Args;
+use platter::bitlocker::Encrypted;
 use platter::{Access, Source, look_at_copies};
 use platter_device::show_size;
-use platter_device::{Caching, Device, FileOptions, PartitionTable, contents};
+use platter_device::{Caching, Device, Error, FileOptions, PartitionTable, contents};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -65,8 +68,27 @@ enum Holds {
     Damaged(String),
     /// Content that is recognised but is no volume of a known format, and its name.
     Other(String),
+    /// A volume that BitLocker encrypts.
+    Encrypted(Locked),
     /// Nothing that is recognised.
     Unknown,
+}
+
+#[derive(Serialize)]
+struct Locked {
+    layout: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    identifier: String,
+    description: String,
+    /// What it can be opened with: what each key is, and its identifier.
+    protectors: Vec<(String, String)>,
+    /// Why Windows has to do with it first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversion: Option<String>,
+    /// What is in it, if a key is given or its protection is suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    opened: Option<Box<Holds>>,
 }
 
 #[derive(Serialize)]
@@ -100,7 +122,7 @@ impl Arguments {
         }
         output.finish()?;
         let parts = document.partitions.iter().map(|part| &part.holds);
-        let is_damaged = parts.chain(&document.holds).any(|holds| matches!(holds, Holds::Damaged(_)));
+        let is_damaged = parts.chain(&document.holds).any(is_damaged);
         Ok(u8::from(is_damaged))
     }
 
@@ -141,6 +163,14 @@ impl Arguments {
     }
 }
 
+fn is_damaged(holds: &Holds) -> bool {
+    match holds {
+        Holds::Damaged(_) => true,
+        Holds::Encrypted(Locked { opened: Some(inside), .. }) => is_damaged(inside),
+        _ => false,
+    }
+}
+
 /// What kind of file a single image is, unless its bytes are those of the disk.
 fn kind_of(image: &Path) -> Option<String> {
     let source = Source::whole(image).ok().filter(|source| !source.is_mirror)?;
@@ -150,6 +180,12 @@ fn kind_of(image: &Path) -> Option<String> {
 
 fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
     let name = device.name().to_string();
+    match Encrypted::look(&*device) {
+        Ok(Some(encrypted)) => return Ok(Holds::Encrypted(locked(&encrypted, device))),
+        Err(error @ Error::Unusable { .. }) => return Ok(Holds::Damaged(error.to_string())),
+        // A sector that cannot be read is told of below.
+        Ok(None) | Err(_) => {}
+    }
     let Some((format, recognised)) = platter_formats::recognise(&*device).about(&name)? else {
         let Some(known) = contents(&*device)? else { return Ok(Holds::Unknown) };
         return Ok(match platter_formats::fault(&*device, &known) {
@@ -175,6 +211,40 @@ fn holds(device: Arc<dyn Device>) -> Result<Holds, Failure> {
         })
     });
     Ok(volume.map_or_else(|error| Holds::Damaged(error.to_string()), Holds::Volume))
+}
+
+/// Names an encrypted volume, which needs no key, and looks into it if there is one. Nobody is asked for it.
+fn locked(encrypted: &Encrypted, device: Arc<dyn Device>) -> Locked {
+    let opened = match encrypted.clear_key() {
+        Some(key) => encrypted.open(device, &key).map(|volume| Some(Arc::new(volume) as Arc<dyn Device>)),
+        None if keys().is_empty() => Ok(None),
+        None => match keys().unlocked_if_given(device) {
+            Ok(volume) => Ok(Some(volume)),
+            Err(error) => {
+                return Locked { opened: Some(Box::new(Holds::Damaged(error.to_string()))), ..of(encrypted) };
+            }
+        },
+    };
+    let opened = match opened {
+        Ok(None) => None,
+        Ok(Some(volume)) => Some(holds(volume).unwrap_or_else(|failure| Holds::Damaged(failure.to_string()))),
+        Err(error) => Some(Holds::Damaged(error.to_string())),
+    };
+    Locked { opened: opened.map(Box::new), ..of(encrypted) }
+}
+
+/// What an encrypted volume says of itself.
+fn of(encrypted: &Encrypted) -> Locked {
+    let protectors = encrypted.protectors().iter();
+    Locked {
+        layout: encrypted.layout().to_string(),
+        method: encrypted.method().map(|method| method.to_string()),
+        identifier: encrypted.id().to_string(),
+        description: encrypted.description().to_string(),
+        protectors: protectors.map(|one| (one.protection().to_string(), one.id().to_string())).collect(),
+        conversion: encrypted.conversion(),
+        opened: None,
+    }
 }
 
 fn print(output: &mut Output, document: &Document) -> Result<(), Failure> {
@@ -207,12 +277,31 @@ fn print(output: &mut Output, document: &Document) -> Result<(), Failure> {
     Ok(())
 }
 
+fn print_locked(output: &mut Output, locked: &Locked, indent: &str) -> Result<(), Failure> {
+    let Locked { layout, method, identifier, description, protectors, conversion, opened } = locked;
+    output.line(format_args!("{indent}holds a volume encrypted by BitLocker"))?;
+    let mut facts = vec![
+        ("layout", layout.clone()),
+        ("method", method.clone().unwrap_or_else(|| "not known here".into())),
+        ("identifier", identifier.clone()),
+        ("encrypted as", printable(description)),
+    ];
+    facts.extend(protectors.iter().map(|(kind, id)| ("protected by", format!("{kind} {id}"))));
+    facts.extend(conversion.iter().map(|why| ("conversion", why.clone())));
+    output.facts(indent, facts.iter().map(|(name, value)| (*name, value.as_str())))?;
+    match opened {
+        Some(inside) => print_holds(output, inside, indent),
+        None => Ok(()),
+    }
+}
+
 fn print_holds(output: &mut Output, holds: &Holds, indent: &str) -> Result<(), Failure> {
     let volume = match holds {
         Holds::Volume(volume) => volume,
         Holds::Damaged(why) => return output.line(format_args!("{indent}cannot be opened: {why}")),
         Holds::Other(what) => return output.line(format_args!("{indent}holds {what}")),
         Holds::Unknown => return output.line(format_args!("{indent}nothing is recognised")),
+        Holds::Encrypted(locked) => return print_locked(output, locked, indent),
     };
     let bytes = |clusters: u64| show_size(clusters.saturating_mul(volume.cluster));
     let facts = [

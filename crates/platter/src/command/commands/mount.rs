@@ -1,11 +1,13 @@
 //! `platter mount`
 
 use crate::command::failure::{About, Failure, Outcome, shown, tell};
+use crate::command::keys::KeyOptions;
 use crate::command::mounting::{daemon, log::Logger, remount};
 use crate::command::volume::{open_options, open_part, shadow_copy};
 use clap::Args;
-use platter::{Access, IN_DOUBT, Source, is_unfinished};
-use platter_device::{Device, Ending, is_claimed, is_ending};
+use platter::bitlocker::{Encrypted, Secret};
+use platter::{Access, DeviceOptions, IN_DOUBT, Source, is_unfinished};
+use platter_device::{Device, Ending, is_claimed, is_encrypted, is_ending, select_partition};
 use platter_mount::{Mounted, Options, Served, refusal};
 use platter_vfs::{FileSystem, OpenOptions, is_in_doubt};
 use std::ffi::OsString;
@@ -15,6 +17,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Mount options that name the file of a key.
+const KEYS: [&str; 3] = ["password_file=", "recovery_key_file=", "key_file="];
 
 /// Mount a volume at a directory, for any program
 ///
@@ -37,8 +42,8 @@ use std::time::{Duration, Instant};
 /// at once; sync=commit: each sync of ReFS is a commit that Windows can read, instead of an entry in a log that only
 /// Platter reads; tz=UTC, time_offset=N: times on FAT, and on exFAT those without an offset, are UTC, or N minutes ahead of
 /// it, instead of local times by TZ or the system's zone; noexec, nosuid, nodev, noatime, sync, dirsync and their opposites; remount with ro, rw or one of
-/// these changes the existing mount at DIR, whose other options stay; and partition=N, log=FILE, force as below, for
-/// /etc/fstab.
+/// these changes the existing mount at DIR, whose other options stay; and partition=N, log=FILE, force as below,
+/// password_file=FILE, recovery_key_file=FILE, key_file=FILE for encrypted volumes, for /etc/fstab.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Image file, block device, or mirror
@@ -69,10 +74,13 @@ pub(crate) struct Arguments {
     /// Serve a mount in the background, started by another process of this program
     #[arg(long, hide = true)]
     serve: bool,
+    #[arg(skip)]
+    keys: KeyOptions,
 }
 
 impl Arguments {
-    pub(crate) fn run(mut self) -> Outcome {
+    pub(crate) fn run(mut self, keys: KeyOptions) -> Outcome {
+        self.keys = keys;
         let options = self.take_options()?;
         if let (image, Some(number)) = Source::split_partition(&self.image) {
             self.partition.get_or_insert(number);
@@ -85,9 +93,11 @@ impl Arguments {
             return remount::remount(&self.at, &options);
         }
         if self.foreground || self.serve {
+            self.keys.read()?;
             return self.serve(options);
         }
-        daemon::start(self.again()?)
+        let (keys, input) = self.keys.again(self.asked_for().as_ref())?;
+        daemon::start(self.again(keys)?, &input)
     }
 
     /// Parses the mount options. Those that stand for command line arguments are taken out of the list and set.
@@ -105,6 +115,9 @@ impl Arguments {
                         self.partition = Some(number.parse().map_err(wrong)?);
                     }
                     Some(("log", file)) => self.log = Some(file.into()),
+                    Some(("password_file", file)) => self.keys.password_file = Some(file.into()),
+                    Some(("recovery_key_file", file)) => self.keys.recovery_key_file = Some(file.into()),
+                    Some(("key_file", file)) => self.keys.key_file = Some(file.into()),
                     None if option == "force" => self.force = true,
                     _ => options.take(option).map_err(|why| Failure::new("mount", why))?,
                 }
@@ -114,11 +127,17 @@ impl Arguments {
     }
 
     /// Returns the arguments for the background process that serves the mount.
-    fn again(&self) -> Result<Vec<OsString>, Failure> {
+    fn again(&self, keys: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
         let mut arguments: Vec<OsString> = vec!["mount".into(), "--serve".into()];
         for list in &self.options {
-            arguments.extend(["-o".into(), list.into()]);
+            // The keys are options by themselves.
+            let is_key = |option: &&str| KEYS.iter().any(|key| option.strip_prefix(key).is_some());
+            let rest: Vec<&str> = list.split(',').filter(|option| !is_key(option)).collect();
+            if !rest.is_empty() {
+                arguments.extend(["-o".into(), rest.join(",").into()]);
+            }
         }
+        arguments.extend(keys);
         if let Some(number) = self.partition {
             arguments.extend(["--partition".into(), number.to_string().into()]);
         }
@@ -130,6 +149,17 @@ impl Arguments {
         }
         arguments.extend(["--".into(), self.image.clone().into(), self.at.clone().into()]);
         Ok(arguments)
+    }
+
+    /// Asks for the key of an encrypted volume, if no key is given: the process that serves the mount has no terminal. What
+    /// is wrong with the image, that process says.
+    fn asked_for(&self) -> Option<Secret> {
+        let (image, named) = Source::split_partition(&self.image);
+        let device = platter::open_whole(&Source::whole(&image).ok()?, &DeviceOptions::default()).ok()?;
+        let is_meant = |device: &dyn Device| is_encrypted(device).unwrap_or(false);
+        let device = select_partition(device, self.partition.or(named), &is_meant).ok()?;
+        let encrypted = Encrypted::look(&*device).ok()??;
+        self.keys.ask_for(&encrypted, device.name())
     }
 
     fn serve(self, mut options: Options) -> Outcome {

@@ -1,6 +1,7 @@
 //! `platter mount` where this system has no mounts by Platter.
 
 use crate::command::failure::{Failure, Outcome};
+use crate::command::keys::KeyOptions;
 use clap::Args;
 use std::ffi::OsString;
 
@@ -16,7 +17,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn run(self) -> Outcome {
+    pub(crate) fn run(self, _keys: KeyOptions) -> Outcome {
         let what = format!("mount ({} arguments)", self.rest.len());
         let why = "volumes are mounted on Linux only; here platter ls, cat and cp read and write them without a mount";
         Err(Failure::new(what, why))

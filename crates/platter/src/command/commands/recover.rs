@@ -2,6 +2,7 @@
 
 use crate::command::failure::{Failure, Outcome, printable, shown};
 use crate::command::image::listener;
+use crate::command::keys::keys;
 use crate::command::output::{Output, grouped, local_time, utc_time};
 use crate::command::progress::{Bar, Unit};
 use crate::command::volume::{ReadOptions, source_of};
@@ -89,7 +90,7 @@ impl Arguments {
         let source = source_of(&self.image, self.volume.partition)?;
         let skip_damaged = self.damaged == Damaged::Skip;
         let (format, patterns) = (self.format.clone(), self.patterns.clone());
-        let options = RecoverOptions { format, skip_damaged, patterns, listener: listener() };
+        let options = RecoverOptions { format, skip_damaged, patterns, listener: listener(), keys: keys() };
         match &self.directory {
             Some(directory) if !self.list => self.copy(&source, directory, &options),
             _ => self.list(&source, &options),

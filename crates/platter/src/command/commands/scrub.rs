@@ -4,15 +4,14 @@ use super::check::word;
 #[cfg(target_os = "linux")]
 use crate::command::failure::{About, shown};
 use crate::command::failure::{CHECK_FAILED, Failure, INTERRUPTED, Outcome};
-use crate::command::image::listener;
 #[cfg(target_os = "linux")]
 use crate::command::mounting::{mounted_at, scrubbing};
 use crate::command::output::{Output, grouped};
 use crate::command::progress::{Bar, Unit};
-use crate::command::volume::{WriteOptions, refuse_any_mounted, source_of};
+use crate::command::volume::{WriteOptions, device_options, refuse_any_mounted, source_of};
 use clap::Args;
-use platter::Scrubbed;
-use platter_device::{parse_size, show_size};
+use platter::{Access, DeviceOptions, Scrubbed};
+use platter_device::{Caching, parse_size, show_size};
 #[cfg(target_os = "linux")]
 use platter_mount::MountPoint;
 use platter_vfs::{ScrubOptions, ScrubReport};
@@ -125,8 +124,10 @@ impl Arguments {
         if salvage || source.is_mirror {
             refuse_any_mounted(&source)?;
         }
+        let opening = device_options(Access::Read, Caching::default());
+        let opening = DeviceOptions { unfinished: volume.force, ..opening };
         let bar = Bar::interruptible(Unit::Bytes);
-        let scrubbed = platter::scrub_source(&source, &options, volume.force, &listener(), &bar)?;
+        let scrubbed = platter::scrub_source(&source, &options, &opening, &bar)?;
         let Scrubbed { device: name, format, report } = scrubbed;
         drop(bar);
         let mut output = Output::new();

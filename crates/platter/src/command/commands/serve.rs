@@ -3,6 +3,7 @@
 use crate::command::failure::{About, Failure, Outcome, shown, tell};
 use crate::command::host::{self, Connection, Listening};
 use crate::command::interrupt;
+use crate::command::keys::keys;
 use crate::command::output::Output;
 use crate::command::volume::open_device;
 use clap::Args;
@@ -18,7 +19,7 @@ use std::{io, thread};
 /// Serve an image, a partition or a mirror as a disk to other programs
 ///
 /// Whatever speaks NBD uses the image as a disk then: qemu, nbdcopy, nbdfuse, fio, the kernel's nbd-client. A VHDX, VHD or
-/// split image is served as the disk in it. Without --write, clients can only read. With it, no other process writes to the
+/// split image is served as the disk in it, and a volume that BitLocker encrypts as it is, or decrypted if a key is given. Without --write, clients can only read. With it, no other process writes to the
 /// image meanwhile, and what a client has flushed survives a power cut.
 ///
 /// Every user of this machine can reach the port; a socket only who may enter its directory and write to it. The
@@ -76,10 +77,12 @@ impl Arguments {
         {
             return Err(Failure::new(shown(&image), format!("cannot be written to: {why}")));
         }
-        match partition {
-            None => Ok(device),
-            Some(_) => Ok(select_partition(device, partition, &|_| false)?),
-        }
+        let device = match partition {
+            None => device,
+            Some(_) => select_partition(device, partition, &|_| false)?,
+        };
+        // What is encrypted is served as it is, unless a key says otherwise.
+        Ok(keys().unlocked_if_given(device)?)
     }
 
     /// Where clients reach the server, and how that is written for them.

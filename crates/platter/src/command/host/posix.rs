@@ -15,6 +15,13 @@ pub(crate) fn begin() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
+/// Makes no file of the memory of this process if it fails: there are keys in it from now on.
+pub(crate) fn keep_memory() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    // Where the system does not allow it, nothing else changes.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+}
+
 /// Calls `told` for each Ctrl-C, SIGTERM and end of the terminal.
 pub(crate) fn on_signals(mut told: impl FnMut() + Send + 'static) {
     // Where handlers cannot be installed, the signals keep their default action.

@@ -9,6 +9,9 @@ use std::path::Path;
 /// Prepares the process.
 pub(crate) fn begin() {}
 
+/// Windows makes no file of the memory of a process by itself.
+pub(crate) fn keep_memory() {}
+
 /// Calls `told` for each Ctrl-C, and when the console is closed.
 pub(crate) fn on_signals(told: impl FnMut() + Send + 'static) {
     let told = std::sync::Mutex::new(told);

@@ -21,12 +21,18 @@ use std::sync::Weak;
 const READY: &[u8] = b"mounted\n";
 
 /// Starts the serving process and returns when the volume is mounted, or when the process has failed.
-pub(crate) fn start(arguments: Vec<OsString>) -> Outcome {
+/// What is in `input` it reads from its standard input.
+pub(crate) fn start(arguments: Vec<OsString>, input: &[u8]) -> Outcome {
     let program = std::env::current_exe().about("platter")?;
     platter_device::inherit_standard_files_only();
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.args(arguments).stdin(stdin).stdout(Stdio::piped());
     let mut child = command.spawn().about("platter")?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A process that has ended says why below.
+        let _ = pipe.write_all(input);
+    }
     let mut said = Vec::new();
     if let Some(mut output) = child.stdout.take() {
         output.read_to_end(&mut said).about("platter")?;
