@@ -21,7 +21,7 @@ const STEPS: &str = "steps of one operation that share what they have found";
 /// Functions that are longer, with their lines and why. They may become shorter, and no other may join them.
 const STILL_LONGER: &[(&str, &str, usize, &str)] = &[
     ("clusters/src/volume/rename.rs", "rename_entry", 84, STEPS),
-    ("device/src/mirror/set.rs", "find_current", 109, STEPS),
+    ("device/src/mirror/set.rs", "find_current", 74, STEPS),
     ("exfat/src/check/system.rs", "find", 89, FINDINGS),
     ("exfat/src/check/walk/content.rs", "content", 98, FINDINGS),
     ("exfat/src/check/walk/directory.rs", "entries", 79, FINDINGS),

@@ -99,6 +99,10 @@ const MAYBE_HALF: &str = "a rebuild was cut off, and no record tells for certain
 const MAYBE_ALONE: &str = "a copy was written to by itself, and no record tells for certain which device it was: they \
                            stand under the names of the devices, which may have changed since";
 
+/// Why a copy with an older record has diverged, which may be that of another one.
+const MAYBE_NEWER: &str = "its record is older than the others' and is of a session that was cut off, and stands under the \
+                           name of the device, which may have changed since: it may hold what the others lack";
+
 /// Why a copy has diverged that may be another one, whose record is lost.
 const MAYBE_LOST: &str = "the last session was cut off and a copy has no record, and no record tells for certain which \
                           device it is of: they stand under the names of the devices, which may have changed since";
@@ -211,7 +215,8 @@ impl MirrorSet {
 
     fn find_current(&mut self) {
         if self.current().into_iter().all(|copy| self.histories[copy].is_none()) {
-            return self.compare_all();
+            self.compare_all();
+            return self.doubt_names(&[], &[]);
         }
         let diverged = |why: &str| Standing::Diverged(why.to_string());
         let recorded: Vec<usize> =
@@ -278,45 +283,55 @@ impl MirrorSet {
                 standings[good] = diverged("it was changed since the mirror was closed, by no mirror");
             }
         }
-        // What stands under a name that the system gives to devices in turn may be the record of another device. It takes a
-        // copy that is as its record says to show that it is not.
-        if newest.iter().all(|&copy| written[copy]) {
-            let is_named =
-                |copy: &usize| history(*copy).state == CopyState::Closed && !self.is_identified(*copy);
-            newest
-                .iter()
-                .copied()
-                .filter(is_named)
-                .for_each(|copy| standings[copy] = diverged(UNLIKE_ITS_RECORD));
-        }
-        // If devices with records under names have changed these, one that is half rebuilt, or was used by itself, may have
-        // the record of a good one. It may be away by now.
+        // Without a good copy to compare with, another copy counts as current if none contradicts it.
+        self.standings = standings;
+        self.doubt_names(&recorded, &newest);
+    }
+
+    /// Takes back what only records under names tell, where these may stand for other devices than they are of: the system
+    /// gives such names to devices in turn. `newest` are those of the recorded copies that are not older than others.
+    fn doubt_names(&mut self, recorded: &[usize], newest: &[usize]) {
+        let history = |copy: usize| self.histories[copy].as_ref().expect("only recorded ones");
+        let is_open = |copy: usize| history(copy).state == CopyState::Open;
         let stands_by_name = |copy: usize| self.histories[copy].is_some() && !self.is_identified(copy);
-        let is_half = |copy: usize| self.histories[copy].as_ref().is_some_and(History::is_unfinished);
-        let was_alone = |copy: usize| {
-            let of = self.histories[copy].as_ref().filter(|of| of.state == CopyState::Alone);
-            of.is_some_and(|of| !newest.iter().any(|&other| of.is_behind(history(other))))
-        };
         let by_name = || (0..self.copies.len()).filter(|&copy| stands_by_name(copy));
+        let now = |copy: usize| self.copies[copy].record.stamp().unwrap_or_default();
+        let is_proven = |copy: usize| history(copy).is_proven(&now(copy));
+        let is_half = |copy: usize| self.histories[copy].as_ref().is_some_and(History::is_unfinished);
+        let was_alone = |copy: usize| history_state(&self.histories[copy]) == Some(CopyState::Alone);
+        let mut doubts: Vec<(usize, &str)> = Vec::new();
+        // It takes a copy that is as its record says to show that no device has another's name.
+        if newest.iter().all(|&copy| self.is_written_since(copy)) {
+            let is_named = |copy: usize| history(copy).state == CopyState::Closed && stands_by_name(copy);
+            let named = newest.iter().copied().filter(|&copy| is_named(copy));
+            doubts.extend(named.map(|copy| (copy, UNLIKE_ITS_RECORD)));
+        }
+        // The record of a session that was cut off says nothing of the device's present content, so the device that has
+        // an old one may be the newest.
+        let old = recorded.iter().copied().filter(|copy| !newest.contains(copy));
+        let old = old.filter(|&copy| stands_by_name(copy) && is_open(copy));
+        doubts.extend(old.map(|copy| (copy, MAYBE_NEWER)));
+        // A copy that is half rebuilt, was used by itself or has lost its record may have the record of a good one. It
+        // may be away by now.
         let doubt = match () {
             () if by_name().any(is_half) => Some(MAYBE_HALF),
             () if by_name().any(was_alone) => Some(MAYBE_ALONE),
-            // Whose record was lost is not known either. Only the records of a session that was cut off say nothing of
-            // the device's present content.
             () if self.histories.iter().any(Option::is_none) => Some(MAYBE_LOST),
             () => None,
         };
         if let Some(doubt) = doubt {
-            let now = |copy: usize| self.copies[copy].record.stamp().unwrap_or_default();
-            let is_in_doubt = |copy: usize| match doubt {
-                MAYBE_LOST => history(copy).state == CopyState::Open,
-                _ => !history(copy).is_proven(&now(copy)),
-            };
+            let is_in_doubt =
+                |copy: usize| if doubt == MAYBE_LOST { is_open(copy) } else { !is_proven(copy) };
             let in_doubt = newest.iter().copied().filter(|&copy| stands_by_name(copy) && is_in_doubt(copy));
-            in_doubt.for_each(|copy| standings[copy] = diverged(doubt));
+            doubts.extend(in_doubt.map(|copy| (copy, doubt)));
+            // A copy without a record was compared with another. Where it is the only one, nothing speaks for it.
+            let is_bare = |copy: &usize| self.histories[*copy].is_none() && !self.is_identified(*copy);
+            let bare = self.current().into_iter().filter(|copy| is_bare(copy) && doubt != MAYBE_LOST);
+            doubts.extend(bare.map(|copy| (copy, doubt)));
         }
-        // Without a good copy to compare with, another copy counts as current if none contradicts it.
-        self.standings = standings;
+        for (copy, why) in doubts {
+            self.standings[copy] = Standing::Diverged(why.to_string());
+        }
     }
 
     /// Whether the differences between a copy and a good one are damage. A device without a record may be another disk,
