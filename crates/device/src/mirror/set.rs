@@ -216,7 +216,7 @@ impl MirrorSet {
     fn find_current(&mut self) {
         if self.current().into_iter().all(|copy| self.histories[copy].is_none()) {
             self.compare_all();
-            return self.doubt_names(&[], &[]);
+            return self.doubt_names(&[], &[], &[]);
         }
         let diverged = |why: &str| Standing::Diverged(why.to_string());
         let recorded: Vec<usize> =
@@ -285,12 +285,13 @@ impl MirrorSet {
         }
         // Without a good copy to compare with, another copy counts as current if none contradicts it.
         self.standings = standings;
-        self.doubt_names(&recorded, &newest);
+        self.doubt_names(&recorded, &newest, &written);
     }
 
     /// Takes back what only records under names tell, where these may stand for other devices than they are of: the system
-    /// gives such names to devices in turn. `newest` are those of the recorded copies that are not older than others.
-    fn doubt_names(&mut self, recorded: &[usize], newest: &[usize]) {
+    /// gives such names to devices in turn. `newest` are those of the recorded copies that are not older than others, and
+    /// `written` says of every copy whether it was written to since a mirror closed it.
+    fn doubt_names(&mut self, recorded: &[usize], newest: &[usize], written: &[bool]) {
         let history = |copy: usize| self.histories[copy].as_ref().expect("only recorded ones");
         let is_open = |copy: usize| history(copy).state == CopyState::Open;
         let stands_by_name = |copy: usize| self.histories[copy].is_some() && !self.is_identified(copy);
@@ -301,7 +302,7 @@ impl MirrorSet {
         let was_alone = |copy: usize| history_state(&self.histories[copy]) == Some(CopyState::Alone);
         let mut doubts: Vec<(usize, &str)> = Vec::new();
         // It takes a copy that is as its record says to show that no device has another's name.
-        if newest.iter().all(|&copy| self.is_written_since(copy)) {
+        if newest.iter().all(|&copy| written[copy]) {
             let is_named = |copy: usize| history(copy).state == CopyState::Closed && stands_by_name(copy);
             let named = newest.iter().copied().filter(|&copy| is_named(copy));
             doubts.extend(named.map(|copy| (copy, UNLIKE_ITS_RECORD)));
