@@ -63,10 +63,6 @@ impl FreeSpace {
         }
     }
 
-    fn is_taken(&self, cluster: u32) -> bool {
-        self.taken[cluster as usize / 64] >> (cluster % 64) & 1 == 1
-    }
-
     /// Returns the first free cluster of those whose bits are set.
     pub fn first_of(&self, clusters: &Bits) -> Option<u32> {
         let both = self.taken.iter().zip(clusters.words()).map(|(taken, wanted)| !taken & wanted);
@@ -76,11 +72,14 @@ impl FreeSpace {
 
     /// Frees clusters. Those that are free already, or not of the volume, stay as they are.
     pub fn give(&mut self, start: u32, count: u32) {
-        for cluster in start.max(2)..start.saturating_add(count).min(self.last + 1) {
-            if self.is_taken(cluster) {
-                self.taken[cluster as usize / 64] &= !(1 << (cluster % 64));
-                self.free += 1;
-            }
+        let (mut at, end) = (start.max(2), start.saturating_add(count).min(self.last + 1));
+        while at < end {
+            let (word, first) = (at as usize / 64, at % 64);
+            let clusters = (end - at).min(64 - first);
+            let mask = (!0 >> (64 - clusters)) << first;
+            self.free += (self.taken[word] & mask).count_ones();
+            self.taken[word] &= !mask;
+            at += clusters;
         }
     }
 

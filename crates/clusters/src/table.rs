@@ -120,12 +120,14 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
         self.dirty_pages * self.page_bytes as usize
     }
 
-    /// Reads the whole table once, in large pieces, and calls `each` with every cluster and its entry. Also reads the
-    /// copies at the device offsets `copies`, and returns the offset of the first byte of one that differs.
+    /// Reads the whole table once, in large pieces, and calls `each` with every cluster, its entry, and the number of
+    /// clusters from there on that have the same entry: 1, or more where entries are 0, most of which come in one call.
+    /// Also reads the copies at the device offsets `copies`, and returns the offset of the first byte of one that
+    /// differs.
     ///
     /// # Errors
     /// The errors of reading.
-    pub fn scan(&mut self, copies: &[u64], mut each: impl FnMut(u32, u32)) -> Result<Option<u64>> {
+    pub fn scan(&mut self, copies: &[u64], mut each: impl FnMut(u32, u32, u32)) -> Result<Option<u64>> {
         let mut differs = None;
         let total = used_bytes(&self.entries, &self.place);
         let piece = self.page_bytes as usize * (1usize << 20).div_ceil(self.page_bytes as usize);
@@ -151,10 +153,19 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
                 let first = (0..used).find(|&at| (buffer[at] ^ other[at]) & mask(at) != 0);
                 differs = first.map(|at| copy + start + at as u64);
             }
-            for index in 0..entries_in(length).min(last + 1 - entry) {
-                if entry + index >= 2 {
-                    each(entry + index, self.entries.get(&buffer[..length], index).unwrap_or(0));
-                }
+            let end = entries_in(length).min(last + 1 - entry);
+            let mut index = 2u32.saturating_sub(entry);
+            while index < end {
+                let value = self.entries.get(&buffer[..length], index).unwrap_or(0);
+                let alike = match value {
+                    0 => {
+                        let at = (u64::from(index) * u64::from(bits)).div_ceil(8) as usize;
+                        entries_in(at + zeroes(&buffer[at..length])).clamp(index + 1, end) - index
+                    }
+                    _ => 1,
+                };
+                each(entry + index, value, alike);
+                index += alike;
             }
             // A small table is kept in memory from the start.
             for (at, chunk) in buffer[..length].chunks(self.page_bytes as usize).enumerate() {
@@ -389,6 +400,15 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
 }
 
 /// The number of bytes of a copy that hold entries.
+/// The number of zero bytes that `bytes` begins with, or a few less.
+fn zeroes(bytes: &[u8]) -> usize {
+    const STEP: usize = 64;
+    STEP * bytes
+        .chunks_exact(STEP)
+        .take_while(|chunk| chunk.iter().fold(0, |all, &byte| all | byte) == 0)
+        .count()
+}
+
 fn used_bytes(entries: &impl Entries, place: &TablePlace) -> u64 {
     ((u64::from(place.heap.count) + 2) * u64::from(entries.bits())).div_ceil(8)
 }

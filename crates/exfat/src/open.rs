@@ -53,11 +53,16 @@ fn is_whole(device: &dyn Device, sector: usize) -> bool {
 fn backup(device: &dyn Device, sizes: &[usize]) -> Option<(BootSector, Geometry, Vec<u8>)> {
     sizes.iter().find_map(|&sector| {
         let at = (BootRegion::SECTORS * sector) as u64;
+        // Every device that is asked what it holds comes here, and most have nothing of exFAT at this place: so its sector
+        // is looked at before the whole region is read.
+        let mut first = [0; BootSector::SIZE];
+        Disk::new(device).read(at, &mut first).ok()?;
+        let boot = BootSector::from_bytes(&first);
+        let geometry =
+            boot.geometry(device.len()).ok().filter(|geometry| geometry.sector as usize == sector)?;
         let (region, verified) = read_region(device, at, sector).ok()?;
-        let boot = BootSector::from_bytes(region.first_chunk()?);
-        let geometry = boot.geometry(device.len()).ok()?;
         verified.ok()?;
-        (geometry.sector as usize == sector).then_some((boot, geometry, region))
+        Some((boot, geometry, region))
     })
 }
 

@@ -54,7 +54,7 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
     let others: Vec<u64> = others.map(|copy| geometry.fat_offset(copy)).collect();
     // What an entry leads to is in use. A cluster of which the own entry says that it is free would be given away.
     let mut led = Bits::new(if read_only { 0 } else { geometry.last_cluster() + 1 });
-    let differs = table.scan(&others, |cluster, value| {
+    let differs = table.scan(&others, |cluster, value, alike| {
         if let Link::Next(next) = geometry.link(value)
             && !read_only
         {
@@ -64,10 +64,10 @@ fn open(device: Arc<dyn Device>, read_only: bool) -> Result<Core<FatFamily>> {
             return;
         }
         if run.0 + run.1 == cluster {
-            run.1 += 1;
+            run.1 += alike;
         } else {
             space.give(run.0, run.1);
-            run = (cluster, 1);
+            run = (cluster, alike);
         }
     })?;
     space.give(run.0, run.1);

@@ -6,6 +6,7 @@ mod common;
 mod cost;
 mod damaged;
 mod format;
+mod free_count;
 mod fuzz;
 mod growth;
 mod interchange;

@@ -219,11 +219,9 @@ impl History {
         let is_identified = random.chance(70);
         let copies = (0..2 + random.below(2)).map(|_| {
             let disk = Disk::new(length, &life);
-            by_name(format)
-                .unwrap()
-                .make(&*disk, &FormatOptions { serial: Some(1), ..FormatOptions::default() }, &Silent)
-                .unwrap();
-            disk.cached.lock().unwrap().clear();
+            for (offset, bytes) in made(format, length).iter() {
+                disk.change(*offset, bytes);
+            }
             let record = Record { bytes: Mutex::default(), disk: Mutex::new(disk.clone()), is_identified };
             Copy {
                 disk,
@@ -236,20 +234,6 @@ impl History {
             }
         });
         let copies: Vec<Copy> = copies.collect();
-        // Volumes that are made one by one differ in times and identifiers, so the first is copied over the others, as
-        // mkfs does.
-        for copy in &copies[1..] {
-            let mut at = 0;
-            let mut data = vec![0; 1 << 20];
-            while at < length {
-                let piece = (length - at).min(1 << 20) as usize;
-                if copies[0].disk.next_data(at).min(copy.disk.next_data(at)) < at + piece as u64 {
-                    copies[0].disk.read_at(at, &mut data[..piece]).unwrap();
-                    copy.disk.change(at, &data[..piece]);
-                }
-                at += piece as u64;
-            }
-        }
         let records: Vec<Arc<dyn MirrorRecord>> =
             copies.iter().map(|copy| copy.record.clone() as _).collect();
         MirrorSet::found(&records, length).unwrap();
@@ -913,6 +897,27 @@ fn a_small_change_by_another_program_shows_in_the_metadata() {
         });
         assert_ne!(over, small, "{format}: a small new file is not seen");
     }
+}
+
+/// Returns the pieces that are not zero of a new volume of this format. All histories begin with the same one, which takes
+/// longer to make than to copy; the copies of a set are equal, as `mkfs` makes them.
+fn made(format: &'static str, length: u64) -> Arc<Vec<(u64, Vec<u8>)>> {
+    const PIECE: u64 = 64 << 10;
+    type Made = BTreeMap<&'static str, Arc<Vec<(u64, Vec<u8>)>>>;
+    static MADE: Mutex<Made> = Mutex::new(BTreeMap::new());
+    let make = || {
+        let device = MemoryDevice::new(length, Sectors::SMALL);
+        let options = FormatOptions { serial: Some(1), ..FormatOptions::default() };
+        by_name(format).unwrap().make(&device, &options, &Silent).unwrap();
+        let read = |at| {
+            let mut bytes = vec![0; PIECE as usize];
+            device.read_at(at, &mut bytes).unwrap();
+            (at, bytes)
+        };
+        let pieces = (0..length).step_by(PIECE as usize).map(read);
+        Arc::new(pieces.filter(|(_, bytes)| bytes.iter().any(|&byte| byte != 0)).collect())
+    };
+    MADE.lock().unwrap().entry(format).or_insert_with(make).clone()
 }
 
 fn directory_name() -> Name {
