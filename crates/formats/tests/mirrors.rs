@@ -835,6 +835,7 @@ fn histories_that_ended_badly_end_well() {
         ("refs", 86_640_100_002_371),
         ("fat16", 86_640_100_002_602),
         ("refs+integrity", 86_640_100_004_637),
+        ("refs+integrity", 301_100_002_045),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

@@ -301,9 +301,12 @@ impl MirrorSet {
         let is_half = |copy: usize| self.histories[copy].as_ref().is_some_and(History::is_unfinished);
         let was_alone = |copy: usize| history_state(&self.histories[copy]) == Some(CopyState::Alone);
         let mut doubts: Vec<(usize, &str)> = Vec::new();
-        // It takes a copy that is as its record says to show that no device has another's name.
-        if newest.iter().all(|&copy| written[copy]) {
-            let is_named = |copy: usize| history(copy).state == CopyState::Closed && stands_by_name(copy);
+        // It takes a copy that is as its record says to show that no device has another's name. The record of a copy that
+        // took part although it was damaged does not say how it is.
+        if newest.iter().all(|&copy| written[copy] || self.was_damaged(copy)) {
+            let is_named = |copy: usize| {
+                written[copy] && history(copy).state == CopyState::Closed && stands_by_name(copy)
+            };
             let named = newest.iter().copied().filter(|&copy| is_named(copy));
             doubts.extend(named.map(|copy| (copy, UNLIKE_ITS_RECORD)));
         }
