@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Sets up the loop device and ext4, runs the lab's example `accuracy` on each, and removes both.
 fn measure(rest: &[&str]) -> Outcome {
     let stand = Stand::set_up()?;
-    let example = ["--release", "--quiet", "-p", "platter-lab", "--example", "accuracy"];
+    let example = ["--release", "--quiet", "-p", "platterfs-lab", "--example", "accuracy"];
     command("cargo", &[&["build"], &example[..]].concat(), &[])?;
     // Processors sleep between I/Os, and programs run where the system puts them: as in a user's first comparison.
     let asleep = [&["run"], &example[..], &["--", &stand.device, "--asleep"], rest].concat();
@@ -43,7 +43,7 @@ pub(crate) fn run(rest: &[&str]) -> Outcome {
 /// Runs the lab's example `trust`: one target under three names, or three targets of which one is slower. Needs
 /// neither root nor fio.
 pub(crate) fn trust(words: &[&str]) -> Outcome {
-    let example = ["run", "--release", "--quiet", "-p", "platter-lab", "--example", "trust", "--"];
+    let example = ["run", "--release", "--quiet", "-p", "platterfs-lab", "--example", "trust", "--"];
     command("cargo", &[&example[..], words].concat(), &[])
 }
 

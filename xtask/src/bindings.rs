@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The packages that the Python tests need, with the versions that they were written for.
-const FOR_PYTHON: [&str; 5] =
-    ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026.9.0", "pandas==3.1.1", "mypy==2.4.1"];
+const FOR_PYTHON: [&str; 6] =
+    ["maturin==1.16.0", "pytest==9.2.0", "fsspec==2026.9.0", "pandas==3.1.1", "mypy==2.4.1", "twine==7.0.0"];
 
 /// Tests the bindings: the header and the static library with a program in C, and the package with programs in
 /// Python.
@@ -55,6 +55,7 @@ fn install_wheel(target: &Path) -> Outcome {
     run(python, &[&build[..], &["--out", text(&wheels)?]].concat(), &target)?;
     let wheel = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
     let wheel = wheel.flatten().next().ok_or("maturin made no wheel")?.path();
+    run(python, &["-m", "twine", "check", "--strict", text(&wheel)?], &[])?;
     run(python, &[&INSTALL[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])
 }
 

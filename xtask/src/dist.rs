@@ -102,7 +102,7 @@ fn build(out: &Path) -> Result<PathBuf, String> {
     let target = bindings::target_directory()?.join("dist");
     let environment =
         [("RUSTFLAGS", flags.as_str()), ("CARGO_TARGET_DIR", text(&target)?), ("CARGO_INCREMENTAL", "0")];
-    let features = ["--package", "platter", "--features", "parquet", "--target", TARGET];
+    let features = ["--package", "platterfs", "--features", "parquet", "--target", TARGET];
     cargo_with(&[&["build", "--locked", "--release"], &features[..]].concat(), &environment)?;
     let program = out.join("platter");
     let built = target.join(TARGET).join("release/platter");
@@ -253,7 +253,7 @@ fn archive(to: &Path, folder: &Path, epoch: &str) -> Outcome {
 /// Writes the list of all crates that are compiled into the program, with versions and licences (CycloneDX 1.5).
 fn bill(out: &Path, epoch: &str) -> Outcome {
     let created = said("date", &["-u", "-d", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"])?;
-    let what = ["tree", "--locked", "--package", "platter", "--features", "parquet", "--target", TARGET];
+    let what = ["tree", "--locked", "--package", "platterfs", "--features", "parquet", "--target", TARGET];
     let how = ["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
     let tree = command::said(Command::new(cargo_program()).args([&what[..], &how].concat()))?;
     // The crates of this workspace have lines such as `name v1.2.3 (/where/it/is)`.

@@ -9,6 +9,7 @@ mod deploy;
 mod dist;
 mod kernel;
 mod packages;
+mod registry;
 mod release;
 mod tables;
 mod tools;
@@ -38,7 +39,8 @@ cargo xtask campaign deploy          the files in deploy/: Slurm runs 20 tasks h
 cargo xtask campaign packages        what dist makes: the same twice, clean by lintian, installed, used and removed in a clean root
                                      (root; debootstrap)
 cargo xtask campaign release         all that is published is compiled with the toolchain of rust-version (rustup), the book is made,
-                                     and the library with NTFS alone is built from nothing in 40 s
+                                     the library with NTFS alone is built from nothing in 40 s, and program and library are
+                                     installed from a registry
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
 cargo xtask windows                  the program for Windows: built, and run under Wine (part of test)
@@ -167,7 +169,7 @@ const BUT_THE_LONGEST: [&str; 5] =
     ["--", "--skip", "every_command_block_runs", "--skip", "each_defect_is_found_again"];
 
 /// The crates that are published.
-const PUBLISHED: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "platter-testing"];
+const PUBLISHED: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "platterfs-testing"];
 
 /// Makes the archive of every crate that is published. The archives are not built: they have the same sources as the
 /// workspace, and building all of them a second time takes minutes.
@@ -187,15 +189,15 @@ fn campaign(seed: Option<&str>) -> Outcome {
         "test",
         "--release",
         "-p",
-        "platter-fat",
+        "platterfs-fat",
         "-p",
-        "platter-exfat",
+        "platterfs-exfat",
         "-p",
-        "platter-ntfs",
+        "platterfs-ntfs",
         "-p",
-        "platter-refs",
+        "platterfs-refs",
         "-p",
-        "platter-testing",
+        "platterfs-testing",
         "--",
         "--ignored",
         "--nocapture",
@@ -208,7 +210,7 @@ fn campaign(seed: Option<&str>) -> Outcome {
 }
 
 /// The test that the campaigns with real threads run.
-const CROWD: [&str; 5] = ["-p", "platter-testing", "--test", "crowd", "--"];
+const CROWD: [&str; 5] = ["-p", "platterfs-testing", "--test", "crowd", "--"];
 const CROWD_OPTIONS: [&str; 3] = ["--ignored", "--nocapture", "--test-threads=1"];
 
 fn threads(seconds: &str) -> Outcome {
@@ -228,7 +230,7 @@ fn mount(seconds: &str) -> Outcome {
     tools::provide_judges()?;
     tools::open_fuse()?;
     let programs = ["--test", "mount_campaign", "--test", "mount_database", "--test", "mount_soak", "--"];
-    let tests = [&["test", "--release", "-p", "platter"], &programs[..]].concat();
+    let tests = [&["test", "--release", "-p", "platterfs"], &programs[..]].concat();
     cargo_with(&[&tests, &CROWD_OPTIONS[..]].concat(), &[("PLATTER_SECONDS", seconds)])
 }
 

@@ -13,7 +13,8 @@ pub(crate) fn judge() -> Outcome {
     oldest_toolchain()?;
     let book = Scratch::new("release")?;
     crate::book::make(text(&book.folder("book")?)?)?;
-    one_format()
+    one_format()?;
+    crate::registry::judge()
 }
 
 /// Checks that all published crates compile with the toolchain of `rust-version`.
@@ -36,7 +37,7 @@ fn one_format() -> Outcome {
     let here = Scratch::new("embedding")?;
     let target = here.folder("target")?;
     let began = Instant::now();
-    let build = ["build", "--release", "--locked", "--package", "platter", "--lib"];
+    let build = ["build", "--release", "--locked", "--package", "platterfs", "--lib"];
     let features = ["--no-default-features", "--features", "ntfs"];
     cargo_with(&[&build[..], &features].concat(), &[("CARGO_TARGET_DIR", text(&target)?)])?;
     let seconds = began.elapsed().as_secs_f64();

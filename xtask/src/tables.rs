@@ -24,7 +24,7 @@ pub(crate) fn judge() -> Outcome {
 
 /// Builds the release program with Parquet, and returns its path.
 pub(crate) fn program() -> Result<String, String> {
-    cargo(&["build", "--release", "--package", "platter", "--features", "parquet"])?;
+    cargo(&["build", "--release", "--package", "platterfs", "--features", "parquet"])?;
     let path = bindings::target_directory()?.join("release/platter");
     path.into_os_string().into_string().map_err(|path| format!("{}: not text", path.display()))
 }

@@ -70,10 +70,10 @@ pub(crate) fn test() -> Outcome {
     [TARGET].iter().chain(&targets).try_for_each(|target| provide_target(target))?;
     // Together, the features are those of the tests, for which it is compiled anyway.
     cargo(&["build", "--workspace", "--bin", "platter"])?;
-    cargo_with(&["build", "-p", "platter", "--target", TARGET], &[NOT_OPTIMISED])?;
+    cargo_with(&["build", "-p", "platterfs", "--target", TARGET], &[NOT_OPTIMISED])?;
     // Type checks: nothing is run on these systems.
     for target in targets {
-        cargo(&["check", "-p", "platter", "--target", target])?;
+        cargo(&["check", "-p", "platterfs", "--target", target])?;
     }
     let built = bindings::target_directory()?;
     judge(&built.join(TARGET).join("debug/platter.exe"), &built.join("debug/platter"))?;
@@ -93,7 +93,7 @@ fn devices() -> Outcome {
     // It makes the directories of a Windows.
     said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
     make_random(&scratch.folder("prefix/drive_c/windows/system32")?)?;
-    cargo_with(&["test", "-p", "platter-device", "--lib", "--target", TARGET], &environment)
+    cargo_with(&["test", "-p", "platterfs-device", "--lib", "--target", TARGET], &environment)
 }
 
 /// Makes the library that Wine lacks in a directory.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 const KEPT: usize = 10_000;
 
 /// The outcome of a copy.
-#[pyclass(frozen, get_all, module = "platter")]
+#[pyclass(frozen, get_all, module = "platterfs")]
 pub struct Copied {
     /// The number of files that were copied.
     files: u64,

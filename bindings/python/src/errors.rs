@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Returns the exception for an error: `platter._errors.make` chooses its class.
+/// Returns the exception for an error: `platterfs._errors.make` chooses its class.
 pub fn raised(error: &platter::Error) -> PyErr {
     Python::attach(|python| {
         let damage =
             error.damage().map(|one| (one.structure, one.offset, one.expected.clone(), one.found.clone()));
         let arguments =
             (format!("{:?}", error.kind()), error.errno().0, error.to_string(), error.about(), damage);
-        let made = python.import("platter._errors").and_then(|module| module.call_method1("make", arguments));
+        let made =
+            python.import("platterfs._errors").and_then(|module| module.call_method1("make", arguments));
         made.map_or_else(|failed| failed, PyErr::from_value)
     })
 }

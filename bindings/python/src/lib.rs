@@ -1,4 +1,4 @@
-//! The Python interface of Platter. What Python programs see is declared in `platter/__init__.pyi`; the Python modules
+//! The Python interface of Platter. What Python programs see is declared in `platterfs/__init__.pyi`; the Python modules
 //! beside that file extend some of the classes here.
 
 mod copy;

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 
 /// A place where a volume differs from what its format requires.
-#[pyclass(frozen, get_all, module = "platter")]
+#[pyclass(frozen, get_all, module = "platterfs")]
 #[derive(Clone)]
 pub struct Finding {
     /// A short, stable name for the kind of finding.
@@ -48,7 +48,7 @@ impl Finding {
 }
 
 /// The outcome of a check.
-#[pyclass(frozen, get_all, module = "platter")]
+#[pyclass(frozen, get_all, module = "platterfs")]
 pub struct CheckReport {
     /// The format that the volume was recognised as.
     format: String,
@@ -121,7 +121,7 @@ pub fn mkfs(
 }
 
 /// The outcome of copying files out of a damaged volume.
-#[pyclass(frozen, get_all, module = "platter")]
+#[pyclass(frozen, get_all, module = "platterfs")]
 pub struct Recovered {
     /// The number of files found, including deleted ones.
     files: u64,

@@ -10,7 +10,7 @@ fn nanoseconds(time: Timestamp) -> i128 {
 }
 
 /// The attributes of a file or directory.
-#[pyclass(frozen, get_all, subclass, module = "platter")]
+#[pyclass(frozen, get_all, subclass, module = "platterfs")]
 pub struct Stat {
     /// "file", "directory" or "symlink".
     kind: &'static str,
@@ -60,7 +60,7 @@ impl Stat {
 }
 
 /// One entry of a directory.
-#[pyclass(frozen, get_all, extends = Stat, module = "platter")]
+#[pyclass(frozen, get_all, extends = Stat, module = "platterfs")]
 pub struct Entry {
     /// The name.
     name: String,
@@ -93,7 +93,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// A named stream of a file or directory.
-#[pyclass(frozen, get_all, module = "platter")]
+#[pyclass(frozen, get_all, module = "platterfs")]
 pub struct Stream {
     /// The name, without the colon.
     pub name: String,
@@ -109,7 +109,7 @@ impl Stream {
 }
 
 /// The properties of a volume.
-#[pyclass(frozen, get_all, module = "platter")]
+#[pyclass(frozen, get_all, module = "platterfs")]
 pub struct Info {
     /// The name of the format, with its version.
     pub format: String,

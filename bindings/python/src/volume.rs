@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A volume; the option is `None` once the volume was closed.
-#[pyclass(subclass, frozen, module = "platter._platter")]
+#[pyclass(subclass, frozen, module = "platterfs._platter")]
 pub struct Volume(Apart<RwLock<Option<platter::Volume>>>);
 
 impl Volume {
@@ -307,8 +307,8 @@ fn options(force: bool, keeps_what_is_there: bool) -> Options {
     Options { recursive: true, force, keeps_what_is_there, ..Options::default() }
 }
 
-/// An open file, on which the Python class `platter.File` is built.
-#[pyclass(frozen, module = "platter._platter")]
+/// An open file, on which the Python class `platterfs.File` is built.
+#[pyclass(frozen, module = "platterfs._platter")]
 pub struct Handle(Apart<platter::File>);
 
 #[pymethods]
@@ -356,7 +356,7 @@ impl Handle {
 const MOST: usize = 16 << 20;
 
 /// An iterator over all entries below a directory.
-#[pyclass(frozen, module = "platter._platter")]
+#[pyclass(frozen, module = "platterfs._platter")]
 pub struct Walk(Apart<Mutex<platter::Walk>>);
 
 #[pymethods]

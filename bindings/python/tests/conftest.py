@@ -1,7 +1,7 @@
 import os
 import random
 
-import platter
+import platterfs
 import pytest
 
 FORMATS = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"]
@@ -10,14 +10,14 @@ FORMATS = ["fat32", "exfat", "ntfs", "refs", "refs+integrity"]
 @pytest.fixture(params=FORMATS)
 def image(request, tmp_path):
     path = tmp_path / "disk.img"
-    platter.mkfs(path, request.param, size=384 << 20, label="PYTHON")
+    platterfs.mkfs(path, request.param, size=384 << 20, label="PYTHON")
     return path
 
 
 @pytest.fixture
 def ntfs(tmp_path):
     path = tmp_path / "ntfs.img"
-    platter.mkfs(path, "ntfs", size=64 << 20)
+    platterfs.mkfs(path, "ntfs", size=64 << 20)
     return path
 
 

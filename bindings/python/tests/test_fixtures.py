@@ -5,7 +5,7 @@ import os
 import pathlib
 import subprocess
 
-import platter
+import platterfs
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -21,9 +21,9 @@ def test_every_file_is_what_the_command_reads(packed, tmp_path):
         subprocess.run([unpack, "-dc", packed], stdout=file, check=True)
     if packed.name.startswith("former-"):
         # An earlier version of Platter made this image, and wrote structures that the check now reports as damage.
-        platter.check(image, repair=True)
+        platterfs.check(image, repair=True)
     files = 0
-    with platter.open(image) as volume:
+    with platterfs.open(image) as volume:
         for entry in volume.walk():
             if entry.kind != "file" or files == 40:
                 continue

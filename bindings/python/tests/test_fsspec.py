@@ -1,14 +1,14 @@
 import fsspec
 import pandas
-import platter
+import platterfs
 import pytest
 
 
 def test_pandas_reads_a_table_from_refs(tmp_path):
     image = tmp_path / "refs.img"
-    platter.mkfs(image, "refs", size=384 << 20)
+    platterfs.mkfs(image, "refs", size=384 << 20)
     table = pandas.DataFrame({"number": range(20_000), "name": [f"n{n}" for n in range(20_000)]})
-    with platter.open(image, "r+") as volume, volume.open("table.csv", "w") as file:
+    with platterfs.open(image, "r+") as volume, volume.open("table.csv", "w") as file:
         table.to_csv(file, index=False)
     read = pandas.read_csv("platter://table.csv", storage_options={"source": str(image)})
     pandas.testing.assert_frame_equal(read, table)
@@ -36,4 +36,4 @@ def test_a_volume_is_a_file_system(ntfs, tmp_path):
     fs.rm("a", recursive=True)
     assert not fs.exists("a")
     fs.volume.close()
-    assert platter.check(ntfs).clean
+    assert platterfs.check(ntfs).clean

@@ -5,12 +5,12 @@ import subprocess
 import sys
 import textwrap
 
-import platter
+import platterfs
 import pytest
 
 
 def test_an_error_names_what_it_is_about(ntfs, tmp_path):
-    with platter.open(ntfs) as volume:
+    with platterfs.open(ntfs) as volume:
         with pytest.raises(FileNotFoundError) as raised:
             volume.read("/no/such")
     error = raised.value
@@ -18,20 +18,20 @@ def test_an_error_names_what_it_is_about(ntfs, tmp_path):
     assert error.filename.endswith("no/such") and error.strerror == "no such file or directory"
     assert str(error).count("no/such") == 1
     missing = tmp_path / "missing.img"
-    for call in (platter.open, platter.check):
+    for call in (platterfs.open, platterfs.check):
         with pytest.raises(FileNotFoundError) as raised:
             call(missing)
         assert "missing.img" in str(raised.value)
     text = tmp_path / "text"
     text.write_text("no volume\n" * 1000)
-    with pytest.raises(platter.Error) as raised:
-        platter.open(text)
+    with pytest.raises(platterfs.Error) as raised:
+        platterfs.open(text)
     assert raised.value.kind == "NotAVolume" and raised.value.filename == str(text)
     assert raised.value.errno == errno.EINVAL
 
 
 def test_the_package_has_a_version():
-    parts = platter.__version__.split(".")
+    parts = platterfs.__version__.split(".")
     assert len(parts) == 3 and all(part.isdigit() for part in parts)
 
 
@@ -41,28 +41,28 @@ def test_types_are_known_to_their_last(tmp_path):
         textwrap.dedent(
             """
             import io
-            import platter
+            import platterfs
 
             def names(source: str) -> list[str]:
-                with platter.open(source) as volume:
+                with platterfs.open(source) as volume:
                     reader: io.BufferedReader = volume.open("a")
                     writer: io.BufferedWriter = volume.open("b", "wb")
                     both: io.BufferedRandom = volume.open("b", "r+b")
                     text: io.TextIOWrapper = volume.open("c", "w", encoding="utf-8")
-                    raw: platter.File = volume.open("d", "rb", 0)
+                    raw: platterfs.File = volume.open("d", "rb", 0)
                     line: str = text.readline()
                     data: bytes = reader.read() + both.read()
                     _ = (writer, raw, line, data)
                     return [entry.path for entry in volume.walk("/") if entry.kind == "file"]
 
             def damage(source: str) -> int:
-                report = platter.check(source)
-                version: str = platter.__version__
+                report = platterfs.check(source)
+                version: str = platterfs.__version__
                 return sum(finding.severity == "data-loss" for finding in report.findings) + len(version)
 
             try:
                 names("disk.img")
-            except platter.DamageError as error:
+            except platterfs.DamageError as error:
                 position: int | None = error.position
                 name: str = error.filename
             """

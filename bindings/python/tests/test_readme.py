@@ -1,7 +1,7 @@
 import pathlib
 import re
 
-import platter
+import platterfs
 
 
 def test_every_example_of_the_first_page_runs(tmp_path, monkeypatch):
@@ -9,9 +9,9 @@ def test_every_example_of_the_first_page_runs(tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 3
     monkeypatch.chdir(tmp_path)
-    platter.mkfs("disk.img", "ntfs", size=64 << 20)
-    platter.mkfs("broken.img", "ntfs", size=64 << 20)
-    with platter.open("disk.img", "r+") as volume:
+    platterfs.mkfs("disk.img", "ntfs", size=64 << 20)
+    platterfs.mkfs("broken.img", "ntfs", size=64 << 20)
+    with platterfs.open("disk.img", "r+") as volume:
         volume.mkdir("photos")
         volume.write("photos/list.txt", b"one\n")
         volume.write("a.bin", bytes(1000))
@@ -23,7 +23,7 @@ def test_every_example_of_the_first_page_runs(tmp_path, monkeypatch):
     for block in blocks:
         exec(block, names)  # noqa: S102
     assert names["text"] == b"one\n"
-    assert platter.check("new.img").clean
+    assert platterfs.check("new.img").clean
 
 
 def test_the_cookbook_runs(tmp_path, monkeypatch):

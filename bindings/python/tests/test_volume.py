@@ -7,12 +7,12 @@ import signal
 import threading
 import time
 
-import platter
+import platterfs
 import pytest
 
 
 def test_files_are_written_and_read(image, content):
-    with platter.open(image, "r+") as volume:
+    with platterfs.open(image, "r+") as volume:
         volume.makedirs("/one/two")
         volume.write("one/two/a.bin", content)
         with volume.open("one/text", "w") as file:
@@ -27,7 +27,7 @@ def test_files_are_written_and_read(image, content):
         volume.rename("one/text", "text")
         volume.utime("text", modified_ns=10**18)
         volume.remove("nothing") if volume.exists("nothing") else None
-    with platter.open(str(image)) as volume:
+    with platterfs.open(str(image)) as volume:
         assert volume.info().label == "PYTHON"
         assert sorted(entry.path for entry in volume.walk()) == ["one", "one/two", "one/two/a.bin", "text"]
         assert volume.read("one/two/a.bin") == content[:-5] + b"tail!"
@@ -47,18 +47,18 @@ def test_files_are_written_and_read(image, content):
     assert kept.read(1) == content[10:11]  # a file keeps its volume open
     with pytest.raises(ValueError):
         volume.listdir()
-    assert platter.check(image).clean
+    assert platterfs.check(image).clean
 
 
 def test_streams_and_attributes(ntfs):
-    with platter.open(ntfs, "r+") as volume:
+    with platterfs.open(ntfs, "r+") as volume:
         volume.write("a", b"content")
         with volume.open("a", "wb", stream="Zone.Identifier") as stream:
             stream.write(b"[ZoneTransfer]")
         volume.set_extended_attribute("a", "KEY", b"value")
         volume.link("a", "b")
         volume.symlink("a", "c")
-    with platter.open(ntfs) as volume:
+    with platterfs.open(ntfs) as volume:
         (stream,) = volume.streams("b")
         assert (stream.name, stream.size) == ("Zone.Identifier", 14)
         assert volume.open("b", "rb", stream="zone.identifier").read() == b"[ZoneTransfer]"
@@ -74,7 +74,7 @@ def test_trees_are_copied_in_and_out(image, content, tmp_path):
     (tree / "inside" / "empty").write_bytes(b"")
     os.utime(tree / "a.bin", ns=(10**18, 10**18))
     os.symlink("a.bin", tree / "link")
-    with platter.open(image, "r+") as volume:
+    with platterfs.open(image, "r+") as volume:
         copied = volume.copy_in(tree, "/copy")
         has_links = volume.exists("copy/link")
         assert copied.failures == 0 and copied.failed == []
@@ -86,7 +86,7 @@ def test_trees_are_copied_in_and_out(image, content, tmp_path):
         with pytest.raises(FileNotFoundError):
             volume.copy_in(tmp_path / "none", "x")
         assert volume.copy_in(tree, "copy/tree/a.bin").failures > 0
-    with platter.open(image) as volume:
+    with platterfs.open(image) as volume:
         assert volume.stat("copy/a.bin").modified_ns == 10**18
         back = volume.copy_out("copy", tmp_path / "back")
         assert (back.failures, back.bytes) == (0, 2 * len(content))
@@ -100,49 +100,49 @@ def test_trees_are_copied_in_and_out(image, content, tmp_path):
 
 
 def test_errors_are_those_of_python(ntfs, tmp_path):
-    with platter.open(ntfs, "r+") as volume:
+    with platterfs.open(ntfs, "r+") as volume:
         volume.makedirs("d/e")
         for call, kind, number in [
             (lambda: volume.read("none"), FileNotFoundError, errno.ENOENT),
             (lambda: volume.read("d"), IsADirectoryError, errno.EISDIR),
             (lambda: volume.mkdir("d"), FileExistsError, errno.EEXIST),
-            (lambda: volume.rmdir("d"), platter.Error, errno.ENOTEMPTY),
-            (lambda: volume.write("n" * 300, b""), platter.Error, errno.ENAMETOOLONG),
+            (lambda: volume.rmdir("d"), platterfs.Error, errno.ENOTEMPTY),
+            (lambda: volume.write("n" * 300, b""), platterfs.Error, errno.ENAMETOOLONG),
         ]:
             with pytest.raises(kind) as raised:
                 call()
-            assert isinstance(raised.value, platter.Error) and raised.value.errno == number
+            assert isinstance(raised.value, platterfs.Error) and raised.value.errno == number
     assert raised.value.kind == "InvalidName"
     with pytest.raises(FileNotFoundError):
-        platter.open(tmp_path / "none")
+        platterfs.open(tmp_path / "none")
     with pytest.raises(ValueError):
-        platter.open(ntfs, "w")
-    with pytest.raises(platter.Error) as raised:
-        platter.mkfs(ntfs, "refs")
+        platterfs.open(ntfs, "w")
+    with pytest.raises(platterfs.Error) as raised:
+        platterfs.mkfs(ntfs, "refs")
     assert raised.value.kind == "Protected"
 
 
 def test_a_file_object_is_a_source(image, content):
-    with open(image, "r+b") as file, platter.open(file, "r+") as volume:
+    with open(image, "r+b") as file, platterfs.open(file, "r+") as volume:
         volume.write("a", content)
     data = io.BytesIO(image.read_bytes())
-    assert platter.open(data).read("a") == content
-    assert platter.open(image).read("a") == content
+    assert platterfs.open(data).read("a") == content
+    assert platterfs.open(image).read("a") == content
 
     class Broken(io.BytesIO):
         def read(self, length):
             raise RuntimeError("no such luck")
 
     with pytest.raises(OSError, match="no such luck"):
-        platter.open(Broken(data.getvalue()))
+        platterfs.open(Broken(data.getvalue()))
 
 
 def test_threads_share_a_file_object(ntfs, content):
-    with platter.open(ntfs, "r+") as volume:
+    with platterfs.open(ntfs, "r+") as volume:
         for number in range(8):
             volume.write(f"f{number}", content[number:])
     with open(ntfs, "rb") as file:
-        volume = platter.open(file)
+        volume = platterfs.open(file)
         wrong = []
 
         def read(number):
@@ -159,20 +159,20 @@ def test_threads_share_a_file_object(ntfs, content):
 
 def test_damage_has_a_place(tmp_path):
     image = tmp_path / "refs.img"
-    platter.mkfs(image, "refs", size=384 << 20, integrity=True)
-    with platter.open(image, "r+") as volume:
+    platterfs.mkfs(image, "refs", size=384 << 20, integrity=True)
+    with platterfs.open(image, "r+") as volume:
         volume.write("a", b"\x07" * 100_000)
     with open(image, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         at = data.find(b"\x07" * 4096)
         data[at] = 8
-    with platter.open(image) as volume, pytest.raises(platter.DamageError) as raised:
+    with platterfs.open(image) as volume, pytest.raises(platterfs.DamageError) as raised:
         volume.read("a")
     damage = raised.value
     assert damage.errno == errno.EIO and damage.position == at and damage.structure
     assert damage.expected != damage.found
-    report = platter.check(image, data=True)
+    report = platterfs.check(image, data=True)
     assert not report.clean and report.findings[0].path == "/a" and report.findings[0].severity == "data-loss"
-    recovered = platter.recover(image, tmp_path / "rescued")
+    recovered = platterfs.recover(image, tmp_path / "rescued")
     assert recovered.files == 1 and len(recovered.lost) == 1
     assert len((tmp_path / "rescued" / "a").read_bytes()) == 100_000
 
@@ -195,14 +195,14 @@ def _in_child(call):
 
 
 def test_a_forked_process_writes_nothing_without_a_word(image):
-    with platter.open(image, "r+") as volume:
+    with platterfs.open(image, "r+") as volume:
         volume.write("before", b"1")
         file = volume.open("before", "r+b", buffering=0)
         for call in [lambda: volume.write("child", b"2"), lambda: file.write(b"3"), volume.sync, volume.close]:
             assert "another process" in _in_child(call)
         volume.write("parent", b"4")
         file.close()
-    with platter.open(image) as volume:
+    with platterfs.open(image) as volume:
         assert sorted(volume.listdir()) == ["before", "parent"]
         assert volume.read("before") == b"1"
         assert _in_child(lambda: volume.read("parent")) == "b'4'"
@@ -212,8 +212,8 @@ def test_a_forked_process_writes_nothing_without_a_word(image):
 def test_an_interrupt_ends_what_takes_long(tmp_path, call):
     """The handler of a signal raises, as that of Ctrl-C does, and the call ends soon after."""
     image = tmp_path / "refs.img"
-    platter.mkfs(image, "refs", size=1 << 30, integrity=True)
-    with platter.open(image, "r+") as volume:
+    platterfs.mkfs(image, "refs", size=1 << 30, integrity=True)
+    with platterfs.open(image, "r+") as volume:
         for number in range(12):
             volume.write(f"{number}", random.Random(number).randbytes(16 << 20))
     raised_at = []
@@ -229,30 +229,30 @@ def test_an_interrupt_ends_what_takes_long(tmp_path, call):
         with pytest.raises(KeyboardInterrupt):
             for turn in range(10_000):
                 if call == "check":
-                    platter.check(image, data=True)
+                    platterfs.check(image, data=True)
                 elif call == "recover":
-                    platter.recover(image, tmp_path / f"to {turn}")
+                    platterfs.recover(image, tmp_path / f"to {turn}")
                 else:
-                    platter.mkfs(image, "refs", force=True)
+                    platterfs.mkfs(image, "refs", force=True)
     finally:
         signal.signal(signal.SIGALRM, before)
     assert raised_at
 
 
 def test_a_recovery_counts_and_chooses(ntfs, tmp_path):
-    with platter.open(ntfs, "r+") as volume:
+    with platterfs.open(ntfs, "r+") as volume:
         volume.write("a.jpg", b"one")
         volume.write("b.txt", b"two")
-    recovered = platter.recover(ntfs, tmp_path / "all")
+    recovered = platterfs.recover(ntfs, tmp_path / "all")
     assert (recovered.saved, recovered.failed) == (2, 0)
-    recovered = platter.recover(ntfs, tmp_path / "some", patterns=["*.JPG"])
+    recovered = platterfs.recover(ntfs, tmp_path / "some", patterns=["*.JPG"])
     assert recovered.saved == 1 and [path.name for path in (tmp_path / "some").iterdir()] == ["a.jpg"]
     with pytest.raises(ValueError):
-        platter.recover(ntfs, tmp_path / "none", patterns=["["])
+        platterfs.recover(ntfs, tmp_path / "none", patterns=["["])
 
 
 def test_a_range_beyond_the_last_offset_is_refused(image):
-    with platter.open(image, "r+") as volume:
+    with platterfs.open(image, "r+") as volume:
         volume.write("a", b"text")
         with volume.open("a", "rb", buffering=0) as file:
             file.seek((1 << 64) - 10)

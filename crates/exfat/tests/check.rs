@@ -111,7 +111,7 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// Run with `cargo test --release -p platter-exfat --test suite check:: -- --ignored --nocapture`; `PLATTER_SEED=n`
+/// Run with `cargo test --release -p platterfs-exfat --test suite check:: -- --ignored --nocapture`; `PLATTER_SEED=n`
 /// selects other images.
 #[test]
 #[ignore = "a thousand images: run by name"]

@@ -73,7 +73,7 @@ fn others_agree_after_random_operations() {
 }
 
 /// 200,000 operations; at their end Linux, which takes long to start, reads the volume too. Linux must be 6.8 or
-/// later: older versions took the valid data length for the size. Run with `cargo test --release -p platter-exfat
+/// later: older versions took the valid data length for the size. Run with `cargo test --release -p platterfs-exfat
 /// --test suite interchange:: -- --ignored --nocapture`; `PLATTER_SEED=n` selects other operations.
 fn campaign(number: usize, step: usize) {
     let volume = JUDGED[number];

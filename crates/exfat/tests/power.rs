@@ -32,7 +32,7 @@ fn what_was_synced_survives_a_power_cut() {
     }
 }
 
-/// 5,000 operations, cut at every write: `cargo test --release -p platter-exfat --test suite power:: -- --ignored
+/// 5,000 operations, cut at every write: `cargo test --release -p platterfs-exfat --test suite power:: -- --ignored
 /// --nocapture`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]

@@ -125,7 +125,7 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..135));
 }
 
-/// Run with `cargo test --release -p platter-fat --test suite -- --ignored --nocapture the_campaign`.
+/// Run with `cargo test --release -p platterfs-fat --test suite -- --ignored --nocapture the_campaign`.
 #[test]
 #[ignore = "a thousand images: run by name"]
 fn the_campaign() {
@@ -192,7 +192,7 @@ fn what_the_check_calls_clean_after_a_flip_is_clean_to_fsck() {
     flips(0..300);
 }
 
-/// Run with `cargo test --release -p platter-fat --test suite -- --ignored --nocapture twenty_thousand_flips`.
+/// Run with `cargo test --release -p platterfs-fat --test suite -- --ignored --nocapture twenty_thousand_flips`.
 #[test]
 #[ignore = "a campaign: some minutes"]
 fn twenty_thousand_flips() {

@@ -87,7 +87,7 @@ fn mtools_and_fsck_agree_after_random_operations() {
     }
 }
 
-/// Run with `cargo test --release -p platter-fat --test suite interchange:: -- --ignored`; `PLATTER_SEED=n` selects
+/// Run with `cargo test --release -p platterfs-fat --test suite interchange:: -- --ignored`; `PLATTER_SEED=n` selects
 /// other operations.
 #[test]
 #[ignore = "a campaign: takes many minutes"]

@@ -111,7 +111,7 @@ fn what_was_synced_survives_a_power_cut() {
     }
 }
 
-/// 2,000 operations on each kind, cut at every write: `cargo test --release -p platter-fat --test suite power:: --
+/// 2,000 operations on each kind, cut at every write: `cargo test --release -p platterfs-fat --test suite power:: --
 /// --ignored`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]

@@ -1,7 +1,7 @@
 //! Makes a volume with a tree of many kinds of entry, and a list of what must be found on it, for other programs to
 //! judge.
 //!
-//!     cargo run --release -p platter-formats --example tree -- IMAGE LIST FORMAT [KEY=VALUE…]
+//!     cargo run --release -p platterfs-formats --example tree -- IMAGE LIST FORMAT [KEY=VALUE…]
 //!
 //! IMAGE is made anew (16 GiB, sparse). Keys: `entries` (50000), `cluster` (bytes), `checksum`, `version`, `compress`
 //! (false; with true the content of every other file repeats itself), `seed` (8664). The tree has a chain of 40

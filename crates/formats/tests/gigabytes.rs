@@ -281,7 +281,7 @@ fn long_runs_with_many_owners_stay_whole() {
     }
 }
 
-/// `cargo test --release -p platter-formats --test gigabytes -- --ignored --nocapture`: `PLATTER_SEED` for others,
+/// `cargo test --release -p platterfs-formats --test gigabytes -- --ignored --nocapture`: `PLATTER_SEED` for others,
 /// `PLATTER_FORMAT` for one format, and `PLATTER_COUNT` for the number of rounds on each volume.
 #[test]
 #[ignore = "a campaign: 40 rounds on each of 8 volumes of each format"]

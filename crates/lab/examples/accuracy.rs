@@ -1,6 +1,6 @@
 //! Does the engine measure what fio measures? The same jobs in both, interleaved, on the same file or device.
 //!
-//!     cargo run --release -p platter-lab --example accuracy -- PATH [PATH ...] [--seconds S] [--rounds N] [--asleep]
+//!     cargo run --release -p platterfs-lab --example accuracy -- PATH [PATH ...] [--seconds S] [--rounds N] [--asleep]
 //!
 //! Every PATH is a block device or a file of at least 1 GiB; **its content is overwritten**. For each job the program
 //! prints the medians of IOPS and of the 50th and 99th percentile of latency (submission to completion) in fio

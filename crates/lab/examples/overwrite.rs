@@ -1,7 +1,7 @@
 //! How much of its speed does a volume keep when a file that fills nine tenths of it is overwritten at random again and
 //! again?
 //!
-//!     cargo run --release -p platter-lab --example overwrite -- PATH [--times N] [--format NAME]
+//!     cargo run --release -p platterfs-lab --example overwrite -- PATH [--times N] [--format NAME]
 //!
 //! PATH is a block device or a file; **its content is overwritten**. A volume is made on it (ReFS with integrity unless
 //! a format is named), and a file that takes nine tenths of its space is written and read in order. Then 4 KiB blocks

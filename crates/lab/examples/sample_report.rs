@@ -1,5 +1,5 @@
 //! Writes sample reports in every format, to look at while changing how they are shown:
-//! `cargo run -p platter-lab --example sample_report -- DIRECTORY`.
+//! `cargo run -p platterfs-lab --example sample_report -- DIRECTORY`.
 
 #[path = "../tests/sample/mod.rs"]
 mod sample;

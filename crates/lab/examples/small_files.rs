@@ -1,7 +1,7 @@
 //! How fast are many small files made, listed with their attributes, and removed: directly in Platter, and through the
 //! mount of a FUSE driver?
 //!
-//!     cargo run --release -p platter-lab --example small_files -- IMAGE FORMAT [--count N] [--rounds N]
+//!     cargo run --release -p platterfs-lab --example small_files -- IMAGE FORMAT [--count N] [--rounds N]
 //!         [--peer 'ntfs-3g IMAGE DIR']
 //!
 //! IMAGE is made anew for each run (8 GiB, sparse). Files of 1 KiB (100,000) go into directories of 1,000. Both sides

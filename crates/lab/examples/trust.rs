@@ -1,6 +1,6 @@
 //! Does a comparison report the differences that exist, and no others?
 //!
-//!     cargo run --release -p platter-lab --example trust -- aa|ab [--compares N] [--time SECONDS]
+//!     cargo run --release -p platterfs-lab --example trust -- aa|ab [--compares N] [--time SECONDS]
 //!         [--slower PERCENT] [--beside]
 //!
 //! `aa` compares one target under three names: every cell that is called different is wrong. Exit code 1 if more than 5

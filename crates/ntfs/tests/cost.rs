@@ -98,7 +98,7 @@ fn an_operation_on_a_scattered_file_does_not_take_more_with_each_run() {
     assert!(bytes[1] < 4 * bytes[0] && bytes[1] < 1 << 20, "{bytes:?}");
 }
 
-/// Measures the time that a planned read or overwrite takes: `cargo test --release -p platter-ntfs --test suite cost::
+/// Measures the time that a planned read or overwrite takes: `cargo test --release -p platterfs-ntfs --test suite cost::
 /// -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: says how long, not whether it is right"]

@@ -176,7 +176,7 @@ fn a_slice_of_the_campaign() {
     judge(&campaign(0..3 * KINDS.len() as u64));
 }
 
-/// Run with `cargo test --release -p platter-ntfs --test suite damage:: -- --ignored --nocapture`, with
+/// Run with `cargo test --release -p platterfs-ntfs --test suite damage:: -- --ignored --nocapture`, with
 /// `PLATTER_SEED=n` for other volumes and `PLATTER_COUNT=n` for another number of them.
 #[test]
 #[ignore = "two thousand images: run by name"]

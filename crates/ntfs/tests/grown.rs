@@ -273,7 +273,7 @@ fn what_grows_on_full_and_scattered_volumes_stays_whole() {
     runs(1..2, 400);
 }
 
-/// Run with `cargo test --release -p platter-ntfs --test suite grown:: -- --ignored --nocapture`.
+/// Run with `cargo test --release -p platterfs-ntfs --test suite grown:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn what_grows_stays_whole_after_many_operations() {

@@ -112,7 +112,7 @@ fn others_agree_after_random_operations() {
     }
 }
 
-/// 200,000 operations for each kind of volume: `cargo test --release -p platter-ntfs --test suite interchange:: --
+/// 200,000 operations for each kind of volume: `cargo test --release -p platterfs-ntfs --test suite interchange:: --
 /// --ignored`, with `PLATTER_SEED=n` for other operations.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
@@ -170,7 +170,7 @@ fn packed_files_are_read_and_appended_to_by_others() {
 }
 
 /// A million names that Platter made in one directory are read and changed by other implementations: `cargo test
-/// --release -p platter-ntfs --test suite -- --ignored --nocapture others_read`.
+/// --release -p platterfs-ntfs --test suite -- --ignored --nocapture others_read`.
 #[test]
 #[ignore = "a campaign: takes many minutes and gigabytes of memory"]
 fn others_read_a_million_names_in_one_directory() {

@@ -70,7 +70,7 @@ fn many_files_in_one_directory() {
     many(Volume { cluster: 65536, record: 4096, bytes: 128 << 20, ..USUAL }, 3_000);
 }
 
-/// Run with `cargo test --release -p platter-ntfs --test suite large:: -- --ignored --nocapture`.
+/// Run with `cargo test --release -p platterfs-ntfs --test suite large:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes and gigabytes of memory"]
 fn a_million_names_in_one_directory() {

@@ -81,7 +81,7 @@ fn what_was_synced_survives_a_power_cut() {
     assert!(cuts > 300, "{cuts} cuts");
 }
 
-/// 5,000 operations on each kind of volume, in runs of 1,000, cut at every write: `cargo test --release -p platter-ntfs
+/// 5,000 operations on each kind of volume, in runs of 1,000, cut at every write: `cargo test --release -p platterfs-ntfs
 /// --test suite -- --ignored --nocapture every_write`.
 #[test]
 #[ignore = "a campaign: takes minutes"]

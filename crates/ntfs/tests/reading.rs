@@ -73,7 +73,7 @@ fn what_ntfs_3g_made_is_read_as_others_read_it() {
     }
 }
 
-/// A hundred thousand files: `cargo test --release -p platter-ntfs --test suite reading:: -- --ignored --nocapture`.
+/// A hundred thousand files: `cargo test --release -p platterfs-ntfs --test suite reading:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a campaign: takes many minutes"]
 fn a_hundred_thousand_files_are_read_as_others_read_them() {

@@ -36,7 +36,7 @@ const INSTEAD: [(&str, &str); 19] = [
     // This command runs all tests, this one among them.
     ("cargo xtask test", "grep -q '\"test\"' \"$ROOT/xtask/src/main.rs\""),
     (
-        "cargo test --release -p platter-fat --test suite -- --ignored --nocapture the_campaign",
+        "cargo test --release -p platterfs-fat --test suite -- --ignored --nocapture the_campaign",
         "grep -rq 'fn the_campaign' \"$ROOT/crates/fat/tests/check\"*",
     ),
     (

@@ -20,18 +20,18 @@ fn lines(directory: &str, arguments: &[&str]) -> Vec<String> {
 
 /// Returns the names of the crates in a build with these features.
 fn tree(features: &str) -> BTreeSet<String> {
-    let lines = lines(".", &["--package", "platter", "--no-default-features", "--features", features]);
+    let lines = lines(".", &["--package", "platterfs", "--no-default-features", "--features", features]);
     lines.iter().filter_map(|line| line.split(' ').next()).map(String::from).collect()
 }
 
 #[test]
 fn a_format_by_itself_takes_in_no_other_and_nothing_of_the_command() {
-    let shared = ["platter", "platter-device", "platter-formats", "platter-images", "platter-vfs"];
+    let shared = ["platterfs", "platterfs-device", "platterfs-formats", "platterfs-images", "platterfs-vfs"];
     let formats = [
-        ("ntfs", &["platter-ntfs", "platter-clusters"][..]),
-        ("refs", &["platter-refs"]),
-        ("exfat", &["platter-exfat", "platter-clusters"]),
-        ("fat", &["platter-fat", "platter-clusters"]),
+        ("ntfs", &["platterfs-ntfs", "platterfs-clusters"][..]),
+        ("refs", &["platterfs-refs"]),
+        ("exfat", &["platterfs-exfat", "platterfs-clusters"]),
+        ("fat", &["platterfs-fat", "platterfs-clusters"]),
     ];
     for (feature, own) in formats {
         let all = tree(feature);

@@ -359,7 +359,7 @@ fn what_was_named_as_copied_is_there_at_a_dozen_moments() {
     moments(14..26, 1050);
 }
 
-/// Run with `cargo test --release -p platter --test moments -- --ignored --nocapture`; `PLATTER_SEED=n` selects other
+/// Run with `cargo test --release -p platterfs --test moments -- --ignored --nocapture`; `PLATTER_SEED=n` selects other
 /// moments.
 #[test]
 #[ignore = "a campaign: 500 moments"]

@@ -848,7 +848,7 @@ fn sealed_damage_never_panics_and_never_grows() {
     campaign(0..60);
 }
 
-/// `cargo test --release -p platter-refs --test suite check:: -- --ignored`, with `PLATTER_SEED=n` for other seeds.
+/// `cargo test --release -p platterfs-refs --test suite check:: -- --ignored`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn sealed_damage_of_many_kinds() {

@@ -401,7 +401,7 @@ fn a_mirror_repairs_what_was_damaged() {
     }
 }
 
-/// 100,000 damaged places, half of them on mirrors: `cargo test --release -p platter-refs --test suite damage:: --
+/// 100,000 damaged places, half of them on mirrors: `cargo test --release -p platterfs-refs --test suite damage:: --
 /// --ignored --nocapture`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes an hour"]

@@ -1,7 +1,7 @@
 //! Volumes that Platter made, read by forefst and refsprogs. Neither is in a package registry, so these tests are a campaign
 //! of their own, and environment variables name the folders: `PLATTER_FOREFST` the one with `forefst.py`,
 //! `PLATTER_REFSPROGS` the one with `refsls` and `refscat`.
-//! `cargo test --release -p platter-refs --test suite judges_by_path -- --ignored --nocapture`
+//! `cargo test --release -p platterfs-refs --test suite judges_by_path -- --ignored --nocapture`
 
 use crate::common::{V3_14, VOLUMES, Volume, content, open, tested};
 use platter_device::{Device, MemoryDevice};

@@ -59,7 +59,7 @@ fn what_was_synced_survives_a_power_cut() {
     }
 }
 
-/// 5,000 operations, cut at every write: `cargo test --release -p platter-refs --test suite power:: -- --ignored`.
+/// 5,000 operations, cut at every write: `cargo test --release -p platterfs-refs --test suite power:: -- --ignored`.
 #[test]
 #[ignore = "a campaign: takes minutes"]
 fn what_was_synced_survives_a_power_cut_at_every_write() {

@@ -182,7 +182,7 @@ fn a_page_that_is_lost_costs_little() {
     judge(damage_each(V3_14, 5));
 }
 
-/// Every page of other volumes: `cargo test --release -p platter-refs --test suite salvage:: -- --ignored --nocapture`.
+/// Every page of other volumes: `cargo test --release -p platterfs-refs --test suite salvage:: -- --ignored --nocapture`.
 #[test]
 #[ignore = "a campaign"]
 fn each_page_that_is_lost_costs_little() {

@@ -261,7 +261,7 @@ fn what_an_entry_tells_survives_a_power_cut() {
     }
 }
 
-/// 600 rounds, cut at every write: `cargo test --release -p platter-refs --test suite sync_log:: -- --ignored
+/// 600 rounds, cut at every write: `cargo test --release -p platterfs-refs --test suite sync_log:: -- --ignored
 /// --nocapture`, with `PLATTER_SEED=n` for other seeds.
 #[test]
 #[ignore = "a campaign: takes many minutes"]

@@ -1,8 +1,8 @@
 //! The public items of the library `platter` are those that `crates/platter/api.txt` lists, with their types: whoever changes
 //! one sees it there, and so does who reads the change.
 //!
-//! The list is made of the sources: what `lib.rs` gives out under a name, of this crate and of `platter-vfs`, with public
-//! fields, variants, methods and the traits that are implemented. `PLATTER_API=write cargo test -p platter-testing --test
+//! The list is made of the sources: what `lib.rs` gives out under a name, of this crate and of `platterfs-vfs`, with public
+//! fields, variants, methods and the traits that are implemented. `PLATTER_API=write cargo test -p platterfs-testing --test
 //! api` writes it anew.
 
 use quote::ToTokens;
@@ -224,7 +224,7 @@ fn the_public_items_are_those_of_the_list() {
     assert!(
         changes.is_empty(),
         "the library's public items are no longer those of crates/platter/api.txt:\n{}\n\
-         PLATTER_API=write cargo test -p platter-testing --test api writes it anew",
+         PLATTER_API=write cargo test -p platterfs-testing --test api writes it anew",
         changes.join("\n")
     );
 }

@@ -118,7 +118,7 @@ impl Copy {
         command.args([
             "test",
             "-p",
-            "platter-testing",
+            "platterfs-testing",
             "--test",
             "schedules",
             "--no-run",

@@ -86,7 +86,7 @@ fn crates_use_those_below_them() {
         let place = order.iter().position(|one| *one == name);
         let Some(place) = place else { panic!("{name} is not in the order of ARCHITECTURE.md") };
         let shipped = manifest.split("\n[").filter(|part| part.starts_with("dependencies]"));
-        let used = shipped.flat_map(str::lines).filter_map(|line| line.strip_prefix("platter-"));
+        let used = shipped.flat_map(str::lines).filter_map(|line| line.strip_prefix("platterfs-"));
         for used in used.filter_map(|line| line.split(['.', ' ', '=']).next()) {
             if !order[..place].iter().any(|one| one == used) {
                 wrong.push(format!("{name} uses {used}"));

@@ -149,7 +149,7 @@ fn what_was_found_once() {
 }
 
 /// Runs the volume that `PLATTER_VOLUME` names, from `PLATTER_SEED` on: for other tests, and to replay a finding of the
-/// campaign with `cargo test -p platter-testing --test schedules -- --ignored --nocapture one_volume`.
+/// campaign with `cargo test -p platterfs-testing --test schedules -- --ignored --nocapture one_volume`.
 #[test]
 #[ignore = "it must be told on which volume"]
 fn one_volume() {
@@ -159,7 +159,7 @@ fn one_volume() {
     run(name.unwrap_or_else(|| panic!("{wanted} is none of {NAMES:?}")), 1);
 }
 
-/// Runs a million schedules, equally many on each volume: `cargo test --release -p platter-testing --test schedules --
+/// Runs a million schedules, equally many on each volume: `cargo test --release -p platterfs-testing --test schedules --
 /// --ignored --nocapture million`. `PLATTER_SEED=n` chooses other seeds, and `PLATTER_SCHEDULES` sets the number on
 /// each volume. The run continues after a finding, and fails at the end.
 #[test]

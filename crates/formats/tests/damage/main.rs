@@ -118,7 +118,7 @@ fn a_repair_without_room_harms_nothing() {
     judge(&with_little_room(4));
 }
 
-/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture without_room`
+/// `cargo test --release -p platterfs-formats --test damage -- --ignored --nocapture without_room`
 #[test]
 #[ignore = "a campaign: 1,000 damaged volumes of each format and number of free clusters"]
 fn a_thousand_repairs_without_room_harm_nothing() {
@@ -218,7 +218,7 @@ fn what_a_repair_once_harmed_it_harms_no_more() {
     judge(&failures.collect::<Vec<_>>());
 }
 
-/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture repairs_harm`
+/// `cargo test --release -p platterfs-formats --test damage -- --ignored --nocapture repairs_harm`
 #[test]
 #[ignore = "a campaign: 5,000 damaged volumes of each format"]
 fn five_thousand_repairs_harm_nothing() {
@@ -265,7 +265,7 @@ fn what_flips_once_hid_is_found() {
     judge(&failures.collect::<Vec<_>>());
 }
 
-/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture flips_are`
+/// `cargo test --release -p platterfs-formats --test damage -- --ignored --nocapture flips_are`
 #[test]
 #[ignore = "a campaign: 20,000 flips in volumes of each format"]
 fn twenty_thousand_flips_are_found_or_harmless() {
@@ -289,7 +289,7 @@ fn twenty_flips_at_once_are_found_or_harmless() {
     judge(&failures.collect::<Vec<_>>());
 }
 
-/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture twenty_thousand_times`
+/// `cargo test --release -p platterfs-formats --test damage -- --ignored --nocapture twenty_thousand_times`
 #[test]
 #[ignore = "a campaign: 20 flips at once in 20,000 volumes of each format"]
 fn twenty_thousand_times_twenty_flips_at_once() {
@@ -301,7 +301,7 @@ fn what_is_free_by_mistake_is_given_to_no_file() {
     slice(12, allocators::one);
 }
 
-/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture two_thousand_free`
+/// `cargo test --release -p platterfs-formats --test damage -- --ignored --nocapture two_thousand_free`
 #[test]
 #[ignore = "a campaign: something free by mistake in 2,000 volumes of each format"]
 fn two_thousand_free_by_mistake_are_given_to_no_file() {
@@ -315,14 +315,14 @@ fn no_value_of_a_field_makes_work_without_bound() {
     judge(&volumes("exfat", 9_911_000_850..9_911_000_851, values::one));
 }
 
-/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture twenty_thousand_values`
+/// `cargo test --release -p platterfs-formats --test damage -- --ignored --nocapture twenty_thousand_values`
 #[test]
 #[ignore = "a campaign: fields with extreme values in 20,000 volumes of each format"]
 fn twenty_thousand_values_make_no_work_without_bound() {
     campaign(20_000, values::one);
 }
 
-/// `cargo test --release -p platter-formats --test damage -- --ignored --nocapture every_bit`: `PLATTER_SEED` is the number
+/// `cargo test --release -p platterfs-formats --test damage -- --ignored --nocapture every_bit`: `PLATTER_SEED` is the number
 /// of the first bit, and `PLATTER_COUNT` how many.
 #[test]
 #[ignore = "a campaign: every bit of the first sectors of each kind of structure, one at a time"]

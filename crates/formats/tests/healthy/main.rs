@@ -97,7 +97,7 @@ fn a_few_healthy_volumes_are_left_alone() {
     volumes(&MAKERS, 3);
 }
 
-/// `cargo test --release -p platter-formats --test healthy -- --ignored --nocapture two_thousand`, with `PLATTER_COUNT`
+/// `cargo test --release -p platterfs-formats --test healthy -- --ignored --nocapture two_thousand`, with `PLATTER_COUNT`
 /// for another number of volumes of each maker.
 #[test]
 #[ignore = "a campaign: 200 volumes of each of ten makers"]
@@ -106,7 +106,7 @@ fn two_thousand_healthy_volumes_are_left_alone() {
     volumes(&MAKERS, count);
 }
 
-/// `cargo test --release -p platter-formats --test healthy -- --ignored --nocapture linux`
+/// `cargo test --release -p platterfs-formats --test healthy -- --ignored --nocapture linux`
 #[test]
 #[ignore = "a campaign: starts Linux twenty times"]
 fn what_linux_used_is_left_alone() {

@@ -15,7 +15,7 @@ class PlatterFileSystem(AbstractFileSystem):
     Parameters
     ----------
     source:
-        What `platter.open` takes: a path, `IMAGE@N`, `mirror:IMAGE,IMAGE`, or a file object.
+        What `platterfs.open` takes: a path, `IMAGE@N`, `mirror:IMAGE,IMAGE`, or a file object.
     mode:
         "r" or "r+".
     """

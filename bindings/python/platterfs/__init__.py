@@ -16,7 +16,7 @@ from ._volume import File, Volume, open
 
 #: The version of the package, such as "0.1.0".
 try:
-    __version__ = _metadata.version("platter")
+    __version__ = _metadata.version("platterfs")
 except _metadata.PackageNotFoundError:
     # The package is used from its sources, where nothing is installed.
     __version__ = "0"
