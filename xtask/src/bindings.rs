@@ -1,7 +1,7 @@
 //! Building and testing the bindings for Python and C.
 
 use crate::command::{cargo_with, run, text};
-use crate::{Outcome, tools};
+use crate::{Outcome, dist, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -57,6 +57,45 @@ fn install_wheel(target: &Path) -> Outcome {
     let wheel = wheel.flatten().next().ok_or("maturin made no wheel")?.path();
     run(python, &["-m", "twine", "check", "--strict", text(&wheel)?], &[])?;
     run(python, &[&INSTALL[..], &["--force-reinstall", "--no-deps", text(&wheel)?]].concat(), &[])
+}
+
+/// Makes the wheel that people install, with the static program in it: who installs it has the command too.
+pub(crate) fn wheel(out: &Path, program: &Path, epoch: &str) -> Outcome {
+    for old in std::fs::read_dir(out).map_err(|error| format!("{}: {error}", out.display()))?.flatten() {
+        if old.path().extension().is_some_and(|kind| kind == "whl") {
+            std::fs::remove_file(old.path()).map_err(|error| format!("{}: {error}", old.path().display()))?;
+        }
+    }
+    let python = python(&directory()?)?;
+    // What is in such a directory beside the package is installed in the places of its kind.
+    let data = Path::new("bindings/python/platterfs.data");
+    let scripts = data.join("scripts");
+    let copied =
+        std::fs::create_dir_all(&scripts).and_then(|()| std::fs::copy(program, scripts.join("platter")));
+    let built = copied.map_err(|error| format!("{}: {error}", scripts.display())).and_then(|_| {
+        let manifest = "bindings/python/Cargo.toml";
+        let build = [
+            "-m",
+            "maturin",
+            "build",
+            "--quiet",
+            "--locked",
+            "--release",
+            "--strip",
+            "--manifest-path",
+            manifest,
+        ];
+        let (flags, target) = (dist::flags()?, target_directory()?.join("dist"));
+        let environment = [
+            ("RUSTFLAGS", flags.as_str()),
+            ("CARGO_TARGET_DIR", text(&target)?),
+            ("CARGO_INCREMENTAL", "0"),
+            ("SOURCE_DATE_EPOCH", epoch),
+        ];
+        run(&python, &[&build[..], &["--out", text(out)?]].concat(), &environment)
+    });
+    let removed = std::fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()));
+    built.and(removed)
 }
 
 /// Runs the tests in Python, which compare the package's results with those of the program `platter`.

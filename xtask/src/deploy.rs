@@ -45,14 +45,19 @@ pub(crate) fn judge() -> Outcome {
 /// Checks that `systemd-analyze` accepts the units, and reports a unit with a wrong line.
 fn systemd(program: &str, here: &Scratch) -> Outcome {
     let folder = here.folder("systemd")?;
-    for (unit, line) in [("service", ""), ("timer", ""), ("service", "Colour=red\n")] {
-        let name = format!("deploy/systemd/platter-compare.{unit}");
+    let (service, timer, mount) =
+        ("platter-compare.service", "platter-compare.timer", "platter-mount@.service");
+    for (unit, line) in
+        [(service, ""), (timer, ""), (service, "Colour=red\n"), (mount, ""), (mount, "Colour=red\n")]
+    {
+        let name = format!("deploy/systemd/{unit}");
         let text = std::fs::read_to_string(&name).map_err(|error| format!("{name}: {error}"))?;
         // The path of this build's program is put in; the manual is not checked, because it is not installed.
         let text = text.replace("/usr/bin/platter", program).replace("[Unit]\n", &format!("[Unit]\n{line}"));
-        write(&folder.join(format!("platter-compare.{unit}")), &text)?;
-        let path = folder.join(format!("platter-compare.{unit}")).display().to_string();
-        if unit == "timer" || !line.is_empty() {
+        write(&folder.join(unit), &text)?;
+        let path = folder.join(unit).display().to_string();
+        // The service is judged with its timer, which is judged after it.
+        if unit != service || !line.is_empty() {
             let said = output("systemd-analyze", &["verify", "--man=no", &path])?;
             if said.is_empty() != line.is_empty() {
                 return Err(format!("systemd-analyze verify, with {line:?} in it: {said:?}"));

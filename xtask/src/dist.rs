@@ -1,12 +1,12 @@
-//! The files that people install: a static program, a Debian package, a container image, and a list of all
-//! dependencies in them.
+//! The files that people install: a static program, a Debian package, a container image, the program for Windows, the
+//! sources, and a list of all dependencies in them, with their licences.
 //!
 //! All files are reproducible: the same sources and compiler give the same bytes in another place, because the
 //! builder's paths are mapped away and all times are those of the last commit.
 
-use crate::command::{Scratch, cargo_program, cargo_with, run, text, write};
+use crate::command::{Scratch, cargo_with, run, text, write};
 use crate::tools::{self, Tool};
-use crate::{Outcome, bindings, command};
+use crate::{Outcome, archives, bill, bindings, command};
 use std::fmt::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,25 @@ const TOOLS: &[Tool] = &[
     ("musl-gcc", "musl-tools"),
 ];
 
+/// The features of programs that people install.
+pub(crate) const FEATURES: &str = "parquet";
+
+/// The arguments of cargo that build such a program; a target follows.
+pub(crate) const BUILD: [&str; 9] = [
+    "build",
+    "--locked",
+    "--release",
+    "--manifest-path",
+    "crates/platter/Cargo.toml",
+    "--bin",
+    "platter",
+    "--features",
+    FEATURES,
+];
+
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The licences of what is compiled into the static program.
+const LICENCES: &str = "platter.licences.txt";
 const MAINTAINER: &str = "The Platter authors <platter@example.org>";
 
 /// The names under which mount(8), umount(8), mkfs(8) and fsck(8) look for the program, and the command whose manual
@@ -40,6 +58,22 @@ const HELPERS: [(&str, &str); 7] = [
     ("fsck.fuse.platter", "check"),
 ];
 
+/// Files of the sources that the Debian package has, and the directories that they are in there.
+const COPIED: [(&str, &str); 9] = [
+    ("deploy/systemd/platter-compare.service", "usr/lib/systemd/system"),
+    ("deploy/systemd/platter-compare.timer", "usr/lib/systemd/system"),
+    ("deploy/systemd/platter-mount@.service", "usr/lib/systemd/system"),
+    ("packaging/desktop/platter-image.desktop", "usr/share/applications"),
+    ("packaging/desktop/open", "usr/libexec/platter"),
+    ("deploy/ansible/compare.yml", "usr/share/doc/platter/examples/ansible"),
+    ("deploy/kubernetes/compare.yaml", "usr/share/doc/platter/examples/kubernetes"),
+    ("deploy/slurm/compare.sbatch", "usr/share/doc/platter/examples/slurm"),
+    ("deploy/udev/90-platter.rules", "usr/share/doc/platter/examples/udev"),
+];
+
+/// The documents of the top directory that the Debian package has beside those of `docs`.
+const PAGES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+
 /// The warnings of lintian that do not apply, with the reasons.
 const OVERRIDES: &str = "\
 # It runs on every distribution, in containers that hold nothing else, and in rescue systems.
@@ -53,28 +87,37 @@ platter: initial-upload-closes-no-bugs [*]
 /// Makes all of the files in a directory.
 pub(crate) fn make(directory: &str) -> Outcome {
     tools::provide(TOOLS)?;
-    provide_target()?;
+    tools::provide(archives::TOOLS)?;
+    provide_target(TARGET)?;
     let out = std::path::absolute(directory).map_err(about(directory))?;
     std::fs::create_dir_all(&out).map_err(about(directory))?;
     let epoch = epoch()?;
     let program = build(&out)?;
-    package(&out, &program, &epoch)?;
+    write(&out.join(LICENCES), &bill::licences(TARGET)?)?;
+    package(&out, &program, &out.join(LICENCES), &epoch)?;
     image(&out, &program, &epoch)?;
-    bill(&out, &epoch)?;
-    let names = ["platter", &package_name(), "platter.oci.tar", "platter.cdx.json"].map(String::from);
+    bill::list(&out, &epoch, TARGET)?;
+    archives::source(&out, &epoch)?;
+    archives::windows(&out, &epoch)?;
+    bindings::wheel(&out, &program, &epoch)?;
+    let wheel = wheel_of(&out)?;
+    let wheel = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let names =
+        ["platter", &package_name(), "platter.oci.tar", "platter.cdx.json", LICENCES].map(String::from);
+    let names = [&names[..], &[archives::source_name(), archives::windows_name(), wheel]].concat();
     let sums = command::said(Command::new("sha256sum").args(&names).current_dir(&out))?;
     write(&out.join("SHA256SUMS"), &sums)?;
     eprint!("{sums}");
     Ok(())
 }
 
-/// Has rustup install the standard library for static programs, if it is missing.
-fn provide_target() -> Outcome {
-    let library = said("rustc", &["--print", "target-libdir", "--target", TARGET])?;
+/// Has rustup install the standard library for a target, if it is missing.
+pub(crate) fn provide_target(target: &str) -> Outcome {
+    let library = said("rustc", &["--print", "target-libdir", "--target", target])?;
     if Path::new(library.trim()).is_dir() {
         return Ok(());
     }
-    run("rustup", &["target", "add", TARGET], &[])
+    run("rustup", &["target", "add", target], &[])
 }
 
 /// Returns the time that all files get, in seconds since 1970: that of the variable SOURCE_DATE_EPOCH of
@@ -88,22 +131,39 @@ pub(crate) fn package_name() -> String {
     format!("platter_{VERSION}_amd64.deb")
 }
 
+/// Returns the wheel that was made in a directory.
+pub(crate) fn wheel_of(made: &Path) -> Result<PathBuf, String> {
+    let mut all =
+        entries(made)?.into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "whl"));
+    all.next().ok_or_else(|| format!("{}: no wheel", made.display()))
+}
+
+/// Returns the directory in which cargo keeps what it downloads.
+pub(crate) fn cargo_home() -> Result<PathBuf, String> {
+    let home =
+        std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
+    home.map(PathBuf::from).map_err(|_| "neither CARGO_HOME nor HOME is set".into())
+}
+
+/// Returns the flags of rustc that map the builder's paths away.
+pub(crate) fn flags() -> Result<String, String> {
+    let root = std::env::current_dir().map_err(about("."))?;
+    let home = cargo_home()?;
+    Ok(format!(
+        "--remap-path-prefix={}/registry/src=/registry --remap-path-prefix={}=/platter",
+        home.display(),
+        root.display()
+    ))
+}
+
 /// Builds the static program.
 fn build(out: &Path) -> Result<PathBuf, String> {
-    let root = std::env::current_dir().map_err(about("."))?;
-    let home = std::env::var("CARGO_HOME")
-        .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
-        .map_err(|_| "neither CARGO_HOME nor HOME is set")?;
-    let flags = format!(
-        "--remap-path-prefix={home}/registry/src=/registry --remap-path-prefix={}=/platter",
-        root.display()
-    );
+    let flags = flags()?;
     // In a target directory of its own, because other builds have other flags.
     let target = bindings::target_directory()?.join("dist");
     let environment =
         [("RUSTFLAGS", flags.as_str()), ("CARGO_TARGET_DIR", text(&target)?), ("CARGO_INCREMENTAL", "0")];
-    let features = ["--package", "platterfs", "--features", "parquet", "--target", TARGET];
-    cargo_with(&[&["build", "--locked", "--release"], &features[..]].concat(), &environment)?;
+    cargo_with(&[&BUILD[..], &["--target", TARGET]].concat(), &environment)?;
     let program = out.join("platter");
     let built = target.join(TARGET).join("release/platter");
     std::fs::copy(&built, &program).map_err(about(&built.display().to_string()))?;
@@ -111,8 +171,8 @@ fn build(out: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// Makes the Debian package: the program, its manual, completions, and the helpers.
-fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
+/// Makes the Debian package: the program, its manual and documents, completions, the helpers, units and examples.
+fn package(out: &Path, program: &Path, licences: &Path, epoch: &str) -> Outcome {
     let scratch = Scratch::new("deb")?;
     let root = scratch.folder("platter")?;
     let folder = |name: &str| scratch.folder(&format!("platter/{name}"));
@@ -142,7 +202,18 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
         folder(place.rsplit_once('/').map_or("", |(folder, _)| folder))?;
         write(&root.join(place), &command::said(Command::new(program).args(["completions", shell]))?)?;
     }
+    for (file, place) in COPIED {
+        copy(Path::new(file), &folder(place)?)?;
+    }
     let documents = folder("usr/share/doc/platter")?;
+    PAGES.iter().try_for_each(|page| copy(Path::new(page), &documents))?;
+    let pages = folder("usr/share/doc/platter/docs")?;
+    for page in entries(Path::new("docs"))?.iter().filter(|page| is_page(page)) {
+        copy(page, &pages)?;
+    }
+    copy(Path::new("deploy/polkit/50-platter.rules"), &folder("usr/share/doc/platter/examples/polkit")?)?;
+    copy(licences, &documents)?;
+    run("gzip", &["-9n", text(&documents.join(LICENCES))?], &[])?;
     write(&documents.join("copyright"), &copyright()?)?;
     let date = said("date", &["-u", "-R", "-d", &format!("@{epoch}")])?;
     let changes = format!(
@@ -156,7 +227,7 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
     let kib = kib.split_whitespace().next().unwrap_or("0").to_owned();
     let control = format!(
         "Package: platter\nVersion: {VERSION}\nArchitecture: amd64\nMaintainer: {MAINTAINER}\nInstalled-Size: {kib}\n\
-         Depends: fuse3\nSection: admin\nPriority: optional\n\
+         Depends: fuse3\nSuggests: libnotify-bin, xdg-utils\nSection: admin\nPriority: optional\n\
          Description: ReFS, NTFS, exFAT and FAT volumes, and a lab that compares their speed\n \
          Makes, mounts, reads, writes, checks and repairs volumes of ReFS, NTFS,\n exFAT and FAT on image files and block devices, \
          without a kernel\n driver.\n .\n Its lab puts the same load on file systems and on the raw device, in turns, and\n \
@@ -165,7 +236,7 @@ fn package(out: &Path, program: &Path, epoch: &str) -> Outcome {
     write(&folder("DEBIAN")?.join("control"), &control)?;
     // Permissions do not depend on the builder's umask.
     run("chmod", &["-R", "u=rwX,go=rX", text(&root)?], &[])?;
-    run("chmod", &["755", text(&copied)?], &[])?;
+    run("chmod", &["755", text(&copied)?, text(&root.join("usr/libexec/platter/open"))?], &[])?;
     let list = "find . -path ./DEBIAN -prune -o -type f -print | LC_ALL=C sort | cut -c3- | xargs md5sum";
     let sums = command::said(Command::new("sh").args(["-c", list]).current_dir(&root))?;
     write(&root.join("DEBIAN/md5sums"), &sums)?;
@@ -250,39 +321,15 @@ fn archive(to: &Path, folder: &Path, epoch: &str) -> Outcome {
     run("tar", &[&same[..], &what].concat(), &[])
 }
 
-/// Writes the list of all crates that are compiled into the program, with versions and licences (CycloneDX 1.5).
-fn bill(out: &Path, epoch: &str) -> Outcome {
-    let created = said("date", &["-u", "-d", &format!("@{epoch}"), "+%Y-%m-%dT%H:%M:%SZ"])?;
-    let what = ["tree", "--locked", "--package", "platterfs", "--features", "parquet", "--target", TARGET];
-    let how = ["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
-    let tree = command::said(Command::new(cargo_program()).args([&what[..], &how].concat()))?;
-    // The crates of this workspace have lines such as `name v1.2.3 (/where/it/is)`.
-    let mut crates: Vec<(&str, &str, String)> = tree.lines().filter_map(of_line).collect();
-    crates.sort_unstable();
-    crates.dedup();
-    let components: Vec<String> = crates
-        .iter()
-        .map(|(name, version, licence)| {
-            format!(
-                "    {{\"type\": \"library\", \"name\": \"{name}\", \"version\": \"{version}\", \"purl\": \
-                 \"pkg:cargo/{name}@{version}\", \"licenses\": [{{\"expression\": \"{licence}\"}}]}}"
-            )
-        })
-        .collect();
-    let whole = format!(
-        "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\"timestamp\": \
-         \"{created}\", \"component\": {{\"type\": \"application\", \"name\": \"platter\", \"version\": \"{VERSION}\"}}}},\n  \
-         \"components\": [\n{}\n  ]\n}}\n",
-        components.join(",\n")
-    );
-    write(&out.join("platter.cdx.json"), &whole)
+/// Copies a file into a directory.
+fn copy(file: &Path, folder: &Path) -> Outcome {
+    let name = file.file_name().ok_or("a file has a name")?;
+    std::fs::copy(file, folder.join(name)).map(drop).map_err(about(text(file)?))
 }
 
-fn of_line(line: &str) -> Option<(&str, &str, String)> {
-    let (package, licence) = line.split_once('|')?;
-    let mut words = package.split(' ');
-    let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
-    Some((name, version, licence.replace('/', " OR ")))
+/// Whether a file of `docs` is a page, or a picture of one.
+fn is_page(file: &Path) -> bool {
+    file.extension().is_some_and(|kind| kind == "md" || kind == "png" || kind == "svg")
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod accuracy;
+mod archives;
+mod bill;
 mod bindings;
 mod book;
 mod command;
@@ -9,6 +11,7 @@ mod deploy;
 mod dist;
 mod kernel;
 mod packages;
+mod recipes;
 mod registry;
 mod release;
 mod tables;
@@ -36,8 +39,10 @@ cargo xtask campaign races [S]       the same in memory for S seconds (60), unde
 cargo xtask campaign tables          DuckDB and Polars read the Parquet files, and fio-plot fio's JSON (needs PyPI)
 cargo xtask campaign deploy          the files in deploy/: Slurm runs 20 tasks here, Kubernetes' schema, systemd and Ansible judge
                                      theirs (root; needs PyPI)
-cargo xtask campaign packages        what dist makes: the same twice, clean by lintian, installed, used and removed in a clean root
-                                     (root; debootstrap)
+cargo xtask campaign packages [DIR]  what dist makes, or made in DIR: the same twice (without DIR), clean by lintian, installed, used and
+                                     removed in a clean root, and from there to a first ls, mount and compare in a minute each; the
+                                     recipes by the programs that read them (root; debootstrap)
+cargo xtask campaign recipes         the recipes of other packagers, each by the program that reads it (root)
 cargo xtask campaign release         all that is published is compiled with the toolchain of rust-version (rustup), the book is made,
                                      the library with NTFS alone is built from nothing in 40 s, and program and library are
                                      installed from a registry
@@ -45,7 +50,10 @@ cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
 cargo xtask windows                  the program for Windows: built, and run under Wine (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
-cargo xtask dist DIR                 a static program, a Debian package, an image for containers and a list of what is in them
+cargo xtask dist DIR                 a static program, a Debian package, an image for containers, the program for Windows, an archive of
+                                     the sources, a list of what is in them, its licences, and the sums of all
+cargo xtask recipes DIR ADDRESS      the recipes of Homebrew, Arch, Nix, winget and Scoop for what dist made in DIR and will be at
+                                     ADDRESS (https://…), in DIR/recipes
 cargo xtask book DIR                 the documents as a book of HTML pages, by mdBook, which is installed below target once
 cargo xtask docs DIR                 manual pages and shell completions
 ";
@@ -67,7 +75,9 @@ fn main() -> ExitCode {
         ["campaign", "races", seconds] if is_number(seconds) => races(seconds),
         ["campaign", "tables"] => tables::judge(),
         ["campaign", "deploy"] => deploy::judge(),
-        ["campaign", "packages"] => packages::judge(),
+        ["campaign", "packages"] => packages::judge(None),
+        ["campaign", "packages", directory] => packages::judge(Some(directory)),
+        ["campaign", "recipes"] => recipes::campaign(),
         ["campaign", "release"] => release::judge(),
         ["fuzz"] => fuzz("600"),
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
@@ -77,6 +87,7 @@ fn main() -> ExitCode {
         ["windows", program, linux] => windows::judge(program.as_ref(), linux.as_ref()),
         ["book", directory] => book::make(directory),
         ["dist", directory] => dist::make(directory),
+        ["recipes", directory, address] => recipes::fill(directory, address),
         ["docs", directory] => docs(directory),
         _ => {
             eprint!("{HELP}");
