@@ -1,7 +1,7 @@
 //! Building and testing the bindings for Python and C.
 
 use crate::command::{cargo_with, run, text};
-use crate::{Outcome, dist, tools};
+use crate::{Outcome, clibrary, dist, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,6 +29,7 @@ pub(crate) fn build() -> Outcome {
         cargo_with(&lints, &environment)?;
     }
     cargo_with(&["test", "--locked", "--manifest-path", "bindings/c/Cargo.toml"], &environment)?;
+    clibrary::test(&target)?;
     install_wheel(&target)
 }
 

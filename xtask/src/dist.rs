@@ -6,7 +6,7 @@
 
 use crate::command::{Scratch, cargo_with, run, text, write};
 use crate::tools::{self, Tool};
-use crate::{Outcome, archives, bill, bindings, command};
+use crate::{Outcome, archives, bill, bindings, clibrary, command};
 use std::fmt::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -100,11 +100,12 @@ pub(crate) fn make(directory: &str) -> Outcome {
     archives::source(&out, &epoch)?;
     archives::windows(&out, &epoch)?;
     bindings::wheel(&out, &program, &epoch)?;
+    clibrary::archive(&out, &epoch)?;
     let wheel = wheel_of(&out)?;
     let wheel = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names =
         ["platter", &package_name(), "platter.oci.tar", "platter.cdx.json", LICENCES].map(String::from);
-    let names = [&names[..], &[archives::source_name(), archives::windows_name(), wheel]].concat();
+    let names = [&names[..], &[archives::source_name(), archives::windows_name(), clibrary::archive_name(), wheel]].concat();
     let sums = command::said(Command::new("sha256sum").args(&names).current_dir(&out))?;
     write(&out.join("SHA256SUMS"), &sums)?;
     eprint!("{sums}");

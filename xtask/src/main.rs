@@ -6,6 +6,7 @@ mod archives;
 mod bill;
 mod bindings;
 mod book;
+mod clibrary;
 mod command;
 mod deploy;
 mod dist;
@@ -50,6 +51,7 @@ cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs
 cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
 cargo xtask windows                  the program for Windows: built, and run under Wine (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
+cargo xtask c PREFIX                 the library for C: header, shared and static library, and pkg-config's file, below PREFIX
 cargo xtask dist DIR                 a static program, a Debian package, an image for containers, the program for Windows, an archive of
                                      the sources, a list of what is in them, its licences, and the sums of all
 cargo xtask recipes DIR ADDRESS      the recipes of Homebrew, Arch, Nix, winget and Scoop for what dist made in DIR and will be at
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         ["windows", program, linux] => windows::judge(program.as_ref(), linux.as_ref()),
         ["book", directory] => book::make(directory),
         ["dist", directory] => dist::make(directory),
+        ["c", prefix] => clibrary::install(prefix),
         ["recipes", directory, address] => recipes::fill(directory, address),
         ["docs", directory] => docs(directory),
         _ => {

@@ -71,6 +71,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("busybox", "busybox-static"),
     ("cpio", "cpio"),
     ("xz", "xz-utils"),
+    ("pkg-config", "pkgconf"),
     ("python3", "python3"),
     ("pip3", "python3-pip"),
 ];
