@@ -28,9 +28,16 @@ pub(crate) fn build() -> Outcome {
             ["clippy", "--locked", "--manifest-path", manifest, "--all-targets", "--", "-D", "warnings"];
         cargo_with(&lints, &environment)?;
     }
-    cargo_with(&["test", "--locked", "--manifest-path", "bindings/c/Cargo.toml"], &environment)?;
-    clibrary::test(&target)?;
+    test_c()?;
     install_wheel(&target)
+}
+
+/// Tests the library for C, by itself and as it is installed.
+pub(crate) fn test_c() -> Outcome {
+    let target = directory()?;
+    let environment = [("CARGO_TARGET_DIR", text(&target)?)];
+    cargo_with(&["test", "--locked", "--manifest-path", "bindings/c/Cargo.toml"], &environment)?;
+    clibrary::test(&target)
 }
 
 /// Returns the target directory of the bindings.

@@ -46,7 +46,10 @@ fn built(target: &Path, is_release: bool) -> Result<PathBuf, String> {
         environment.extend([("RUSTFLAGS", flags.as_str()), ("CARGO_INCREMENTAL", "0")]);
     }
     let profile = if is_release { "release" } else { "dev" };
-    cargo_with(&["build", "--locked", "--quiet", "--manifest-path", MANIFEST, "--lib", "--profile", profile], &environment)?;
+    cargo_with(
+        &["build", "--locked", "--quiet", "--manifest-path", MANIFEST, "--lib", "--profile", profile],
+        &environment,
+    )?;
     Ok(target.join(if is_release { "release" } else { "debug" }))
 }
 

@@ -105,7 +105,9 @@ pub(crate) fn make(directory: &str) -> Outcome {
     let wheel = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let names =
         ["platter", &package_name(), "platter.oci.tar", "platter.cdx.json", LICENCES].map(String::from);
-    let names = [&names[..], &[archives::source_name(), archives::windows_name(), clibrary::archive_name(), wheel]].concat();
+    let names =
+        [&names[..], &[archives::source_name(), archives::windows_name(), clibrary::archive_name(), wheel]]
+            .concat();
     let sums = command::said(Command::new("sha256sum").args(&names).current_dir(&out))?;
     write(&out.join("SHA256SUMS"), &sums)?;
     eprint!("{sums}");

@@ -48,7 +48,7 @@ cargo xtask campaign release         all that is published is compiled with the 
                                      the library with NTFS alone is built from nothing in 40 s, and program and library are
                                      installed from a registry
 cargo xtask fuzz [SECONDS]           every fuzz target for so long (600 s; needs cargo-fuzz and a nightly toolchain)
-cargo xtask bindings                 the library for Python and C: built, and tested from there (part of test)
+cargo xtask bindings [c]             the library for Python and C, or C alone: built, and tested from there (part of test)
 cargo xtask windows                  the program for Windows: built, and run under Wine (part of test)
 cargo xtask package                  every crate as it would be published (part of test)
 cargo xtask c PREFIX                 the library for C: header, shared and static library, and pkg-config's file, below PREFIX
@@ -84,6 +84,7 @@ fn main() -> ExitCode {
         ["fuzz"] => fuzz("600"),
         ["fuzz", seconds] if is_number(seconds) => fuzz(seconds),
         ["bindings"] => bindings::test(),
+        ["bindings", "c"] => bindings::test_c(),
         ["package"] => package(),
         ["windows"] => windows::test(),
         ["windows", program, linux] => windows::judge(program.as_ref(), linux.as_ref()),
