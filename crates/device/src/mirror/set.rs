@@ -103,6 +103,11 @@ const MAYBE_ALONE: &str = "a copy was written to by itself, and no record tells 
 const MAYBE_NEWER: &str = "its record is older than the others' and is of a session that was cut off, and stands under the \
                            name of the device, which may have changed since: it may hold what the others lack";
 
+/// Why a copy has diverged whose record is open, while another copy was closed without it.
+const MAYBE_WRITTEN: &str = "the session that wrote to it was cut off, and another copy was closed without it; its record \
+                             stands under the name of the device, which may have changed since: it may be the device that \
+                             was closed, and have been written to by itself";
+
 /// Why a copy has diverged that may be another one, whose record is lost.
 const MAYBE_LOST: &str = "the last session was cut off and a copy has no record, and no record tells for certain which \
                           device it is of: they stand under the names of the devices, which may have changed since";
@@ -315,6 +320,13 @@ impl MirrorSet {
         let old = recorded.iter().copied().filter(|copy| !newest.contains(copy));
         let old = old.filter(|&copy| stands_by_name(copy) && is_open(copy));
         doubts.extend(old.map(|copy| (copy, MAYBE_NEWER)));
+        // Where a copy was closed and another was not, the open record may stand for the device that was closed. What was
+        // written to that since does not show in a record that is open.
+        let is_unsure = |copy: usize| stands_by_name(copy) && !is_open(copy) && !is_proven(copy);
+        if newest.iter().any(|&copy| is_unsure(copy)) {
+            let open = newest.iter().copied().filter(|&copy| stands_by_name(copy) && is_open(copy));
+            doubts.extend(open.map(|copy| (copy, MAYBE_WRITTEN)));
+        }
         // A copy that is half rebuilt, was used by itself or has lost its record may have the record of a good one. It
         // may be away by now.
         let doubt = match () {
