@@ -12,6 +12,7 @@ mod deploy;
 mod dist;
 mod kernel;
 mod packages;
+mod programs;
 mod recipes;
 mod registry;
 mod release;
@@ -121,11 +122,10 @@ fn test() -> Outcome {
     kernel::provide()?;
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    // Many tests wait for a mount, an emulated machine or a measurement, so the longest tests and the other tasks run in
-    // parallel with the rest.
+    // The longest tests and the other tasks run in parallel with the rest.
     let (tested, beside) = std::thread::scope(|scope| {
         let beside = scope.spawn(|| each_of(&BESIDE_THE_TESTS));
-        let tested = each_of(&[("most tests", most_tests)]);
+        let tested = each_of(&[("most tests", programs::most)]);
         (tested, beside.join())
     });
     let beside = beside.map_err(|_| "what went beside the tests: a panic".to_string()).and_then(|done| done);
@@ -137,7 +137,7 @@ type Part = (&'static str, fn() -> Outcome);
 
 const BESIDE_THE_TESTS: [Part; 6] = [
     ("the bindings", bindings::build),
-    ("the longest tests", || cargo(&[&ALL, &LONGEST[..]].concat())),
+    ("the longest tests", programs::longest),
     ("the pages of the library", pages),
     ("the archives", package),
     ("the program for Windows", windows::test),
@@ -165,23 +165,11 @@ fn both(first: Outcome, second: Outcome) -> Outcome {
     }
 }
 
-fn most_tests() -> Outcome {
-    cargo(&[&ALL, &BUT_THE_LONGEST[..]].concat())
-}
-
 /// Makes the pages of the public library, without a warning.
 fn pages() -> Outcome {
     let pages = [&["doc", "--lib", "--no-deps", "--quiet"], &PUBLISHED[..]].concat();
     cargo_with(&pages, &[("RUSTDOCFLAGS", "-D warnings")])
 }
-
-/// All tests, with the features of all crates together: with fewer features, everything would be compiled once more.
-const ALL: [&str; 3] = ["test", "--workspace", "--no-fail-fast"];
-/// The tests that take minutes by themselves: one runs the commands of all documents, one builds the simulator with
-/// known defects.
-const LONGEST: [&str; 4] = ["--test", "documents", "--test", "defects"];
-const BUT_THE_LONGEST: [&str; 5] =
-    ["--", "--skip", "every_command_block_runs", "--skip", "each_defect_is_found_again"];
 
 /// The crates that are published.
 const PUBLISHED: [&str; 5] = ["--workspace", "--exclude", "xtask", "--exclude", "platterfs-testing"];
