@@ -93,7 +93,9 @@ fn devices() -> Outcome {
     // It makes the directories of a Windows.
     said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
     make_random(&scratch.folder("prefix/drive_c/windows/system32")?)?;
-    cargo_with(&["test", "-p", "platterfs-device", "--lib", "--target", TARGET], &environment)
+    // The unit tests, and those of the contract that every queue keeps.
+    let tests = ["test", "-p", "platterfs-device", "--lib", "--test", "files", "--target", TARGET];
+    cargo_with(&tests, &environment)
 }
 
 /// Makes the library that Wine lacks in a directory.

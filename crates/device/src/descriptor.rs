@@ -3,6 +3,7 @@
 use crate::host;
 use crate::{Buffer, Error, Operation, Result, Sectors};
 use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The open file with its geometry; shared by the threads of a queue.
@@ -53,6 +54,14 @@ impl Descriptor {
     }
 
     pub(crate) fn flush(&self) -> Result<()> {
-        self.file.sync_data().map_err(|source| Error::io(&self.name, Operation::Flush, 0, 0, source))
+        self.sync().map_err(|source| Error::io(&self.name, Operation::Flush, 0, 0, source))
+    }
+
+    /// Makes what was written durable. Windows flushes no file that is open for reading only, where nothing was written.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        match self.file.sync_data() {
+            Err(error) if self.read_only && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        }
     }
 }

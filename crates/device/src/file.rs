@@ -44,7 +44,8 @@ pub struct FileOptions {
 
 /// An image file or a block device.
 ///
-/// Batches and queues use io_uring where the kernel has it, and positional calls (`pread`, `pwrite`) elsewhere. The
+/// Batches and queues use io_uring where the kernel has it, queues on Windows a completion port, and both positional calls
+/// (`pread`, `pwrite`) elsewhere. The
 /// sector sizes of a block device are its own (`BLKSSZGET`, `BLKPBSZGET`). Those of an image file are 512 bytes, or the
 /// alignment that direct I/O on its file system needs (`STATX_DIOALIGN`) if that is more.
 pub struct FileDevice {
@@ -304,7 +305,7 @@ impl Device for FileDevice {
     }
 
     fn queue(&self, depth: usize) -> Result<Box<dyn Queue + '_>> {
-        match rings::queue(self, &self.descriptor.file, depth) {
+        match rings::queue(self, &self.descriptor, depth) {
             Some(queue) => Ok(queue),
             None => Ok(Box::new(PositionalQueue::new(self, &self.descriptor, depth))),
         }

@@ -15,8 +15,13 @@ fn path(name: &str) -> PathBuf {
     path
 }
 
-fn has_io_uring() -> bool {
-    io_uring::IoUring::new(1).is_ok()
+/// Whether transfers of a queue run in parallel to its thread: where the system has io_uring, and with the completion ports of
+/// Windows.
+fn runs_beside() -> bool {
+    #[cfg(target_os = "linux")]
+    return io_uring::IoUring::new(1).is_ok();
+    #[cfg(not(target_os = "linux"))]
+    cfg!(windows)
 }
 
 fn on_each(name: &str, test: impl Fn(FileDevice)) {
@@ -201,8 +206,8 @@ fn parts_of_a_read_are_seen_as_they_arrive() {
             assert_eq!(only.segments, segments);
             seen.sort_unstable();
             seen.dedup();
-            // Without io_uring no transfer runs in parallel to the caller, so no part is passed on.
-            assert_eq!(seen.len() as u32, if has_io_uring() { PARTS - 1 } else { 0 });
+            // Otherwise no transfer runs in parallel to the caller, so no part is passed on.
+            assert_eq!(seen.len() as u32, if runs_beside() { PARTS - 1 } else { 0 });
             assert!(seen.iter().all(|&(at, part)| at.is_multiple_of(part) && part as u32 == length));
             // A part of the buffer that two transfers write to is not passed on, since one of them may be doing so.
             let twice =
@@ -303,7 +308,8 @@ fn what_was_discarded_of_an_image_is_a_hole() {
         device.discard(0, 1 << 20).unwrap();
         let mut back = vec![1; 4096];
         device.read_at(512 << 10, &mut back).unwrap();
-        assert!(back.iter().all(|&byte| byte == 0));
+        // Wine has no holes, and what has no such operation keeps its content.
+        assert!(back.iter().all(|&byte| byte == 0) || (cfg!(windows) && back.iter().all(|&byte| byte == 1)));
         assert!(matches!(device.discard(SIZE, 4096), Err(Error::OutOfRange { .. })));
     });
 }
@@ -319,6 +325,7 @@ fn a_file_shorter_than_it_was_is_an_error_and_not_zeroes() {
     queue.submit(Request { tag: 0, kind: Kind::Read, durable: false, segments, buffer: Buffer::new(4096) });
     assert!(matches!(wait_for(&mut *queue, 1)[0].result, Err(Error::Io { .. })));
     drop(queue);
+    drop(device);
     std::fs::remove_file(path).unwrap();
 }
 
@@ -331,7 +338,9 @@ fn what_is_read_only_is_not_written() {
     let mut queue = device.queue(1).unwrap();
     queue.submit(write(0, &[Segment { offset: 0, at: 0, length: 512 }], &[0; 512]));
     assert!(matches!(wait_for(&mut *queue, 1)[0].result, Err(Error::ReadOnly { .. })));
+    device.flush().unwrap();
     drop(queue);
+    drop(device);
     assert!(std::fs::read(&path).unwrap().iter().all(|&byte| byte == 5));
     std::fs::remove_file(path).unwrap();
 }

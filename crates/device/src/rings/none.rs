@@ -1,11 +1,15 @@
 //! Where the system has no such way: every transfer is a blocking call.
 
-use crate::{Device, Queue, Result};
+use crate::Result;
+#[cfg(not(windows))]
+use crate::{Device, Queue, descriptor::Descriptor};
 use std::fs::File;
+#[cfg(not(windows))]
+use std::sync::Arc;
 
 /// Carries out no batch.
 #[derive(Default)]
-pub(crate) struct Pool;
+pub(crate) struct Pool(());
 
 impl Pool {
     /// `false`: nothing was done.
@@ -20,9 +24,10 @@ impl Pool {
 }
 
 /// No queue.
+#[cfg(not(windows))]
 pub(crate) fn queue<'d>(
     _device: &'d dyn Device,
-    _file: &'d File,
+    _file: &'d Arc<Descriptor>,
     _depth: usize,
 ) -> Option<Box<dyn Queue + 'd>> {
     None

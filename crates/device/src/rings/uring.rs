@@ -1,54 +1,32 @@
 //! Queues and batches over io_uring: many transfers in flight from one thread, without a thread for each.
 
-use crate::queue::check_request;
-use crate::{
-    Buffer, Completion, Device, Error, Kind, Operation, Queue, Request, Result, Segment, Segments, Work,
-};
+use super::slots::Slots;
+use crate::descriptor::Descriptor;
+use crate::{Completion, Device, Error, Kind, Operation, Queue, Request, Result, Work};
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The most bytes that one transfer asks for: the kernel limits a transfer to a little under 2 GiB.
 const LARGEST: usize = 1 << 30;
-
-/// A request in flight.
-struct Slot {
-    tag: u64,
-    kind: Kind,
-    durable: bool,
-    segments: Segments,
-    buffer: Buffer,
-    /// Whether its parts are passed to the caller as they arrive.
-    in_parts: bool,
-    /// For each segment, the bytes transferred so far: the kernel may transfer fewer than it was asked for.
-    progress: smallvec::SmallVec<[u32; 2]>,
-    /// The number of its transfers that are not yet reaped.
-    pending: u32,
-    result: Result<()>,
-}
 
 /// A queue on one ring, which only its own thread uses.
 struct UringQueue<'d> {
     device: &'d dyn Device,
     file: &'d File,
     ring: IoUring,
-    /// The requests in flight, by slot number; slot number and segment number are the ring's user data.
-    slots: Vec<Option<Slot>>,
-    free: Vec<usize>,
-    /// Requests that ended without I/O: refused, or without segments.
-    ended: Vec<Completion>,
+    /// The requests in flight; slot number and segment number are the ring's user data.
+    slots: Slots,
     /// Completions taken from the ring early to make room: user data and result of each.
     early: VecDeque<(u64, i32)>,
     /// The number of transfers pushed to the ring and not yet reaped.
     outstanding: usize,
     /// The number of transfers pushed to the ring and not yet submitted to the kernel.
     unsubmitted: usize,
-    /// Whether some parts of a read have arrived while others are in flight.
-    partly: bool,
 }
 
 /// The least number of entries of a ring, so that one request in many parts has room.
@@ -78,35 +56,23 @@ impl<'d> UringQueue<'d> {
             .build(entries)
             .or_else(|_| IoUring::new(entries))
             .ok()?;
-        let slots = std::iter::repeat_with(|| None).take(depth).collect();
         Some(UringQueue {
             device,
             file,
             ring,
-            slots,
-            free: (0..depth).rev().collect(),
-            ended: Vec::new(),
+            slots: Slots::new(depth),
             early: VecDeque::new(),
             outstanding: 0,
             unsubmitted: 0,
-            partly: false,
         })
     }
 
     fn push(&mut self, slot: usize, segment: usize) {
         let fd = self.file.as_raw_fd();
-        let request = self.slots[slot].as_mut().expect("a slot in flight");
-        let entry = match request.kind {
+        let left = self.slots.left(slot, segment);
+        let entry = match left.kind {
             Kind::Flush => opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build(),
-            kind => {
-                let piece = request.segments[segment];
-                let done = request.progress[segment] as usize;
-                let start = piece.at as usize + done;
-                let length = piece.length as usize - done;
-                let memory = request.buffer.place(start..start + length);
-                let offset = piece.offset + done as u64;
-                transfer(fd, kind, request.durable, memory, length, offset)
-            }
+            kind => transfer(fd, kind, left.durable, left.memory, left.length, left.offset),
         };
         let entry = entry.user_data((slot as u64) << 32 | segment as u64);
         loop {
@@ -127,35 +93,11 @@ impl<'d> UringQueue<'d> {
 
     /// Pushes the transfers of a request; returns its slot, or `None` if it ended without I/O.
     fn take(&mut self, request: Request) -> Option<usize> {
-        let (number, transfers) = self.admit(request, false)?;
+        let (number, transfers) = self.slots.admit(self.device, request, false)?;
         for segment in 0..transfers {
             self.push(number, segment);
         }
         Some(number)
-    }
-
-    /// Gives a request a slot; returns the slot number and the number of transfers, which the caller is to push. `None`
-    /// if it ended without I/O.
-    fn admit(&mut self, request: Request, in_parts: bool) -> Option<(usize, usize)> {
-        let refused = check_request(self.device, &request);
-        let transfers = if request.kind == Kind::Flush { 1 } else { request.segments.len() };
-        let Request { tag, kind, durable, segments, buffer } = request;
-        if refused.is_err() || transfers == 0 {
-            self.ended.push(Completion { tag, result: refused, segments, buffer });
-            return None;
-        }
-        let Some(number) = self.free.pop() else {
-            panic!("more requests in flight than the queue's depth of {}", self.slots.len())
-        };
-        // A part that is passed on must not be written to by another transfer, so the segments must not overlap in the
-        // buffer.
-        let end = |segment: &Segment| u64::from(segment.at) + u64::from(segment.length);
-        let in_parts = in_parts && segments.is_sorted_by(|one, next| end(one) <= u64::from(next.at));
-        let progress = smallvec::smallvec![0; transfers];
-        let pending = transfers as u32;
-        self.slots[number] =
-            Some(Slot { tag, kind, durable, segments, buffer, in_parts, progress, pending, result: Ok(()) });
-        Some((number, transfers))
     }
 
     /// Submits the pushed transfers to the kernel, lets it process completions, and waits for at least `least` of them.
@@ -182,7 +124,7 @@ impl<'d> UringQueue<'d> {
 
     /// Waits for a completion, polling for a while if the next one is expected soon.
     fn await_one(&mut self) -> io::Result<()> {
-        let since = self.partly.then(Instant::now);
+        let since = self.slots.partly.then(Instant::now);
         while since.is_some_and(|since| since.elapsed() < SOON) {
             if !self.early.is_empty() || !self.ring.completion().is_empty() {
                 return Ok(());
@@ -195,8 +137,7 @@ impl<'d> UringQueue<'d> {
     /// Processes the available completions: requests that ended go to `done`, parts of others to `work`. Returns the
     /// number of requests that ended.
     fn reap(&mut self, done: &mut Vec<Completion>, work: &mut Work<'_>) -> usize {
-        let mut ended = 0;
-        done.extend(self.ended.drain(..).inspect(|_| ended += 1));
+        let mut ended = self.slots.end_refused(done);
         loop {
             let of_ring =
                 |ring: &mut IoUring| ring.completion().next().map(|it| (it.user_data(), it.result()));
@@ -206,23 +147,8 @@ impl<'d> UringQueue<'d> {
             self.outstanding -= 1;
             if self.again(number, segment, result) {
                 self.push(number, segment);
-                continue;
-            }
-            let slot = self.slots[number].as_mut().expect("a slot in flight");
-            slot.pending -= 1;
-            if slot.in_parts {
-                self.partly = slot.pending > 0;
-            }
-            if slot.pending == 0 {
-                let Slot { tag, result, segments, buffer, .. } =
-                    self.slots[number].take().expect("a slot in flight");
-                self.free.push(number);
-                done.push(Completion { tag, result, segments, buffer });
+            } else if self.slots.end(number, segment, done, work) {
                 ended += 1;
-            } else if slot.in_parts && slot.result.is_ok() {
-                let Segment { at, length, .. } = slot.segments[segment];
-                let part = at as usize..at as usize + length as usize;
-                work(slot.tag, part.start, slot.buffer.part(part));
             }
         }
         ended
@@ -230,29 +156,11 @@ impl<'d> UringQueue<'d> {
 
     /// Records the result of a transfer, and returns whether the rest of it must be requested again.
     fn again(&mut self, number: usize, segment: usize, result: i32) -> bool {
-        let slot = self.slots[number].as_mut().expect("a slot in flight");
-        let (operation, offset, length) = match slot.kind {
-            Kind::Flush => (Operation::Flush, 0, 0),
-            kind => {
-                let piece = slot.segments[segment];
-                let operation = if kind == Kind::Read { Operation::Read } else { Operation::Write };
-                (operation, piece.offset, piece.length)
-            }
-        };
-        let source = match result {
-            transferred if transferred >= 0 && slot.kind == Kind::Flush => return false,
-            0 if length > 0 => io::ErrorKind::UnexpectedEof.into(),
-            transferred if transferred >= 0 => {
-                slot.progress[segment] += transferred as u32;
-                return slot.progress[segment] < length;
-            }
-            error if matches!(-error, libc::EINTR | libc::EAGAIN) => return true,
-            error => io::Error::from_raw_os_error(-error),
-        };
-        if slot.result.is_ok() {
-            slot.result = Err(Error::io(self.device.name(), operation, offset, u64::from(length), source));
+        if matches!(-result, libc::EINTR | libc::EAGAIN) {
+            return true;
         }
-        false
+        let result = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+        self.slots.transferred(self.device, number, segment, result)
     }
 }
 
@@ -284,18 +192,20 @@ impl Queue for UringQueue<'_> {
         let taken = self.take(request);
         self.kick()?;
         if let Some(slot) = taken {
-            work(&self.slots[slot].as_ref().expect("a slot in flight").buffer);
+            work(self.slots.content(slot));
         }
         Ok(())
     }
 
     fn submit_in_parts(&mut self, request: Request) -> Result<()> {
         assert_eq!(request.kind, Kind::Read, "only what is read arrives");
-        let Some((number, transfers)) = self.admit(request, true) else { return self.kick() };
+        let Some((number, transfers)) = self.slots.admit(self.device, request, true) else {
+            return self.kick();
+        };
         let (mut started, mut bytes) = (Ok(()), 0);
         for segment in 0..transfers {
             self.push(number, segment);
-            bytes += self.slots[number].as_ref().expect("a slot in flight").segments[segment].length;
+            bytes += self.slots.bytes(number, segment);
             if bytes >= AT_ONCE || segment + 1 == transfers {
                 // All transfers are pushed even after an error, so that the request ends.
                 started = started.and(self.kick());
@@ -329,7 +239,7 @@ impl Queue for UringQueue<'_> {
     }
 
     fn in_flight(&self) -> usize {
-        self.slots.len() - self.free.len() + self.ended.len()
+        self.slots.in_flight()
     }
 }
 
@@ -338,10 +248,7 @@ impl Drop for UringQueue<'_> {
         let mut done = Vec::new();
         while self.outstanding > 0 {
             if self.early.is_empty() && self.enter(1).is_err() {
-                // The kernel may still write to these buffers. Leaking their memory is safe.
-                for slot in self.slots.drain(..).flatten() {
-                    std::mem::forget(slot.buffer);
-                }
+                self.slots.leak();
                 return;
             }
             self.reap(&mut done, &mut |_, _, _| {});
@@ -350,8 +257,12 @@ impl Drop for UringQueue<'_> {
 }
 
 /// A queue for `device`, whose open file is `file`; `None` where the kernel has no io_uring or forbids it.
-pub(crate) fn queue<'d>(device: &'d dyn Device, file: &'d File, depth: usize) -> Option<Box<dyn Queue + 'd>> {
-    Some(Box::new(UringQueue::new(device, file, depth)?))
+pub(crate) fn queue<'d>(
+    device: &'d dyn Device,
+    file: &'d Arc<Descriptor>,
+    depth: usize,
+) -> Option<Box<dyn Queue + 'd>> {
+    Some(Box::new(UringQueue::new(device, &file.file, depth)?))
 }
 
 /// Rings for the blocking batches: each batch in progress takes one.
