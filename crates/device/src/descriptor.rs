@@ -17,6 +17,8 @@ pub(crate) struct Descriptor {
     pub direct: bool,
     /// Whether the file is a block device.
     pub block: bool,
+    /// Whether it is a block device that nobody else uses: the system was asked for that when it was opened for writing.
+    pub claimed: bool,
     pub read_only: bool,
     /// Whether it is read-only because it takes no writes, though it was to be opened for writing.
     pub is_protected: bool,

@@ -138,7 +138,9 @@ impl FileDevice {
         let is_protected = block && !options.read_only && host::is_write_protected(&file).map_err(failed)?;
         let read_only = options.read_only || is_protected;
         let length = AtomicU64::new(length);
-        let descriptor = Descriptor { name, file, length, sectors, direct, block, read_only, is_protected };
+        let claimed = block && options.exclusive && !options.read_only;
+        let descriptor =
+            Descriptor { name, file, length, sectors, direct, block, claimed, read_only, is_protected };
         Ok(FileDevice { descriptor: Arc::new(descriptor), rings: rings::Pool::default() })
     }
 
@@ -299,8 +301,8 @@ impl Device for FileDevice {
         if length == 0 {
             return Ok(());
         }
-        let Descriptor { name, file, block, .. } = &*self.descriptor;
-        host::discard(file, *block, offset, length)
+        let Descriptor { name, file, block, claimed, .. } = &*self.descriptor;
+        host::discard(file, *block, *claimed, offset, length)
             .map_err(|source| Error::io(name, Operation::Discard, offset, length, source))
     }
 

@@ -370,6 +370,7 @@ fn a_read_only_mirror_answers_and_repairs_nothing() {
     assert!(mirror.failed()[0] > 0);
     assert_eq!((mirror.repaired(), faults[0].count(Operation::Write)), (vec![0, 0], 0));
     assert!(matches!(mirror.write_at(0, &[0; SECTOR]), Err(Error::ReadOnly { .. })));
+    drop(mirror);
     std::fs::remove_file(path).unwrap();
 }
 
@@ -470,6 +471,9 @@ fn queues_of_files_work_together() {
         let mut image = vec![0; SIZE as usize];
         file.read_at(0, &mut image).unwrap();
         assert!(image == model, "copy {copy} differs");
+    }
+    drop((mirror, files));
+    for copy in 0..3 {
         std::fs::remove_file(path(copy)).unwrap();
     }
 }

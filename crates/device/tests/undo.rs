@@ -4,7 +4,6 @@ use platter_device::{
     Device, Error, Fault, Faults, MemoryDevice, Operation, Restored, Sectors, UndoDevice, UndoFile, When,
 };
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -199,8 +198,10 @@ fn nothing_is_changed_where_its_old_content_cannot_be_saved() {
 
 /// Media that cannot be written to: there the file cannot note that taking back has begun, and that is all. Nobody but
 /// root may write to a file without permission, so this is seen where the tests run as somebody else.
+#[cfg(unix)]
 #[test]
 fn an_undo_file_that_can_only_be_read_is_used() {
+    use std::os::unix::fs::PermissionsExt;
     let place = Place::new("read-only");
     let mut random = Random(17);
     let below = filled(Sectors::SMALL, SIZE, &mut random);

@@ -87,7 +87,13 @@ pub(crate) fn next_data(_file: &File, offset: u64, _length: u64) -> u64 {
 }
 
 /// The content stays, which the contract of a device allows.
-pub(crate) fn discard(_file: &File, _is_block: bool, _offset: u64, _length: u64) -> io::Result<()> {
+pub(crate) fn discard(
+    _file: &File,
+    _is_block: bool,
+    _is_claimed: bool,
+    _offset: u64,
+    _length: u64,
+) -> io::Result<()> {
     Ok(())
 }
 

@@ -11,6 +11,7 @@
 
 use super::slots::{Slots, Transfer};
 use crate::descriptor::Descriptor;
+use crate::host::control::{Doing, explained};
 use crate::{Completion, Device, Error, Kind, Operation, Queue, Request, Result, Work};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -232,6 +233,10 @@ impl<'d> PortQueue<'d> {
         done: &mut Vec<Completion>,
         work: &mut Work<'_>,
     ) -> bool {
+        let result = result.map_err(|error| match self.slots.left(slot, segment).kind {
+            Kind::Read => explained(Doing::Read, error),
+            _ => explained(Doing::Write, error),
+        });
         if self.slots.transferred(self.device, slot, segment, result) {
             self.send(slot, segment);
             return false;
@@ -496,7 +501,7 @@ mod tests {
     #[test]
     fn without_a_second_handle_there_are_threads() {
         let path = std::env::temp_dir().join(format!("platter-alone-{}", std::process::id()));
-        let file = File::options().read(true).write(true).create(true).share_mode(0).open(&path).unwrap();
+        let file = File::options().read(true).write(true).create_new(true).share_mode(0).open(&path).unwrap();
         let name = path.display().to_string();
         let device = FileDevice::of_file(file, name, false, FileOptions::default(), Some(1 << 20)).unwrap();
         assert!(PortQueue::new(&device, &device.descriptor, 4).is_err());

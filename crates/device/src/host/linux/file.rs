@@ -103,7 +103,13 @@ pub(crate) fn next_data(file: &File, offset: u64, length: u64) -> u64 {
 }
 
 /// Discards a range of a block device, or makes it a hole of a file. What has no such operation keeps its content.
-pub(crate) fn discard(file: &File, is_block: bool, offset: u64, length: u64) -> io::Result<()> {
+pub(crate) fn discard(
+    file: &File,
+    is_block: bool,
+    _is_claimed: bool,
+    offset: u64,
+    length: u64,
+) -> io::Result<()> {
     let done = if is_block {
         let range = [offset, length];
         // SAFETY: BLKDISCARD reads two u64 from the address given, which is that of a live array of two.

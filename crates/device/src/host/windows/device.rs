@@ -2,15 +2,17 @@
 
 use super::names::is_disk;
 use crate::host::Hardware;
-use crate::host::control::{self, Control};
+use crate::host::control::{self, Control, Transfers};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::windows::ffi::{OsStrExt, OsStringExt};
+use std::os::windows::fs::FileExt;
 use std::os::windows::io::AsRawHandle;
 use std::path::{Path, PathBuf};
 use windows_sys::Win32::Storage::FileSystem::{GetVolumeInformationW, GetVolumePathNameW};
 use windows_sys::Win32::System::IO::DeviceIoControl;
+use windows_sys::Win32::System::Ioctl::{DRIVE_LAYOUT_INFORMATION_EX, PARTITION_INFORMATION_EX};
 
 /// The driver behind an open file.
 pub(super) struct Driver<'f>(pub &'f File);
@@ -35,6 +37,22 @@ impl Control for Driver<'_> {
         if done != 0 { Ok(filled as usize) } else { Err(io::Error::last_os_error()) }
     }
 }
+
+impl Transfers for Driver<'_> {
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.seek_read(buffer, offset)
+    }
+
+    fn write(&self, data: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.seek_write(data, offset)
+    }
+}
+
+// The layouts that `control` has in bytes.
+const _: () = assert!(
+    control::PARTITION == size_of::<PARTITION_INFORMATION_EX>()
+        && control::LAYOUT + control::PARTITION == size_of::<DRIVE_LAYOUT_INFORMATION_EX>()
+);
 
 /// Length, logical and physical sector of a disk, in bytes.
 pub(crate) fn geometry(file: &File) -> io::Result<(u64, u32, u32)> {
@@ -66,9 +84,20 @@ pub(crate) fn next_data(file: &File, offset: u64, length: u64) -> u64 {
     control::next_data(&Driver(file), offset, length)
 }
 
-/// Makes a range of a file a hole. A disk keeps its content.
-pub(crate) fn discard(file: &File, is_disk: bool, offset: u64, length: u64) -> io::Result<()> {
-    if is_disk { Ok(()) } else { control::make_hole(&Driver(file), offset, length) }
+/// Makes a range of a file a hole, and discards it on a disk or volume. `is_claimed` is whether a volume was locked and
+/// dismounted; what may belong to a file system is not discarded.
+pub(crate) fn discard(
+    file: &File,
+    is_disk: bool,
+    is_claimed: bool,
+    offset: u64,
+    length: u64,
+) -> io::Result<()> {
+    let driver = Driver(file);
+    match is_disk {
+        true => control::discard(&driver, is_claimed, offset, length),
+        false => control::make_hole(&driver, offset, length),
+    }
 }
 
 /// Who uses a file as a disk is not known. A volume that is in use cannot be taken from its file system, and Windows

@@ -2,7 +2,7 @@
 
 use super::device::Driver;
 use super::names::is_disk;
-use crate::host::control::{self, Control};
+use crate::host::control::{self, Control, Doing};
 use crate::host::{FileKind, Opening};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
@@ -27,7 +27,10 @@ pub(crate) fn open(path: &Path, opening: &Opening) -> io::Result<File> {
     if opening.is_direct {
         options.custom_flags(FILE_FLAG_NO_BUFFERING);
     }
-    let file = options.open(path).map_err(|error| explained(error, is_disk))?;
+    let file = options.open(path).map_err(|error| match is_disk {
+        true => control::explained(Doing::OpenDisk, error),
+        false => error,
+    })?;
     if is_disk && opening.claims && !opening.read_only && is_volume(path) {
         control::take_volume(&Driver(&file))?;
     }
@@ -36,16 +39,6 @@ pub(crate) fn open(path: &Path, opening: &Opening) -> io::Result<File> {
 
 fn is_volume(path: &Path) -> bool {
     !path.to_string_lossy().to_ascii_lowercase().contains("physicaldrive")
-}
-
-/// Says what is to be done where Windows only denies access.
-fn explained(error: io::Error, is_disk: bool) -> io::Error {
-    if is_disk && error.raw_os_error() == Some(control::ACCESS_DENIED) {
-        let why =
-            "access is denied; open the terminal as administrator, disks are opened by administrators only";
-        return io::Error::new(io::ErrorKind::PermissionDenied, why);
-    }
-    error
 }
 
 /// Makes a file in a directory that is gone when it is closed, even if the process is killed.
@@ -192,36 +185,14 @@ pub fn read_some_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<u
 ///
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`] at the end of the file, and the errors of the system.
-pub fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !buffer.is_empty() {
-        match file.seek_read(buffer, offset) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                buffer = &mut buffer[read..];
-                offset += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    control::read_exact(&Driver(file), buffer, offset)
 }
 
 /// Writes all of the data at an offset of a file.
 ///
 /// # Errors
 /// The errors of the system.
-pub fn write_all_at(file: &File, mut data: &[u8], mut offset: u64) -> io::Result<()> {
-    while !data.is_empty() {
-        match file.seek_write(data, offset) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                data = &data[written..];
-                offset += written as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
+pub fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
+    control::write_all(&Driver(file), data, offset)
 }

@@ -5,7 +5,19 @@
 //! Facts: Microsoft, "Device Input and Output Control Codes" with the page of each code; the layouts of the structures are
 //! those of `winioctl.h`, all little-endian.
 
+mod refusals;
+#[cfg(test)]
+mod tests;
+mod transfers;
+mod trim;
+
+pub(crate) use refusals::{Doing, explained};
+use refusals::{NOT_THERE, WRITE_PROTECT};
 use std::io;
+pub(crate) use transfers::{Transfers, read_exact, write_all};
+pub(crate) use trim::discard;
+#[cfg(windows)]
+pub(crate) use trim::{LAYOUT, PARTITION};
 
 /// A driver that answers control codes.
 pub(crate) trait Control {
@@ -39,13 +51,6 @@ const GET_INTEGRITY: u32 = 0x0009_027C;
 /// `FSCTL_SET_INTEGRITY_INFORMATION`.
 const SET_INTEGRITY: u32 = 0x0009_C280;
 
-/// `ERROR_WRITE_PROTECT`.
-const WRITE_PROTECT: i32 = 19;
-/// `ERROR_ACCESS_DENIED`.
-pub(crate) const ACCESS_DENIED: i32 = 5;
-/// The codes of what a driver does not have: `ERROR_INVALID_FUNCTION`, `ERROR_NOT_SUPPORTED`.
-const NOT_THERE: [i32; 2] = [1, 50];
-
 /// The property `StorageAccessAlignmentProperty` of [`QUERY_PROPERTY`].
 const ACCESS_ALIGNMENT: u32 = 6;
 /// `CHECKSUM_TYPE_NONE`, `CHECKSUM_TYPE_UNCHANGED`.
@@ -62,7 +67,9 @@ pub(crate) fn is_not_there(error: &io::Error) -> bool {
 /// The error of asking for the length, and one of the kind `InvalidData` for an answer that cannot be.
 pub(crate) fn geometry(driver: &dyn Control) -> io::Result<(u64, u32, u32)> {
     let mut length = [0; 8];
-    whole(driver.send(GET_LENGTH, &[], &mut length)?, length.len(), "length")?;
+    let filled =
+        driver.send(GET_LENGTH, &[], &mut length).map_err(|error| explained(Doing::Measure, error))?;
+    whole(filled, length.len(), "length")?;
     let (logical, physical) = match sectors(driver) {
         Ok(sectors) => sectors,
         // Older drivers do not know the property.
@@ -108,16 +115,12 @@ pub(crate) fn is_write_protected(driver: &dyn Control) -> io::Result<bool> {
 /// Takes a volume from its file system, so that nobody else writes to it until it is closed.
 ///
 /// # Errors
-/// [`io::ErrorKind::ResourceBusy`] if somebody has a file of the volume open.
+/// [`io::ErrorKind::ResourceBusy`] if somebody has a file of the volume open, and [`io::ErrorKind::Unsupported`] if it cannot
+/// be taken.
 pub(crate) fn take_volume(driver: &dyn Control) -> io::Result<()> {
-    if let Err(error) = driver.send(LOCK_VOLUME, &[], &mut []) {
-        let why = "files of this volume are open, or Windows itself uses it; close the programs that have them open";
-        return Err(match error.raw_os_error() {
-            Some(ACCESS_DENIED) => io::Error::new(io::ErrorKind::ResourceBusy, why),
-            _ => error,
-        });
-    }
-    driver.send(DISMOUNT_VOLUME, &[], &mut []).map(drop)
+    [LOCK_VOLUME, DISMOUNT_VOLUME].into_iter().try_for_each(|code| {
+        driver.send(code, &[], &mut []).map(drop).map_err(|error| explained(Doing::Take, error))
+    })
 }
 
 /// The first offset from `offset` on at which a file of `length` bytes may hold something.
@@ -184,7 +187,8 @@ pub(crate) fn set_integrity(driver: &dyn Control, is_on: bool) -> io::Result<()>
     // FSCTL_SET_INTEGRITY_INFORMATION_BUFFER: checksum algorithm, reserved, flags.
     let mut wanted = [0; 8];
     wanted[..2].copy_from_slice(&(if is_on { CRC64 } else { NO_CHECKSUM }).to_le_bytes());
-    let why = "the file system has no integrity streams; only ReFS has them";
+    let why = "the file system has no integrity streams; only ReFS has them: name a directory on a drive that is formatted as \
+               ReFS, or leave +integrity out";
     match driver.send(SET_INTEGRITY, &wanted, &mut []) {
         Err(error) if is_not_there(&error) => return Err(io::Error::new(io::ErrorKind::Unsupported, why)),
         done => done?,
@@ -207,137 +211,14 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
+fn long(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
 fn whole(filled: usize, expected: usize, what: &str) -> io::Result<()> {
     if filled >= expected {
         return Ok(());
     }
     let why = format!("the driver's answer about the {what} has {filled} bytes; expected {expected}");
     Err(io::Error::new(io::ErrorKind::InvalidData, why))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::{Cell, RefCell};
-
-    /// A Windows that answers as it is documented, or refuses.
-    #[derive(Default)]
-    struct Fake {
-        /// Codes that fail, with the error of each.
-        refused: Vec<(u32, i32)>,
-        alignment: (u32, u32),
-        sector: u32,
-        integrity: Cell<u16>,
-        /// Whether setting integrity is accepted and does nothing.
-        is_deaf: bool,
-        ranges: Vec<(u64, u64)>,
-        sent: RefCell<Vec<u32>>,
-    }
-
-    impl Control for Fake {
-        fn send(&self, code: u32, input: &[u8], output: &mut [u8]) -> io::Result<usize> {
-            self.sent.borrow_mut().push(code);
-            if let Some((_, error)) = self.refused.iter().find(|(refused, _)| *refused == code) {
-                return Err(io::Error::from_raw_os_error(*error));
-            }
-            let mut put = |bytes: &[u8]| {
-                output[..bytes.len()].copy_from_slice(bytes);
-                Ok(bytes.len())
-            };
-            match code {
-                GET_LENGTH => put(&(1_u64 << 30).to_le_bytes()),
-                QUERY_PROPERTY => {
-                    assert_eq!((number(input, 0), number(input, 4)), (6, 0));
-                    let fields = [28, 28, 0, 0, self.alignment.0, self.alignment.1, 0];
-                    put(&fields.map(u32::to_le_bytes).concat())
-                }
-                GET_GEOMETRY => put(&[0, 0, 12, 1, 1, self.sector].map(u32::to_le_bytes).concat()),
-                GET_INTEGRITY => {
-                    let fields = [u32::from(self.integrity.get()), 0, 16384, 4096];
-                    put(&fields.map(u32::to_le_bytes).concat())
-                }
-                SET_INTEGRITY => {
-                    assert_eq!(input.len(), 8);
-                    if !self.is_deaf {
-                        self.integrity.set(u16::from_le_bytes([input[0], input[1]]));
-                    }
-                    Ok(0)
-                }
-                ALLOCATED_RANGES => {
-                    let from = u64::from_le_bytes(input[..8].try_into().unwrap());
-                    let mut later = self.ranges.iter().filter(|(start, length)| start + length > from);
-                    let Some((start, length)) = later.next() else { return Ok(0) };
-                    let start = (*start).max(from);
-                    put(&[start, *length].map(u64::to_le_bytes).concat())?;
-                    if later.next().is_some() { Err(io::Error::from_raw_os_error(234)) } else { Ok(16) }
-                }
-                _ => Ok(0),
-            }
-        }
-    }
-
-    #[test]
-    fn sectors_are_those_of_the_property_or_of_the_geometry() {
-        let disk = Fake { alignment: (512, 4096), sector: 512, ..Fake::default() };
-        assert_eq!(geometry(&disk).unwrap(), (1 << 30, 512, 4096));
-        let old = Fake { refused: vec![(QUERY_PROPERTY, 1)], sector: 4096, ..Fake::default() };
-        assert_eq!(geometry(&old).unwrap(), (1 << 30, 4096, 4096));
-        for alignment in [(0, 0), (512, 256), (513, 4096), (512, 1 << 20)] {
-            let wrong = geometry(&Fake { alignment, ..Fake::default() }).unwrap_err().to_string();
-            assert!(wrong.contains("expected powers of two"), "{wrong}");
-        }
-        let nothing = Fake { refused: vec![(GET_LENGTH, 5)], ..Fake::default() };
-        assert_eq!(geometry(&nothing).unwrap_err().raw_os_error(), Some(5));
-    }
-
-    #[test]
-    fn a_medium_that_takes_no_writes_says_so() {
-        let of = |error| is_write_protected(&Fake { refused: vec![(IS_WRITABLE, error)], ..Fake::default() });
-        assert!(of(WRITE_PROTECT).unwrap());
-        assert!(!of(1).unwrap() && !is_write_protected(&Fake::default()).unwrap());
-        assert!(of(21).is_err());
-    }
-
-    #[test]
-    fn a_volume_is_locked_before_it_is_dismounted_and_one_in_use_is_refused() {
-        let free = Fake::default();
-        take_volume(&free).unwrap();
-        assert_eq!(*free.sent.borrow(), [LOCK_VOLUME, DISMOUNT_VOLUME]);
-        let used = Fake { refused: vec![(LOCK_VOLUME, ACCESS_DENIED)], ..Fake::default() };
-        let error = take_volume(&used).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
-        assert!(error.to_string().contains("close the programs"), "{error}");
-        assert_eq!(*used.sent.borrow(), [LOCK_VOLUME]);
-    }
-
-    #[test]
-    fn integrity_is_set_and_read_back() {
-        let refs = Fake::default();
-        for is_on in [true, false] {
-            set_integrity(&refs, is_on).unwrap();
-            assert_eq!(integrity(&refs).unwrap(), Some(is_on));
-        }
-        let deaf = Fake { is_deaf: true, ..Fake::default() };
-        assert!(set_integrity(&deaf, true).unwrap_err().to_string().contains("set to on, and is off"));
-        let ntfs = Fake { refused: vec![(SET_INTEGRITY, 1), (GET_INTEGRITY, 1)], ..Fake::default() };
-        let error = set_integrity(&ntfs, true).unwrap_err();
-        assert!(error.to_string().contains("only ReFS has them"), "{error}");
-        assert_eq!(integrity(&ntfs).unwrap(), None);
-    }
-
-    #[test]
-    fn holes_of_files_are_passed_over() {
-        let file = Fake { ranges: vec![(4096, 4096), (1 << 20, 4096)], ..Fake::default() };
-        let next = |offset| next_data(&file, offset, 2 << 20);
-        assert_eq!(
-            [0, 5000, 8192, 1 << 20, (1 << 20) + 4096].map(next),
-            [4096, 5000, 1 << 20, 1 << 20, 2 << 20]
-        );
-        let no_holes = Fake { refused: vec![(ALLOCATED_RANGES, 50), (SET_ZERO_DATA, 50)], ..Fake::default() };
-        assert_eq!(next_data(&no_holes, 7, 100), 7);
-        make_sparse(&no_holes);
-        make_hole(&no_holes, 0, 4096).unwrap();
-        let full = Fake { refused: vec![(SET_ZERO_DATA, 112)], ..Fake::default() };
-        assert!(make_hole(&full, 0, 4096).is_err());
-    }
 }
