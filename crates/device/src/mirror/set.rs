@@ -316,8 +316,9 @@ impl MirrorSet {
             doubts.extend(named.map(|copy| (copy, UNLIKE_ITS_RECORD)));
         }
         // The record of a session that was cut off says nothing of the device's present content, so the device that has
-        // an old one may be the newest.
-        let old = recorded.iter().copied().filter(|copy| !newest.contains(copy));
+        // an old one may be the newest, also where the record of the newest stands for a device that is away by now.
+        let is_behind = |copy: usize| by_name().any(|other| history(copy).is_behind(history(other)));
+        let old = recorded.iter().copied().filter(|copy| !newest.contains(copy) || is_behind(*copy));
         let old = old.filter(|&copy| stands_by_name(copy) && is_open(copy));
         doubts.extend(old.map(|copy| (copy, MAYBE_NEWER)));
         // Where a copy was closed and another was not, the open record may stand for the device that was closed. What was
