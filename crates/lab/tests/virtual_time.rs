@@ -82,6 +82,30 @@ fn a_disk_has_the_rates_that_were_published() {
     }
 }
 
+/// The measurement of 2016 on an all-flash array: 4 KiB, 75 % reads, on the raw disk.
+#[test]
+fn an_array_has_the_rate_that_was_published() {
+    let mix = "-c1G -b4K -o8 -t8 -r -w25 -Su";
+    let run = run(model("xtremio", &[]), &["raw"], mix, 1).results.remove(0).runs.remove(0);
+    assert!((0.95..1.05).contains(&(run.iops / 142_420.0)), "{}", run.iops);
+}
+
+/// What class A1 of the SD Association promises: reads and writes of 4 KiB on a range of 256 MB, and a stream. On a larger range
+/// most random writes merge allocation units.
+#[test]
+fn a_card_keeps_what_its_class_promises() {
+    let iops = |options: &str, seconds: u64| {
+        run(model("sd-a1", &[]), &["raw"], options, seconds).results.remove(0).runs.remove(0).iops
+    };
+    let (reads, writes) =
+        (iops("-c240M -b4K -o1 -t1 -r -w0 -Sh", 10), iops("-c240M -b4K -o1 -t1 -r -w100 -Sh", 10));
+    assert!((1500.0..2000.0).contains(&reads), "{reads}");
+    assert!((500.0..600.0).contains(&writes), "{writes}");
+    assert!(iops("-c1G -b1M -o1 -t1 -w100 -Sh", 30) > 10.0);
+    let scattered = iops("-c8G -b4K -o1 -t1 -r -w100 -Sh", 300);
+    assert!(scattered < writes / 4.0, "{scattered}");
+}
+
 /// One cell of the table: what a load on a target of a model did.
 #[derive(Clone, Debug, PartialEq)]
 struct Cell {
@@ -132,8 +156,14 @@ const LOADS: [(&str, &str); 4] = [
 ];
 
 /// Models, and the milliseconds that each load runs on them.
-const MODELS: [(&str, u64); 4] =
-    [("wd1003fzex", 5000), ("usb2-hdd", 5000), ("sata-ssd", 200), ("d7-p5620", 40)];
+const MODELS: [(&str, u64); 6] = [
+    ("wd1003fzex", 5000),
+    ("usb2-hdd", 5000),
+    ("sata-ssd", 200),
+    ("d7-p5620", 40),
+    ("xtremio", 60),
+    ("sd-a1", 2000),
+];
 
 fn table() -> Vec<Cell> {
     let mut cells = Vec::new();

@@ -1,5 +1,7 @@
 //! A modelled device: its content at once, its times from the model.
 
+use super::array::Array;
+use super::card::Card;
 use super::content::Contents;
 use super::disk::Disk;
 use super::drive::{Action, Answers, Command, Drive};
@@ -42,10 +44,13 @@ impl ModelDevice {
             return Err("sectors are powers of two, and physical ones no smaller than logical ones".into());
         }
         let length = parameters.count("capacity_bytes", None, 1e6, 1e15)? / logical * logical;
-        let drive: Box<dyn Drive> = match parameters.word("kind", None, &["disk", "flash"])? {
-            "disk" => Box::new(Disk::new(parameters, length)?),
-            _ => Box::new(Flash::new(parameters)?),
-        };
+        let drive: Box<dyn Drive> =
+            match parameters.word("kind", None, &["disk", "flash", "card", "array"])? {
+                "disk" => Box::new(Disk::new(parameters, length)?),
+                "flash" => Box::new(Flash::new(parameters)?),
+                "card" => Box::new(Card::new(parameters)?),
+                _ => Box::new(Array::new(parameters)?),
+            };
         let link = Link::new(parameters)?;
         let host = (
             parameters.time("host_request_us", 1e3, Some(0.0))?,

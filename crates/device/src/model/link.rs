@@ -26,13 +26,14 @@ struct Kind(&'static str, f64, f64, f64, f64, bool);
 
 /// Serial ATA with its queue of 32; the bulk-only transport of USB 2.0, which carries one command of at most 64 KiB at a
 /// time, at 13 packets of 512 bytes in each of 8,000 microframes a second (USB 2.0 specification, table 5-10); USB 3 with UASP;
-/// FireWire 400 with SBP-2; NVMe over four lanes of PCIe 4.0; Fibre Channel at 16 Gbit/s over two ways.
-const KINDS: [Kind; 6] = [
+/// FireWire 400 with SBP-2; NVMe over four lanes of PCIe 4.0; an SD card's bus at UHS-I without a queue; Fibre Channel at 16 Gbit/s over two ways.
+const KINDS: [Kind; 7] = [
     Kind("sata", 32.0, 32_768.0, 5.0, 550.0, false),
     Kind("usb2", 1.0, 64.0, 750.0, 53.248, false),
     Kind("uasp", 32.0, 1024.0, 20.0, 430.0, true),
     Kind("firewire", 4.0, 128.0, 400.0, 40.0, false),
     Kind("nvme", 1024.0, 1024.0, 0.5, 7000.0, true),
+    Kind("sd", 1.0, 512.0, 100.0, 95.0, false),
     Kind("fc", 256.0, 1024.0, 2.0, 3200.0, true),
 ];
 
