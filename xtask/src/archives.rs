@@ -69,8 +69,9 @@ pub(crate) fn windows(out: &Path, epoch: &str) -> Outcome {
     run("x86_64-w64-mingw32-strip", &["--strip-all", text(&folder.join("platter.exe"))?], &[])?;
     copied(Path::new("README.md"), "README.md")?;
     copied(Path::new("docs/windows.md"), "windows.md")?;
+    copied(Path::new("windows/compare.ps1"), "compare.ps1")?;
     write(&folder.join("licences.txt"), &bill::licences(WINDOWS)?)?;
-    let names = ["README.md", "licences.txt", "platter.exe", "windows.md"];
+    let names = ["README.md", "compare.ps1", "licences.txt", "platter.exe", "windows.md"];
     for name in names {
         run("touch", &["-d", &format!("@{epoch}"), text(&folder.join(name))?], &[])?;
     }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
+/// What the other program is called in its directory.
+const PROGRAM: &str = "platter.exe";
 
 /// What building and running the program needs.
 const TOOLS: &[Tool] = &[
@@ -80,7 +82,8 @@ pub(crate) fn test() -> Outcome {
     devices()
 }
 
-/// Runs the tests of the device crate, which is what asks the system.
+/// Runs tests of the device crate, which is what asks the system: the unit tests, and those of the contract that every queue
+/// keeps.
 fn devices() -> Outcome {
     let scratch = Scratch::new("windows-tests")?;
     let prefix = scratch.folder("prefix")?;
@@ -93,7 +96,6 @@ fn devices() -> Outcome {
     // It makes the directories of a Windows.
     said(Command::new("wine").args(["cmd", "/c", "ver"]).envs(environment))?;
     make_random(&scratch.folder("prefix/drive_c/windows/system32")?)?;
-    // The unit tests, and those of the contract that every queue keeps.
     let tests = ["test", "-p", "platterfs-device", "--lib", "--test", "files", "--target", TARGET];
     cargo_with(&tests, &environment)
 }
@@ -115,19 +117,27 @@ fn provide_target(target: &str) -> Outcome {
 /// Puts a program for Windows to the test, with one of Linux as the judge.
 pub(crate) fn judge(program: &Path, linux: &Path) -> Outcome {
     holds_no_paths_of_linux(program)?;
-    let room = Room::new(program, linux)?;
+    let room = Room::new("wine", program, linux)?;
+    make_random(&room.at)?;
+    round_trips(&room)?;
+    hostile_names(&room)
+}
+
+/// Everything that a program does alike on all systems.
+fn round_trips(room: &Room) -> Outcome {
     for (format, size) in FORMATS {
-        there_and_back(&room, format, size)?;
+        there_and_back(room, format, size)?;
     }
-    repair_and_undo(&room)?;
-    mirror(&room)?;
-    hostile_names(&room)?;
-    recover(&room)?;
-    compare(&room)
+    repair_and_undo(room)?;
+    mirror(room)?;
+    recover(room)?;
+    compare(room)
 }
 
 /// A directory with the program of each system, and a Windows of its own.
 struct Room {
+    /// What runs the program.
+    runner: &'static str,
     scratch: Scratch,
     at: PathBuf,
     prefix: PathBuf,
@@ -135,36 +145,33 @@ struct Room {
 }
 
 impl Room {
-    fn new(windows: &Path, linux: &Path) -> Result<Room, String> {
+    fn new(runner: &'static str, program: &Path, linux: &Path) -> Result<Room, String> {
         let scratch = Scratch::new("windows")?;
         let at = scratch.folder("work")?;
         let prefix = scratch.folder("prefix")?;
-        fs::copy(windows, at.join("platter.exe"))
-            .map_err(|error| format!("{}: {error}", windows.display()))?;
-        make_random(&at)?;
-        Ok(Room { scratch, at, prefix, linux: linux.to_path_buf() })
+        fs::copy(program, at.join(PROGRAM)).map_err(|error| format!("{}: {error}", program.display()))?;
+        Ok(Room { runner, scratch, at, prefix, linux: linux.to_path_buf() })
     }
 
-    /// Runs the program of Windows in the directory.
-    fn wine(&self, arguments: &[&str]) -> Result<Output, String> {
-        let mut wine = Command::new("wine");
-        wine.arg("platter.exe").args(arguments).current_dir(&self.at);
-        wine.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("NO_COLOR", "1");
-        wine.output().map_err(|error| format!("wine: {error}"))
+    /// Runs the other program in the directory.
+    fn output(&self, arguments: &[&str]) -> Result<Output, String> {
+        let mut runner = Command::new(self.runner);
+        runner.arg(PROGRAM).args(arguments).current_dir(&self.at);
+        runner.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("NO_COLOR", "1");
+        runner.output().map_err(|error| format!("{}: {error}", self.runner))
     }
 
     /// Runs it, and expects this exit code; returns what it printed, to both of its outputs.
     fn ends(&self, arguments: &[&str], code: i32) -> Result<String, String> {
-        eprintln!("+ wine platter.exe {}", arguments.join(" "));
-        let output = self.wine(arguments)?;
+        eprintln!("+ {} {PROGRAM} {}", self.runner, arguments.join(" "));
+        let output = self.output(arguments)?;
         let told =
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         match output.status.code() {
             Some(got) if got == code => Ok(told.replace("\r\n", "\n")),
-            got => Err(format!(
-                "platter.exe {}: exit code {got:?}, expected {code}: {told}",
-                arguments.join(" ")
-            )),
+            got => {
+                Err(format!("{PROGRAM} {}: exit code {got:?}, expected {code}: {told}", arguments.join(" ")))
+            }
         }
     }
 
@@ -338,6 +345,13 @@ fn compare(room: &Room) -> Outcome {
     let how = ["--span", "16M", "--time", "1s", "--out", "report"];
     let said = room.ends(&[&what[..], &how].concat(), 0)?;
     expect(said.contains("dir:measured"), || format!("the directory was not measured: {said}"))?;
+    // No file system here has integrity streams, and the sentence says what to do.
+    let refused =
+        ["compare", "--targets", "dir:measured+integrity", "--workloads", "two.fio", "--out", "none"];
+    let said = room.ends(&refused, 1)?;
+    expect(said.contains("leave +integrity out"), || format!("integrity of a directory: {said}"))?;
+    let run = ["run", "two.fio", "--target", "refs+integrity", "--span", "16M", "--time", "1s"];
+    room.ends(&run, 0)?;
     room.ends(&["report", "report/report.json"], 0)?;
     room.judge(&["report", "report/report.json"]).map(drop)
 }

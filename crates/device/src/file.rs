@@ -40,6 +40,9 @@ pub struct FileOptions {
     /// For a file that is no disk image: with the page cache, transfers of any length at any offset are allowed, and
     /// the sector size is 1 byte. With direct I/O and for block devices this option has no effect.
     pub bytewise: bool,
+    /// For a new file: have the file system of the host keep checksums of its content, which only ReFS on Windows does
+    /// (integrity streams), and read back that it does. Making the file fails where it cannot.
+    pub integrity: bool,
 }
 
 /// An image file or a block device.
@@ -122,7 +125,16 @@ impl FileDevice {
             (length, Sectors { logical, physical })
         } else {
             if let Some(length) = set_length {
-                host::make_sparse(&file);
+                if options.integrity {
+                    host::set_integrity_of(&file).map_err(|source| Error::Unusable {
+                        device: name.as_str().into(),
+                        reason: source.to_string(),
+                    })?;
+                }
+                // A file that is no image is to be like those of other programs.
+                if !options.bytewise {
+                    host::make_sparse(&file);
+                }
                 file.set_len(length).map_err(|source| cannot_be_so_long(&name, length, source))?;
             }
             let logical = match (direct, options.bytewise) {
@@ -152,6 +164,12 @@ impl FileDevice {
     /// Whether the content lies in a file: this is an image file, or a loop device, which maps one.
     pub fn is_image(&self) -> bool {
         !self.descriptor.block || host::is_over_file(&self.descriptor.file)
+    }
+
+    /// Whether the file system of the host keeps checksums of the content; `None` where it has no such thing, or does not
+    /// tell.
+    pub fn integrity(&self) -> Option<bool> {
+        if self.descriptor.block { None } else { host::integrity_of(&self.descriptor.file).ok().flatten() }
     }
 
     /// Whether this is a block device, not an image file.

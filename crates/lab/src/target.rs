@@ -25,8 +25,13 @@ pub enum Target {
         /// Cluster size in bytes; the format's choice if `None`.
         cluster: Option<u64>,
     },
-    /// `dir:PATH`: a file in a directory of a mounted file system.
-    Directory(PathBuf),
+    /// `dir:PATH` or `dir:PATH+integrity`: a file in a directory of a mounted file system.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Whether the file system is to keep checksums of the content, which only ReFS on Windows does.
+        integrity: bool,
+    },
     /// A file in a file system that is made on the device and then mounted, by the kernel or by another program.
     Mounted(Peer),
     /// The device itself, through a wrapper of the caller's.
@@ -37,6 +42,9 @@ pub enum Target {
         wrap: fn(Arc<dyn Device>) -> Arc<dyn Device>,
     },
 }
+
+/// Behind the name of a directory: the file system of the host is to keep checksums of the content.
+const INTEGRITY: &str = "+integrity";
 
 /// The name of the file under test.
 pub(crate) const FILE: &str = "platter.dat";
@@ -54,12 +62,7 @@ impl Target {
             return Ok(Target::Raw);
         }
         if let Some(path) = name.as_bytes().strip_prefix(b"dir:") {
-            let path = &PathBuf::from(host_string(path));
-            return match std::fs::metadata(path) {
-                Ok(data) if data.is_dir() => Ok(Target::Directory(path.into())),
-                Ok(_) => Err(wrong("not a directory".into())),
-                Err(error) => Err(wrong(error.to_string())),
-            };
+            return Target::directory(path).map_err(wrong);
         }
         if let Some(peer) = Peer::other(&text) {
             return Ok(Target::Mounted(peer));
@@ -81,12 +84,28 @@ impl Target {
         Ok(Target::Volume { format, cluster })
     }
 
+    /// The directory of this name, which may have a name that itself ends like an option.
+    fn directory(name: &[u8]) -> std::result::Result<Target, String> {
+        let look = |name: &[u8], integrity| {
+            let path = PathBuf::from(host_string(name));
+            match std::fs::metadata(&path) {
+                Ok(data) if data.is_dir() => Ok(Target::Directory { path, integrity }),
+                Ok(_) => Err("not a directory".to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        match (look(name, false), name.strip_suffix(INTEGRITY.as_bytes())) {
+            (Err(_), Some(shorter)) => look(shorter, true),
+            (found, _) => found,
+        }
+    }
+
     /// The names that a target can have, as a sentence for users.
     pub fn names() -> String {
         let formats: Vec<&str> = platter_formats::registry().iter().map(|format| format.name()).collect();
         format!(
             "raw (the device itself); {} (each with an optional cluster size, fat32:32k or refs:64k); dir:PATH (a \
-             directory of a mounted file system); as root {} (others, made on the device and mounted) and mount:FORMAT (ours, \
+             directory of a mounted file system; with +integrity behind it, Windows' ReFS keeps checksums there); as root {} (others, made on the device and mounted) and mount:FORMAT (ours, \
              through platter mount)",
             formats.join(", "),
             Peer::names().collect::<Vec<_>>().join(", ")
@@ -106,7 +125,9 @@ impl Target {
             Target::Volume { format, cluster: Some(bytes) } => {
                 format!("{}:{}", format.name(), typed(*bytes))
             }
-            Target::Directory(path) => format!("dir:{}", path.display()),
+            Target::Directory { path, integrity } => {
+                format!("dir:{}{}", path.display(), if *integrity { INTEGRITY } else { "" })
+            }
             Target::Mounted(peer) => peer.name(),
             Target::Through { name, .. } => name.clone(),
         }
@@ -119,7 +140,7 @@ impl Target {
 
     /// Whether the target is made on the device, and not in a directory of the host.
     pub(crate) fn is_on_device(&self) -> bool {
-        !matches!(self, Target::Directory(_))
+        !matches!(self, Target::Directory { .. })
     }
 
     /// Makes the target ready: discards the old content of the region if that was asked for, formats it, and makes the test file. A target in
@@ -163,18 +184,17 @@ impl Target {
                 };
                 place.discard()?;
                 let mounted = peer.mount(&**device, block, directory)?;
-                let (subject, how) = file_in(&mounted.at, caching, length)?;
+                let (file, how) = host_file(&mounted.at, caching, length, false)?;
+                let subject = Subject::Device { device: Arc::new(file), free: Some(free_in(&mounted.at)) };
                 let details = format!("fresh, a file in it, {how}");
                 let description = describe(name, name, &peer.title(), "mounted", details);
                 Ok(Ready { subject, recorder: None, description, mounted: Some(mounted) })
             }
-            Target::Directory(path) => {
-                let (subject, how) = file_in(path, caching, length)?;
-                let kind =
-                    platter_device::host_file_system(path).unwrap_or_else(|| "unknown file system".into());
-                let title = format!("{kind} of the host");
-                let details = format!("a file in {} ({kind}, mounted by the host), {how}", path.display());
-                let description = describe(name, &format!("dir:{kind}"), &title, "directory", details);
+            Target::Directory { path, integrity } => {
+                let (file, how) = host_file(path, caching, length, *integrity)?;
+                let kind = platter_device::host_file_system(path);
+                let description = of_host(name, path, kind.as_deref(), file.integrity(), "file", how);
+                let subject = Subject::Device { device: Arc::new(file), free: Some(free_in(path)) };
                 Ok(Ready { subject, recorder: None, description, mounted: None })
             }
         }
@@ -182,13 +202,55 @@ impl Target {
 }
 
 /// Makes a new file in a directory of the host; returns it, and in words whether its I/O uses the page cache.
-fn file_in(path: &Path, caching: Caching, length: u64) -> Result<(Subject, &'static str)> {
-    let options = FileOptions { caching, bytewise: true, ..FileOptions::default() };
+fn host_file(
+    path: &Path,
+    caching: Caching,
+    length: u64,
+    integrity: bool,
+) -> Result<(FileDevice, &'static str)> {
+    let options = FileOptions { caching, bytewise: true, integrity, ..FileOptions::default() };
     let opened = FileDevice::temporary(path, length, options)?;
     let how = if opened.is_direct() { "past the page cache" } else { "through the page cache" };
+    Ok((opened, how))
+}
+
+/// Tells how much is free in the file system that holds a directory.
+fn free_in(path: &Path) -> Arc<dyn Fn() -> Option<u64> + Send + Sync> {
     let directory = path.to_owned();
-    let free: Arc<dyn Fn() -> Option<u64> + Send + Sync> = Arc::new(move || free_space(&directory));
-    Ok((Subject::Device { device: Arc::new(opened), free: Some(free) }, how))
+    Arc::new(move || free_space(&directory))
+}
+
+/// Makes a folder in a directory of the host, whose new files have integrity if that is asked for.
+pub(crate) fn new_folder(path: &Path, integrity: bool) -> Result<()> {
+    let failed = |source| Error::Io { what: path.display().to_string(), source };
+    std::fs::create_dir(path).map_err(failed)?;
+    if integrity && let Err(source) = platter_device::host::set_integrity(path, true) {
+        // It is empty, and what cannot be removed harms nobody.
+        let _ = std::fs::remove_dir(path);
+        return Err(failed(source));
+    }
+    Ok(())
+}
+
+/// Describes what is measured in a directory of the host, and whether its file system keeps checksums of it.
+pub(crate) fn of_host(
+    name: &str,
+    path: &Path,
+    kind: Option<&str>,
+    integrity: Option<bool>,
+    what: &str,
+    how: &str,
+) -> report::Target {
+    let kind = kind.unwrap_or("unknown file system");
+    let (short, state) = match integrity {
+        None => ("", ""),
+        Some(false) => ("", ", integrity off"),
+        Some(true) => (INTEGRITY, ", integrity on"),
+    };
+    let how = if how.is_empty() { String::new() } else { format!(", {how}") };
+    let details = format!("a {what} in {} ({kind}, mounted by the host){how}{state}", path.display());
+    let title = format!("{kind} of the host{state}");
+    describe(name, &format!("dir:{kind}{short}"), &title, "directory", details)
 }
 
 fn describe(name: &str, short: &str, title: &str, kind: &str, details: String) -> report::Target {
@@ -220,5 +282,52 @@ impl Ready {
         }
         drop(subject);
         mounted.map_or(Ok(()), |mut mounted| mounted.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integrity_behind_a_directory_is_asked_of_the_host_and_named() {
+        let outer = tempfile::tempdir().unwrap();
+        let plain = format!("dir:{}", outer.path().display());
+        let name = format!("{plain}{INTEGRITY}");
+        let target = Target::parse(&name).unwrap();
+        assert!(matches!(&target, Target::Directory { path, integrity: true } if path == outer.path()));
+        assert_eq!(target.name(), name);
+        let nowhere = Target::parse(format!("{plain}/x{INTEGRITY}")).err().unwrap().to_string();
+        assert!(nowhere.contains("x+integrity"), "{nowhere}");
+        // No file system that tests run on has integrity streams.
+        let refused = host_file(outer.path(), Caching::Buffered, 4096, true).err().unwrap().to_string();
+        assert!(
+            refused.contains("integrity streams; ") && refused.contains("leave +integrity out"),
+            "{refused}"
+        );
+        assert!(host_file(outer.path(), Caching::Buffered, 4096, false).is_ok());
+        // A directory that is called so is one.
+        let called = format!("{}{INTEGRITY}", outer.path().join("x").display());
+        std::fs::create_dir(&called).unwrap();
+        let target = Target::parse(format!("dir:{called}")).unwrap();
+        assert!(
+            matches!(&target, Target::Directory { path, integrity: false } if *path == Path::new(&called))
+        );
+    }
+
+    #[test]
+    fn what_the_host_keeps_of_a_file_is_in_its_description() {
+        let of = |integrity| {
+            let told =
+                of_host("dir:R", Path::new("R"), Some("ReFS"), integrity, "file", "past the page cache");
+            (told.short, told.title, told.details)
+        };
+        let (short, title, details) = of(Some(true));
+        assert_eq!((&*short, &*title), ("dir:ReFS+integrity", "ReFS of the host, integrity on"));
+        assert_eq!(details, "a file in R (ReFS, mounted by the host), past the page cache, integrity on");
+        let (short, title, _) = of(Some(false));
+        assert_eq!((&*short, &*title), ("dir:ReFS", "ReFS of the host, integrity off"));
+        let (short, title, _) = of(None);
+        assert_eq!((&*short, &*title), ("dir:ReFS", "ReFS of the host"));
     }
 }

@@ -35,19 +35,49 @@ public static class Caller
 }
 ";
 
+fn parse(place: &Place, script: &str) -> String {
+    let path = place.path("parsed.ps1");
+    fs::write(&path, script).unwrap();
+    place.tool("python3", &["-c", PARSE, path.to_str().unwrap()])
+}
+
+/// The script of the comparison is PowerShell to the same parser, and what it says to the program is understood. A disk
+/// is cleared only where its number was given and that everything on it is lost.
+#[test]
+fn a_parser_reads_the_comparison() {
+    let place = Place::new("compare-script");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../windows/compare.ps1");
+    let script = fs::read_to_string(path).unwrap();
+    assert_eq!(parse(&place, &script), "");
+    assert_ne!(parse(&place, &script.replacen("if ($isThere) {", "if ($isThere {", 1)), "");
+    let quoted: Vec<&str> = script.split('\'').collect();
+    let help = place.works("compare --help");
+    let options: Vec<&&str> = quoted.iter().filter(|word| word.starts_with("--")).collect();
+    assert!(options.len() >= 6 && options.iter().all(|option| help.contains(**option)), "{options:?}");
+    for (list, name) in
+        [("[string[]]$Targets = @(", "--targets"), ("[string[]]$Workloads = @(", "--workloads")]
+    {
+        let words = script.split(list).nth(1).and_then(|rest| rest.split(')').next()).unwrap();
+        for word in words.split(", ").map(|word| word.trim_matches('\'')) {
+            assert!(help.contains(word), "{name} {word}");
+        }
+    }
+    let clears =
+        script.match_indices("Clear-Disk").map(|(at, _)| script[..at].rsplit("if (").next().unwrap());
+    let clears: Vec<&str> = clears.collect();
+    assert!(clears.len() == 2 && clears[0].starts_with("$found.PartitionStyle"), "{clears:?}");
+    assert!(clears[1].starts_with("$DiskNumber -ge 0"), "{clears:?}");
+    assert!(script.contains("if (($DiskNumber -ge 0) -ne [bool]$EraseDisk)"));
+}
+
 /// The script is PowerShell to a parser that is not PowerShell's, and the parser would notice if it were not.
 #[test]
 fn a_parser_reads_the_script() {
     let place = Place::new("kit-script");
     place.works("windows-kit kit --only fat12");
-    let parse = |script: &str| {
-        let path = place.path("parsed.ps1");
-        fs::write(&path, script).unwrap();
-        place.tool("python3", &["-c", PARSE, path.to_str().unwrap()])
-    };
     let script = fs::read_to_string(place.path("kit/kit.ps1")).unwrap();
-    assert_eq!(parse(&script), "");
-    assert_ne!(parse(&script.replacen("if ($Fresh) {", "if ($Fresh {", 1)), "");
+    assert_eq!(parse(&place, &script), "");
+    assert_ne!(parse(&place, &script.replacen("if ($Fresh) {", "if ($Fresh {", 1)), "");
     // Every step of the script is one that the verdict knows, and the other way round.
     let named = script.match_indices("Invoke-Step $judged '").map(|(at, text)| {
         let name = &script[at + text.len()..];

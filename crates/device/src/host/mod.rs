@@ -35,7 +35,7 @@ pub use files::{
     make_link, memory, name_of_disk, permissions, read_exact_at, read_some_at, set_integrity, sync_directory,
     write_all_at,
 };
-pub(crate) use files::{changed, kind, kind_of, make_private, share};
+pub(crate) use files::{changed, integrity_of, kind, kind_of, make_private, set_integrity_of, share};
 #[cfg(target_os = "linux")]
 pub use linux::{Ending, is_ending};
 #[cfg(not(target_os = "linux"))]

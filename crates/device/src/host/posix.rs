@@ -50,12 +50,28 @@ pub fn entry_id(path: &Path) -> Option<FileId> {
     fs::symlink_metadata(path).ok().map(|data: Metadata| FileId(data.dev(), data.ino()))
 }
 
-/// Has ReFS keep checksums of the content of an empty file: only Windows does.
+/// Has ReFS keep checksums of the content of a directory's new files: only Windows does.
 ///
 /// # Errors
 /// A sentence that says so.
 pub fn set_integrity(_path: &Path, _is_on: bool) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "only ReFS on Windows has integrity streams"))
+    Err(no_integrity())
+}
+
+/// Has ReFS keep checksums of the content of an empty file: only Windows does.
+pub(crate) fn set_integrity_of(_file: &File) -> io::Result<()> {
+    Err(no_integrity())
+}
+
+fn no_integrity() -> io::Error {
+    let why =
+        "only ReFS on Windows has integrity streams; leave +integrity out, or compare with refs+integrity";
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
+/// Whether ReFS keeps checksums of the content of a file: never here.
+pub(crate) fn integrity_of(_file: &File) -> io::Result<Option<bool>> {
+    Ok(None)
 }
 
 /// Whether ReFS keeps checksums of the content of a file: never here.

@@ -46,7 +46,7 @@ const MOST_PARTS: usize = 4;
 /// other targets are returned whole.
 fn ending(name: &str, parts: usize) -> String {
     let Some(path) = name.strip_prefix("dir:") else { return name.to_owned() };
-    let kept: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let kept: Vec<&str> = path.split(std::path::is_separator).filter(|part| !part.is_empty()).collect();
     let kept = &kept[kept.len().saturating_sub(parts)..];
     if kept.is_empty() { name.to_owned() } else { format!("dir:{}", kept.join("/")) }
 }

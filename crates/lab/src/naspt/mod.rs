@@ -13,7 +13,7 @@ use crate::compare::gather as compare;
 use crate::document::{self as report, CaseResult, Document, Round, Settings, Slice, WorkloadSettings};
 use crate::environment::{device_info, environment};
 use crate::stand::{NO_DEVICE, OpenStand, Stand};
-use crate::target::Target;
+use crate::target::{Target, new_folder};
 use crate::{CpuTime, Error, Observer, Preset, Result};
 use files::{Done, Files, time};
 use loads::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, LOADS, Load, SMALL_LOADS, TREE_LOADS, Today, What};
@@ -329,8 +329,8 @@ impl Course<'_> {
         let ready = target.set_up(name, &stand.places[0], caching, 4096)?;
         // The folder is removed when this is dropped, also after an error.
         let host = match (target, &ready.mounted) {
-            (Target::Directory(path), _) => Some(HostFolder::new(path)?),
-            (_, Some(mounted)) => Some(HostFolder::new(&mounted.at)?),
+            (Target::Directory { path, integrity }, _) => Some(HostFolder::new(path, *integrity)?),
+            (_, Some(mounted)) => Some(HostFolder::new(&mounted.at, false)?),
             _ => None,
         };
         let block = ready.mounted.as_ref().map(|mounted| mounted.block.clone());
@@ -483,10 +483,9 @@ fn case(set: Set, load: &Load, policy: Policy) -> report::Case {
 struct HostFolder(PathBuf);
 
 impl HostFolder {
-    fn new(directory: &std::path::Path) -> Result<HostFolder> {
+    fn new(directory: &std::path::Path, integrity: bool) -> Result<HostFolder> {
         let path = directory.join(format!("platter-naspt-{}", std::process::id()));
-        std::fs::create_dir(&path)
-            .map_err(|source| Error::Io { what: path.display().to_string(), source })?;
+        new_folder(&path, integrity)?;
         Ok(HostFolder(path))
     }
 }

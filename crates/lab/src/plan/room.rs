@@ -180,15 +180,15 @@ impl Ground {
     }
 
     fn new_image(directory: &Path, caching: Caching) -> Result<Ground> {
-        let probe = probe(directory, caching, false)?;
+        let probe = probe(directory, caching, false, false)?;
         let takes = vec![(directory.to_owned(), Takes::New)];
         Ok(Ground { name: String::new(), length: None, sectors: probe.sectors(), takes })
     }
 }
 
 /// Makes a file without a name, to learn whether the directory can be written and whether it allows direct I/O.
-fn probe(directory: &Path, caching: Caching, bytewise: bool) -> Result<FileDevice> {
-    let options = FileOptions { caching, bytewise, ..FileOptions::default() };
+fn probe(directory: &Path, caching: Caching, bytewise: bool, integrity: bool) -> Result<FileDevice> {
+    let options = FileOptions { caching, bytewise, integrity, ..FileOptions::default() };
     Ok(FileDevice::temporary(directory, 0, options)?)
 }
 
@@ -239,8 +239,8 @@ impl Room {
                 let why = format!("{name} on {} has about {} of it", ground.name, show_size(bytes));
                 Ok(Room { bytes, why, largest_file: peer.largest_file(), ..device })
             }
-            Target::Directory(path) => {
-                let probe = probe(path, caching, true)?;
+            Target::Directory { path, integrity } => {
+                let probe = probe(path, caching, true, *integrity)?;
                 let bytes = free_space(path).unwrap_or(u64::MAX);
                 Ok(Room {
                     bytes,
@@ -316,7 +316,7 @@ impl Rooms {
             add(path, bytes);
         }
         for target in &comparison.targets {
-            if let Target::Directory(path) = target {
+            if let Target::Directory { path, .. } = target {
                 add(path, span);
             }
         }

@@ -155,7 +155,7 @@ fn a_block_that_is_no_multiple_of_a_sector_needs_a_buffered_directory() {
     let here = tempfile::tempdir().unwrap();
     let on = |keys: &str, targets: &str| {
         let mut job = comparison(keys, targets, 64 * M);
-        job.targets.push(Target::Directory(here.path().into()));
+        job.targets.push(Target::Directory { path: here.path().into(), integrity: false });
         job
     };
     let mut only = on("size=1m bs=2300 direct=0", "raw");
@@ -249,7 +249,7 @@ fn room_is_that_of_the_image_and_the_files_together() {
     let span = free / 2 / M * M;
     let mut job = comparison("size=1m", "raw", M);
     job.stand = Stand::TemporaryImage(here.path().into());
-    job.targets.push(Target::Directory(here.path().into()));
+    job.targets.push(Target::Directory { path: here.path().into(), integrity: false });
     job.span = Some(span);
     assert!(refused(&job).contains("bytes") && refused(&job).contains("are needed"));
 }

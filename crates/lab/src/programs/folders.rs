@@ -6,7 +6,7 @@ use crate::document as report;
 use crate::host;
 use crate::peer::{Mounted, Peer};
 use crate::stand::OpenStand;
-use crate::target::Target;
+use crate::target::{Target, new_folder, of_host};
 use crate::{Error, Result};
 use platter_device::{Device, FileDevice, FileOptions};
 use std::fs::File;
@@ -87,7 +87,7 @@ enum Below {
 /// [`Error::Job`] for a target that has no files.
 pub(super) fn peer_of(target: &Target, program: &Path) -> Result<Option<Peer>> {
     match target {
-        Target::Directory(_) => Ok(None),
+        Target::Directory { .. } => Ok(None),
         Target::Mounted(peer) => Ok(Some(peer.clone())),
         Target::Volume { format, cluster } => {
             Ok(Some(Peer::Ours { format: *format, cluster: *cluster, program: program.to_owned() }))
@@ -100,19 +100,13 @@ pub(super) fn peer_of(target: &Target, program: &Path) -> Result<Option<Peer>> {
 
 impl Folder {
     /// Makes a folder in a directory of the host.
-    pub(super) fn of_host(name: &str, directory: &Path, number: usize) -> Result<Folder> {
+    pub(super) fn of_host(name: &str, directory: &Path, integrity: bool, number: usize) -> Result<Folder> {
         let path = directory.join(format!("platter-command-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).map_err(failed(&path))?;
+        new_folder(&path, integrity)?;
         let path = std::fs::canonicalize(&path).map_err(failed(&path))?;
-        let kind =
-            platter_device::host_file_system(directory).unwrap_or_else(|| "unknown file system".into());
-        let description = report::Target {
-            name: name.into(),
-            title: format!("{kind} of the host"),
-            short: format!("dir:{kind}"),
-            kind: "directory".into(),
-            details: format!("a folder in {} ({kind}, mounted by the host)", directory.display()),
-        };
+        let kind = platter_device::host_file_system(directory);
+        let integrity = platter_device::host::integrity(&path).ok().flatten();
+        let description = of_host(name, directory, kind.as_deref(), integrity, "folder", "");
         Ok(Folder { name: name.into(), counters: Counters::of(&path), path, description, below: Below::Host })
     }
 
@@ -235,7 +229,7 @@ mod tests {
     #[test]
     fn a_folder_of_the_host_is_removed_with_its_content() {
         let outer = tempfile::tempdir().unwrap();
-        let folder = Folder::of_host("dir:x", outer.path(), 0).unwrap();
+        let folder = Folder::of_host("dir:x", outer.path(), false, 0).unwrap();
         let path = folder.path.clone();
         std::fs::create_dir(path.join("a")).unwrap();
         std::fs::write(path.join("a/b"), "text").unwrap();
@@ -245,7 +239,7 @@ mod tests {
         assert!(!path.exists());
         // A folder of somebody else is not taken, nor removed.
         std::fs::create_dir(&path).unwrap();
-        assert!(Folder::of_host("dir:x", outer.path(), 0).is_err() && path.exists());
+        assert!(Folder::of_host("dir:x", outer.path(), false, 0).is_err() && path.exists());
     }
 
     #[test]

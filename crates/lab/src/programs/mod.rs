@@ -377,7 +377,9 @@ impl Course<'_> {
         {
             self.observer.stage(&format!("{name}: formatting"), self.began.elapsed(), self.expected);
             let folder = match (peer, target, ground) {
-                (None, Target::Directory(path), _) => Folder::of_host(name, path, number),
+                (None, Target::Directory { path, integrity }, _) => {
+                    Folder::of_host(name, path, *integrity, number)
+                }
                 (Some(peer), _, Ground::Stand(stand)) => Folder::on_stand(name, peer, stand, region),
                 (Some(peer), _, Ground::Images(images)) => Folder::on_image(name, peer, images, region),
                 _ => Err(Error::Job("there is no device for it".into())),

@@ -232,7 +232,10 @@ fn programs(directories: &[&std::path::Path], commands: &[&str]) -> Programs {
     let command = |command: &&str| Program { command: (*command).into(), ..Program::default() };
     Programs {
         stand: Stand::Memory(1 << 20),
-        targets: directories.iter().map(|path| Target::Directory((*path).into())).collect(),
+        targets: directories
+            .iter()
+            .map(|path| Target::Directory { path: (*path).into(), integrity: false })
+            .collect(),
         commands: commands.iter().map(command).collect(),
         setup: None,
         platter: PathBuf::from("platter"),

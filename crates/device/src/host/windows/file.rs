@@ -116,20 +116,35 @@ fn id_with(path: &Path, flags: u32) -> Option<FileId> {
     (done != 0).then_some(FileId(id.VolumeSerialNumber, id.FileId.Identifier))
 }
 
-/// Has ReFS keep checksums of the content of an empty file, or not, and reads back that it does.
+/// Has ReFS keep checksums of the content of an empty file or of a directory's new files, or not, and reads back that it
+/// does.
 ///
 /// # Errors
 /// Where the file system has no integrity streams, and if it did not do as it was told.
 pub fn set_integrity(path: &Path, is_on: bool) -> io::Result<()> {
-    control::set_integrity(&Driver(&File::options().read(true).write(true).open(path)?), is_on)
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS);
+    control::set_integrity(&Driver(&options.open(path)?), is_on)
+}
+
+/// Has ReFS keep checksums of the content of an empty file, and reads back that it does.
+pub(crate) fn set_integrity_of(file: &File) -> io::Result<()> {
+    control::set_integrity(&Driver(file), true)
 }
 
 /// Whether ReFS keeps checksums of the content of a file; `None` on a file system without integrity streams.
+pub(crate) fn integrity_of(file: &File) -> io::Result<Option<bool>> {
+    control::integrity(&Driver(file))
+}
+
+/// Whether ReFS keeps checksums of the content of a file, or of new files in a directory; `None` on a file system without
+/// integrity streams.
 ///
 /// # Errors
 /// The errors of opening the file and of asking.
 pub fn integrity(path: &Path) -> io::Result<Option<bool>> {
-    control::integrity(&Driver(&File::open(path)?))
+    let file = File::options().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?;
+    control::integrity(&Driver(&file))
 }
 
 /// The permissions of a file and the group that they are for: of POSIX, which Windows does not have.

@@ -18,7 +18,10 @@ pub use file::{
     FileId, entry_id, file_id, integrity, make_link, permissions, read_exact_at, read_some_at, set_integrity,
     sync_directory, write_all_at,
 };
-pub(crate) use file::{changed, kind, kind_of, make_private, make_sparse, open, open_unnamed, share};
+pub(crate) use file::{
+    changed, integrity_of, kind, kind_of, make_private, make_sparse, open, open_unnamed, set_integrity_of,
+    share,
+};
 pub use lock::{is_claimed, writer_of};
 pub(crate) use lock::{is_taken, lock};
 pub use names::{directory_of_records, host_string, is_disk, name_of_disk};
