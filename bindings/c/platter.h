@@ -1,6 +1,6 @@
 /* ReFS, NTFS, exFAT and FAT volumes for C.
  *
- * Link with libplatter_c.a, -lpthread -ldl -lm. See README.md beside this file.
+ * `pkg-config --cflags --libs platter` says how to compile and link. See README.md in the sources.
  *
  * Functions that return int return 0 on success, or a negative errno; platter_error() then returns a message. Strings are
  * UTF-8 and end with a zero byte; '/' separates the names of a path. Volumes and files may be used from many threads at once;

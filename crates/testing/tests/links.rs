@@ -1,5 +1,5 @@
-//! Checks the documents, which form a book: the table of contents must name each of them, and each link must have a
-//! target.
+//! Checks the documents, which form a book: the table of contents must name each of them, each link must have a target,
+//! and each first page must say where it answers the ten questions of its reader, on two screens.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -84,4 +84,34 @@ fn the_contents_name_each_document_once() {
     let mut all = documents();
     all.remove(&contents);
     assert_eq!(named, all);
+}
+
+/// The most lines outside of commands that a page for a reader who has just come may have: two screens.
+const TWO_SCREENS: usize = 90;
+
+#[test]
+fn each_first_page_answers_ten_questions_on_two_screens() {
+    let is_first = |path: &PathBuf| {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        name.starts_with("for-") || name == "install.md"
+    };
+    let pages: Vec<PathBuf> = documents().into_iter().filter(is_first).collect();
+    assert_eq!(pages.len(), 6, "{pages:?}");
+    for page in pages {
+        let text = read(&page);
+        let (before, rest) = text.split_once("<!--").expect("questions");
+        let (questions, after) = rest.split_once("-->").expect("their end");
+        for number in 1..=10 {
+            assert!(questions.contains(&format!("{number}. ")), "{}: no question {number}", page.display());
+        }
+        let headings: BTreeSet<&str> =
+            prose(after).filter_map(|line| line.strip_prefix("## ").map(str::trim)).collect();
+        // Each answer names its heading in quotes at the end of its line.
+        for line in questions.lines().filter_map(|line| line.trim_end().strip_suffix("\".")) {
+            let heading = line.rsplit_once(" \"").map_or("", |(_, heading)| heading);
+            assert!(headings.contains(heading), "{}: {line}: there is no {heading:?}", page.display());
+        }
+        let lines = prose(before).chain(prose(after)).count();
+        assert!(lines <= TWO_SCREENS, "{}: {lines} lines", page.display());
+    }
 }
