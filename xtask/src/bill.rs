@@ -48,10 +48,20 @@ pub(crate) fn list(out: &Path, epoch: &str, target: &str) -> Outcome {
 /// Returns the licences of everything that is compiled into the program for a target, with their texts: each text once,
 /// after the names of all that it is for.
 pub(crate) fn licences(target: &str) -> Result<String, String> {
-    // On another system some were never needed.
-    said(Command::new(cargo_program()).args(["fetch", "--quiet", "--locked", "--target", target]))?;
+    written(compiled(target)?, target)
+}
+
+/// Returns the same for a wheel, which has the program for a target in it, and the module.
+pub(crate) fn licences_of_wheel(target: &str) -> Result<String, String> {
+    let module = ["--manifest-path", "bindings/python/Cargo.toml", "--target", "x86_64-unknown-linux-gnu"];
+    written([compiled(target)?, listed(&module)?].concat(), target)
+}
+
+fn written(mut all: Vec<Compiled>, target: &str) -> Result<String, String> {
+    all.sort_unstable();
+    all.dedup();
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for one in compiled(target)?.into_iter().filter(|one| !one.is_ours) {
+    for one in all.into_iter().filter(|one| !one.is_ours) {
         let title = format!("{} {} ({})", one.name, one.version, one.licence);
         let found = texts_of(&sources(&one)?)?;
         for text in if found.is_empty() { vec![stand_in(&one)?] } else { found } {
@@ -77,11 +87,22 @@ pub(crate) fn licences(target: &str) -> Result<String, String> {
 
 /// Returns all crates that are compiled into the program for a target, in the order of their names.
 fn compiled(target: &str) -> Result<Vec<Compiled>, String> {
-    let manifest = "crates/platter/Cargo.toml";
-    let what =
-        ["tree", "--locked", "--manifest-path", manifest, "--features", dist::FEATURES, "--target", target];
-    let how = ["--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
-    let tree = said(Command::new(cargo_program()).args([&what[..], &how].concat()))?;
+    listed(&[
+        "--manifest-path",
+        "crates/platter/Cargo.toml",
+        "--features",
+        dist::FEATURES,
+        "--target",
+        target,
+    ])
+}
+
+/// Returns all crates of a build with these arguments.
+fn listed(what: &[&str]) -> Result<Vec<Compiled>, String> {
+    let how =
+        ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"];
+    // It downloads what is only needed on another system.
+    let tree = said(Command::new(cargo_program()).args([&how[..], what].concat()))?;
     let mut all: Vec<Compiled> = tree.lines().filter_map(of_line).collect();
     all.sort_unstable();
     all.dedup();
@@ -172,6 +193,7 @@ mod tests {
             );
         }
         assert!(licences("x86_64-unknown-linux-gnu").unwrap() != licences("x86_64-pc-windows-gnu").unwrap());
+        assert!(licences_of_wheel("x86_64-unknown-linux-gnu").unwrap().contains("\npyo3 "));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Building and testing the bindings for Python and C.
 
 use crate::command::{cargo_with, run, text};
-use crate::{Outcome, clibrary, dist, tools};
+use crate::{Outcome, bill, clibrary, dist, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -76,11 +76,15 @@ pub(crate) fn wheel(out: &Path, program: &Path, epoch: &str) -> Outcome {
     }
     let python = python(&directory()?)?;
     // What is in such a directory beside the package is installed in the places of its kind.
-    let data = Path::new("bindings/python/platterfs.data");
+    let data = Path::new("bindings/python/platterfs._platter.data");
     let scripts = data.join("scripts");
-    let copied =
-        std::fs::create_dir_all(&scripts).and_then(|()| std::fs::copy(program, scripts.join("platter")));
-    let built = copied.map_err(|error| format!("{}: {error}", scripts.display())).and_then(|_| {
+    let documents = data.join("data/share/doc/platterfs");
+    let licences = bill::licences_of_wheel(dist::TARGET)?;
+    let copied = std::fs::create_dir_all(&scripts)
+        .and_then(|()| std::fs::copy(program, scripts.join("platter")))
+        .and_then(|_| std::fs::create_dir_all(&documents))
+        .and_then(|()| std::fs::write(documents.join("licences.txt"), licences));
+    let built = copied.map_err(|error| format!("{}: {error}", data.display())).and_then(|()| {
         let manifest = "bindings/python/Cargo.toml";
         let build = [
             "-m",

@@ -24,14 +24,16 @@ pub(crate) fn archive_name() -> String {
     format!("platter-c-{VERSION}-x86_64-linux-gnu.tar.gz")
 }
 
-/// Archives the library, for unpacking in `/usr/local`.
-pub(crate) fn archive(out: &Path, epoch: &str) -> Outcome {
+/// Archives the library, for unpacking in `/usr/local`, with the licences of what is in it and more.
+pub(crate) fn archive(out: &Path, licences: &Path, epoch: &str) -> Outcome {
     let here = Scratch::new("c")?;
     let folder = here.folder("local")?;
+    let documents = here.folder("local/share/doc/platter-c")?;
+    std::fs::copy(licences, documents.join("licences.txt")).map_err(about(text(licences)?))?;
     place(&built(&bindings::target_directory()?.join("dist"), true)?, &folder, "/usr/local")?;
     let script = format!(
         "set -o pipefail; tar -C '{}' --sort=name --owner=0 --group=0 --numeric-owner --format=gnu --mtime=@{epoch} \
-         --mode=u=rwX,go=rX -cf - include lib | gzip -9n > '{}'",
+         --mode=u=rwX,go=rX -cf - include lib share | gzip -9n > '{}'",
         text(&folder)?,
         text(&out.join(archive_name()))?
     );

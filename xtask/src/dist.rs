@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The compilation target of static programs.
-const TARGET: &str = "x86_64-unknown-linux-musl";
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 
 const TOOLS: &[Tool] = &[
     ("git", "git"),
@@ -98,16 +98,10 @@ pub(crate) fn make(directory: &str) -> Outcome {
     image(&out, &program, &epoch)?;
     bill::list(&out, &epoch, TARGET)?;
     archives::source(&out, &epoch)?;
-    archives::windows(&out, &epoch)?;
     bindings::wheel(&out, &program, &epoch)?;
-    clibrary::archive(&out, &epoch)?;
-    let wheel = wheel_of(&out)?;
-    let wheel = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let names =
-        ["platter", &package_name(), "platter.oci.tar", "platter.cdx.json", LICENCES].map(String::from);
-    let names =
-        [&names[..], &[archives::source_name(), archives::windows_name(), clibrary::archive_name(), wheel]]
-            .concat();
+    clibrary::archive(&out, &out.join(LICENCES), &epoch)?;
+    archives::windows(&out, &epoch)?;
+    let names = [&names()[..], &[name_of(&wheel_of(&out)?)]].concat();
     let sums = command::said(Command::new("sha256sum").args(&names).current_dir(&out))?;
     write(&out.join("SHA256SUMS"), &sums)?;
     eprint!("{sums}");
@@ -132,6 +126,18 @@ pub(crate) fn epoch() -> Result<String, String> {
 /// Returns the name of the Debian package's file.
 pub(crate) fn package_name() -> String {
     format!("platter_{VERSION}_amd64.deb")
+}
+
+/// Returns the names of all files but the wheel, whose name says for which systems it is.
+fn names() -> [String; 8] {
+    let others = ["platter", "platter.oci.tar", "platter.cdx.json", LICENCES].map(String::from);
+    let [program, image, list, licences] = others;
+    let (source, windows, c) = (archives::source_name(), archives::windows_name(), clibrary::archive_name());
+    [program, package_name(), image, list, licences, source, windows, c]
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Returns the wheel that was made in a directory.
@@ -301,7 +307,8 @@ fn image(out: &Path, program: &Path, epoch: &str) -> Outcome {
     let (manifest, manifest_bytes) = blob(&part, &blobs)?;
     write(&layout.join("oci-layout"), "{\"imageLayoutVersion\":\"1.0.0\"}")?;
     let index = format!(
-        "{{\"schemaVersion\":2,\"manifests\":[{{{},\"annotations\":{{\"org.opencontainers.image.ref.name\":\"{VERSION}\"}}}}]}}",
+        "{{\"schemaVersion\":2,\"manifests\":[{{{},\"annotations\":{{\"org.opencontainers.image.ref.name\":\"platter:{VERSION}\",\
+         \"io.containerd.image.name\":\"docker.io/library/platter:{VERSION}\"}}}}]}}",
         described("manifest.v1+json", &manifest, manifest_bytes)
     );
     write(&layout.join("index.json"), &index)?;
@@ -348,4 +355,32 @@ fn said(program: &str, arguments: &[&str]) -> Result<String, String> {
 fn about(what: &str) -> impl Fn(std::io::Error) -> String {
     let what = what.to_owned();
     move |error| format!("{what}: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_installing_names_every_file_and_no_other() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let page = std::fs::read_to_string(root.join("docs/install.md")).unwrap();
+        let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+        let words = |text: &str| -> Vec<String> {
+            let is_of_name = |sign: char| sign.is_ascii_alphanumeric() || "-._…".contains(sign);
+            text.split(|sign| !is_of_name(sign)).map(|word| word.trim_end_matches('.').to_owned()).collect()
+        };
+        let named = words(&page);
+        for name in names() {
+            assert!(named.contains(&name), "docs/install.md does not name {name}");
+        }
+        let endings = [".deb", ".tar", ".json", ".txt", ".gz", ".zip", ".whl"];
+        let is_file =
+            |word: &&String| word.starts_with("platter") && endings.iter().any(|end| word.ends_with(end));
+        for word in named.iter().chain(&words(&readme)).filter(is_file) {
+            let is_wheel = *word == format!("platterfs-{VERSION}-….whl");
+            let is_recipe = *word == "platterfs.json";
+            assert!(is_wheel || is_recipe || names().contains(word), "{word}: nothing makes it");
+        }
+    }
 }

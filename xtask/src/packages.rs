@@ -3,7 +3,7 @@
 //! and removed, and leaves nothing behind; and each way to install leads to a first listing, mount and comparison in a
 //! minute.
 
-use crate::command::{Scratch, cargo_program, run, text};
+use crate::command::{Scratch, cargo_program, run, said, text};
 use crate::tools::{self, Tool};
 use crate::{Outcome, archives, bindings, dist, recipes};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ const TOOLS: &[Tool] = &[
     ("git", "git"),
     ("desktop-file-validate", "desktop-file-utils"),
     ("shellcheck", "shellcheck"),
+    ("duk", "duktape"),
+    ("podman", "podman"),
+    ("skopeo", "skopeo"),
 ];
 
 /// The address that recipes get in this test. Nothing is downloaded.
@@ -126,9 +129,30 @@ pub(crate) fn judge(made: Option<&str>) -> Outcome {
     run("lintian", &strict, &[])?;
     run("desktop-file-validate", &["packaging/desktop/platter-image.desktop"], &[])?;
     run("shellcheck", &["packaging/desktop/open"], &[])?;
+    // Duktape is what polkit runs rules with.
+    let answers =
+        said(Command::new("duk").args(["xtask/judges/polkit.js", "deploy/polkit/50-platter.rules"]))?;
+    if !answers.contains("as it should") {
+        return Err(format!("the rule of polkit: {answers}"));
+    }
+    image(&here, &made.join("platter.oci.tar"))?;
     recipes::fill(text(&made)?, ADDRESS)?;
     recipes::judge(&made.join("recipes"), &made)?;
     clean_root(&here, &made)
+}
+
+/// Loads the image for containers as its users do, and checks the name that it gets.
+fn image(here: &Scratch, image: &Path) -> Outcome {
+    run("skopeo", &["inspect", &format!("oci-archive:{}", text(image)?)], &[])?;
+    let store = here.folder("store")?;
+    let podman = |words: &[&str]| {
+        said(Command::new("podman").args(["--storage-driver", "vfs", "--root", text(&store)?]).args(words))
+    };
+    let loaded = podman(&["load", "--input", text(image)?])?;
+    match loaded.contains(&format!("/platter:{}", env!("CARGO_PKG_VERSION"))) {
+        true => Ok(()),
+        false => Err(format!("{}: loaded as {loaded}", image.display())),
+    }
 }
 
 /// Has dist make its files, and again from the archive of the sources in another place; returns where the first are.

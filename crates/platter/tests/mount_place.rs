@@ -94,3 +94,38 @@ fn cutting_a_file_to_the_size_it_has_changes_its_time() {
         mount.end();
     }
 }
+
+/// The desktop calls a script for a double click on an image.
+#[test]
+fn a_double_click_on_an_image_shows_its_volume() {
+    let mount = Mount::new("clicked", "ntfs");
+    mount.shell("echo one > m/list.txt");
+    mount.end();
+    let programs = Path::new(env!("CARGO_BIN_EXE_platter")).parent().unwrap().display().to_string();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/desktop/open");
+    let all = r#"
+        mkdir bin run other
+        printf '#!/bin/sh\necho "$1" >> shown\ncat "$1/list.txt"\n' > bin/xdg-open
+        chmod 755 bin/xdg-open
+        export PATH="$PWD/bin:$PROGRAMS:$PATH" XDG_RUNTIME_DIR="$PWD/run"
+        unset DISPLAY WAYLAND_DISPLAY
+        test "$("$SCRIPT" disk.img)" = one
+        # Once more it is only shown, and at the same place.
+        test "$("$SCRIPT" ./other/../disk.img)" = one
+        test "$(sort -u shown | wc -l) $(wc -l < shown)" = "1 2"
+        "$SCRIPT" --unmount disk.img
+        ls run/*
+        # What it cannot open leaves nothing, and says why.
+        echo text > text.img
+        if "$SCRIPT" text.img 2> why; then exit 1; fi
+        grep -q text.img why
+        # A place that another user prepared is not used.
+        rm -r run/platter-*
+        ln -s "$PWD/other" "run/platter-$(id -u)"
+        if "$SCRIPT" disk.img 2> why; then exit 1; fi
+        grep -q 'not a directory of this user' why
+    "#;
+    let said = mount.shell(&format!("PROGRAMS='{programs}'\nSCRIPT='{script}'\n{all}"));
+    assert_eq!(said, "");
+    assert!(mount.place.works("check disk.img").contains("no damage"));
+}
