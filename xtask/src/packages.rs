@@ -61,7 +61,7 @@ const STEPS: [(&str, &str); 3] = [
     ),
     (
         "compare",
-        "platter compare --quick
+        "platter compare --workloads overhead --targets raw,ntfs
          test -s platter-report/report.html",
     ),
 ];
