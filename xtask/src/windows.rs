@@ -1,4 +1,5 @@
-//! The program for Windows, built here and run under Wine. What it makes is judged by the program of Linux.
+//! The program for Windows, built here and run under Wine, and the one for Linux on ARM, run by QEMU. What they make is
+//! judged by the program of Linux.
 //!
 //! Wine is no Windows: it has neither its file systems nor its disks, and speeds say nothing. What is tested is that the
 //! program's own calls are right as far as Wine has them, and that a volume made there is one here.
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const TARGET: &str = "x86_64-pc-windows-gnu";
+const ARM: &str = "aarch64-unknown-linux-musl";
+/// What runs programs for Linux on ARM.
+const QEMU: &str = "qemu-aarch64-static";
 /// What the other program is called in its directory.
 const PROGRAM: &str = "platter.exe";
 
@@ -121,6 +125,23 @@ pub(crate) fn judge(program: &Path, linux: &Path) -> Outcome {
     make_random(&room.at)?;
     round_trips(&room)?;
     hostile_names(&room)
+}
+
+/// Builds the program for Linux on ARM, and puts it to the test in QEMU.
+pub(crate) fn arm() -> Outcome {
+    provide_target(ARM)?;
+    cargo(&["build", "--workspace", "--bin", "platter"])?;
+    // The linker of the toolchain: with this C library nothing of the system is linked.
+    let linker = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
+    cargo_with(&["build", "-p", "platterfs", "--target", ARM], &[NOT_OPTIMISED, linker])?;
+    let built = bindings::target_directory()?;
+    judge_arm(&built.join(ARM).join("debug/platter"), &built.join("debug/platter"))
+}
+
+/// Puts a program for Linux on ARM to the test, with one of this machine as the judge.
+pub(crate) fn judge_arm(program: &Path, linux: &Path) -> Outcome {
+    tools::provide(&[(QEMU, "qemu-user-static")])?;
+    round_trips(&Room::new(QEMU, program, linux)?)
 }
 
 /// Everything that a program does alike on all systems.
