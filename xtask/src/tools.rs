@@ -62,6 +62,8 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("man", "man-db"),
     ("zsh", "zsh"),
     ("fish", "fish"),
+    // It is the terminal of the browser.
+    ("tmux", "tmux"),
     ("pg_ctlcluster", "postgresql"),
     ("unshare", "util-linux"),
     ("setfattr", "attr"),

@@ -334,9 +334,10 @@ fn every_command_that_takes_an_image_takes_a_partition_or_refuses_it() {
         let takes = |word: &str| synopsis.replace("\\-", "-").contains(word);
         let name = page.file_name().into_string().unwrap();
         let name = name.trim_start_matches("platter-").trim_end_matches(".1");
-        // The undo file of `undo` is of the whole image; `serve` goes on until it is ended, and has a test of its own.
+        // The undo file of `undo` is of the whole image; `serve` and `browse` go on until they are ended, and have tests of
+        // their own.
         if !["IMAGE", "MIRROR", "--device"].into_iter().any(takes)
-            || ["undo", "windows-verdict", "serve"].contains(&name)
+            || ["undo", "windows-verdict", "serve", "browse"].contains(&name)
         {
             continue;
         }

@@ -1,9 +1,9 @@
 //! The list of commands.
 
 use crate::command::commands::{
-    attr, cat, check, clone, compare, complete, completions, cp, df, diff, du, endurance, info, integrity,
-    journal, label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub, serve,
-    snapshot, stat, touch, undo, windows_kit, windows_verdict,
+    attr, browse, cat, check, clone, compare, complete, completions, cp, df, diff, du, endurance, info,
+    integrity, journal, label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub,
+    serve, snapshot, stat, touch, undo, windows_kit, windows_verdict,
 };
 #[cfg(target_os = "linux")]
 use crate::command::commands::{status, umount};
@@ -57,6 +57,7 @@ pub(crate) enum Command {
     Ls(ls::Arguments),
     Stat(stat::Arguments),
     Du(du::Arguments),
+    Browse(browse::Arguments),
     Cat(cat::Arguments),
     Cp(cp::Arguments),
     Diff(diff::Arguments),
@@ -127,6 +128,7 @@ impl Command {
             Command::Ls(arguments) => arguments.run(),
             Command::Stat(arguments) => arguments.run(),
             Command::Du(arguments) => arguments.run(),
+            Command::Browse(arguments) => arguments.run(),
             Command::Cat(arguments) => arguments.run(),
             Command::Cp(arguments) => arguments.run(),
             Command::Diff(arguments) => arguments.run(),

@@ -129,20 +129,21 @@ fn about_one_file(error: &platter::Error) -> Failure {
 
 /// What a run lost so far: for each kind, the number of losses and the path of the first one.
 #[derive(Default)]
-struct Losses {
+pub(super) struct Losses {
     found: Vec<(Loss, u64, String)>,
 }
 
 impl Losses {
     /// Counts one loss, of the file at `at`.
-    fn note(&mut self, loss: Loss, at: &str) {
+    pub(super) fn note(&mut self, loss: Loss, at: &str) {
         match self.found.iter_mut().find(|(kind, ..)| *kind == loss) {
             Some((_, count, _)) => *count += 1,
             None => self.found.push((loss, 1, at.into())),
         }
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether nothing was lost.
+    pub(super) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 }

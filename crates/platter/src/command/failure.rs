@@ -90,16 +90,24 @@ pub(super) fn tell(line: impl fmt::Display) {
     }
 }
 
-/// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours: for lines and
-/// names on standard output.
+/// Replaces control characters, so that the text cannot move a terminal's cursor or change its colours, and marks that
+/// change the direction of writing, by which `gpj.exe` would look like `exe.jpg`: for lines and names on standard output.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars().map(|c| if is_harmful(c) { '?' } else { c }).collect()
 }
 
 /// The same for messages, in which ends of lines and tabs stay.
 pub(super) fn harmless(text: &str) -> String {
-    let replaced = |c: char| c.is_control() && c != '\n' && c != '\t';
+    let replaced = |c: char| is_harmful(c) && c != '\n' && c != '\t';
     text.chars().map(|c| if replaced(c) { '?' } else { c }).collect()
+}
+
+/// Whether a character makes a terminal or a page show something else than the text: controls, separators of lines, and
+/// what the Unicode Standard Annex 9 lists as directional formatting characters.
+fn is_harmful(c: char) -> bool {
+    let is_directional =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || is_directional || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Makes [`tell`] write to `log` from now on: nobody reads the standard error of a background process.

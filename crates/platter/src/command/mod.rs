@@ -2,10 +2,12 @@
 //!
 //! Each file in `commands` holds one command: its arguments and its code. [`run`] is the whole program.
 
+mod browse;
 mod cli;
 mod commands;
 mod complete;
 mod copying;
+mod facts;
 mod failure;
 mod helper;
 mod host;
@@ -21,6 +23,8 @@ mod mounting;
 mod mounting;
 mod output;
 mod progress;
+mod verdict;
+mod view;
 mod volume;
 mod windows_kit;
 

@@ -97,6 +97,7 @@ pub struct Copy<'a> {
     losses: Losses<'a>,
     unsaved: Unsaved,
     failures: u64,
+    kept: u64,
     /// Set to copy nothing more: the listener asked for the end, or the volume takes nothing more.
     stopped: bool,
     volume_failed: bool,
@@ -142,6 +143,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Whether the volume took nothing more, so that the remaining files were not tried.
     pub volume_failed: bool,
+    /// How many files were there already and were left as they are ([`Options::keeps_what_is_there`]).
+    pub kept: u64,
     /// The files and bytes that were copied.
     pub copied: Amount,
     /// Of `copied`, the part that was made durable during the run: no later failure of the volume loses it.
@@ -172,6 +175,7 @@ impl<'a> Copy<'a> {
             losses: Losses { listener, count: 0 },
             unsaved: Unsaved::default(),
             failures: 0,
+            kept: 0,
             stopped: false,
             volume_failed: false,
         }
@@ -199,6 +203,7 @@ impl<'a> Copy<'a> {
             losses: self.losses.count,
             interrupted: self.stopped && !self.volume_failed,
             volume_failed: self.volume_failed,
+            kept: self.kept,
             copied: self.copied,
             saved: Amount {
                 files: self.copied.files - self.unsaved.amount.files,
@@ -245,6 +250,7 @@ impl<'a> Copy<'a> {
             return self.directory(&source, target, name, &facts, depth);
         }
         if self.options.keeps_what_is_there && target.has(name) {
+            self.kept += 1;
             self.done += facts.size;
             return Ok(());
         }

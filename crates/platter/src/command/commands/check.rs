@@ -3,13 +3,14 @@
 use crate::command::failure::{CHECK_FAILED, Failure, Outcome, shown};
 use crate::command::image::listener;
 use crate::command::keys::keys;
-use crate::command::output::{Output, grouped};
+use crate::command::output::Output;
 use crate::command::progress::{Bar, Unit};
+use crate::command::verdict;
 use crate::command::volume::{device_options, open_options, refuse_any_mounted};
 use clap::Args;
 use platter::{Access, CheckOptions, Checked, ErrorKind, Source, Undo};
 use platter_device::{Caching, show_size};
-use platter_vfs::{CheckReport, Finding, Severity};
+use platter_vfs::{CheckReport, Severity};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -194,7 +195,7 @@ impl Arguments {
         if self.json {
             output.json(&document(device, format, &report, undo))?;
         } else {
-            print(&mut output, device, &format, &report)?;
+            verdict::lines(device, &format, &report).iter().try_for_each(|line| output.line(line))?;
             if let Some((path, saved)) = saved {
                 let (path, image): (&Path, &Path) = (&path, &self.image);
                 output.line(format_args!(
@@ -242,36 +243,4 @@ fn document<'a>(
             })
             .collect(),
     }
-}
-
-fn print(output: &mut Output, device: &str, format: &str, report: &CheckReport) -> Result<(), Failure> {
-    for finding in &report.findings {
-        output.line(finding)?;
-    }
-    let kept = report.findings.len() as u64;
-    if report.found > kept {
-        output.line(format_args!("and {} more", grouped(report.found - kept)))?;
-    }
-    let damage = report.found - report.notices;
-    let notices = |finding: &&Finding| finding.severity == Severity::Notice && finding.repaired;
-    let repaired = report.repaired - report.findings.iter().filter(notices).count() as u64;
-    let mut verdict = match (damage, repaired) {
-        (0, _) => "no damage".to_string(),
-        (found, 0) => format!("{} found, nothing repaired", grouped(found)),
-        (found, repaired) => format!("{} found, {} repaired", grouped(found), grouped(repaired)),
-    };
-    if report.notices > 0 {
-        verdict += &format!(", {} worth knowing", grouped(report.notices));
-    }
-    if report.unread > 0 {
-        let bytes = show_size(report.unread);
-        verdict += &format!(", and {bytes} of file data with checksums were not read (--data reads them)");
-    }
-    output.line(format_args!(
-        "{device}: {format}, {verdict}; {} files, {} directories, {} of {} clusters used",
-        grouped(report.files),
-        grouped(report.directories),
-        grouped(report.used_clusters),
-        grouped(report.total_clusters)
-    ))
 }

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(super) mod attr;
+pub(super) mod browse;
 pub(super) mod cat;
 pub(super) mod check;
 pub(super) mod clone;

@@ -5,6 +5,7 @@ use crate::command::image::listener;
 use crate::command::keys::keys;
 use crate::command::output::{Output, grouped, local_time, utc_time};
 use crate::command::progress::{Bar, Unit};
+use crate::command::view::sureness;
 use crate::command::volume::{ReadOptions, source_of};
 use clap::Args;
 use platter::{
@@ -254,15 +255,6 @@ fn counted(troubles: &[Trouble]) -> Vec<TroubleKind> {
         kinds[place].files += 1;
     }
     kinds
-}
-
-/// How sure it is that the content is the file's.
-fn sureness(found: &Recovered) -> &'static str {
-    match (found.damaged, found.certain) {
-        (true, _) => "damaged",
-        (false, true) => "certain",
-        (false, false) => "likely",
-    }
 }
 
 fn path(found: &Recovered) -> String {

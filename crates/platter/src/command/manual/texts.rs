@@ -89,6 +89,13 @@ pub(super) const EXAMPLES: Texts = &[
     ),
     ("stat", &[("platter stat disk.img:/photos/a.jpg", "All that is known of a file.")]),
     ("du", &[("platter du -s disk.img:/photos disk.img:/music", "Which directory takes the space.")]),
+    (
+        "browse",
+        &[
+            ("platter browse disk.img", "Look around in a volume; ? shows the keys."),
+            ("platter browse /dev/sdX@2:/Users", "Begin in a directory of a partition."),
+        ],
+    ),
     ("cat", &[("platter cat disk.img:/photos/list.txt", "Print a file.")]),
     (
         "cp",
@@ -243,6 +250,7 @@ pub(super) const SEE_ALSO: &[(&str, &[&str])] = &[
     ("snapshot", &["platter-attr(1)", "platter-clone(1)"]),
     ("check", &["platter-undo(1)", "platter-recover(1)", "platter-scrub(1)", "fsck(8)"]),
     ("undo", &["platter-check(1)"]),
+    ("browse", &["platter-ls(1)", "platter-recover(1)", "mc(1)"]),
     ("serve", &["nbdcopy(1)", "qemu-nbd(8)", "nbd-client(8)"]),
     ("scrub", &["platter-mirror(1)", "platter-integrity(1)"]),
     ("mirror", &["platter-scrub(1)"]),

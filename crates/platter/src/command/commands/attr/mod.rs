@@ -2,6 +2,7 @@
 
 mod mounted;
 
+use crate::command::facts::{or_none, stream_of};
 use crate::command::failure::{About, Failure, Outcome, shown};
 use crate::command::mounting::on_mount;
 use crate::command::output::Output;
@@ -9,7 +10,7 @@ use crate::command::volume::{ReadOptions, VolumePath, Volumes, WriteOptions};
 use clap::{Args, Subcommand};
 use platter::{Access, Held};
 use platter_device::Buffer;
-use platter_vfs::{Change, Error, Kind, Name, NodeStream, find_snapshot, reparse};
+use platter_vfs::{Change, Error, Kind, Name, NodeStream, reparse};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt;
@@ -222,14 +223,6 @@ fn change(options: &WriteOptions, work: impl FnOnce(&mut Volumes) -> Result<(), 
     outcome.map(|()| 0)
 }
 
-/// Returns `None` for an attribute that the format does not have, so that it is not listed.
-fn or_none<T>(found: platter_vfs::Result<T>) -> platter_vfs::Result<Option<T>> {
-    match found {
-        Err(Error::Unsupported { .. }) => Ok(None),
-        found => found.map(Some),
-    }
-}
-
 impl List {
     fn run(self) -> Outcome {
         if let Some(path) = on_mount(&self.path)? {
@@ -370,19 +363,6 @@ impl Get {
         }
         output.finish()?;
         Ok(0)
-    }
-}
-
-/// Returns the named stream or the snapshot of this name. A snapshot is not found under a stream's name, nor a stream
-/// under a snapshot's.
-fn stream_of(held: &Held, name: &Name, is_snapshot: bool, create: bool) -> platter_vfs::Result<Held> {
-    let (system, node) = (&held.system, held.node);
-    let found = system.streams()?.open(node, name, create && !is_snapshot)?;
-    let found = Held::new(system, found);
-    if find_snapshot(&**system, node, name)?.is_some() == is_snapshot {
-        Ok(found)
-    } else {
-        Err(Error::NotFound)
     }
 }
 
