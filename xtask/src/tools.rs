@@ -46,6 +46,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("borg", "borgbackup"),
     ("faketime", "faketime"),
     ("git", "git"),
+    ("curl", "curl"),
     ("jq", "jq"),
     ("patch", "patch"),
     ("sqlite3", "sqlite3"),

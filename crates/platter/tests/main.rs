@@ -27,6 +27,7 @@ mod mount_streams;
 mod names;
 mod node_numbers;
 mod ntfs;
+mod page;
 mod recover;
 mod refs;
 mod refusals;

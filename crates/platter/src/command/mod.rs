@@ -22,7 +22,9 @@ mod mounting;
 #[path = "no_mounting.rs"]
 mod mounting;
 mod output;
+mod page;
 mod progress;
+mod serving;
 mod verdict;
 mod view;
 mod volume;

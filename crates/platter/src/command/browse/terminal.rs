@@ -88,7 +88,7 @@ fn keep_what_is_told() {
 /// Shows a volume until the user ends it.
 pub(in crate::command) fn run(view: View, image: String, place: Vec<Name>) -> Outcome {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        let why = "needs a terminal; platter ls lists";
+        let why = "needs a terminal; platter ls lists, and platter serve --http shows a page";
         return Err(Failure::new("browse", why));
     }
     interrupt::listen();

@@ -1,36 +1,48 @@
 //! `platter serve`
 
 use crate::command::failure::{About, Failure, Outcome, shown, tell};
-use crate::command::host::{self, Connection, Listening};
+use crate::command::host::{self, Listening};
 use crate::command::interrupt;
 use crate::command::keys::keys;
 use crate::command::output::Output;
-use crate::command::volume::open_device;
-use clap::Args;
+use crate::command::page::Page;
+use crate::command::serving::{Serve, listen, serve_all};
+use crate::command::view::View;
+use crate::command::volume::{ReadOptions, open_device};
+use clap::{ArgGroup, Args};
 use platter::nbd::Export;
 use platter::{Access, Source};
 use platter_device::{Device, select_partition};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{io, thread};
 
-/// Serve an image, a partition or a mirror as a disk to other programs
+/// Serve an image, a partition or a mirror as a disk to other programs, or its files as a page
 ///
-/// Whatever speaks NBD uses the image as a disk then: qemu, nbdcopy, nbdfuse, fio, the kernel's nbd-client. A VHDX, VHD or
+/// With --nbd, whatever speaks NBD uses the image as a disk: qemu, nbdcopy, nbdfuse, fio, the kernel's nbd-client. A VHDX, VHD or
 /// split image is served as the disk in it, and a volume that BitLocker encrypts as it is, or decrypted if a key is given. Without --write, clients can only read. With it, no other process writes to the
 /// image meanwhile, and what a client has flushed survives a power cut.
+///
+/// With --http, a browser shows the volume: directories, attributes, streams, snapshots, deleted files and a check, and
+/// downloads files. Nothing is written. Where no address is named, the page is at one of this machine alone; whoever reaches the
+/// address reads the volume.
 ///
 /// Every user of this machine can reach the port; a socket only who may enter its directory and write to it. The
 /// command runs until Ctrl-C, which ends all connections and makes everything durable.
 #[derive(Args)]
+#[command(group(ArgGroup::new("protocol").required(true).args(["nbd", "http"])))]
 pub(crate) struct Arguments {
     /// Image file, block device or mirror:IMAGE,IMAGE; with @N partition N
     image: PathBuf,
     /// Speak the network block device protocol
-    #[arg(long, required = true)]
+    #[arg(long)]
     nbd: bool,
+    /// Show the files as a page at ADDRESS:PORT, or at PORT of 127.0.0.1; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "0", value_parser = address,
+          conflicts_with_all = ["write", "socket", "port"])]
+    http: Option<SocketAddr>,
     /// Let clients write
     #[arg(long)]
     write: bool,
@@ -40,32 +52,82 @@ pub(crate) struct Arguments {
     /// Listen at this port of 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "N", default_value_t = NBD_PORT)]
     port: u16,
+    /// Show shadow copy N of the volume, 1 is the oldest (NTFS, with --http)
+    #[arg(long, value_name = "N", requires = "http")]
+    shadow: Option<u32>,
 }
 
 /// The port of NBD, as it is registered at <https://www.iana.org/assignments/service-names-port-numbers>.
 const NBD_PORT: u16 = 10809;
 
-/// How often a server that waits for clients looks whether it is to end.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long a browser may send or take nothing. It connects again when it needs to.
+const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The most connections at once, each of which has threads and buffers of its own. Further clients wait.
-const MOST_CONNECTIONS: usize = 16;
+/// Parses an address with its port, or a port of this machine alone.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:").or(text.strip_prefix(':')).unwrap_or(text);
+    match (port.parse(), text.parse()) {
+        (Ok(port), _) => Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)),
+        (_, Ok(address)) => Ok(address),
+        _ => {
+            Err("expected an address with a port, such as 127.0.0.1:8080 or [::1]:8080, or a port"
+                .to_string())
+        }
+    }
+}
 
 impl Arguments {
     pub(crate) fn run(self) -> Outcome {
+        match self.http {
+            Some(address) => self.serve_page(address),
+            None => self.serve_disk(),
+        }
+    }
+
+    fn serve_disk(&self) -> Outcome {
         let (listening, at) = self.listen()?;
         let device = self.open()?;
         let export = Arc::new(Export::new(device.clone(), !self.write));
-        interrupt::listen();
-        let how = if export.is_read_only() { "for reading" } else { "for reading and writing" };
-        let mut output = Output::new();
-        output.line(format_args!("{}: served {how} at {at}; Ctrl-C ends it", shown(&self.image)))?;
-        output.finish()?;
-        serve_all(&*listening, &export);
-        if !export.is_read_only() {
+        let is_read_only = export.is_read_only();
+        let how = if is_read_only { "for reading" } else { "for reading and writing" };
+        let serve =
+            move |reader: &mut dyn Read, writer: &mut (dyn Write + Send)| export.serve(reader, writer);
+        self.serve(&*listening, how, &at, Arc::new(serve))?;
+        if !is_read_only {
             device.flush()?;
         }
         Ok(0)
+    }
+
+    fn serve_page(&self, address: SocketAddr) -> Outcome {
+        let options = ReadOptions { partition: None, force: false };
+        let (listening, address) = listen(address, Some(PATIENCE)).about(address)?;
+        let view = View::open(&self.image, &options, self.shadow)?;
+        if !address.ip().is_loopback() {
+            tell(format_args!(
+                "platter: {address} is not of this machine alone: whoever reaches it reads the volume"
+            ));
+        }
+        let page = Page::new(view, shown(&self.image).to_string(), address);
+        let serve = move |reader: &mut dyn Read, writer: &mut (dyn Write + Send)| page.serve(reader, writer);
+        self.serve(&*listening, "for reading", &format!("http://{address}/"), Arc::new(serve))?;
+        Ok(0)
+    }
+
+    /// Says where clients reach the server, and serves them until the command is to end.
+    fn serve(
+        &self,
+        listening: &dyn Listening,
+        how: &str,
+        at: &str,
+        serve: Arc<Serve>,
+    ) -> Result<(), Failure> {
+        interrupt::listen();
+        let mut output = Output::new();
+        output.line(format_args!("{}: served {how} at {at}; Ctrl-C ends it", shown(&self.image)))?;
+        output.finish()?;
+        serve_all(listening, &serve);
+        Ok(())
     }
 
     fn open(&self) -> Result<Arc<dyn Device>, Failure> {
@@ -92,94 +154,30 @@ impl Arguments {
             return Ok((listening, format!("nbd+unix:///?socket={}", path.display())));
         }
         let port = format!("port {} of 127.0.0.1", self.port);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).about(&port)?;
-        listener.set_nonblocking(true).about(&port)?;
-        let address = listener.local_addr().about(&port)?;
-        Ok((Box::new(listener), format!("nbd://{address}")))
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port);
+        let (listening, address) = listen(address, None).about(&port)?;
+        Ok((listening, format!("nbd://{address}")))
     }
 }
 
-/// Accepts clients until the command is to end, and ends with the last connection.
-fn serve_all(listening: &dyn Listening, export: &Arc<Export>) {
-    let mut connections: Vec<(thread::JoinHandle<()>, Box<dyn Connection>)> = Vec::new();
-    let mut has_failed = false;
-    while !interrupt::is_asked() {
-        connections.retain(|(thread, _)| !thread.is_finished());
-        if connections.len() == MOST_CONNECTIONS {
-            thread::sleep(PAUSE);
-            continue;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_of_this_machine_unless_another_is_named() {
+        for (text, meant) in [
+            ("8080", "127.0.0.1:8080"),
+            (":0", "127.0.0.1:0"),
+            ("localhost:1", "127.0.0.1:1"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("[::1]:9", "[::1]:9"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+        ] {
+            assert_eq!(address(text).map(|address| address.to_string()), Ok(meant.to_string()), "{text}");
         }
-        match listening.next() {
-            Ok(Some(connection)) => {
-                has_failed = false;
-                match begin(connection, export) {
-                    Ok(one) => connections.push(one),
-                    Err(error) => tell(format_args!("platter: a connection: {error}")),
-                }
-            }
-            Ok(None) => thread::sleep(PAUSE),
-            Err(error) => {
-                if !has_failed {
-                    tell(format_args!("platter: a client cannot be accepted: {error}"));
-                }
-                has_failed = true;
-                thread::sleep(PAUSE);
-            }
+        for text in ["", "disk.img", "127.0.0.1", "example.org:80", "65536"] {
+            assert!(address(text).is_err(), "{text}");
         }
-    }
-    for (thread, connection) in connections {
-        connection.end();
-        // A panic of a connection is reported by itself.
-        let _ = thread.join();
-    }
-}
-
-/// Serves one connection with a thread of its own; returns it with what ends the connection.
-fn begin(
-    connection: Box<dyn Connection>,
-    export: &Arc<Export>,
-) -> io::Result<(thread::JoinHandle<()>, Box<dyn Connection>)> {
-    let (mut reader, mut writer) = (connection.reader()?, connection.writer()?);
-    let export = export.clone();
-    let serve = move || {
-        // Whoever goes in the middle of a request breaks the connection.
-        let gone = [io::ErrorKind::UnexpectedEof, io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
-        match export.serve(&mut reader, &mut writer) {
-            Err(error) if !gone.contains(&error.kind()) => {
-                tell(format_args!("platter: a connection: {error}"));
-            }
-            _ => {}
-        }
-    };
-    Ok((thread::Builder::new().name("nbd".into()).spawn(serve)?, connection))
-}
-
-impl Listening for TcpListener {
-    fn next(&self) -> io::Result<Option<Box<dyn Connection>>> {
-        match self.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false)?;
-                // Replies are small, and a client waits for them.
-                stream.set_nodelay(true)?;
-                Ok(Some(Box::new(stream)))
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Connection for TcpStream {
-    fn reader(&self) -> io::Result<Box<dyn io::Read + Send>> {
-        Ok(Box::new(io::BufReader::new(self.try_clone()?)))
-    }
-
-    fn writer(&self) -> io::Result<Box<dyn io::Write + Send>> {
-        Ok(Box::new(io::BufWriter::new(self.try_clone()?)))
-    }
-
-    fn end(&self) {
-        // A client that is gone has ended it already.
-        let _ = self.shutdown(std::net::Shutdown::Both);
     }
 }

@@ -137,6 +137,7 @@ pub(super) const EXAMPLES: Texts = &[
         &[
             ("platter serve --nbd disk.vhdx", "Let qemu, nbdcopy or the kernel read the disk in a VHDX."),
             ("platter serve --nbd --write --socket nbd.sock disk.img@2", "Let them write to a partition."),
+            ("platter serve disk.img --http 127.0.0.1:8080", "Show the files to a browser of this machine."),
         ],
     ),
     (
