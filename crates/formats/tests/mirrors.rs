@@ -581,7 +581,8 @@ impl History {
             |copy: &Copy| copy.there == There::Yes && !copy.is_void && copy.record.load().unwrap().is_some();
         let others =
             self.copies.iter().enumerate().filter(|(other, copy)| *other != number && has_record(copy));
-        let may_forget = self.is_usable(number) && others.count() + 1 == self.copies.len();
+        let others = others.count();
+        let may_forget = self.is_usable(number) && others + 1 == self.copies.len();
         // A set that is written to while a copy is away, and of which a copy that is there has no record, can be
         // another set from then on.
         let has_forgotten = |copy: &Copy| copy.there == There::Yes && copy.record.load().unwrap().is_none();
@@ -598,11 +599,11 @@ impl History {
             }
             3 if usable > 1 => {
                 // A new disk takes the place of the copy's. The record stays, as where the host keeps it, or is lost
-                // too.
+                // too, unless it is the last one.
                 copy.disk = Disk::new(length, &life);
                 *copy.record.disk.lock().unwrap() = copy.disk.clone();
                 (copy.is_void, copy.is_rotten, copy.there) = (true, false, There::Yes);
-                if length.is_multiple_of(3) {
+                if length.is_multiple_of(3) && others > 0 {
                     *copy.record.bytes.lock().unwrap() = None;
                 }
             }
