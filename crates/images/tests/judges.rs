@@ -102,7 +102,14 @@ fn by_libvhdi(folder: &Folder, image: &str) -> Vec<u8> {
         std::fs::read_dir(folder.path("m")).unwrap().map(|entry| entry.unwrap().path()).collect();
     states.sort();
     let content = std::fs::read(states.last().unwrap());
-    folder.tool("fusermount", &["-u", "m"]);
+    // A program that looks at every mount may keep this one busy for a moment.
+    let is_ended = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let mut end = std::process::Command::new("fusermount");
+        let end = end.args(["-u", "m"]).current_dir(folder.path("")).status();
+        end.unwrap_or_else(|error| panic!("fusermount is needed for this test: {error}")).success()
+    });
+    assert!(is_ended, "fusermount cannot unmount what vhdimount mounted");
     content.unwrap()
 }
 
