@@ -40,8 +40,10 @@ const FORMATS: [(&str, &str); 4] =
 
 /// Paths of Linux that the program for Windows must not have: a file there would be another one, or Linux' under Wine.
 const PATHS_OF_LINUX: [&str; 6] = ["/proc/", "/sys/", "/var/lib", "/var/log", "/etc/", "/dev/"];
-/// Where help texts and shell scripts name such paths, which nobody opens on Windows.
-const IN_TEXTS: [&str; 8] = [
+/// Where help texts and shell scripts name such paths, which nobody opens on Windows, and the names of source files of the crate
+/// crossterm, which say where it panics.
+const IN_TEXTS: [&str; 9] = [
+    "/sys/windows",
     "/dev/sd",
     "/dev/fuse",
     "/dev/null",
