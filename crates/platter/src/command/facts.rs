@@ -1,7 +1,7 @@
 //! What is known of a file or directory besides its content.
 
 use crate::command::failure::{About, Failure};
-use crate::command::output::{flag_words, grouped, local_time, utc_time};
+use crate::command::output::{flag_words, grouped, kind_word, local_time, utc_time};
 use platter::Held;
 use platter_device::show_size;
 use platter_vfs::linux::LinuxAttributes;
@@ -82,11 +82,7 @@ impl FileFacts {
         ];
         Ok(FileFacts {
             path: path.to_string(),
-            kind: match attributes.kind {
-                Kind::File => "file",
-                Kind::Directory => "directory",
-                Kind::SymbolicLink => "symbolic-link",
-            },
+            kind: kind_word(attributes.kind),
             size: attributes.size,
             allocated: attributes.allocated,
             pieces: extents.map(|all| all.iter().filter(|extent| on_device(&extent.place)).count() as u64),

@@ -2,7 +2,7 @@
 
 use crate::command::failure::{Failure, printable};
 use chrono::{DateTime, Local, NaiveDate, NaiveDateTime, SecondsFormat, TimeZone, Utc};
-use platter_vfs::{DosFlags, Name, Timestamp};
+use platter_vfs::{DosFlags, Kind, Name, Timestamp};
 use serde::Serialize;
 use std::fmt::{self, Display};
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -128,6 +128,15 @@ const FLAGS: [(DosFlags, char, &str); 4] = [
 /// Flags as letters: read-only, hidden, system, archive.
 pub(super) fn flag_letters(flags: DosFlags) -> String {
     FLAGS.iter().map(|&(flag, letter, _)| if flags.contains(flag) { letter } else { '-' }).collect()
+}
+
+/// The kind of a file as a word of JSON.
+pub(super) fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::SymbolicLink => "symbolic-link",
+    }
 }
 
 /// Flags as words.

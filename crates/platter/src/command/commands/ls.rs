@@ -1,7 +1,7 @@
 //! `platter ls`
 
 use crate::command::failure::{About, Failure, Outcome};
-use crate::command::output::{Output, flag_letters, flag_words, local_time, utc_time};
+use crate::command::output::{Output, flag_letters, flag_words, kind_word, local_time, utc_time};
 use crate::command::volume::{ReadOptions, VolumePath, Volumes};
 use clap::Args;
 use platter::{Access, DEEPEST, Held};
@@ -79,11 +79,7 @@ impl Listed {
         Listed {
             path: path.to_string(),
             name: name.to_string(),
-            kind: match attributes.kind {
-                Kind::File => "file",
-                Kind::Directory => "directory",
-                Kind::SymbolicLink => "symbolic-link",
-            },
+            kind: kind_word(attributes.kind),
             size: attributes.size,
             allocated: attributes.allocated,
             flags: flag_words(attributes.flags),

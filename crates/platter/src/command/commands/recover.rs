@@ -3,7 +3,7 @@
 use crate::command::failure::{Failure, Outcome, printable, shown};
 use crate::command::image::listener;
 use crate::command::keys::keys;
-use crate::command::output::{Output, grouped, local_time, utc_time};
+use crate::command::output::{Output, grouped, kind_word, local_time, utc_time};
 use crate::command::progress::{Bar, Unit};
 use crate::command::view::sureness;
 use crate::command::volume::{ReadOptions, source_of};
@@ -307,9 +307,7 @@ fn json(output: &mut Output, found: &Recovered, is_first: bool) -> Result<(), Fa
         path: path(found),
         kind: match found.kind {
             Kind::File if found.stream.is_some() => "stream",
-            Kind::File => "file",
-            Kind::Directory => "directory",
-            Kind::SymbolicLink => "symbolic-link",
+            kind => kind_word(kind),
         },
         size: found.size,
         modified: utc_time(found.modified),
