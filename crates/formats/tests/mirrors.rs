@@ -839,6 +839,7 @@ fn histories_that_ended_badly_end_well() {
         ("refs+integrity", 301_100_002_045),
         ("refs", 302_200_000_800),
         ("ntfs", 303_200_000_658),
+        ("refs", 305_100_002_166),
     ];
     for (format, seed) in once {
         let (_, length) = FORMATS.into_iter().find(|(name, _)| *name == format).unwrap();

@@ -87,6 +87,9 @@ pub struct MirrorSet {
     pub(super) unclosed: bool,
 }
 
+/// Why a copy is left out whose rebuild was cut off.
+const BEING_REBUILT: &str = "it was being rebuilt";
+
 /// Why a copy has diverged whose record was found by a name, and does not describe it.
 const UNLIKE_ITS_RECORD: &str = "it is not as its record says, which stands under the name of the device: another device \
                                  may have had the name, or the copy was changed by no mirror";
@@ -206,7 +209,7 @@ impl MirrorSet {
                     } else if is_blank && (recorded || !all_blank) {
                         Some("it is blank".to_string())
                     } else if history.is_some_and(History::is_unfinished) {
-                        Some("it was being rebuilt".to_string())
+                        Some(BEING_REBUILT.to_string())
                     } else {
                         None
                     }
@@ -345,6 +348,12 @@ impl MirrorSet {
             let is_bare = |copy: &usize| self.histories[*copy].is_none() && !self.is_identified(*copy);
             let bare = self.current().into_iter().filter(|copy| is_bare(copy) && doubt != MAYBE_LOST);
             doubts.extend(bare.map(|copy| (copy, doubt)));
+        }
+        // A device that stands under the name of one that was being rebuilt may be the one that was used by itself.
+        if by_name().any(was_alone) {
+            let is_half =
+                |copy: usize| matches!(&self.standings[copy], Standing::LeftOut(why) if why == BEING_REBUILT);
+            doubts.extend(by_name().filter(|&copy| is_half(copy)).map(|copy| (copy, MAYBE_ALONE)));
         }
         for (copy, why) in doubts {
             self.standings[copy] = Standing::Diverged(why.to_string());
