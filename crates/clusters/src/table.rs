@@ -399,7 +399,6 @@ impl<E: Entries, D: Deref<Target: Device>> Table<E, D> {
     }
 }
 
-/// The number of bytes of a copy that hold entries.
 /// The number of zero bytes that `bytes` begins with, or a few less.
 fn zeroes(bytes: &[u8]) -> usize {
     const STEP: usize = 64;
@@ -409,6 +408,7 @@ fn zeroes(bytes: &[u8]) -> usize {
         .count()
 }
 
+/// The number of bytes of a copy that hold entries.
 fn used_bytes(entries: &impl Entries, place: &TablePlace) -> u64 {
     ((u64::from(place.heap.count) + 2) * u64::from(entries.bits())).div_ceil(8)
 }
