@@ -26,6 +26,8 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("qemu-io", "qemu-utils"),
     ("nbdcopy", "libnbd-bin"),
     ("nbdinfo", "libnbd-bin"),
+    ("ewfacquire", "ewf-tools"),
+    ("ewfexport", "ewf-tools"),
     ("vhdiinfo", "libvhdi-utils"),
     ("vhdimount", "libvhdi-utils"),
     ("cryptsetup", "cryptsetup-bin"),

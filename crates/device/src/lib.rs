@@ -125,7 +125,9 @@ pub use mirror::{
 pub use overlay::OverlayDevice;
 pub use partition::Partition;
 pub use power::{Grain, Log, Survivors};
-pub use protect::{refuse_any_data, refuse_contents, refuse_data, refuse_in_use, refuse_unlike_copies};
+pub use protect::{
+    refuse_any_data, refuse_contents, refuse_data, refuse_evidence, refuse_in_use, refuse_unlike_copies,
+};
 pub use queue::{Completion, Immediate, Kind, Queue, Request, Segment, Segments, Work};
 pub use recorder::{DirectionTraffic, Recorder, SizeBin, Traffic};
 pub use size::{parse_size, show_size};

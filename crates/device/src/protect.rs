@@ -39,6 +39,24 @@ pub fn refuse_contents(device: &dyn Device) -> Result<()> {
     }
 }
 
+/// Refuses a device that holds evidence: E01 and its kin, AFF. Nobody means to overwrite that, so callers ask this even when
+/// they are told to write in any case.
+///
+/// # Errors
+/// [`Error::Unusable`] that says what it holds.
+pub fn refuse_evidence(device: &dyn Device) -> Result<()> {
+    // What cannot be read is no evidence that anybody could use.
+    match contents(device) {
+        Ok(Some(known)) if known.contains("evidence") => {
+            let reason = format!(
+                "holds {known}, which is not written to, with --force or without; remove the file if nobody needs it"
+            );
+            Err(Error::Unusable { device: device.name().into(), reason })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a regular file that holds anything at all, whatever its bytes mean: an image that nobody used is blank, and the
 /// beginnings of databases, films and programs are more than any list knows. Block devices are not looked at: what a
 /// disk held before is often there still.

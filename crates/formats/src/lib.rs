@@ -164,6 +164,12 @@ pub fn unknown(device: &dyn Device) -> Result<Error> {
                 }
                 known if known.contains("LUKS") => "; cryptsetup open makes a device of its content",
                 known if known.contains("partition table") => "",
+                "a gzip file" => ", which `gunzip -k` unpacks",
+                "a zstd file" => ", which `zstd -d` unpacks",
+                "an xz file" => ", which `xz -dk` unpacks",
+                "an lz4 file" => ", which `lz4 -d` unpacks",
+                "a ZIP archive" => ", which `unzip` unpacks",
+                "a 7z archive" => ", which `7z x` unpacks",
                 _ => ", and no FAT, exFAT, NTFS or ReFS",
             };
             format!("holds {known}{fault}{instead}")

@@ -1,7 +1,8 @@
 //! What a container with blocks has to say of itself; the rest is the same for all of them.
 
+use crate::bytes::unusable;
 use crate::marks::Marks;
-use platter_device::{Device, Growing, Result, Sectors};
+use platter_device::{Device, Growing, Result, Sectors, read_any};
 use std::ops::Range;
 
 /// The virtual disk in a container.
@@ -38,12 +39,24 @@ pub(crate) enum Kept {
     Whole(u64),
     /// At this offset of the file, as far as marks say so.
     Marked(u64),
+    /// Zeroes, with a place in the file that has something else.
+    Reserved(u64),
+    /// Compressed, in these bytes of the file.
+    Packed(Packed),
+}
+
+/// The place of a block that is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed {
+    pub block: u64,
+    pub at: u64,
+    pub length: u64,
 }
 
 /// Changes of a container's own structures that one flush makes durable.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// Pages of the table: their offset in the file, and their content.
+    /// Pages of the table: their number, and their content.
     pub pages: Vec<(u64, Box<[u8]>)>,
     /// Blocks that were there in part and now are whole, with the offset of their content in the file.
     pub completed: Vec<(u64, u64)>,
@@ -55,13 +68,29 @@ impl Changes {
     }
 }
 
+/// The bytes of a page of a table that is in one piece.
+pub(crate) const PAGE: u64 = 4096;
+
+/// Reads a page of a table that is in one piece.
+pub(crate) fn page_of(file: &dyn Device, table: &Range<u64>, number: u64) -> Result<Box<[u8]>> {
+    let offset = table.start + number * PAGE;
+    let mut bytes = vec![0; PAGE.min(table.end - offset) as usize].into_boxed_slice();
+    read_any(file, offset, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// A format of containers with a table of blocks.
 pub(crate) trait Form: Send + Sync {
     /// What it is called, for example "VHDX, dynamic".
     fn name(&self) -> String;
 
-    /// The part of the file that has the table.
-    fn table(&self) -> Range<u64>;
+    /// The number of bytes of a page of the table, a multiple of an entry.
+    fn page_length(&self) -> u64 {
+        PAGE
+    }
+
+    /// Reads a page of the table.
+    fn page(&self, file: &dyn Device, number: u64) -> Result<Box<[u8]>>;
 
     /// The offset in the table of the entry of a block.
     fn entry_offset(&self, block: u64) -> u64;
@@ -77,6 +106,12 @@ pub(crate) trait Form: Send + Sync {
 
     /// Reads the marks of a block whose content is at this offset.
     fn marks(&self, file: &dyn Device, block: u64, at: u64) -> Result<Marks>;
+
+    /// Returns the content of a block that is compressed.
+    fn unpack(&self, file: &dyn Device, packed: Packed) -> Result<Vec<u8>> {
+        let reason = format!("has no compressed blocks, and one at offset {}", packed.at);
+        Err(unusable(file.name(), reason))
+    }
 
     /// Makes the file longer by a block, and returns the offset of the block's content, which reads as zeroes.
     fn extend(&self, file: &dyn Growing) -> Result<u64>;

@@ -4,7 +4,7 @@ use crate::bytes::unusable;
 use crate::container::Container;
 use crate::guid::Guid;
 use crate::parent::{OpenParent, Opened, ParentLink, Source};
-use crate::{vhd, vhdx};
+use crate::{evidence, qcow2, vhd, vhdx};
 use platter_device::{Device, Growing, MemoryDevice, Operation, Queue, Result, Sectors, check_transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,6 +103,11 @@ fn open_with(
     let opened = match container {
         Container::Vhdx => vhdx::open(source, parent),
         Container::Vhd => vhd::open(source, parent),
+        Container::Qcow2 => qcow2::open(source, parent),
+        Container::E01 => {
+            let file: Arc<dyn Device> = source.file;
+            return Ok(evidence::open(Box::new(move |_| Ok(file.clone())))?.device);
+        }
     };
     Ok(opened?.device)
 }
@@ -115,11 +120,17 @@ pub fn make_on(file: &dyn Growing, options: &crate::MakeOptions) -> Result<()> {
     crate::make::make_on(file, std::path::Path::new("image"), options)
 }
 
+/// Treats the bytes as a file with a VHDX or VHD: see [`image`]. The first byte is the kind.
+pub fn container(bytes: &[u8]) {
+    let Some((kind, _)) = bytes.split_first() else { return };
+    image(if kind & 1 == 0 { Container::Vhdx } else { Container::Vhd }, bytes);
+}
+
 /// Treats the bytes as a file with a container: opens it, reads from places all over its disk, and writes to some.
 ///
-/// The inputs are short: the first byte is the kind, and then come pieces, each with its offset in units of 512 bytes (4
+/// The inputs are short: of the first byte a bit says whether checksums are made right, and then come pieces, each with its offset in units of 512 bytes (4
 /// bytes) and its length (2 bytes), little-endian, which are put on a file of 12 MiB.
-pub fn container(bytes: &[u8]) {
+pub fn image(container: Container, bytes: &[u8]) {
     const LENGTH: u64 = 12 << 20;
     let Some((kind, mut rest)) = bytes.split_first() else { return };
     let memory = Arc::new(MemoryDevice::new(4 * LENGTH, Sectors::SMALL));
@@ -134,14 +145,19 @@ pub fn container(bytes: &[u8]) {
         }
         rest = &behind[length..];
     }
-    let container = if kind & 1 == 0 { Container::Vhdx } else { Container::Vhd };
     if kind & 2 != 0 {
         mend(&*memory, container);
     }
     // A parent that has whatever its child asks for.
     let parent = |_: &ParentLink| {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL));
-        Ok(Opened { device, identity: Some(Guid::ZERO), kind: String::new(), container: None })
+        Ok(Opened {
+            device,
+            identity: Some(Guid::ZERO),
+            kind: String::new(),
+            container: None,
+            hashes: Vec::new(),
+        })
     };
     // Any result is right as long as nothing panics.
     for read_only in [true, false] {
@@ -167,5 +183,8 @@ fn mend(file: &dyn Device, container: Container) {
     match container {
         Container::Vhdx => vhdx::mend(file),
         Container::Vhd => vhd::mend(file),
+        Container::E01 => evidence::mend(file),
+        // It has no checksums.
+        Container::Qcow2 => {}
     }
 }

@@ -1,6 +1,8 @@
 //! Disk images in containers, as devices: what [`open`] returns for a file is the disk in it.
 //!
+//! * **E01**, the evidence of forensic programs, in segments: read, with its hashes ([`verify`]).
 //! * **VHDX** and **VHD**, Microsoft's virtual hard disks: fixed, dynamic and differencing, read and written.
+//! * **qcow2**, the disks of QEMU, with backing files: read and written.
 //! * **Split raw images**: `.001`, `.002` and so on, or `.aa`, `.ab`.
 //! * Everything else, block devices too, is as it is.
 //!
@@ -9,7 +11,9 @@
 //! file is opened that is not beside the one that the user has named.
 
 mod bytes;
+mod cache;
 mod container;
+mod evidence;
 mod form;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -19,13 +23,16 @@ mod make;
 mod marks;
 mod open;
 mod parent;
+mod qcow2;
 mod replayed;
 mod split;
 mod table;
+mod unpack;
 mod vhd;
 mod vhdx;
 
 pub use container::Container;
+pub use evidence::{StoredHash, VerifiedHash, verify};
 pub use guid::Guid;
 pub use make::{MakeOptions, make};
 pub use open::{Image, later_part, open, stamp};

@@ -4,8 +4,8 @@ use crate::bytes::unusable;
 use crate::container::Container;
 use crate::form::Shape;
 use crate::open::open;
-use crate::parent::ParentLink;
-use crate::{vhd, vhdx};
+use crate::parent::{ParentLink, Wanted};
+use crate::{qcow2, vhd, vhdx};
 use platter_device::{FileDevice, FileOptions, Growing, Result, Sectors};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,8 @@ pub struct MakeOptions {
     pub size: u64,
     /// Whether all its bytes have their place in the file from the beginning. Otherwise the file grows as it is written.
     pub is_fixed: bool,
-    /// The size of a block in bytes; `None` for 2 MiB, and for a VHDX from 4 GiB on for 32 MiB, as Windows has it.
+    /// The size of a block in bytes; `None` for 2 MiB, for a VHDX from 4 GiB on for 32 MiB, as Windows has
+    /// it, and for a qcow2 for 64 KiB.
     pub block: Option<u64>,
     /// The logical sector in bytes, 512 or 4096; a VHD has 512.
     pub sector: u32,
@@ -75,6 +76,15 @@ pub(crate) fn make_on(file: &dyn Growing, path: &Path, options: &MakeOptions) ->
             };
             vhd::make(file, &vhd::Parameters { size, kind, block: block as u32 })
         }
+        Container::Qcow2 if is_fixed || sector != 512 || parent.is_some() => {
+            let reason = "a qcow2 is made here with sectors of 512 bytes, growing, and without a backing file: \
+                          `qemu-img create` makes the others";
+            Err(unusable(&name, reason))
+        }
+        Container::Qcow2 => qcow2::make(file, size, options.block.unwrap_or(64 << 10)),
+        Container::E01 => {
+            Err(unusable(&name, "is to be E01 evidence, which only programs make that acquire disks"))
+        }
     }
 }
 
@@ -99,7 +109,8 @@ fn link(path: &Path, parent: &Path, options: &MakeOptions) -> Result<ParentLink>
             let modified = std::fs::metadata(parent).ok().and_then(|data| data.modified().ok());
             let modified = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
             let modified = modified.map_or(0, |since| since.as_secs());
-            Ok(ParentLink { paths: vec![path.clone(), path], identities: vec![identity], modified })
+            let (paths, identities) = (vec![path.clone(), path], vec![identity]);
+            Ok(ParentLink { paths, wanted: Wanted::Is(options.container), identities, modified })
         }
         _ => {
             let reason = format!(

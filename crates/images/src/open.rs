@@ -2,10 +2,11 @@
 
 use crate::bytes::unusable;
 use crate::container::{Container, VHD};
+use crate::evidence::{self, OpenedEvidence, StoredHash};
 use crate::guid::Guid;
-use crate::parent::{Opened, ParentLink, Source};
+use crate::parent::{Opened, ParentLink, Source, Wanted};
 use crate::split::{self, Split, parts};
-use crate::{vhd, vhdx};
+use crate::{qcow2, vhd, vhdx};
 use platter_device::{Caching, Device, FileDevice, FileOptions, Result, read_any};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub struct Image {
     pub kind: Option<String>,
     /// The container, if it is one.
     pub container: Option<Container>,
+    /// The hashes of the disk that were stored when it was made, which [`verify`](crate::verify) compares; E01 has some.
+    pub hashes: Vec<StoredHash>,
     /// What children know it by.
     pub(crate) identity: Option<Guid>,
 }
@@ -32,8 +35,9 @@ pub struct Image {
 /// [`Error::Unusable`](platter_device::Error::Unusable) for a container that is damaged, that needs something that is not
 /// known here, or whose parent is not there; and the errors of [`FileDevice::open`].
 pub fn open(path: &Path, options: FileOptions) -> Result<Image> {
-    let Opened { device, kind, identity, container } = open_in_chain(path, options, None, &mut Vec::new())?;
-    Ok(Image { device, kind: (!kind.is_empty()).then_some(kind), container, identity })
+    let Opened { device, kind, identity, container, hashes } =
+        open_in_chain(path, options, Wanted::Any, &mut Vec::new())?;
+    Ok(Image { device, kind: (!kind.is_empty()).then_some(kind), container, hashes, identity })
 }
 
 /// The first part of the split image of which the file at `path` is a later part, if there is one.
@@ -56,35 +60,56 @@ const MOST_PARENTS: usize = 64;
 fn open_in_chain(
     path: &Path,
     options: FileOptions,
-    wanted: Option<Container>,
+    wanted: Wanted,
     chain: &mut Vec<PathBuf>,
 ) -> Result<Opened> {
     let plain = FileOptions { caching: Caching::Buffered, ..options };
     let file = FileDevice::open(path, plain)?;
-    let container = if file.is_block_device() { None } else { Container::of_content(&file)? };
-    if let Some(wanted) = wanted.filter(|wanted| container != Some(*wanted)) {
+    let container = match wanted {
+        Wanted::Raw => None,
+        _ if file.is_block_device() => None,
+        _ => Container::of_content(&file)?,
+    };
+    if let Wanted::Is(wanted) = wanted
+        && container != Some(wanted)
+    {
         return Err(unusable(file.name(), format!("is the parent of a {wanted:?}, and is none itself")));
     }
     let Some(container) = container else {
         return raw(path, file, options);
     };
+    if container == Container::E01 {
+        drop(file);
+        return evidence(path, options);
+    }
     chain.push(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
-    let file = with_caching(path, file, options)?;
+    let file = with_caching(path, file, options, container)?;
     let chain = std::cell::RefCell::new(chain);
-    let open_parent =
-        |link: &ParentLink| open_parent(path, link, options, container, &mut chain.borrow_mut());
+    let open_parent = |link: &ParentLink| open_parent(path, link, options, &mut chain.borrow_mut());
     let source = Source { read_only: options.read_only, file: Arc::new(file) };
     match container {
         Container::Vhdx => vhdx::open(source, &open_parent),
         // The claim on the file ends before it is opened again.
         Container::Vhd => match vhd::open(source, &open_parent) {
             // The bytes of a fixed disk are those of the disk, whatever follows them.
-            Err(_) if wanted.is_none() && !begins_as_vhd(path)? => {
+            Err(_) if wanted == Wanted::Any && !begins_as_vhd(path)? => {
                 raw(path, FileDevice::open(path, plain)?, options)
             }
             opened => opened,
         },
+        Container::Qcow2 => qcow2::open(source, &open_parent),
+        Container::E01 => unreachable!("evidence was opened above"),
     }
+}
+
+/// Opens the set of segments that begins with this file.
+fn evidence(path: &Path, options: FileOptions) -> Result<Opened> {
+    let OpenedEvidence { device, hashes, count } = evidence::open(evidence::opener(path, options))?;
+    let kind = match count {
+        1 => "E01 evidence".into(),
+        count => format!("E01 evidence, in {count} segments"),
+    };
+    Ok(Opened { device, identity: None, kind, container: Some(Container::E01), hashes })
 }
 
 /// Whether a file begins with the copy of a VHD's footer.
@@ -95,24 +120,39 @@ fn begins_as_vhd(path: &Path) -> Result<bool> {
     Ok(bytes == VHD)
 }
 
-/// Returns the file with the caching that is asked for, if its sectors then are small enough for every container.
-fn with_caching(path: &Path, file: FileDevice, options: FileOptions) -> Result<FileDevice> {
-    if options.caching == Caching::Buffered {
+/// Returns the file with the caching that is asked for, if its sectors then are small enough for every container, and
+/// none of its bytes is left out.
+fn with_caching(
+    path: &Path,
+    file: FileDevice,
+    options: FileOptions,
+    container: Container,
+) -> Result<FileDevice> {
+    // The last compressed cluster of a qcow2 may end within a sector.
+    let bytewise = container == Container::Qcow2;
+    if options.caching == Caching::Buffered && !bytewise {
         return Ok(file);
     }
     // Two claims on a file would exclude each other.
     drop(file);
+    let buffered = FileOptions { caching: Caching::Buffered, bytewise, ..options };
+    if options.caching == Caching::Buffered {
+        return FileDevice::open(path, buffered);
+    }
     let direct = FileDevice::open(path, options)?;
-    if direct.sectors().logical <= 512 {
+    let is_whole = std::fs::metadata(path).is_ok_and(|data| data.len() == direct.len());
+    if direct.sectors().logical <= 512 && (is_whole || !bytewise) {
         return Ok(direct);
     }
     drop(direct);
-    FileDevice::open(path, FileOptions { caching: Caching::Buffered, ..options })
+    FileDevice::open(path, buffered)
 }
 
 /// Opens what is no container.
 fn raw(path: &Path, file: FileDevice, options: FileOptions) -> Result<Opened> {
-    let opened = |device, kind: String| Ok(Opened { device, identity: None, kind, container: None });
+    let opened = |device, kind: String| {
+        Ok(Opened { device, identity: None, kind, container: None, hashes: Vec::new() })
+    };
     if !file.is_block_device()
         && let Some(parts) = parts(path)?
     {
@@ -135,13 +175,22 @@ fn raw(path: &Path, file: FileDevice, options: FileOptions) -> Result<Opened> {
     opened(Arc::new(FileDevice::open(path, plain)?), String::new())
 }
 
+/// Fails for a parent whose last bytes are in no whole sector, and would be missing.
+fn whole(path: &Path, opened: Opened) -> Result<Opened> {
+    let length = std::fs::metadata(path).map_or(0, |data| if data.is_file() { data.len() } else { 0 });
+    if opened.container.is_none() && opened.kind.is_empty() && !length.is_multiple_of(512) {
+        let reason = format!("is a parent of {length} bytes, which are not whole sectors of 512");
+        return Err(unusable(opened.device.name(), reason));
+    }
+    Ok(opened)
+}
+
 /// Opens the parent of the image at `child`. The names of parents are taken from the image, whose maker may not be who
 /// reads it: so only files beside the image are opened, and links there are whatever the user has put there.
 fn open_parent(
     child: &Path,
     link: &ParentLink,
     options: FileOptions,
-    container: Container,
     chain: &mut Vec<PathBuf>,
 ) -> Result<Opened> {
     let name = child.display().to_string();
@@ -165,8 +214,11 @@ fn open_parent(
             continue;
         }
         let depth = chain.len();
-        match open_in_chain(&candidate, options, Some(container), chain) {
+        match open_in_chain(&candidate, options, link.wanted, chain)
+            .and_then(|opened| whole(&candidate, opened))
+        {
             Err(error) => why = why.or(Some(error)),
+            Ok(opened) if link.identities.is_empty() => return Ok(opened),
             Ok(opened) if opened.identity.is_some_and(|own| link.identities.contains(&own)) => {
                 return Ok(opened);
             }

@@ -3,7 +3,7 @@
 use crate::bytes::unusable;
 use crate::form::{Changes, Form, Kept, Shape};
 use crate::marks::Marks;
-use platter_device::{Device, Result, read_any};
+use platter_device::{Device, Result};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
@@ -27,8 +27,6 @@ struct Page {
     committing: u32,
 }
 
-/// The bytes of a page.
-const PAGE: u64 = 4096;
 /// The most pages that are kept without need, 8 MiB.
 const MOST_PAGES: usize = 2048;
 /// The most bytes of marks that are kept, and the most marks.
@@ -44,8 +42,8 @@ impl Table {
         end: u64,
     ) -> Option<Result<(Kept, Option<&Marks>)>> {
         let offset = form.entry_offset(block);
-        let page = self.pages.get(&(offset / PAGE))?;
-        let at = (offset % PAGE) as usize;
+        let page = self.pages.get(&(offset / form.page_length()))?;
+        let at = (offset % form.page_length()) as usize;
         match form.decode(block, &page.bytes[at..at + form.entry_width()], end) {
             Ok(kept @ Kept::Marked(_)) => Some(Ok((kept, Some(self.marks.get(&block)?)))),
             Ok(kept) => Some(Ok((kept, None))),
@@ -55,18 +53,16 @@ impl Table {
 
     /// Reads what [`Table::lookup`] needs for a block.
     pub(crate) fn load(&mut self, form: &dyn Form, file: &dyn Device, block: u64) -> Result<()> {
-        let number = form.entry_offset(block) / PAGE;
+        let length = form.page_length();
+        let number = form.entry_offset(block) / length;
         let page = match self.pages.entry(number) {
             Slot::Occupied(page) => page.into_mut(),
             Slot::Vacant(slot) => {
-                let range = form.table();
-                let offset = range.start + number * PAGE;
-                let mut bytes = vec![0; PAGE.min(range.end - offset) as usize].into_boxed_slice();
-                read_any(file, offset, &mut bytes)?;
+                let bytes = form.page(file, number)?;
                 slot.insert(Page { bytes, is_changed: false, committing: 0 })
             }
         };
-        let at = (form.entry_offset(block) % PAGE) as usize;
+        let at = (form.entry_offset(block) % length) as usize;
         let kept = form.decode(block, &page.bytes[at..at + form.entry_width()], file.len())?;
         if let Kept::Marked(at) = kept
             && !self.marks.contains_key(&block)
@@ -93,8 +89,8 @@ impl Table {
     /// Notes that the content of a block is at this offset of the file, all of it.
     pub(crate) fn put(&mut self, form: &dyn Form, block: u64, at: u64) {
         let offset = form.entry_offset(block);
-        let page = self.pages.get_mut(&(offset / PAGE)).expect("the page was loaded");
-        let inside = (offset % PAGE) as usize;
+        let page = self.pages.get_mut(&(offset / form.page_length())).expect("the page was loaded");
+        let inside = (offset % form.page_length()) as usize;
         form.encode(at, &mut page.bytes[inside..inside + form.entry_width()]);
         page.is_changed = true;
         self.marked -= self.marks.insert(block, Marks::All).map_or(0, |marks| marks.memory());
@@ -112,25 +108,23 @@ impl Table {
     }
 
     /// Takes the changes for a commit, after which [`Table::settle`] is called.
-    pub(crate) fn take(&mut self, form: &dyn Form) -> Changes {
-        let start = form.table().start;
+    pub(crate) fn take(&mut self) -> Changes {
         let mut pages = Vec::new();
         for (number, page) in self.pages.iter_mut().filter(|(_, page)| page.is_changed) {
             page.is_changed = false;
             page.committing += 1;
-            pages.push((start + number * PAGE, page.bytes.clone()));
+            pages.push((*number, page.bytes.clone()));
         }
-        pages.sort_by_key(|(offset, _)| *offset);
+        pages.sort_by_key(|(number, _)| *number);
         let mut completed: Vec<_> = self.completed.iter().map(|(block, at)| (*block, *at)).collect();
         completed.sort_unstable();
         Changes { pages, completed }
     }
 
     /// Notes that changes are durable.
-    pub(crate) fn settle(&mut self, form: &dyn Form, changes: &Changes) {
-        let start = form.table().start;
-        for (offset, _) in &changes.pages {
-            if let Some(page) = self.pages.get_mut(&((offset - start) / PAGE)) {
+    pub(crate) fn settle(&mut self, changes: &Changes) {
+        for (number, _) in &changes.pages {
+            if let Some(page) = self.pages.get_mut(number) {
                 page.committing -= 1;
             }
         }

@@ -89,6 +89,14 @@ pub(crate) fn open(path: &Path, read_only: bool) -> Arc<dyn Device> {
     panic!("{} stays locked", path.display());
 }
 
+/// The error for an image that must not be opened.
+pub(crate) fn refused(path: &Path) -> String {
+    match platter_images::open(path, FileOptions { read_only: true, ..FileOptions::default() }) {
+        Ok(_) => panic!("{} is opened", path.display()),
+        Err(error) => error.to_string(),
+    }
+}
+
 pub(crate) fn content(device: &dyn Device) -> Vec<u8> {
     let mut all = vec![0; device.len() as usize];
     device.read_at(0, &mut all).unwrap();
@@ -105,17 +113,18 @@ pub(crate) fn same(found: &[u8], expected: &[u8], what: &str) {
 
 /// A new image of a random kind, without a parent.
 pub(crate) fn random_options(random: &mut Random) -> MakeOptions {
-    let container = [Container::Vhdx, Container::Vhd][random.below(2) as usize];
+    let container = [Container::Vhdx, Container::Vhd, Container::Qcow2][random.below(3) as usize];
     let size = (1 + random.below(24 << 11)) << 9;
     let mut options = MakeOptions::new(container, size);
-    options.is_fixed = random.below(4) == 0;
+    options.is_fixed = container != Container::Qcow2 && random.below(4) == 0;
     match container {
         Container::Vhdx => {
             options.sector = [512, 4096][random.below(2) as usize];
             options.size = size.next_multiple_of(options.sector.into());
             options.block = Some(1 << 20 << random.below(4));
         }
-        Container::Vhd => options.block = Some(512 << 10 << random.below(4)),
+        Container::Qcow2 => options.block = Some(512 << random.below(13)),
+        _ => options.block = Some(512 << 10 << random.below(4)),
     }
     options
 }

@@ -1,8 +1,10 @@
 //! The tests of this crate are modules of one program.
 
 mod common;
+mod evidence;
 mod hostile;
 mod judges;
 mod model;
 mod power;
+mod qcow2;
 mod speed;

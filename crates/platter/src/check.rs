@@ -8,7 +8,7 @@ use crate::make::known_format;
 use crate::opening::{Access, DeviceOptions, is_block, open_device, open_whole, part_of, stamp};
 use crate::source::Source;
 use platter_device::host::{directory_of_records, name_of_disk, permissions};
-use platter_device::{Caching, Device, Error as DeviceError, Stoppable, UndoDevice};
+use platter_device::{Caching, Device, Error as DeviceError, FileOptions, Stoppable, UndoDevice};
 use platter_vfs::{CheckReport, Finding, Format, Progress, ScrubOptions, ScrubReport, Severity};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct CheckOptions {
     pub repair: bool,
     /// Whether to read every cluster of the volume too.
     pub surface: bool,
-    /// Whether to read the data of all files too, and verify the data that has a checksum.
+    /// Whether to read the data of all files too, and verify the data that has a checksum; and of evidence (E01) the hashes.
     pub data: bool,
     /// The name of the format to take the volume for; `None` recognises the format.
     pub format: Option<String>,
@@ -112,8 +112,11 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     let undo = saves.then(|| undo_device(source, &whole, &options.undo)).transpose()?;
     let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
     let device = part_of(whole, source.partition, &opening)?;
-    let checked = check_device(source, device, options, progress).map(|mut checked| {
-        standings.into_iter().for_each(|finding| checked.report.add(finding));
+    let hashes = if options.data { verify_hashes(source, progress)? } else { Vec::new() };
+    // Of evidence the hashes are what is verified, where the format has no checksums of its own.
+    let needs_checksums = hashes.is_empty();
+    let checked = check_device(source, device, options, needs_checksums, progress).map(|mut checked| {
+        standings.into_iter().chain(hashes).for_each(|finding| checked.report.add(finding));
         checked
     });
     let Some((undo, path)) = undo else {
@@ -145,10 +148,43 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     }
 }
 
+/// Compares the content of evidence with the hashes that were stored when it was made; nothing for other images.
+fn verify_hashes(source: &Source, progress: &dyn Progress) -> Result<Vec<Finding>> {
+    let reading = FileOptions { read_only: true, ..FileOptions::default() };
+    let [path] = &source.paths[..] else { return Ok(Vec::new()) };
+    let image = platter_images::open(path, reading)?;
+    if image.hashes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let length = image.device.len();
+    let step = |done| progress.step("verifying the hashes", done, length).is_ok();
+    let verified = platter_images::verify(&*image.device, &image.hashes, step)?;
+    let finding = |hash: &platter_images::VerifiedHash| {
+        let (algorithm, found) = (hash.algorithm, &hash.found);
+        let (code, severity, message) = match hash.is_right() {
+            true => {
+                let message =
+                    format!("the {algorithm} of the disk is the one stored in the evidence, {found}");
+                ("evidence-verified", Severity::Notice, message)
+            }
+            false => {
+                let message = format!(
+                    "the {algorithm} of the disk is not the one stored in the evidence: expected {}, found {found}",
+                    hash.expected
+                );
+                ("evidence-hash", Severity::DataLoss, message)
+            }
+        };
+        Finding { code, severity, path: None, message, repaired: false }
+    };
+    Ok(verified.iter().map(finding).collect())
+}
+
 fn check_device(
     source: &Source,
     device: Arc<dyn Device>,
     options: &CheckOptions,
+    needs_checksums: bool,
     progress: &dyn Progress,
 ) -> Result<Checked> {
     let (device, format, name) = meant(source, device, options.format.as_deref())?;
@@ -174,7 +210,10 @@ fn check_device(
     }
     if options.data {
         let options = ScrubOptions { checksums_only: true, ..ScrubOptions::default() };
-        let read = format.scrub(device.clone(), &options, progress).about(device.name())?;
+        let read = match format.scrub(device.clone(), &options, progress) {
+            Err(platter_vfs::Error::Unsupported { .. }) if !needs_checksums => ScrubReport::default(),
+            read => read.about(device.name())?,
+        };
         if read.stopped {
             return Err(Error::new(device.name(), platter_vfs::Error::Stopped));
         }

@@ -7,7 +7,7 @@ use crate::source::Source;
 use platter_device::{
     Caching, Device, Error as DeviceError, Fault, Faults, FileDevice, FileOptions, Operation, OverlayDevice,
     Partition, PartitionTable, When, contents, gpt_partition, make_gpt, refuse_any_data, refuse_contents,
-    refuse_data, refuse_in_use,
+    refuse_data, refuse_evidence, refuse_in_use,
 };
 use platter_images::{Container, Guid};
 use platter_vfs::{Format, FormatOptions, Progress, Silent};
@@ -143,22 +143,26 @@ fn ask(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
 /// Fails if an image file or block device that is there has content that must not be lost. Before the size changes: the
 /// content may be at the end.
 fn ask_of_content(source: &Source, path: &Path, options: &MakeOptions) -> Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let reading = FileOptions { read_only: true, ..FileOptions::default() };
+    let file = FileDevice::open(path, reading)?;
+    refuse_evidence(&file)?;
     // With a partition, the image is one that has a partition table.
-    if options.force || source.partition.is_some() || !path.exists() {
+    if options.force || source.partition.is_some() {
         return Ok(());
     }
     let protected = |reason: String| Err(Error::refused(ErrorKind::Protected, shown(path), reason));
     if let Some(first) = platter_images::later_part(path) {
         return protected(format!("is a part of the split image that begins with {}", shown(&first)));
     }
-    let reading = FileOptions { read_only: true, ..FileOptions::default() };
-    let file = FileDevice::open(path, reading)?;
     let Some(container) = Container::of_content(&file)?.filter(|_| !file.is_block_device()) else {
         refuse_contents(&file)?;
         return Ok(refuse_data(&file)?);
     };
     if options.size.is_some() {
-        return protected(format!("holds a {container:?} disk image, whose size cannot be changed here"));
+        return protected(format!("holds {container}, whose size cannot be changed here"));
     }
     // A container is there for a disk to be used: it counts what that has.
     match platter_images::open(path, reading) {
@@ -166,7 +170,7 @@ fn ask_of_content(source: &Source, path: &Path, options: &MakeOptions) -> Result
             refuse_contents(&*image.device)?;
             Ok(refuse_any_data(&*image.device)?)
         }
-        Err(error) => protected(format!("holds a {container:?} disk image that cannot be opened ({error})")),
+        Err(error) => protected(format!("holds {container} that cannot be opened ({error})")),
     }
 }
 
@@ -195,18 +199,28 @@ fn ground(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) 
     if container.is_none() || options.size.is_some() && !is_new {
         return Ok(Ground { part: part(source, path, options, made)?, disk: None });
     }
-    let disk = open_file(path, Access::Write { force: options.force }, Caching::default())?;
+    let disk = writable(open_file(path, Access::Write { force: options.force }, Caching::default())?)?;
     let range = gpt_partition(&*disk)?;
     let name = format!("{} partition 1", disk.name());
     let part = Arc::new(Partition::new(disk.clone(), range.start, range.end - range.start, name)?);
     Ok(Ground { part, disk: Some(disk) })
 }
 
+/// Fails if a device is only read, as evidence is whatever is forced.
+fn writable(device: Arc<dyn Device>) -> Result<Arc<dyn Device>> {
+    match device.why_read_only() {
+        None => Ok(device),
+        Some(why) => {
+            Err(Error::refused(ErrorKind::ReadOnly, device.name(), format!("cannot be written: {why}")))
+        }
+    }
+}
+
 /// Opens an image file or block device, made first if need be, and returns the source's partition of it, or the whole
 /// device.
 fn part(source: &Source, path: &Path, options: &MakeOptions, made: &mut Made) -> Result<Arc<dyn Device>> {
     let device = match options.size {
-        None => open_file(path, Access::Write { force: options.force }, Caching::default())?,
+        None => writable(open_file(path, Access::Write { force: options.force }, Caching::default())?)?,
         Some(size) => {
             let options = FileOptions { exclusive: true, ..FileOptions::default() };
             patiently(&[path], || made.device(path, size, options))?

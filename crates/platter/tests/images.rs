@@ -17,26 +17,28 @@ fn a_volume_on_a_new_container_is_made_written_and_read_by_others() {
         ("ntfs", "b.vhd", "vpc"),
         ("exfat", "c.VHDX", "vhdx"),
         ("fat32", "d.vhd", "vpc"),
+        ("ntfs", "e.qcow2", "qcow2"),
     ] {
         place.works(&format!("mkfs {system} {image} --size 2G"));
         assert!(fs::metadata(place.path(image)).unwrap().len() < 1 << 30, "{image} grows as it is written");
         let info = place.json(&format!("info --json {image}"));
         assert_eq!(info["partitions"][0]["type"], "basic data", "{image}: {info}");
-        assert_eq!(info["container"], if format == "vhdx" { "VHDX, dynamic" } else { "VHD, dynamic" });
+        let kinds = [("vhdx", "VHDX, dynamic"), ("vpc", "VHD, dynamic"), ("qcow2", "qcow2")];
+        assert!(kinds.contains(&(format, info["container"].as_str().unwrap())), "{image}: {info}");
         place.works(&format!("cp file {image}:/file"));
         place.works(&format!("mkdir {image}@1:/directory"));
         assert_eq!(place.works(&format!("ls {image}")).lines().count(), 2);
         assert_eq!(place.platter(&format!("cat {image}:/file")).stdout, content(3, 3_000_001));
         place.works(&format!("check {image}"));
-        if format == "vhdx" {
+        if format != "vpc" {
             place.tool("qemu-img", &["check", "-q", image]);
         }
         raw(&place, image, format);
         place.tool("sfdisk", &["--verify", "raw.img"]);
         assert_eq!(place.platter("cat raw.img:/file").stdout, content(3, 3_000_001), "{image}");
         place.works("check raw.img");
-        place.works(&format!("recover {image} out-{system}"));
-        assert_eq!(fs::read(place.path(&format!("out-{system}/file"))).unwrap(), content(3, 3_000_001));
+        place.works(&format!("recover {image} out-{image}"));
+        assert_eq!(fs::read(place.path(&format!("out-{image}/file"))).unwrap(), content(3, 3_000_001));
         fs::create_dir_all(place.path("m")).unwrap();
         place.works(&format!("mount {image} m"));
         fs::write(place.path("m/new"), "from a program").unwrap();
@@ -102,9 +104,89 @@ fn what_is_in_a_container_is_overwritten_with_force_alone() {
             let said = place.fails(&line);
             assert!(said.contains(known) && said.contains("--force"), "{line}: {said}");
         }
-        assert!(place.fails(&format!("ls {name}")).contains(known));
+        // What could be opened says what is wrong.
+        let said = place.fails(&format!("ls {name}"));
+        assert!(said.contains(known) || ["e.E01", "e.qcow2"].contains(&name), "{said}");
+        if known.contains("evidence") {
+            place.fails(&format!("mkfs exfat {name} --force"));
+            assert!(fs::read(place.path(name)).unwrap() == file);
+        }
         fs::remove_file(place.path(name)).unwrap();
     }
+}
+
+#[test]
+fn evidence_is_read_and_verified_and_never_written_to() {
+    let place = Place::new("evidence");
+    place.works("mkfs ntfs disk.raw --size 24M");
+    fs::write(place.path("file"), content(3, 1_000_001)).unwrap();
+    place.works("cp file disk.raw:/file");
+    let raw = place.path("disk.raw").display().to_string();
+    place.tool("ewfacquire", &["-u", "-q", "-t", "e", "-d", "sha1", "-S", "1048576", &raw]);
+    let before: Vec<_> = ["e.E01", "e.E02"].map(|name| fs::read(place.path(name)).unwrap()).into();
+    assert_eq!(place.platter("cat e.E01:/file").stdout, content(3, 1_000_001));
+    assert!(place.works("info e.E01").contains("E01 evidence, in "));
+    let said = place.works("check --data e.E01");
+    assert!(said.contains("the MD5 of the disk is the one stored") && said.contains("SHA-1"), "{said}");
+    for line in ["mkdir e.E01:/x", "mkfs exfat e.E01 --force", "mkfs exfat e.E02 --size 9M --force"] {
+        let said = place.fails(line);
+        assert!(said.contains("never written to") || said.contains("is not written to"), "{line}: {said}");
+    }
+    place.ends(8, "check --repair e.E01");
+    for (name, before) in ["e.E01", "e.E02"].iter().zip(&before) {
+        assert!(fs::read(place.path(name)).unwrap() == *before, "{name}");
+    }
+    // A hash that is not that of the disk.
+    let last =
+        fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let last = last.filter(|name| name.starts_with("e.E")).max().unwrap();
+    let mut changed = fs::read(place.path(&last)).unwrap();
+    for (kind, length) in [(&b"digest\0"[..], 80), (b"hash\0", 36)] {
+        let at = changed.windows(16).position(|name| name.starts_with(kind)).unwrap() + 76;
+        changed[at] ^= 1;
+        let sum = adler(&changed[at..at + length - 4]);
+        changed[at + length - 4..at + length].copy_from_slice(&sum.to_le_bytes());
+    }
+    fs::write(place.path(&last), changed).unwrap();
+    place.ends(4, "check --data e.E01");
+    fs::remove_file(place.path("e.E02")).unwrap();
+    let said = place.fails("ls e.E01");
+    assert!(said.contains("e.E02: is missing: it is segment 2"), "{said}");
+    // What is packed as a whole names the command that unpacks it.
+    place.tool("gzip", &["-k", "disk.raw"]);
+    assert!(place.fails("ls disk.raw.gz").contains("which `gunzip -k` unpacks"));
+}
+
+/// The checksum of RFC 1950.
+fn adler(bytes: &[u8]) -> u32 {
+    let (mut one, mut two) = (1_u32, 0_u32);
+    for byte in bytes {
+        one = (one + u32::from(*byte)) % 65521;
+        two = (two + one) % 65521;
+    }
+    two << 16 | one
+}
+
+#[test]
+fn compressed_qcow2_and_its_child_are_read_and_the_child_is_written_to() {
+    let place = Place::new("qcow2");
+    place.works("mkfs refs d.qcow2 --size 4G");
+    fs::write(place.path("file"), content(3, 3_000_001)).unwrap();
+    place.works("cp file d.qcow2:/file");
+    place.tool(
+        "qemu-img",
+        &["convert", "-c", "-O", "qcow2", "-o", "compression_type=zstd", "d.qcow2", "base.qcow2"],
+    );
+    assert!(place.fails("mkdir base.qcow2:/x").contains("has compressed clusters"));
+    place
+        .tool("qemu-img", &["create", "-q", "-f", "qcow2", "-b", "base.qcow2", "-F", "qcow2", "child.qcow2"]);
+    let before = fs::read(place.path("base.qcow2")).unwrap();
+    place.works("mkdir child.qcow2:/later");
+    place.works("check --data child.qcow2");
+    place.tool("qemu-img", &["check", "-q", "child.qcow2"]);
+    assert_eq!(place.platter("cat child.qcow2:/file").stdout, content(3, 3_000_001));
+    assert_eq!(place.works("ls child.qcow2").lines().count(), 2);
+    assert!(fs::read(place.path("base.qcow2")).unwrap() == before);
 }
 
 #[test]

@@ -20,7 +20,6 @@ mod model;
 mod node_numbers;
 mod overwrite;
 mod power;
-mod prereads;
 mod recover;
 mod room;
 mod salvage;

@@ -9,7 +9,9 @@
 
 mod queue;
 
-use crate::form::{Form, Kept, Shape};
+use crate::bytes::unusable;
+use crate::cache::Unpacked;
+use crate::form::{Form, Kept, Packed, Shape};
 use crate::table::Table;
 use platter_device::sync::{Mutex, RwLock};
 use platter_device::{Device, Error, Growing, Operation, Queue, Result, Sectors, check_transfer};
@@ -26,7 +28,9 @@ pub(crate) struct BlockImage {
     pub shape: Shape,
     /// The disk from which the blocks come that the file does not have.
     pub parent: Option<Arc<dyn Device>>,
-    pub read_only: bool,
+    /// Why the image is only read, as the end of a sentence; `None` if it is written to.
+    pub why_read_only: Option<String>,
+    unpacked: Unpacked,
     table: RwLock<Table>,
     /// The pages of the table that are not durable: none, unless blocks became new since the last flush.
     unsettled: AtomicUsize,
@@ -51,6 +55,8 @@ pub(crate) enum Lies {
     Nowhere,
     /// In the parent, at the same offset of the disk.
     Above,
+    /// In the file, compressed.
+    Packed(Packed),
 }
 
 /// A part of a transfer: its offset on the disk and its length in bytes, and where it is.
@@ -66,17 +72,22 @@ pub(crate) type Pieces = SmallVec<[Piece; 2]>;
 /// So many pages of the table are changed at most before they are made durable without being asked to: 4 MiB.
 const MOST_UNSETTLED: usize = 1024;
 
+/// What a device that was opened for reading only gives as the reason.
+pub(crate) fn why_read_only(read_only: bool) -> Option<String> {
+    read_only.then(|| "the device is".into())
+}
+
 impl BlockImage {
     pub(crate) fn new(
         file: Arc<dyn Growing>,
         form: Box<dyn Form>,
         shape: Shape,
         parent: Option<Arc<dyn Device>>,
-        read_only: bool,
+        why_read_only: Option<String>,
     ) -> BlockImage {
-        let table = RwLock::default();
+        let (table, unpacked) = (RwLock::default(), Unpacked::default());
         let (unsettled, is_begun, commit) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::default());
-        BlockImage { file, form, shape, parent, read_only, table, unsettled, is_begun, commit }
+        BlockImage { file, form, shape, parent, why_read_only, unpacked, table, unsettled, is_begun, commit }
     }
 
     /// Whether a flush has more to do than to flush the file.
@@ -116,7 +127,8 @@ impl BlockImage {
             };
             let (lies, part) = match (kept, marks) {
                 (Kept::Absent, _) => (self.below(), rest),
-                (Kept::Zero, _) => (Lies::Nowhere, rest),
+                (Kept::Zero | Kept::Reserved(_), _) => (Lies::Nowhere, rest),
+                (Kept::Packed(packed), _) => (Lies::Packed(packed), rest),
                 (Kept::Whole(start), _) | (Kept::Marked(start), None) => (Lies::Here(start + inside), rest),
                 (Kept::Marked(start), Some(marks)) => {
                     let first = inside / sector;
@@ -136,6 +148,9 @@ impl BlockImage {
 
     /// The parts of a write, all of which are in the file: blocks that are not are made.
     pub(crate) fn writable_pieces(&self, offset: u64, length: u64) -> Result<Pieces> {
+        if self.why_read_only.is_some() {
+            return Err(Error::ReadOnly { device: self.name().into() });
+        }
         if !self.is_begun.load(Ordering::Acquire) {
             self.begin()?;
         }
@@ -199,6 +214,15 @@ impl BlockImage {
                 table.put(&*self.form, block, at);
                 Ok(())
             }
+            (Kept::Reserved(at), _) => {
+                self.clear(block, at)?;
+                table.put(&*self.form, block, at);
+                Ok(())
+            }
+            (Kept::Packed(packed), _) => {
+                let reason = format!("has a compressed block at offset {}, which is only read", packed.at);
+                Err(unusable(self.name(), reason))
+            }
             (Kept::Absent, _) => {
                 let at = self.form.extend(&*self.file)?;
                 self.fill(block, 0, self.shape.used(block), at, true)?;
@@ -206,6 +230,16 @@ impl BlockImage {
                 Ok(())
             }
         }
+    }
+
+    /// Writes zeroes to the place of a block.
+    fn clear(&self, block: u64, at: u64) -> Result<()> {
+        const PART: u64 = 1 << 20;
+        let length = self.shape.used(block);
+        let zeroes = vec![0; PART.min(length) as usize];
+        (0..length)
+            .step_by(PART as usize)
+            .try_for_each(|done| self.file.write_at(at + done, &zeroes[..PART.min(length - done) as usize]))
     }
 
     /// Copies a part of a block from the parent to the file, where the content of the block is at `at`. What `is_blank`
@@ -237,6 +271,14 @@ impl BlockImage {
         Ok(())
     }
 
+    /// Reads a part of a block that is compressed.
+    pub(crate) fn read_packed(&self, packed: Packed, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let content = self.unpacked.get(packed.block, || self.form.unpack(&*self.file, packed))?;
+        let inside = (offset % self.shape.block) as usize;
+        buffer.copy_from_slice(&content[inside..inside + buffer.len()]);
+        Ok(())
+    }
+
     /// Reads from the parent; a parent that is shorter has zeroes behind its end.
     pub(crate) fn read_parent(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let Some(parent) = &self.parent else {
@@ -251,7 +293,7 @@ impl BlockImage {
 
     /// Makes everything durable that was written before the call.
     pub(crate) fn settle(&self) -> Result<()> {
-        if self.read_only {
+        if self.why_read_only.is_some() {
             return self.file.flush();
         }
         let mut health = self.commit.lock();
@@ -259,7 +301,7 @@ impl BlockImage {
         if !self.is_begun.load(Ordering::Acquire) {
             return self.file.flush();
         }
-        let changes = self.table.write().take(&*self.form);
+        let changes = self.table.write().take();
         let done = self.form.prepare(&*self.file).and_then(|()| self.file.flush());
         let done = done.and_then(|()| match changes.is_empty() {
             true => Ok(()),
@@ -267,7 +309,7 @@ impl BlockImage {
         });
         self.noting(&mut health, done)?;
         let mut table = self.table.write();
-        table.settle(&*self.form, &changes);
+        table.settle(&changes);
         self.unsettled.store(table.changed(), Ordering::Release);
         Ok(())
     }
@@ -329,7 +371,11 @@ impl Device for BlockImage {
     }
 
     fn read_only(&self) -> bool {
-        self.read_only
+        self.why_read_only.is_some()
+    }
+
+    fn why_read_only(&self) -> Option<String> {
+        self.why_read_only.clone()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -352,6 +398,7 @@ impl Device for BlockImage {
                     Lies::Here(at) => here.push((at, part)),
                     Lies::Nowhere => part.fill(0),
                     Lies::Above => self.read_parent(piece.offset, part)?,
+                    Lies::Packed(packed) => self.read_packed(packed, piece.offset, part)?,
                 }
             }
         }
@@ -417,6 +464,9 @@ impl Device for BlockImage {
     /// there does not change.
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         check_transfer(self, Operation::Discard, offset, length)?;
+        if self.why_read_only.is_some() {
+            return Err(Error::ReadOnly { device: self.name().into() });
+        }
         if !self.is_begun.load(Ordering::Acquire) {
             self.begin()?;
         }

@@ -69,6 +69,9 @@ impl<'d> ImageQueue<'d> {
                     Lies::Here(offset) => placed.push(Segment { offset, at, length }),
                     Lies::Nowhere => request.buffer[part].fill(0),
                     Lies::Above => self.image.read_parent(piece.offset, &mut request.buffer[part])?,
+                    Lies::Packed(packed) => {
+                        self.image.read_packed(packed, piece.offset, &mut request.buffer[part])?;
+                    }
                 }
                 at += length;
             }

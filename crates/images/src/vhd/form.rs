@@ -7,7 +7,7 @@
 use super::footer::{Footer, LENGTH};
 use super::header::{DynamicHeader, kind};
 use crate::bytes::{be32, damaged, is_inside, read, unusable};
-use crate::form::{Changes, Form, Kept, Shape};
+use crate::form::{Changes, Form, Kept, PAGE, Shape, page_of};
 use crate::marks::{BitOrder, Marks};
 use platter_device::sync::Mutex;
 use platter_device::{Device, Growing, Result};
@@ -51,8 +51,8 @@ impl Form for VhdForm {
         kind(self.footer.disk).into()
     }
 
-    fn table(&self) -> Range<u64> {
-        self.table.clone()
+    fn page(&self, file: &dyn Device, number: u64) -> Result<Box<[u8]>> {
+        page_of(file, &self.table, number)
     }
 
     fn entry_offset(&self, block: u64) -> u64 {
@@ -125,7 +125,9 @@ impl Form for VhdForm {
                 changes.completed.iter().map(|(_, at)| (at - self.bitmap(), &ones[..])).collect();
             file.write_batch(&writes)?;
         }
-        let writes: Vec<(u64, &[u8])> = changes.pages.iter().map(|(at, page)| (*at, &page[..])).collect();
+        let place = |number: u64| self.table.start + number * PAGE;
+        let writes: Vec<(u64, &[u8])> =
+            changes.pages.iter().map(|(number, page)| (place(*number), &page[..])).collect();
         file.write_batch(&writes)?;
         file.flush()
     }

@@ -2,9 +2,10 @@
 
 use super::footer::{Disk, Footer, checksum, stamp};
 use crate::bytes::{be32, be64, damaged, field, is_inside, read, utf16};
+use crate::container::Container;
 use crate::form::Shape;
 use crate::guid::Guid;
-use crate::parent::ParentLink;
+use crate::parent::{ParentLink, Wanted};
 use platter_device::{Device, Result, Sectors};
 
 const MAGIC: &[u8] = b"cxsparse";
@@ -132,7 +133,8 @@ impl DynamicHeader {
             }
         }
         paths.push(utf16(bytes[64..576].chunks_exact(2).map(|unit| u16::from_be_bytes([unit[0], unit[1]]))));
-        Ok(ParentLink { paths, identities: vec![Guid(field(bytes, 40))], modified: 0 })
+        let wanted = Wanted::Is(Container::Vhd);
+        Ok(ParentLink { paths, wanted, identities: vec![Guid(field(bytes, 40))], modified: 0 })
     }
 }
 

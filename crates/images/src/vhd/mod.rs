@@ -15,7 +15,7 @@ pub(crate) use make::{Kind, Parameters, make};
 use crate::bytes::{read, unusable};
 use crate::container::Container;
 use crate::form::Form;
-use crate::image::BlockImage;
+use crate::image::{BlockImage, why_read_only};
 use crate::parent::{OpenParent, Opened, Source};
 use crate::table::{Taken, refuse_shared};
 use footer::{Disk, Footer};
@@ -44,7 +44,13 @@ pub(crate) fn open(source: Source, open_parent: &OpenParent<'_>) -> Result<Opene
             return Err(unusable(&name, reason));
         }
         let device = Arc::new(Partition::new(file, 0, footer.size, name)?);
-        return Ok(Opened { device, identity, kind: "VHD, fixed".into(), container: Some(Container::Vhd) });
+        return Ok(Opened {
+            device,
+            identity,
+            kind: "VHD, fixed".into(),
+            container: Some(Container::Vhd),
+            hashes: Vec::new(),
+        });
     }
     let header = DynamicHeader::read(&*file, &footer)?;
     let shape = header.shape(&*file, &footer)?;
@@ -62,13 +68,13 @@ pub(crate) fn open(source: Source, open_parent: &OpenParent<'_>) -> Result<Opene
     let form = VhdForm::new(file.name(), footer, &header, shape, is_last);
     let kind = form.name();
     if !read_only {
-        let table = form.table();
+        let table = header.table..header.table + header.table_length();
         let taken = [(0, 512), (header.place, header.place + 1024), (table.start, table.end)];
         let taken = taken.map(|(start, end)| Taken { start, end, block: None });
         refuse_shared(&form, &*file, &shape, form.bitmap(), &taken)?;
     }
-    let device = Arc::new(BlockImage::new(file, Box::new(form), shape, parent, read_only));
-    Ok(Opened { device, identity, kind, container: Some(Container::Vhd) })
+    let device = Arc::new(BlockImage::new(file, Box::new(form), shape, parent, why_read_only(read_only)));
+    Ok(Opened { device, identity, kind, container: Some(Container::Vhd), hashes: Vec::new() })
 }
 
 /// Makes the checksums of the footer's copy and of the header behind it right; for tests.

@@ -6,7 +6,7 @@ use super::log::LogWriter;
 use super::metadata::Metadata;
 use super::regions::Regions;
 use crate::bytes::{damaged, is_inside, le64, read};
-use crate::form::{Changes, Form, Kept, Shape};
+use crate::form::{Changes, Form, Kept, PAGE, Shape, page_of};
 use crate::guid::Guid;
 use crate::marks::{BitOrder, Marks};
 use platter_device::sync::Mutex;
@@ -101,8 +101,8 @@ impl Form for VhdxForm {
         self.name.clone()
     }
 
-    fn table(&self) -> Range<u64> {
-        self.table.clone()
+    fn page(&self, file: &dyn Device, number: u64) -> Result<Box<[u8]>> {
+        page_of(file, &self.table, number)
     }
 
     fn entry_offset(&self, block: u64) -> u64 {
@@ -179,7 +179,9 @@ impl Form for VhdxForm {
         let mut header = self.header.lock();
         // The identifier of its entries is new, so what the log had before does not count.
         let mut writer = LogWriter::new(&header);
-        for (number, pages) in changes.pages.chunks(writer.most()).enumerate() {
+        let place = |(number, page): &(u64, Box<[u8]>)| (self.table.start + number * PAGE, page.clone());
+        let pages: Vec<(u64, Box<[u8]>)> = changes.pages.iter().map(place).collect();
+        for (number, pages) in pages.chunks(writer.most()).enumerate() {
             if number > 0 {
                 // The entry before counts no more once the next one is written.
                 file.flush()?;

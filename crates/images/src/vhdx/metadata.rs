@@ -1,9 +1,10 @@
 //! The metadata (2.6): what the virtual disk is like, and which disk is its parent.
 
 use crate::bytes::{damaged, field, is_inside, le16, le32, le64, read, unusable, utf16};
+use crate::container::Container;
 use crate::form::Shape;
 use crate::guid::Guid;
-use crate::parent::ParentLink;
+use crate::parent::{ParentLink, Wanted};
 use platter_device::{Device, Result, Sectors};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -172,7 +173,7 @@ fn locator(name: &str, bytes: &[u8]) -> Result<ParentLink> {
     }
     let paths =
         ["relative_path", "volume_path", "absolute_win32_path"].iter().filter_map(|key| pairs.remove(*key));
-    Ok(ParentLink { paths: paths.collect(), identities, modified: 0 })
+    Ok(ParentLink { paths: paths.collect(), wanted: Wanted::Is(Container::Vhdx), identities, modified: 0 })
 }
 
 /// The bytes of a locator.

@@ -16,7 +16,7 @@ pub(crate) use make::{Parameters, make};
 use crate::bytes::{damaged, read, unusable};
 use crate::container::Container;
 use crate::form::{Form, Shape};
-use crate::image::BlockImage;
+use crate::image::{BlockImage, why_read_only};
 use crate::parent::{OpenParent, Opened, Source};
 use crate::replayed::Replayed;
 use crate::table::{Taken, refuse_shared};
@@ -80,8 +80,8 @@ pub(crate) fn open(source: Source, open_parent: &OpenParent<'_>) -> Result<Opene
         let taken = regions.all.iter().map(|range| Taken { start: range.start, end: range.end, block: None });
         refuse_shared(&form, &*file, &shape, 0, &taken.collect::<Vec<_>>())?;
     }
-    let device = Arc::new(BlockImage::new(file, Box::new(form), shape, parent, read_only));
-    Ok(Opened { device, identity, kind, container: Some(Container::Vhdx) })
+    let device = Arc::new(BlockImage::new(file, Box::new(form), shape, parent, why_read_only(read_only)));
+    Ok(Opened { device, identity, kind, container: Some(Container::Vhdx), hashes: Vec::new() })
 }
 
 /// Fails if the sectors of a parent are not those of its child.

@@ -79,9 +79,7 @@ pub trait FileSystem: Names + Transfers {
         read_in_steps(offset, buffer, sector, |position, part| {
             let length = part.len();
             plan_when_free(
-                &mut plan,
-                &**self.device(),
-                |plan| self.plan_read(node, position, length, plan),
+                || self.plan_read(node, position, length, &mut plan),
                 || self.wait_until_free(node),
             )?;
             let done = plan.read_from(&**self.device(), part);

@@ -51,7 +51,8 @@ pub(crate) struct Arguments {
     /// more (NTFS)
     #[arg(long)]
     surface: bool,
-    /// Read the data of all files too, and verify what has a checksum (ReFS with integrity), as `platter scrub` does
+    /// Read the data of all files too, and verify what has a checksum (ReFS with integrity), as `platter scrub` does; of
+    /// evidence (E01) also verify the hashes of the disk
     #[arg(long)]
     data: bool,
     /// Take the volume for this file system instead of recognising it

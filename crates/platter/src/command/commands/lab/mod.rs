@@ -13,7 +13,9 @@ use crate::command::output::Output;
 use clap::Args;
 use platter::Source;
 use platter_device::host::HostBytes;
-use platter_device::{FileDevice, FileOptions, parse_size, refuse_contents, refuse_data, refuse_in_use};
+use platter_device::{
+    FileDevice, FileOptions, parse_size, refuse_contents, refuse_data, refuse_evidence, refuse_in_use,
+};
 use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::model::Model;
 use platter_lab::naspt::{Naspt, Policy, Set};
@@ -452,13 +454,11 @@ pub(super) fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<Path
     }
     let Some(real) = device_path(path)? else { return Ok(None) };
     refuse_in_use(&real)?;
-    if !force {
-        let options = FileOptions { read_only: true, ..FileOptions::default() };
-        let device = FileDevice::open(&real, options)?;
-        if !platter_lab::is_ours(&device)? {
-            refuse_contents(&device)?;
-            refuse_data(&device)?;
-        }
+    let device = FileDevice::open(&real, FileOptions { read_only: true, ..FileOptions::default() })?;
+    refuse_evidence(&device)?;
+    if !force && !platter_lab::is_ours(&device)? {
+        refuse_contents(&device)?;
+        refuse_data(&device)?;
     }
     Ok(Some(real))
 }
