@@ -8,12 +8,15 @@ use std::path::Path;
 pub(crate) const VHDX: &[u8] = b"vhdxfile";
 /// The first bytes of every qcow2.
 pub(crate) const QCOW2: &[u8] = b"QFI\xFB";
+/// The first bytes of a sparse extent of a VMDK, and of its descriptor.
+pub(crate) const VMDK: &[u8] = b"KDMV";
+const DESCRIPTOR: &[u8] = b"# Disk D";
 /// The first bytes of every segment of E01.
 pub(crate) const E01: &[u8] = b"EVF\x09\x0D\x0A\xFF\0";
 /// The first bytes of a VHD's footer.
 pub(crate) const VHD: &[u8] = b"conectix";
 
-/// The kinds of containers that are read; E01 is never written to.
+/// The kinds of containers that are read; VMDK and E01 are never written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Container {
     /// Microsoft's virtual hard disk, version 2.
@@ -22,6 +25,8 @@ pub enum Container {
     Vhd,
     /// The disk of QEMU, versions 2 and 3.
     Qcow2,
+    /// The disk of VMware.
+    Vmdk,
     /// The evidence of forensic programs, with hashes.
     E01,
 }
@@ -32,6 +37,7 @@ impl fmt::Display for Container {
             Container::Vhdx => "a VHDX disk image",
             Container::Vhd => "a VHD disk image",
             Container::Qcow2 => "a QCOW2 disk image",
+            Container::Vmdk => "a VMDK disk image",
             Container::E01 => "an E01 evidence image",
         })
     }
@@ -39,12 +45,13 @@ impl fmt::Display for Container {
 
 impl Container {
     /// The kind that the name of a file asks for by its ending: `.vhdx` and `.avhdx`, `.vhd` and `.avhd`,
-    /// `.qcow2`, `.e01`.
+    /// `.qcow2`, `.vmdk`, `.e01`.
     pub fn of_name(path: &Path) -> Option<Container> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "vhdx" | "avhdx" => Some(Container::Vhdx),
             "vhd" | "avhd" => Some(Container::Vhd),
             "qcow2" => Some(Container::Qcow2),
+            "vmdk" => Some(Container::Vmdk),
             "e01" => Some(Container::E01),
             _ => None,
         }
@@ -68,6 +75,9 @@ impl Container {
         }
         if holds(0, QCOW2)? {
             return Ok(Some(Container::Qcow2));
+        }
+        if holds(0, VMDK)? || holds(0, DESCRIPTOR)? {
+            return Ok(Some(Container::Vmdk));
         }
         if holds(0, E01)? {
             return Ok(Some(Container::E01));

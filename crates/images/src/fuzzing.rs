@@ -4,7 +4,7 @@ use crate::bytes::unusable;
 use crate::container::Container;
 use crate::guid::Guid;
 use crate::parent::{OpenParent, Opened, ParentLink, Source};
-use crate::{evidence, qcow2, vhd, vhdx};
+use crate::{evidence, qcow2, vhd, vhdx, vmdk};
 use platter_device::{Device, Growing, MemoryDevice, Operation, Queue, Result, Sectors, check_transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,6 +104,7 @@ fn open_with(
         Container::Vhdx => vhdx::open(source, parent),
         Container::Vhd => vhd::open(source, parent),
         Container::Qcow2 => qcow2::open(source, parent),
+        Container::Vmdk => return vmdk::open_single(source.file),
         Container::E01 => {
             let file: Arc<dyn Device> = source.file;
             return Ok(evidence::open(Box::new(move |_| Ok(file.clone())))?.device);
@@ -184,7 +185,7 @@ fn mend(file: &dyn Device, container: Container) {
         Container::Vhdx => vhdx::mend(file),
         Container::Vhd => vhd::mend(file),
         Container::E01 => evidence::mend(file),
-        // It has no checksums.
-        Container::Qcow2 => {}
+        // They have no checksums.
+        Container::Qcow2 | Container::Vmdk => {}
     }
 }

@@ -3,6 +3,7 @@
 //! * **E01**, the evidence of forensic programs, in segments: read, with its hashes ([`verify`]).
 //! * **VHDX** and **VHD**, Microsoft's virtual hard disks: fixed, dynamic and differencing, read and written.
 //! * **qcow2**, the disks of QEMU, with backing files: read and written.
+//! * **VMDK**, the disks of VMware: flat, sparse and compressed, read only.
 //! * **Split raw images**: `.001`, `.002` and so on, or `.aa`, `.ab`.
 //! * Everything else, block devices too, is as it is.
 //!
@@ -30,6 +31,7 @@ mod table;
 mod unpack;
 mod vhd;
 mod vhdx;
+mod vmdk;
 
 pub use container::Container;
 pub use evidence::{StoredHash, VerifiedHash, verify};

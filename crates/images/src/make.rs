@@ -82,6 +82,7 @@ pub(crate) fn make_on(file: &dyn Growing, path: &Path, options: &MakeOptions) ->
             Err(unusable(&name, reason))
         }
         Container::Qcow2 => qcow2::make(file, size, options.block.unwrap_or(64 << 10)),
+        Container::Vmdk => Err(unusable(&name, "is to be a VMDK, which `qemu-img create -f vmdk` makes")),
         Container::E01 => {
             Err(unusable(&name, "is to be E01 evidence, which only programs make that acquire disks"))
         }

@@ -6,7 +6,7 @@ use crate::evidence::{self, OpenedEvidence, StoredHash};
 use crate::guid::Guid;
 use crate::parent::{Opened, ParentLink, Source, Wanted};
 use crate::split::{self, Split, parts};
-use crate::{qcow2, vhd, vhdx};
+use crate::{qcow2, vhd, vhdx, vmdk};
 use platter_device::{Caching, Device, FileDevice, FileOptions, Result, read_any};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +82,10 @@ fn open_in_chain(
         drop(file);
         return evidence(path, options);
     }
+    if container == Container::Vmdk {
+        drop(file);
+        return vmdk::open(path, options);
+    }
     chain.push(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
     let file = with_caching(path, file, options, container)?;
     let chain = std::cell::RefCell::new(chain);
@@ -98,7 +102,7 @@ fn open_in_chain(
             opened => opened,
         },
         Container::Qcow2 => qcow2::open(source, &open_parent),
-        Container::E01 => unreachable!("evidence was opened above"),
+        Container::Vmdk | Container::E01 => unreachable!("they were opened above"),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Raw images in several files, `.001`, `.002` and so on, or `.aa`, `.ab`.
 
 use crate::bytes::unusable;
+use crate::image::why_read_only;
 use platter_device::{
-    Device, FileDevice, FileOptions, Immediate, Operation, Queue, Result, Sectors, check_transfer,
+    Device, Error, FileDevice, FileOptions, Immediate, Operation, Queue, Result, Sectors, check_transfer,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The most parts of an image.
@@ -56,10 +58,10 @@ pub(crate) fn first_of(path: &Path) -> Option<PathBuf> {
 /// Several files, one after the other, as one device.
 pub(crate) struct Split {
     name: String,
-    parts: Vec<FileDevice>,
+    parts: Vec<Arc<dyn Device>>,
     /// The offset at which each part ends.
     ends: Vec<u64>,
-    read_only: bool,
+    why_read_only: Option<String>,
 }
 
 impl Split {
@@ -79,13 +81,19 @@ impl Split {
                 return Err(unusable(part.name(), reason));
             }
         }
+        let read_only = parts.iter().any(|part| part.read_only());
+        let parts = parts.into_iter().map(|part| Arc::new(part) as Arc<dyn Device>).collect();
+        Ok(Split::new(paths[0].display().to_string(), parts, why_read_only(read_only)))
+    }
+
+    /// Devices of at least one, one after the other.
+    pub(crate) fn new(name: String, parts: Vec<Arc<dyn Device>>, why_read_only: Option<String>) -> Split {
         let ends = parts.iter().scan(0, |end, part| {
             *end += part.len();
             Some(*end)
         });
         let ends = ends.collect();
-        let read_only = parts.iter().any(|part| part.read_only());
-        Ok(Split { name: paths[0].display().to_string(), parts, ends, read_only })
+        Split { name, parts, ends, why_read_only }
     }
 
     /// Calls `each` with the parts of a transfer: the file, the offset in it, and the range of the buffer.
@@ -94,7 +102,7 @@ impl Split {
         operation: Operation,
         offset: u64,
         length: usize,
-        mut each: impl FnMut(&FileDevice, u64, std::ops::Range<usize>) -> Result<()>,
+        mut each: impl FnMut(&dyn Device, u64, std::ops::Range<usize>) -> Result<()>,
     ) -> Result<()> {
         check_transfer(self, operation, offset, length as u64)?;
         let mut done = 0;
@@ -103,7 +111,7 @@ impl Split {
             let part = self.ends.partition_point(|&end| end <= at);
             let start = self.ends[part] - self.parts[part].len();
             let piece = ((self.ends[part] - at) as usize).min(length - done);
-            each(&self.parts[part], at - start, done..done + piece)?;
+            each(&*self.parts[part], at - start, done..done + piece)?;
             done += piece;
         }
         Ok(())
@@ -124,7 +132,11 @@ impl Device for Split {
     }
 
     fn read_only(&self) -> bool {
-        self.read_only
+        self.why_read_only.is_some()
+    }
+
+    fn why_read_only(&self) -> Option<String> {
+        self.why_read_only.clone()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -134,6 +146,9 @@ impl Device for Split {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
+        if self.read_only() {
+            return Err(Error::ReadOnly { device: self.name().into() });
+        }
         self.each(Operation::Write, offset, data.len(), |part, at, range| part.write_at(at, &data[range]))
     }
 
@@ -152,12 +167,12 @@ impl Device for Split {
     }
 
     fn flush(&self) -> Result<()> {
-        self.parts.iter().try_for_each(Device::flush)
+        self.parts.iter().try_for_each(|part| part.flush())
     }
 
     fn discard(&self, offset: u64, length: u64) -> Result<()> {
         let discard =
-            |part: &FileDevice, at, range: std::ops::Range<usize>| part.discard(at, range.len() as u64);
+            |part: &dyn Device, at, range: std::ops::Range<usize>| part.discard(at, range.len() as u64);
         self.each(Operation::Discard, offset, length as usize, discard)
     }
 

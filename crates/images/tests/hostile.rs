@@ -155,9 +155,10 @@ fn kept_containers_are_opened_without_a_panic() {
     use platter_images::fuzzing::{container, image};
     let mut random = Random(77);
     type Target<'t> = (&'t str, &'t dyn Fn(&[u8]));
-    let targets: [Target<'_>; 3] = [
+    let targets: [Target<'_>; 4] = [
         ("container", &container),
         ("qcow2", &|bytes| image(Container::Qcow2, bytes)),
+        ("vmdk", &|bytes| image(Container::Vmdk, bytes)),
         ("evidence", &|bytes| image(Container::E01, bytes)),
     ];
     for (name, open) in targets {

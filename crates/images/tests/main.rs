@@ -8,3 +8,4 @@ mod model;
 mod power;
 mod qcow2;
 mod speed;
+mod vmdk;

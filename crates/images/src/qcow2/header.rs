@@ -49,6 +49,7 @@ impl Backing {
             Some("raw" | "file" | "host_device") => Wanted::Raw,
             Some("qcow2") => Wanted::Is(Container::Qcow2),
             Some("vhdx") => Wanted::Is(Container::Vhdx),
+            Some("vmdk") => Wanted::Is(Container::Vmdk),
             Some("vpc") => Wanted::Is(Container::Vhd),
             Some(other) => {
                 let reason = format!("has a backing file of the format {other:?}, which is not supported");
@@ -138,17 +139,7 @@ impl Header {
                 return wrong(what, expected, format!("{length} bytes at {at}"));
             }
         }
-        let compression = match features & feature::COMPRESSION {
-            0 => Compression::Deflate,
-            _ if length < LONG + 8 => {
-                return wrong("length", "a type of compression".into(), length.to_string());
-            }
-            _ => match read(file, LONG, 1)?[0] {
-                0 => Compression::Deflate,
-                1 => Compression::Zstd,
-                other => return Err(unusable(name, format!("is compressed in an unknown way, {other}"))),
-            },
-        };
+        let compression = compression(file, features, length)?;
         Ok(Header {
             version,
             cluster_bits,
@@ -183,6 +174,24 @@ fn refuse_unknown(file: &str, features: u64, cipher: u32) -> Result<()> {
         unknown => format!("needs features that are not known here, {unknown:#x}"),
     };
     Err(unusable(file, what))
+}
+
+/// Reads how clusters are compressed.
+fn compression(file: &dyn Device, features: u64, length: u64) -> Result<Compression> {
+    /// The offset of the field.
+    const AT: u64 = 104;
+    if features & feature::COMPRESSION == 0 {
+        return Ok(Compression::Deflate);
+    }
+    if length < AT + 8 {
+        let expected = "a header with a type of compression";
+        return Err(damaged(file.name(), "the header", 0, expected, format!("{length} bytes")));
+    }
+    match read(file, AT, 1)?[0] {
+        0 => Ok(Compression::Deflate),
+        1 => Ok(Compression::Zstd),
+        other => Err(unusable(file.name(), format!("is compressed in an unknown way, {other}"))),
+    }
 }
 
 /// Reads the name of the backing file, and its format from the extensions.
