@@ -38,7 +38,7 @@ fn rate(device: &dyn Device, kind: Kind, count: u64, seed: u64) -> f64 {
 #[ignore = "prints figures"]
 fn ratio_to_a_plain_file() {
     let folder = Folder::new("speed");
-    for container in [Container::Vhdx, Container::Vhd] {
+    for container in [Container::Vhdx, Container::Vhd, Container::Qcow2] {
         let mut ratios: [Vec<f64>; 3] = Default::default();
         for round in 0..7 {
             let (plain, image) = (folder.path("plain"), folder.path("image"));

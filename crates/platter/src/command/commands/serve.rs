@@ -21,8 +21,8 @@ use std::time::Duration;
 
 /// Serve an image, a partition or a mirror as a disk to other programs, or its files as a page
 ///
-/// With --nbd, whatever speaks NBD uses the image as a disk: qemu, nbdcopy, nbdfuse, fio, the kernel's nbd-client. A VHDX, VHD or
-/// split image is served as the disk in it, and a volume that BitLocker encrypts as it is, or decrypted if a key is given. Without --write, clients can only read. With it, no other process writes to the
+/// With --nbd, whatever speaks NBD uses the image as a disk: qemu, nbdcopy, nbdfuse, fio, the kernel's nbd-client. A VHDX, VHD,
+/// qcow2, VMDK, E01 or split image is served as the disk in it, and a volume that BitLocker encrypts as it is, or decrypted if a key is given. Without --write, clients can only read. With it, no other process writes to the
 /// image meanwhile, and what a client has flushed survives a power cut.
 ///
 /// With --http, a browser shows the volume: directories, attributes, streams, snapshots, deleted files and a check, and
