@@ -1,14 +1,16 @@
 //! A queue that joins adjacent small writes into one, and starts requests in groups while the device is busy.
 
 use crate::queue::{Completion, Kind, Queue, Request, Segment, Segments, Work};
-use crate::{Buffer, Result};
+use crate::response::Response;
+use crate::{Buffer, Result, sync};
+use std::time::Instant;
 
 /// The largest write, in bytes, that is joined with others: larger ones gain nothing.
 const SMALL: u32 = 64 << 10;
 /// The most bytes of a joined write.
 const LARGEST: u32 = 256 << 10;
 /// Divides the queue's depth to give the most joined writes in flight; writes that arrive meanwhile are gathered for
-/// the next ones.
+/// the next ones. On a device that is slow and has room for more they would only wait: there the limit is the depth.
 const AHEAD: usize = 4;
 /// Divides the queue's depth to give the most requests in one joined write. If one joined write held them all, the
 /// device would idle while the caller answers them, and then the caller while the device works: at a depth of 32 on a
@@ -37,7 +39,8 @@ const _: () = assert!(2 * SMALL <= LARGEST);
 ///
 /// It suits file systems that place new data behind the last written data: scattered writes of an application then
 /// reach the device as few large ones. A write that begins where the one before it ended is held back until the caller
-/// waits; then it is held back only while joined writes for a quarter of the queue's depth are in flight. All other
+/// waits; then it is held back only while joined writes for a quarter of the queue's depth are in flight, and not even then
+/// on a device that is slow and has room for more ([`Response`](crate::response::Response)). All other
 /// requests are passed on at once, and so is the first write of a row. A write waits only for writes in flight, never
 /// for future ones, so nothing is delayed on an idle device.
 ///
@@ -62,6 +65,9 @@ pub struct Gather<'d> {
     /// The requests in flight below; the index is the tag below.
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// When each of them was submitted, if it is a small write.
+    began: Vec<Option<Instant>>,
+    response: Response,
     /// The number of joined writes in flight.
     ahead: usize,
     /// The most joined writes in flight, and the most requests in one joined write.
@@ -103,6 +109,8 @@ impl<'d> Gather<'d> {
             end: u64::MAX,
             slots: Vec::new(),
             free: Vec::new(),
+            began: Vec::new(),
+            response: Response::default(),
             ahead: 0,
             most_ahead: (depth / AHEAD).max(LEAST),
             most_in_row: (depth / ROW).max(LEAST),
@@ -128,10 +136,13 @@ impl<'d> Gather<'d> {
     fn numbered(&mut self, request: Request, slot: Slot) -> Request {
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::Free);
+            self.began.push(None);
             self.slots.len() - 1
         });
         debug_assert!(matches!(self.slots[number], Slot::Free), "a slot has one request");
         self.slots[number] = slot;
+        let is_small = matches!(request.segments[..], [segment] if segment.length <= SMALL);
+        self.began[number] = (request.kind == Kind::Write && is_small).then(sync::timed).flatten();
         Request { tag: number as u64, ..request }
     }
 
@@ -174,11 +185,12 @@ impl<'d> Gather<'d> {
 
     /// Submits the rows held back, as far as the limit on joined writes in flight allows.
     fn release(&mut self) {
-        if self.ahead >= self.most_ahead {
+        let most = if self.response.has_room() { usize::MAX } else { self.most_ahead };
+        if self.ahead >= most {
             return;
         }
         self.close();
-        let count = self.ready.len().min(self.most_ahead - self.ahead);
+        let count = self.ready.len().min(most - self.ahead);
         self.ahead += count;
         for row in self.ready.drain(..count).collect::<Vec<_>>() {
             match <[Request; 1]>::try_from(row) {
@@ -224,6 +236,9 @@ impl<'d> Gather<'d> {
             let number = completion.tag as usize;
             debug_assert!(!self.free.contains(&number), "a request ends once");
             self.free.push(number);
+            if let (Some(began), Some(now)) = (self.began[number].take(), sync::timed()) {
+                self.response.note(now.saturating_duration_since(began));
+            }
             match std::mem::replace(&mut self.slots[number], Slot::Free) {
                 Slot::Free => unreachable!("a completion of nothing"),
                 Slot::Single(tag, kept) => {

@@ -94,6 +94,7 @@ mod power;
 mod protect;
 mod queue;
 mod recorder;
+mod response;
 mod rings;
 mod size;
 mod stoppable;

@@ -320,6 +320,17 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// The present time, for decisions that depend on how long something took; `None` in a simulation in which no time
+/// passes, where the processor's clock would make them differ from run to run.
+#[inline]
+pub(crate) fn timed() -> Option<Instant> {
+    #[cfg(feature = "simulate")]
+    if simulate::schedule().is_some() && simulate::since().is_none() {
+        return None;
+    }
+    Some(now())
+}
+
 /// Whether the present thread is in a simulation in which time passes: its times are the same on every machine, and the
 /// processor takes none.
 #[inline]
