@@ -246,6 +246,16 @@ impl Pages {
         Ok(page)
     }
 
+    /// Adds a page that was read by somebody else, and that a reference in use leads to.
+    pub(crate) fn offer(&mut self, reference: &PageReference, page: Page) {
+        let address = Address { real: false, cluster: reference.clusters[0] };
+        if self.dirty.contains_key(&address) || self.clean.contains_key(&address) {
+            return;
+        }
+        self.tick += 1;
+        self.keep(address, Arc::new(page));
+    }
+
     /// Adds a page that was just read to the clean ones.
     fn keep(&mut self, address: Address, page: Arc<Page>) {
         self.make_room();
@@ -300,7 +310,7 @@ impl Pages {
     }
 
     /// Where the page of a reference stands on the device, in bytes.
-    fn place_of(&self, reference: &PageReference, real: bool) -> Result<u64> {
+    pub(crate) fn place_of(&self, reference: &PageReference, real: bool) -> Result<u64> {
         let contiguous = (1..self.geometry.page_clusters() as usize)
             .all(|index| reference.clusters[index] == reference.clusters[0] + index as u64);
         if !contiguous {

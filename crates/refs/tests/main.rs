@@ -20,6 +20,7 @@ mod model;
 mod node_numbers;
 mod overwrite;
 mod power;
+mod prereads;
 mod recover;
 mod room;
 mod salvage;

@@ -84,7 +84,6 @@ const STILL_LONGER: &[(&str, &str, usize, &str)] = &[
     ("refs/src/scrub/metadata.rs", "all", 93, FINDINGS),
     ("refs/src/volume/names.rs", "create_entry", 79, STEPS),
     ("refs/src/volume/opening.rs", "open", 82, STEPS),
-    ("refs/src/volume/writing.rs", "record_locked", 77, STEPS),
     ("testing/src/memory.rs", "rename", 72, STEPS),
     ("testing/src/model/operation.rs", "operation", 94, KINDS),
     ("testing/src/model/runner.rs", "step", 233, KINDS),

@@ -1,7 +1,7 @@
 //! Blocking reads and writes: plan, transfer and finish in one call, repeated in steps until the whole range is done.
 
-use crate::{Error, Result};
-use platter_device::Buffer;
+use crate::{Error, Plan, Result};
+use platter_device::{Buffer, Device};
 
 /// The most bytes that one step of a blocking call plans, which bounds the size of the bounce buffer.
 const STEP: usize = 1 << 20;
@@ -9,14 +9,18 @@ const STEP: usize = 1 << 20;
 // Transfers are whole sectors, of which none is larger than 4096 bytes.
 const _: () = assert!(STEP.is_multiple_of(4096));
 
-/// Calls `plan` again as long as it answers [`Error::Busy`], and calls `wait` in between. For callers without a plan in
-/// flight on the file.
+/// Has `make` make a plan, with its prereads. As long as `make` answers [`Error::Busy`], calls `wait` in between. For callers without a plan in flight on the file.
 ///
 /// # Errors
-/// Any error of `plan` but [`Error::Busy`].
-pub fn plan_when_free(mut plan: impl FnMut() -> Result<()>, wait: impl Fn()) -> Result<()> {
+/// Any error of `make` but [`Error::Busy`].
+pub fn plan_when_free(
+    plan: &mut Plan,
+    device: &dyn Device,
+    mut make: impl FnMut(&mut Plan) -> Result<()>,
+    wait: impl Fn(),
+) -> Result<()> {
     loop {
-        match plan() {
+        match plan.make_whole(device, &mut make) {
             Err(Error::Busy) => wait(),
             planned => return planned,
         }

@@ -98,7 +98,7 @@ pub use last_block::{BLOCK, block_size, first_in_block};
 pub use listing::Listings;
 pub use name::{CaseRule, Name, NameRules, upper_case};
 pub use new_entry::NewEntry;
-pub use plan::{Plan, SyncNeed};
+pub use plan::{Plan, Preread, SyncNeed};
 pub use range_lock::{Access, Claim, Pass, RangeLock, range_of_write};
 pub use recover::{RecoverReport, Recovered, RecoveredData, Stretch, Visit};
 pub use scrub::{Damaged, ScrubOptions, ScrubReport};

@@ -1,7 +1,7 @@
 //! Plans: data requests as device transfers, which a file system makes and the driver of the device carries out.
 
 use crate::{Error, Result};
-use platter_device::{Device, Segments};
+use platter_device::{Buffer, Device, Segments};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::ops::Range;
@@ -20,7 +20,25 @@ pub enum SyncNeed {
     Beside,
 }
 
+/// What has to be read from the device before a request can be planned: a page of a file's table of runs, or the clusters
+/// with checksums of which the request is a part.
+pub struct Preread {
+    /// Transfers from the device into `buffer`.
+    pub segments: Segments,
+    /// As long as the transfers need.
+    pub buffer: Buffer,
+    /// Whether `buffer` holds what the segments name. If the transfers fail it stays `false`: then the volume reads by
+    /// itself, and its error says what could not be read.
+    pub is_read: bool,
+}
+
 /// A read or write as transfers of the device.
+///
+/// # Prereads
+/// A driver that sets [`Plan::prereads`] may get a plan back with a [`Preread`] and nothing else: it carries out the
+/// preread, puts it back with `is_read` set, and makes the same plan once more, until none is left. Meanwhile no lock is
+/// held and nothing counts as in flight, so the plan may also be dropped. For other drivers the volume reads by itself
+/// while it makes the plan.
 ///
 /// A plan is made once and reused for many requests, so that the hot path allocates nothing. Every plan that
 /// `plan_read` or `plan_write` filled must be given to `finish_read` or `finish_write`, whatever became of its I/O:
@@ -44,6 +62,13 @@ pub struct Plan {
     /// Whether there is work on the data, such as checksums, that is best done while the transfers are in flight
     /// ([`work_beside`](crate::Transfers::work_beside)).
     pub work_beside: bool,
+    /// Whether the driver carries out prereads and writes [`Plan::content`]; the driver sets it once.
+    pub prereads: bool,
+    /// What has to be read before the request can be planned; only with [`Plan::prereads`].
+    pub preread: Option<Preread>,
+    /// For writes: what the segments write instead of the caller's data, which is a part of it; only with
+    /// [`Plan::prereads`].
+    pub content: Option<Buffer>,
     /// What the file system keeps from plan to finish, and between requests so that its memory is reused. Only the
     /// volume that made the plan knows its type.
     state: Option<Box<dyn Any + Send>>,
@@ -52,6 +77,11 @@ pub struct Plan {
 impl Plan {
     /// The error of the second half of a plan whose first half was not made, or that is finished already.
     pub const FINISHED: Error = Error::InvalidArgument("the plan has no request under way");
+
+    /// An empty plan of a driver that carries out prereads.
+    pub fn with_prereads() -> Plan {
+        Plan { prereads: true, ..Plan::default() }
+    }
 
     /// Puts the file system's state into the plan.
     pub fn keep<K: Any + Send>(&mut self, state: Box<K>) {
@@ -112,6 +142,7 @@ impl Plan {
         self.holes.clear();
         self.sync = SyncNeed::None;
         self.work_beside = false;
+        self.content = None;
     }
 
     /// Appends a transfer of `length` bytes between device offset `offset` and buffer position `at`, joined with the
@@ -130,6 +161,28 @@ impl Plan {
         self.segments.push(platter_device::Segment { offset, at, length });
     }
 
+    /// Has `make` make the plan, and carries out its prereads with blocking calls, until it is whole.
+    ///
+    /// # Errors
+    /// Any error of `make`.
+    pub fn make_whole(
+        &mut self,
+        device: &dyn Device,
+        mut make: impl FnMut(&mut Plan) -> Result<()>,
+    ) -> Result<()> {
+        self.prereads = true;
+        loop {
+            make(self)?;
+            let Some(preread) = &mut self.preread else { return Ok(()) };
+            let Preread { segments, buffer, is_read } = preread;
+            let read = segments.iter().try_for_each(|segment| {
+                let at = segment.at as usize;
+                device.read_at(segment.offset, &mut buffer[at..at + segment.length as usize])
+            });
+            *is_read = read.is_ok();
+        }
+    }
+
     /// Carries out a planned read with blocking calls.
     ///
     /// # Errors
@@ -146,6 +199,7 @@ impl Plan {
     /// # Errors
     /// The device's error, which the caller passes to `finish_write`.
     pub fn write_to(&self, device: &dyn Device, data: &[u8]) -> platter_device::Result<()> {
+        let data = self.content.as_deref().unwrap_or(data);
         self.segments.iter().try_for_each(|segment| {
             let at = segment.at as usize;
             device.write_at(segment.offset, &data[at..at + segment.length as usize])

@@ -65,7 +65,8 @@ impl<F: Family> Volume<F> {
             return self.write_claimed(&file, offset, data);
         }
         let mut plan = Plan::default();
-        plan_when_free(|| self.plan_writing(node, offset, data, &mut plan), || file.wait_free())?;
+        let make = |plan: &mut Plan| self.plan_writing(node, offset, data, plan);
+        plan_when_free(&mut plan, &*self.device, make, || file.wait_free())?;
         let done = plan.write_to(&*self.device, data);
         self.finish_writing(&mut plan, data, done).map(drop)
     }

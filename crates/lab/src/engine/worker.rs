@@ -8,7 +8,7 @@ use super::walk::{Layout, Step, Walk};
 use super::{Durability, Job, Stop};
 use crate::{Error, Result, Subject};
 use platter_device::{Buffer, Completion, Kind, Queue, Request, Segment, Segments, sync};
-use platter_vfs::{Error as FsError, Plan, SyncNeed};
+use platter_vfs::{Error as FsError, Plan, Preread, SyncNeed};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -39,6 +39,10 @@ struct Slot {
     plan: Plan,
     /// The buffer, while the slot is free; during an I/O the queue owns it.
     buffer: Option<Buffer>,
+    /// The buffer, while the queue has another one for this I/O: that of a preread, or the content of the plan.
+    aside: Option<Buffer>,
+    /// Whether a preread of the plan is in flight.
+    is_preread: bool,
     read: bool,
     offset: u64,
     length: usize,
@@ -54,6 +58,22 @@ impl Slot {
             (false, Durability::WriteThrough) => self.plan.sync,
             _ => SyncNeed::None,
         }
+    }
+}
+
+impl Slot {
+    /// Takes back what the queue had of this I/O: returns its buffer and its result. `None` if it was a
+    /// preread, which the plan has now.
+    fn take_back(&mut self, completion: Completion) -> Option<(Buffer, platter_device::Result<()>)> {
+        let Completion { segments, buffer, result, .. } = completion;
+        if std::mem::take(&mut self.is_preread) {
+            self.plan.preread = Some(Preread { segments, buffer, is_read: result.is_ok() });
+            return None;
+        }
+        self.plan.segments = segments;
+        let Some(own) = self.aside.take() else { return Some((buffer, result)) };
+        self.plan.content = Some(buffer);
+        Some((own, result))
     }
 }
 
@@ -81,6 +101,8 @@ struct Worker<'a> {
     queue: Box<dyn Queue + 'a>,
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// The slots of I/Os whose prereads have arrived, and that are to be planned once more.
+    again: Vec<usize>,
     clock: Clock,
     /// Whether the time is that of a model.
     is_virtual: bool,
@@ -172,6 +194,7 @@ pub(crate) fn run(task: Task<'_>, wait: impl FnOnce() -> Option<Clock>) -> Resul
         queue,
         slots,
         free,
+        again: Vec::new(),
         clock,
         is_virtual: sync::is_virtual(),
         halt,
@@ -202,8 +225,10 @@ fn set_up<'a>(subject: &'a Subject, job: &Job, index: usize) -> Result<(Box<dyn 
                 rng.fill(&mut buffer);
             }
             Slot {
-                plan: Plan::default(),
+                plan: Plan::with_prereads(),
                 buffer: Some(buffer),
+                aside: None,
+                is_preread: false,
                 read: true,
                 offset: 0,
                 length: 0,
@@ -259,9 +284,10 @@ impl Worker<'_> {
     fn drive(&mut self) -> Result<()> {
         let mut done = Vec::with_capacity(self.slots.len());
         loop {
+            self.plan_again()?;
             while self.issue_next()? {}
             if self.queue.in_flight() == 0 {
-                if self.left == 0 {
+                if self.left == 0 && self.again.is_empty() {
                     return Ok(());
                 }
                 match self.due {
@@ -281,6 +307,7 @@ impl Worker<'_> {
                 outcome = outcome.and_then(|()| Ok(self.queue.kick()?));
                 // Also after a failure every plan is finished, so that the file system can release its range.
                 outcome = outcome.and(self.complete(completion));
+                outcome = outcome.and_then(|()| self.plan_again());
                 // Also before the next completion, so that no sync stands for more writes than it was asked for.
                 outcome = outcome.and_then(|()| self.sync_after_writes());
                 if outcome.is_ok() {
@@ -424,6 +451,19 @@ impl Worker<'_> {
         Some(step)
     }
 
+    /// Plans the I/Os whose prereads have arrived once more, and issues them.
+    fn plan_again(&mut self) -> Result<()> {
+        while let Some(index) = self.again.pop() {
+            let buffer = self.slots[index].aside.take().expect("it was put aside");
+            if !self.submit(index, buffer)? {
+                self.slots[index].aside = self.slots[index].buffer.take();
+                self.again.push(index);
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Issues one I/O; returns `false` if it has to wait until an I/O in flight completes, because another caller has
     /// claimed its range.
     fn issue(&mut self, index: usize, step: Step, issued: Instant) -> Result<bool> {
@@ -448,8 +488,20 @@ impl Worker<'_> {
         slot.offset = offset;
         slot.length = size;
         slot.issued = issued;
+        let is_issued = self.submit(index, buffer)?;
+        if !is_issued {
+            self.carried.hold(step);
+        }
+        Ok(is_issued)
+    }
+
+    /// Plans the I/O of a slot and gives it to the queue, or the preread that it needs first. Returns `false`, with the
+    /// buffer back in the slot, if it has to wait because another caller has claimed its range.
+    fn submit(&mut self, index: usize, buffer: Buffer) -> Result<bool> {
+        let slot = &mut self.slots[index];
+        let Slot { read, offset, length: size, .. } = *slot;
         let segments = match self.subject {
-            Subject::Device { .. } => Segments::from_slice(&[Segment { offset, at: 0, length }]),
+            Subject::Device { .. } => Segments::from_slice(&[Segment { offset, at: 0, length: size as u32 }]),
             Subject::File { system, node } => {
                 let planned = loop {
                     let planned = match read {
@@ -465,10 +517,15 @@ impl Worker<'_> {
                     // The caller that has claimed the range may be waiting for this worker's I/Os in flight, so they
                     // are not held up.
                     slot.buffer = Some(buffer);
-                    self.carried.hold(step);
                     return Ok(false);
                 }
                 planned?;
+                if let Some(Preread { segments, buffer: into, .. }) = slot.plan.preread.take() {
+                    (slot.aside, slot.is_preread) = (Some(buffer), true);
+                    let (tag, kind) = (index as u64, Kind::Read);
+                    self.queue.submit(Request { tag, kind, durable: false, segments, buffer: into });
+                    return Ok(true);
+                }
                 std::mem::take(&mut slot.plan.segments)
             }
         };
@@ -476,6 +533,13 @@ impl Worker<'_> {
         let need = slot.sync_need(self.job);
         let durable = !read && self.job.durability == Durability::WriteThrough && need != SyncNeed::After;
         self.coming += usize::from(need != SyncNeed::None);
+        let buffer = match slot.plan.content.take() {
+            None => buffer,
+            Some(content) => {
+                slot.aside = Some(buffer);
+                content
+            }
+        };
         let request = Request { tag: index as u64, kind, durable, segments, buffer };
         match self.subject {
             Subject::File { .. } if read && slot.plan.work_beside => self.queue.submit_in_parts(request)?,
@@ -497,15 +561,17 @@ impl Worker<'_> {
             return Ok(());
         };
         debug_assert!(slot.buffer.is_none() && !self.free.contains(&index), "an I/O ends once");
-        let mut buffer = completion.buffer;
+        let Some((mut buffer, result)) = slot.take_back(completion) else {
+            self.again.push(index);
+            return Ok(());
+        };
         let mut needs_sync = false;
         let size = slot.length;
         let done = match self.subject {
-            Subject::Device { .. } => completion.result.map_err(Error::from),
+            Subject::Device { .. } => result.map_err(Error::from),
             Subject::File { system, .. } => {
-                slot.plan.segments = completion.segments;
                 if slot.read {
-                    match system.finish_read(&mut slot.plan, &mut buffer[..size], completion.result) {
+                    match system.finish_read(&mut slot.plan, &mut buffer[..size], result) {
                         Ok(read) if read == size => Ok(()),
                         Ok(read) => {
                             Job::refuse(format!("the file ends inside a block: {read} bytes were read"))
@@ -517,7 +583,7 @@ impl Worker<'_> {
                         true => self.beside_coming -= 1,
                         false => self.coming -= usize::from(slot.sync_need(self.job) != SyncNeed::None),
                     }
-                    let finished = system.finish_write(&mut slot.plan, &buffer[..size], completion.result);
+                    let finished = system.finish_write(&mut slot.plan, &buffer[..size], result);
                     finished.map(|sync| needs_sync = sync).map_err(Error::from)
                 }
             }

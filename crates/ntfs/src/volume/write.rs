@@ -220,7 +220,8 @@ impl NtfsVolume {
         let mut plan = Plan::default();
         let planned = |at: u64, piece: &[u8]| {
             let claim = claim.as_ref();
-            plan_when_free(|| self.plan_writing(node, at, piece, &mut plan, claim), || stream.wait_free())?;
+            let make = |plan: &mut Plan| self.plan_writing(node, at, piece, plan, claim);
+            plan_when_free(&mut plan, &*self.device, make, || stream.wait_free())?;
             let done = plan.write_to(&*self.device, piece);
             self.finish_writing(&mut plan, piece, done).map(drop)
         };

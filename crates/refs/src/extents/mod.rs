@@ -432,6 +432,15 @@ impl Extents {
             || self.span(from, to).all(|index| self.leaves[index].rows.is_some())
     }
 
+    /// The leaves that cover a part of the range and are not in memory: the first cluster of the stream of each, and its
+    /// page.
+    pub(crate) fn absent(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, PageReference)> {
+        let is_any = !self.leaves.is_empty() && from < to;
+        let span = is_any.then(|| self.span(from, to)).into_iter().flatten();
+        let absent = span.map(|index| &self.leaves[index]).filter(|leaf| leaf.rows.is_none());
+        absent.filter_map(|leaf| Some((leaf.first, leaf.page?)))
+    }
+
     /// The runs, or parts of them, between two clusters of the stream. The range must be loaded.
     pub(crate) fn within(&self, from: u32, to: u32) -> Result<Vec<Extent>> {
         let mut runs = Vec::new();

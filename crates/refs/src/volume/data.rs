@@ -5,9 +5,12 @@
 //! * In place: to existing clusters of a stream without integrity.
 //! * To new clusters: all other writes of whole clusters. The old clusters are given back when the new ones are on
 //!   record, and handed out again only after the next commit.
-//! * *Slowly*, with the stream locked: writes that begin or end inside a cluster, and those of content in the record.
+//!   A write of part of a cluster with a checksum becomes one of whole clusters, see `around`.
+//! * *Slowly*, with the stream locked: writes that begin or end inside a hole or a shared cluster, and those of content
+//!   in the record.
 
 use super::Volume;
+use super::ahead::{Ahead, Rows};
 use crate::core::Core;
 use crate::extents::Extent;
 use crate::space::{ContainerRun, WRITERS};
@@ -27,6 +30,8 @@ pub(super) struct Memory {
     pub(super) stream: Arc<Stream>,
     /// For reads: the checksum that each cluster must have, with its place on the volume.
     pub(super) expected: Vec<(u32, u64)>,
+    /// What was read from the device before the plan could be made.
+    pub(super) ahead: Ahead,
     /// For reads of content in the record, and of parts of clusters with checksums: the bytes that were read when
     /// planning.
     pub(super) bounce: Vec<u8>,
@@ -36,6 +41,9 @@ pub(super) struct Memory {
     pub(super) rows: Vec<Extent>,
     /// For writes: the clusters that these rows replaced, as first virtual cluster and number.
     pub(super) gone: Vec<(u64, u32)>,
+    /// For writes of part of a cluster with a checksum: the rows that were read. If the stream has others when the new
+    /// ones are recorded, another write came between.
+    pub(super) before: Option<Rows>,
     /// For writes: the number of metadata pages that are reserved for the rows until these are on record.
     pub(super) owes: u64,
     /// Whether the last write went to new clusters because the stream has integrity. The next one is then planned for
@@ -109,6 +117,7 @@ impl Volume {
             memory.taken.clear();
             memory.rows.clear();
             memory.lacks = 0;
+            memory.before = None;
             return Ok(memory);
         }
         let stream = self.data_of(node)?;
@@ -116,10 +125,12 @@ impl Volume {
             volume: self.id,
             stream,
             expected: Vec::new(),
+            ahead: Ahead::default(),
             bounce: Vec::new(),
             taken: SmallVec::new(),
             rows: Vec::new(),
             gone: Vec::new(),
+            before: None,
             owes: 0,
             is_moving: false,
             lacks: 0,
@@ -182,9 +193,14 @@ impl Volume {
     }
 }
 
-/// Puts the memory of a plan back into it, with what was planned if that could be done.
-pub(super) fn keep(plan: &mut Plan, mut memory: Box<Memory>, planned: Result<(Planned, Pass)>) -> Result<()> {
-    let planned = planned.map(|planned| memory.planned = Some(planned));
+/// Puts the memory of a plan back into it, with what was planned if that could be done. Nothing is planned where the
+/// plan asks for a preread.
+pub(super) fn keep(
+    plan: &mut Plan,
+    mut memory: Box<Memory>,
+    planned: Result<Option<(Planned, Pass)>>,
+) -> Result<()> {
+    let planned = planned.map(|planned| memory.planned = planned);
     plan.keep(memory);
     planned
 }

@@ -11,6 +11,8 @@
 //! A power cut leaves the last checkpoint that was written whole. Nothing to which it refers is overwritten, except the
 //! data of files without integrity; so the volume needs no repair, whenever the power fails.
 
+mod ahead;
+mod around;
 mod background;
 mod changing;
 mod cleaner;
@@ -22,6 +24,8 @@ mod moving;
 mod names;
 mod opening;
 mod pieces;
+mod placing;
+mod prereads;
 mod reading;
 mod rows;
 mod scrubbing;

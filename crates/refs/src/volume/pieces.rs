@@ -4,6 +4,7 @@ use super::Volume;
 use crate::stream::Stream;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 use platter_vfs::{Access, Claim, Node, Plan, Result};
+use std::cell::RefCell;
 
 impl Volume {
     pub(super) fn write_bytes(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
@@ -11,9 +12,10 @@ impl Volume {
         self.may_write(&stream)?;
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let cluster = u64::from(self.geometry.cluster);
-        // A write in several steps, or into part of a cluster, claims its range: nobody may cut the file short between
-        // two steps, and a write in flight to other sectors of the same cluster would be lost.
-        let claim = (!is_one_step(offset, data.len(), cluster)).then(|| {
+        let sector = u64::from(self.device.sectors().logical);
+        // A write in several steps, or into part of a sector, claims its range: nobody may cut the file short between two
+        // steps, and a write in flight to other sectors of the same cluster would be lost.
+        let claim = (!is_one_step(offset, data.len(), sector)).then(|| {
             let whole = offset - offset % cluster..end.checked_next_multiple_of(cluster).unwrap_or(end);
             stream.claim(whole, Access::Write)
         });
@@ -31,15 +33,22 @@ impl Volume {
     ) -> Result<()> {
         self.may_write(stream)?;
         let node = Node(stream.node);
-        let mut plan = Plan::default();
+        let plan = RefCell::new(Plan::default());
         let planned = |at: u64, piece: &[u8]| {
-            plan_when_free(|| self.plan_writing(node, at, piece, &mut plan, within), || stream.wait_free())?;
+            let plan = &mut *plan.borrow_mut();
+            let make = |plan: &mut Plan| self.plan_writing(node, at, piece, plan, within);
+            plan_when_free(plan, &*self.device, make, || stream.wait_free())?;
             let done = plan.write_to(&*self.device, piece);
-            self.finish_writing(&mut plan, piece, done).map(drop)
+            self.finish_writing(plan, piece, done).map(drop)
         };
-        let slowly =
-            |at: u64, piece: &[u8]| self.with_space(|lacks| self.write_slowly(stream, at, piece, lacks));
-        let cluster = u64::from(self.geometry.cluster);
-        write_in_steps(offset, data, cluster, planned, slowly)
+        let sector = u64::from(self.device.sectors().logical);
+        if is_one_step(offset, data.len(), sector) && !data.is_empty() {
+            return planned(offset, data);
+        }
+        let part = |at: u64, piece: &[u8]| match is_one_step(at, piece.len(), sector) {
+            true => planned(at, piece),
+            false => self.with_space(|lacks| self.write_slowly(stream, at, piece, lacks)),
+        };
+        write_in_steps(offset, data, u64::from(self.geometry.cluster), planned, part)
     }
 }

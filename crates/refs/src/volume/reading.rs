@@ -2,12 +2,14 @@
 //! device has read.
 
 use super::Volume;
+use super::ahead::Ahead;
 use super::data::{Memory, Planned, UNCHECKED, keep};
 use crate::extents::{Extent, Extents, Mapping, Piece};
 use crate::layout::crc32c;
 use crate::stream::StreamContent;
 use platter_device::Buffer;
 use platter_vfs::{Access, Claim, Error, Node, Pass, Plan, Result};
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -26,6 +28,7 @@ impl Volume {
     ) -> Result<()> {
         Plan::check_range(self.device.sectors().logical, offset, length)?;
         let mut memory = self.memory(node, plan)?;
+        self.take_preread(&memory.stream, &mut memory.ahead, plan);
         let planned = self.fill_read(&mut memory, node, offset, length, plan, within);
         keep(plan, memory, planned)
     }
@@ -38,16 +41,16 @@ impl Volume {
         length: usize,
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<(Planned, Pass)> {
+    ) -> Result<Option<(Planned, Pass)>> {
         let cluster = u64::from(self.geometry.cluster);
-        let Memory { stream, expected, bounce, .. } = memory;
+        let Memory { stream, expected, bounce, ahead, .. } = memory;
         loop {
             let state = stream.read();
             let covered = state.size.saturating_sub(offset).min(length as u64);
             plan.start(node.0, offset, covered as usize);
             let generation = state.generation.now();
-            let enter = |planned| -> Result<(Planned, Pass)> {
-                Ok((planned, stream.enter(offset..offset + length as u64, Access::Read, within)?))
+            let enter = |planned| -> Result<Option<(Planned, Pass)>> {
+                Ok(Some((planned, stream.enter(offset..offset + length as u64, Access::Read, within)?)))
             };
             if covered == 0 {
                 return enter(Planned::Read { generation, is_vouched: true });
@@ -63,7 +66,9 @@ impl Volume {
             let run = extents.run_over(from, to);
             if run.is_none() && !extents.is_loaded(from, to) {
                 drop(state);
-                self.load(stream, from, to)?;
+                if self.bring_rows(stream, (from, to), ahead, plan)? {
+                    return Ok(None);
+                }
                 continue;
             }
             // Bytes past the valid data length read as zeroes, whatever their clusters hold.
@@ -76,14 +81,11 @@ impl Volume {
             let whole = offset.is_multiple_of(cluster)
                 && (covered.is_multiple_of(cluster) || covered.next_multiple_of(cluster) <= length as u64);
             if state.integrity && (!whole || written < covered) {
-                self.read_clusters(extents, from, to, bounce)?;
-                let planned = enter(Planned::Bounced)?;
-                drop(state);
-                let head = (offset - u64::from(from) * cluster) as usize;
-                bounce.drain(..head);
-                bounce.truncate(covered as usize);
+                if !self.fill_bounce(extents, offset..offset + covered, (ahead, bounce), plan)? {
+                    return Ok(None);
+                }
                 bounce[written as usize..].fill(0);
-                return Ok(planned);
+                return enter(Planned::Bounced);
             }
             let expected = state.integrity.then_some(&mut *expected);
             plan.work_beside = expected.is_some() && covered >= LARGE;
@@ -91,6 +93,36 @@ impl Volume {
                 || self.fill_segments((extents, run), offset..offset + written, length, plan, expected)?;
             return enter(Planned::Read { generation, is_vouched });
         }
+    }
+
+    /// Reads bytes of clusters with checksums, which are whole or not, into `bounce`. Returns `false` if the plan asks for
+    /// the clusters first.
+    fn fill_bounce(
+        &self,
+        extents: &Extents,
+        range: Range<u64>,
+        (ahead, bounce): (&mut Ahead, &mut Vec<u8>),
+        plan: &mut Plan,
+    ) -> Result<bool> {
+        let (from, to) = self.clusters(range.clone());
+        let head = (range.start - u64::from(from) * u64::from(self.geometry.cluster)) as usize;
+        let length = (range.end - range.start) as usize;
+        let parts: SmallVec<[Range<u32>; 2]> = smallvec![from..to];
+        let around = ahead.take(extents, &parts);
+        if around.is_none() && !ahead.is_open(plan) {
+            self.read_clusters(extents, from, to, bounce)?;
+            bounce.drain(..head);
+            bounce.truncate(length);
+            return Ok(true);
+        }
+        if around.is_none() && self.ask_clusters(extents, from..to, parts.clone(), ahead, plan)? {
+            return Ok(false);
+        }
+        if let Some(around) = around.or_else(|| ahead.take(extents, &parts)) {
+            bounce.extend_from_slice(&around.content[head..head + length]);
+            ahead.keep(Some(around.content));
+        }
+        Ok(true)
     }
 
     /// Adds the segments and holes of a range to a plan. The extents of the range are loaded; `whole` is the run that

@@ -1,12 +1,13 @@
 //! Planned writes of whole clusters and sectors: the caller drives the device between the two halves.
 
 use super::Volume;
+use super::ahead::Rows;
+use super::around::{Attempt, is_around};
 use super::data::{Memory, Planned, keep};
 use super::stamps::{is_overwritten, tells_of};
-use super::taking::{Part, give_back};
+use super::taking::give_back;
 use crate::core::Core;
-use crate::extents::{Extent, Extents, Mapping, RunKind};
-use crate::layout::crc32c;
+use crate::extents::{Extent, Extents, Mapping};
 use crate::stream::{StreamContent, StreamState};
 use platter_vfs::{Access, Claim, Error, Node, Pass, Plan, Result, SyncNeed};
 use std::ops::Range;
@@ -28,6 +29,7 @@ impl Volume {
     ) -> Result<()> {
         Plan::check_range(self.device.sectors().logical, offset, data.len())?;
         let mut memory = self.memory(node, plan)?;
+        self.take_preread(&memory.stream, &mut memory.ahead, plan);
         let planned = self.may_write(&memory.stream).and_then(|()| {
             self.with_space(|lacks| {
                 let filled = self.fill_write(&mut memory, node, offset, data, plan, within);
@@ -46,33 +48,29 @@ impl Volume {
         data: &[u8],
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<(Planned, Pass)> {
+    ) -> Result<Option<(Planned, Pass)>> {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         plan.start(node.0, offset, data.len());
-        let cluster = u64::from(self.geometry.cluster);
-        let (from, to) = self.clusters(offset..end);
-        let is_whole = (offset | end).is_multiple_of(cluster) && !data.is_empty();
+        let is_whole = (offset | end).is_multiple_of(u64::from(self.geometry.cluster)) && !data.is_empty();
         loop {
-            let wants_new = memory.is_moving && is_whole;
-            if !wants_new
-                && let Some(planned) = self.fill_in_place(memory, offset..end, is_whole, plan, within)?
-            {
-                return Ok(planned);
-            }
-            if let Some((planned, pass)) = self.take_new(memory, from, to, plan, within)? {
-                if let Planned::New { integrity, .. } = planned {
-                    plan.work_beside = integrity && data.len() >= LARGE;
-                    if !plan.work_beside {
-                        self.make_rows(memory, offset, integrity, data);
-                    }
-                }
-                return Ok((planned, pass));
+            let attempt = match memory.is_moving && is_whole {
+                true => Attempt::New,
+                false => self.fill_in_place(memory, offset..end, is_whole, plan, within)?,
+            };
+            let attempt = match attempt {
+                Attempt::New => self.take_new(memory, data, plan, within)?,
+                Attempt::Around => self.take_around(memory, data, plan, within)?,
+                attempt => attempt,
+            };
+            match attempt {
+                Attempt::Planned(planned, pass) => return Ok(Some((planned, pass))),
+                Attempt::Preread => return Ok(None),
+                Attempt::New | Attempt::Around | Attempt::Again => {}
             }
         }
     }
 
-    /// Plans a write to existing clusters, or one to be carried out slowly. Returns nothing if it is neither, so that new
-    /// clusters must be taken.
+    /// Plans a write to existing clusters, or one to be carried out slowly. If it is neither, says what it is.
     fn fill_in_place(
         &self,
         memory: &mut Memory,
@@ -80,15 +78,15 @@ impl Volume {
         is_whole: bool,
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<Option<(Planned, Pass)>> {
-        let Memory { stream, is_moving, .. } = memory;
+    ) -> Result<Attempt> {
+        let Memory { stream, is_moving, ahead, .. } = memory;
         let (offset, end) = (range.start, range.end);
-        let (from, to) = self.clusters(range);
-        let enter = |planned| -> Result<Option<(Planned, Pass)>> {
+        let (from, to) = self.clusters(offset..end);
+        let enter = |planned| -> Result<Attempt> {
             // This is checked with the state locked: an unmount refuses changes before it looks for plans under that
             // lock.
             self.health.writable()?;
-            Ok(Some((planned, stream.enter(offset..end, Access::Write, within)?)))
+            Ok(Attempt::Planned(planned, stream.enter(offset..end, Access::Write, within)?))
         };
         loop {
             let state = stream.read();
@@ -96,18 +94,20 @@ impl Volume {
             // conditions below.
             if is_whole && is_moved(&state, end) {
                 *is_moving = true;
-                return Ok(None);
+                return Ok(Attempt::New);
             }
             let StreamContent::Extents(extents) = &state.content else {
                 if is_whole && end >= self.geometry.version.least_outside() && state.size == 0 {
-                    return Ok(None);
+                    return Ok(Attempt::New);
                 }
                 return enter(Planned::Slowly);
             };
             let run = extents.run_over(from, to.max(from + 1));
             if run.is_none() && !extents.is_loaded(from, to) {
                 drop(state);
-                self.load(stream, from, to)?;
+                if self.bring_rows(stream, (from, to), ahead, plan)? {
+                    return Ok(Attempt::Preread);
+                }
                 continue;
             }
             let is_there = || match run {
@@ -121,76 +121,53 @@ impl Volume {
                 self.fill_segments((extents, run), offset..end, plan.length, plan, None)?;
                 return enter(Planned::InPlace);
             }
+            if ahead.is_open(plan) && is_around(&state, &range, u64::from(self.geometry.cluster)) {
+                return Ok(Attempt::Around);
+            }
             let is_slow = !is_whole || state.is_alone(offset, end, &self.geometry);
-            return if is_slow { enter(Planned::Slowly) } else { Ok(None) };
+            return if is_slow { enter(Planned::Slowly) } else { Ok(Attempt::New) };
         }
     }
 
-    /// Takes new clusters for the holes of a range, and for clusters that must not be overwritten. Returns nothing, and
-    /// does nothing, if the write was planned for new clusters because of the stream's integrity and that reason no
-    /// longer holds.
+    /// Takes new clusters for the holes of a range, and for clusters that must not be overwritten. Does nothing if the
+    /// write was planned for new clusters because of the stream's integrity and that reason no longer holds.
     fn take_new(
         &self,
         memory: &mut Memory,
-        from: u32,
-        to: u32,
+        data: &[u8],
         plan: &mut Plan,
         within: Option<&Claim<'_>>,
-    ) -> Result<Option<(Planned, Pass)>> {
+    ) -> Result<Attempt> {
         let mut core = self.grow()?;
         let stream = memory.stream.clone();
         let mut state = stream.write();
         let end = plan.offset + plan.length as u64;
+        let (from, to) = self.clusters(plan.offset..end);
         let was_moving = std::mem::replace(&mut memory.is_moving, is_moved(&state, end));
         if was_moving && !memory.is_moving {
-            return Ok(None);
+            return Ok(Attempt::Again);
+        }
+        // The rows that the new ones replace are needed at the latest when these are recorded, with everything locked.
+        if memory.ahead.is_open(plan) && state.extents().is_some_and(|extents| !extents.is_loaded(from, to)) {
+            drop((state, core));
+            let is_asked = self.bring_rows(&stream, (from, to), &mut memory.ahead, plan)?;
+            return Ok(if is_asked { Attempt::Preread } else { Attempt::Again });
         }
         let pass = stream.enter(plan.offset..end, Access::Write, within)?;
         // The file may have become shorter since its state was read: then the write is carried out slowly after all.
         if state.is_alone(plan.offset, end, &self.geometry) {
-            return Ok(Some((Planned::Slowly, pass)));
+            return Ok(Attempt::Planned(Planned::Slowly, pass));
         }
         let taken = self.take_clusters(&mut core, &mut state, memory, from, to, plan);
-        if taken.is_err() {
-            stream.leave(pass);
+        drop((state, core));
+        let planned = taken.inspect_err(|_| stream.leave(pass))?;
+        if let Planned::New { integrity, .. } = planned {
+            plan.work_beside = integrity && data.len() >= LARGE;
+            if !plan.work_beside {
+                self.make_rows(memory, plan.offset, integrity, data);
+            }
         }
-        taken.map(|planned| Some((planned, pass)))
-    }
-
-    fn take_clusters(
-        &self,
-        core: &mut Core,
-        state: &mut StreamState,
-        memory: &mut Memory,
-        from: u32,
-        to: u32,
-        plan: &mut Plan,
-    ) -> Result<Planned> {
-        let cluster = self.geometry.cluster;
-        let Memory { stream, taken, is_moving, owes, lacks, .. } = memory;
-        let end = plan.offset + plan.length as u64;
-        // Inline content goes to clusters now, so that the record has room for the new runs once their clusters are
-        // written.
-        self.spill_inline(core, stream, state)?;
-        // Where the range has no holes and all of it goes to new clusters, its present runs make no difference.
-        let is_known = *is_moving
-            && !state.shared
-            && state.extents().is_some_and(|extents| extents.is_dense() && u64::from(to) <= extents.end());
-        if let (StreamContent::Extents(extents), false) = (&mut state.content, is_known) {
-            // The run before the range is loaded too, so that new clusters can follow it.
-            extents.load_range(&mut core.pages, from.saturating_sub(1), to)?;
-        }
-        let can_be_told = state.integrity && end <= state.size && tells_of(core, stream, state);
-        plan.sync = if can_be_told { SyncNeed::Beside } else { SyncNeed::After };
-        let part = Part { range: from..to, is_known };
-        let took = self.take_for(core, state, part, taken, lacks, |at, count, first| {
-            plan.push(self.device_offset(first)?, (at - from) * cluster, count * cluster);
-            Ok(())
-        });
-        took.inspect_err(|_| plan.segments.clear())?;
-        *owes = Extents::pages_of((to - from) as usize, &self.geometry);
-        core.pages.space.runs_owed().change(0, *owes);
-        Ok(Planned::New { integrity: state.integrity, is_beside: false })
+        Ok(Attempt::Planned(planned, pass))
     }
 
     /// Computes the checksums of a planned write, if that is yet to be done.
@@ -234,6 +211,7 @@ impl Volume {
             Planned::New { integrity, is_beside } => {
                 match self.record_new(&mut memory, plan, (integrity, is_beside), done) {
                     Ok(true) => Ok(true),
+                    Ok(false) if memory.before.is_some() => slowly(&memory, 0..data.len()).map(|()| true),
                     // Only the parts with new clusters are written again. The other parts went to existing clusters, where
                     // other callers may have read and overwritten them since.
                     Ok(false) => {
@@ -249,12 +227,13 @@ impl Volume {
         };
         memory.stream.leave(pass);
         self.let_go_quiet(&memory.stream);
+        memory.ahead.keep(plan.content.take());
         plan.keep(memory);
         finished
     }
 
     /// Puts the clusters that a plan took on record. Returns `false` if another write has put clusters there meanwhile
-    /// that are written in place: the plan's clusters are then given back, and its data must go to those others. If
+    /// that are written in place, or has changed those of which this one replaces a part: the plan's clusters are then given back, and its data must go to those others. If
     /// they were replaced, writes in flight to them would reach free clusters, and soon another file's.
     fn record_new(
         &self,
@@ -279,7 +258,7 @@ impl Volume {
         (integrity, is_beside): (bool, bool),
         done: platter_device::Result<()>,
     ) -> Result<(bool, bool)> {
-        let Memory { stream, taken, rows, gone, owes, .. } = memory;
+        let Memory { stream, taken, rows, gone, owes, before, .. } = memory;
         gone.clear();
         let mut core = self.core();
         core.pages.space.runs_owed().change(std::mem::take(owes), 0);
@@ -296,29 +275,9 @@ impl Volume {
             written.is_err() || state.integrity == integrity,
             "integrity changed while a write was planned"
         );
-        let recorded = written.and_then(|()| {
-            let StreamContent::Extents(extents) = &mut state.content else {
-                return Err(Error::InvalidArgument("the content of a planned write went into the record"));
-            };
-            // Rows that follow each other in the stream are put in together, and either all of the plan's rows are or
-            // none.
-            let ranges = || successive(rows).map(|(range, _)| (range.start, range.end));
-            ranges().try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
-            if !integrity && !state.shared && ranges().any(|(from, to)| has_plain(extents, from, to)) {
-                return Ok(false);
-            }
-            // A write of part of a cluster may have moved the end into a cluster since this one was planned. What stands
-            // behind the end there may be what another file left; with integrity it is zeroes.
-            match integrity {
-                false => self.zero_tail(&mut core, state, plan.offset)?,
-                true => self.keep_gap_empty(&mut core, state, plan.offset)?,
-            }
-            let StreamContent::Extents(extents) = &mut state.content else { return Ok(false) };
-            for (range, rows) in successive(rows) {
-                extents.replace(range.start, range.end, rows, gone);
-            }
-            Ok(true)
-        });
+        let before = before.as_ref();
+        let recorded = written
+            .and_then(|()| self.put_rows(&mut core, state, (rows, gone), before, (plan.offset, integrity)));
         let is_told = is_beside && core.end_beside(stream.node, rows, recorded.is_ok());
         if !matches!(recorded, Ok(true)) {
             give_back(&mut core, taken);
@@ -350,28 +309,40 @@ impl Volume {
         Ok((true, self.keeper.is_much(&core.pages.space)))
     }
 
-    /// Makes the rows for the clusters that were taken for a write: with integrity one row for each cluster, with its
-    /// checksum. No lock is held meanwhile.
-    fn make_rows(&self, memory: &mut Memory, offset: u64, has_integrity: bool, data: &[u8]) {
-        let Memory { taken, rows, .. } = memory;
-        rows.clear();
-        let cluster = self.geometry.cluster as usize;
-        let first = (offset / cluster as u64) as u32;
-        for &(at, run) in taken.iter() {
-            let number = self.geometry.number(run.container, run.start);
-            if !has_integrity {
-                rows.push(Extent { at, count: run.count, cluster: number, kind: RunKind::PLAIN });
-                continue;
-            }
-            let start = (at - first) as usize * cluster;
-            let content = data[start..][..run.count as usize * cluster].chunks_exact(cluster);
-            rows.extend((at..).zip(number..).zip(content).map(|((at, cluster), content)| Extent {
-                at,
-                count: 1,
-                cluster,
-                kind: RunKind::Checked(crc32c(content)),
-            }));
+    /// Puts the rows of a write into the stream, and what they replace into `gone`. Returns `false`, and does nothing, if
+    /// they must not replace what is there, see [`Volume::record_new`].
+    fn put_rows(
+        &self,
+        core: &mut Core,
+        state: &mut StreamState,
+        (rows, gone): (&[Extent], &mut Vec<(u64, u32)>),
+        before: Option<&Rows>,
+        (offset, integrity): (u64, bool),
+    ) -> Result<bool> {
+        let StreamContent::Extents(extents) = &mut state.content else {
+            return Err(Error::InvalidArgument("the content of a planned write went into the record"));
+        };
+        // Rows that follow each other in the stream are put in together, and either all of the plan's rows are or
+        // none.
+        let ranges = || successive(rows).map(|(range, _)| (range.start, range.end));
+        ranges().try_for_each(|(from, to)| extents.load_range(&mut core.pages, from, to))?;
+        if before.is_some_and(|before| !before.are_in(extents)) {
+            return Ok(false);
         }
+        if !integrity && !state.shared && ranges().any(|(from, to)| has_plain(extents, from, to)) {
+            return Ok(false);
+        }
+        // A write of part of a cluster may have moved the end into a cluster since this one was planned. What stands
+        // behind the end there may be what another file left; with integrity it is zeroes.
+        match integrity {
+            false => self.zero_tail(core, state, offset)?,
+            true => self.keep_gap_empty(core, state, offset)?,
+        }
+        let StreamContent::Extents(extents) = &mut state.content else { return Ok(false) };
+        for (range, rows) in successive(rows) {
+            extents.replace(range.start, range.end, rows, gone);
+        }
+        Ok(true)
     }
 }
 

@@ -159,6 +159,7 @@ impl Member {
                 range,
                 write: self.random.chance(60).then(|| self.next_write()),
                 plan: Plan::default(),
+                aside: None,
             };
             wrong = wrong.and(self.begin(place, file, flight, &mut *queue, &mut flights));
         }
@@ -184,10 +185,11 @@ impl Member {
             slots::fill(file as u64, flight.range.start / SLOT, write, &mut buffer);
         }
         loop {
-            let planned = match flight.write {
-                Some(_) => system.plan_write(node, flight.range.start, &buffer, &mut flight.plan),
-                None => system.plan_read(node, flight.range.start, length, &mut flight.plan),
-            };
+            let Flight { range, write, plan, .. } = &mut flight;
+            let planned = plan.make_whole(&**system.device(), |plan| match write {
+                Some(_) => system.plan_write(node, range.start, &buffer, plan),
+                None => system.plan_read(node, range.start, length, plan),
+            });
             match planned {
                 Err(Error::Busy) if queue.in_flight() > 0 => self.collect(place, file, queue, flights)?,
                 Err(Error::Busy) => system.wait_until_free(node),
@@ -199,6 +201,9 @@ impl Member {
         }
         let kind = if flight.write.is_some() { RequestKind::Write } else { RequestKind::Read };
         let segments = std::mem::take(&mut flight.plan.segments);
+        if let Some(content) = flight.plan.content.take() {
+            flight.aside = Some(std::mem::replace(&mut buffer, content));
+        }
         let tag = flights.len() as u64;
         flights.push(Some(flight));
         queue.submit(Request { tag, kind, durable: false, segments, buffer });
@@ -230,8 +235,11 @@ impl Member {
         done: Completion,
     ) -> Result<(), String> {
         let Completion { result, segments, mut buffer, .. } = done;
-        let Flight { range, write, mut plan } = flight;
+        let Flight { range, write, mut plan, aside } = flight;
         plan.segments = segments;
+        if let Some(data) = aside {
+            plan.content = Some(std::mem::replace(&mut buffer, data));
+        }
         let first = range.start / SLOT;
         match write {
             Some((_, sequence)) => {
@@ -252,4 +260,6 @@ struct Flight {
     range: Range<u64>,
     write: Option<(u32, u32)>,
     plan: Plan,
+    /// The data of a write, while the queue has the content of its plan.
+    aside: Option<Buffer>,
 }

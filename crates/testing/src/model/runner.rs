@@ -687,13 +687,17 @@ impl Runner {
             let mut plan = Plan::default();
             match seed {
                 Some(seed) => {
-                    system.plan_write(side(pair, ours), offset, &data, &mut plan)?;
+                    let make = |plan: &mut Plan| system.plan_write(side(pair, ours), offset, &data, plan);
+                    plan.make_whole(&**system.device(), make)?;
                     // Odd seeds leave the work to the second half of the write.
                     if seed.is_multiple_of(2) {
                         system.work_beside(&mut plan, 0, &data);
                     }
                 }
-                None => system.plan_read(side(pair, ours), offset, length, &mut plan)?,
+                None => {
+                    let make = |plan: &mut Plan| system.plan_read(side(pair, ours), offset, length, plan);
+                    plan.make_whole(&**system.device(), make)?;
+                }
             }
             Ok(Planned(plan))
         };
@@ -721,16 +725,17 @@ impl Runner {
         let done = if fail {
             Err(failure())
         } else {
-            system.segments.clone().iter().try_for_each(|segment| {
-                let range = segment.at as usize..(segment.at + segment.length) as usize;
-                if write {
-                    return self.system.device().write_at(segment.offset, &data[range]);
-                }
-                self.system.device().read_at(segment.offset, &mut data[range.clone()])?;
-                // A third of each segment is left to the second half; parts need not be whole clusters.
-                let part = range.start + range.len() / 3..range.end;
-                self.system.work_beside(&mut system, part.start, &data[part]);
-                Ok(())
+            let written = if write { system.write_to(&**self.system.device(), &data) } else { Ok(()) };
+            let reads = if write { Default::default() } else { system.segments.clone() };
+            written.and_then(|()| {
+                reads.iter().try_for_each(|segment| {
+                    let range = segment.at as usize..(segment.at + segment.length) as usize;
+                    self.system.device().read_at(segment.offset, &mut data[range.clone()])?;
+                    // A third of each segment is left to the second half; parts need not be whole clusters.
+                    let part = range.start + range.len() / 3..range.end;
+                    self.system.work_beside(&mut system, part.start, &data[part]);
+                    Ok(())
+                })
             })
         };
         let given = if fail { Err(failure()) } else { Ok(()) };

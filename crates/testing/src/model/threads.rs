@@ -125,10 +125,10 @@ fn in_flight(system: &dyn FileSystem, random: &mut Random, thread: u64, shared: 
         if to_plan > 0 {
             let (mut plan, write) = (Plan::default(), random.chance(50));
             let offset = random.below(48) * 4096;
-            let planned = match write {
-                true => system.plan_write(shared, offset, &data, &mut plan),
-                false => system.plan_read(shared, offset, 4096, &mut plan),
-            };
+            let planned = plan.make_whole(&**system.device(), |plan| match write {
+                true => system.plan_write(shared, offset, &data, plan),
+                false => system.plan_read(shared, offset, 4096, plan),
+            });
             match planned {
                 Ok(()) => {
                     to_plan -= 1;

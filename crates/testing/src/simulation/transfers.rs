@@ -17,6 +17,8 @@ struct Flight {
     id: u8,
     began: Moment,
     plan: Plan,
+    /// The data of a write, while the queue has the content of its plan.
+    aside: Option<Buffer>,
     /// Whether it is a durable write (force unit access).
     durable: bool,
     /// Whether a planned sync in flight records this write.
@@ -85,11 +87,11 @@ impl Together<'_, '_> {
         let began = stage.moment();
         let mut plan = Plan::default();
         let planned = loop {
-            let planned = match write {
-                true => system.plan_write(self.node, range.start, &buffer, &mut plan),
-                false => system.plan_read(self.node, range.start, length, &mut plan),
+            let make = |plan: &mut Plan| match write {
+                true => system.plan_write(self.node, range.start, &buffer, plan),
+                false => system.plan_read(self.node, range.start, length, plan),
             };
-            match planned {
+            match plan.make_whole(&**system.device(), make) {
                 Err(Error::Busy) if self.queue.in_flight() > 0 => self.collect(),
                 Err(Error::Busy) => system.wait_until_free(self.node),
                 planned => break planned,
@@ -104,7 +106,12 @@ impl Together<'_, '_> {
         let kind = if write { RequestKind::Write } else { RequestKind::Read };
         let durable = write && self.durable && plan.sync != SyncNeed::After;
         let segments = std::mem::take(&mut plan.segments);
-        let flight = Flight { write, range: range.clone(), id, began, plan, durable, is_beside: false };
+        let (buffer, aside) = match plan.content.take() {
+            Some(content) => (content, Some(buffer)),
+            None => (buffer, None),
+        };
+        let flight =
+            Flight { write, range: range.clone(), id, began, plan, aside, durable, is_beside: false };
         let tag = self.flights.len() as u64;
         self.flights.push(Some(flight));
         self.queue.submit(Request { tag, kind, durable, segments, buffer });
@@ -151,9 +158,12 @@ impl Together<'_, '_> {
     fn finish(&mut self, flight: Flight, completion: Completion) {
         let stage = self.caller.stage;
         let system = &*stage.system;
-        let Flight { write, range, id, began, mut plan, durable, is_beside } = flight;
+        let Flight { write, range, id, began, mut plan, aside, durable, is_beside } = flight;
         let Completion { result, segments, mut buffer, .. } = completion;
         plan.segments = segments;
+        if let Some(data) = aside {
+            plan.content = Some(std::mem::replace(&mut buffer, data));
+        }
         let mut survives = false;
         let (action, outcome) = if write {
             let finished = system.finish_write(&mut plan, &buffer, result);

@@ -79,7 +79,9 @@ pub trait FileSystem: Names + Transfers {
         read_in_steps(offset, buffer, sector, |position, part| {
             let length = part.len();
             plan_when_free(
-                || self.plan_read(node, position, length, &mut plan),
+                &mut plan,
+                &**self.device(),
+                |plan| self.plan_read(node, position, length, plan),
                 || self.wait_until_free(node),
             )?;
             let done = plan.read_from(&**self.device(), part);
