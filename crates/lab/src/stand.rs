@@ -14,6 +14,7 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The device that everything is compared on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,14 @@ impl Stand {
     /// Begins virtual time for the present thread, if this is a model.
     pub(crate) fn begin_virtual_time(&self) -> Option<VirtualTime> {
         matches!(self, Stand::Model(_)).then(VirtualTime::begin)
+    }
+
+    /// What the host's driver of FAT takes for each page of the table that it walks; nothing where no time is virtual.
+    pub(crate) fn fat_page(&self) -> Result<Duration> {
+        match self {
+            Stand::Model(model) => Ok(model.device()?.fat_page()),
+            _ => Ok(Duration::ZERO),
+        }
     }
 
     fn no_blocks(&self) -> Error {
@@ -251,8 +260,7 @@ impl OpenStand {
     fn of_model(model: &Model, targets: u64, caching: Caching) -> Result<OpenStand> {
         if !platter_device::sync::is_virtual() {
             // On a model that takes no time, their figures would be those of memory.
-            let why =
-                "loads on files and on databases, and programs, do not run in virtual time yet; workloads do";
+            let why = "programs and endurance do not run in virtual time yet; workloads and loads on files and databases do";
             return Err(Error::Job(format!("{}: {why}", model.shown())));
         }
         let models: Vec<Arc<ModelDevice>> =

@@ -7,6 +7,7 @@ mod diskspd;
 mod endurance;
 mod fio_json;
 mod iometer;
+mod post_004;
 mod published;
 mod report_document;
 mod report_render;

@@ -1,5 +1,6 @@
 //! Comparisons in virtual time: the same digits always, and those that were published.
 
+use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::model::Model;
 use platter_lab::report::Document;
 use platter_lab::{Comparison, Stand, Target, Workload, compare};
@@ -54,6 +55,26 @@ fn the_same_comparison_has_the_same_digits() {
         let differ = first.lines().zip(again.lines()).find(|(first, again)| first != again);
         assert!(first == again, "{differ:?}");
     });
+}
+
+#[test]
+fn databases_have_the_same_digits_too() {
+    let once = || {
+        let ntfs = Volumes { db: targets(&["ntfs:64k"])[0].clone(), log: targets(&["ntfs:4k"])[0].clone() };
+        let jetstress = Jetstress {
+            stand: model("wd1003fzex", &[("capacity_bytes", "4294967296")]),
+            volumes: vec![ntfs],
+            preset: platter_lab::Preset::Quick,
+            repeats: 1,
+            time: Some(Duration::from_secs(1)),
+            base: None,
+            discard: false,
+            command: String::new(),
+        };
+        undated(platter_lab::jetstress::run(&jetstress, &()).unwrap())
+    };
+    let first = once();
+    assert!(first.contains("all databases whole") && first == once());
 }
 
 /// The measurement of 2016 on a disk of 1 TB: 4 KiB random writes by 4 workers with 16 outstanding each, on all of the raw disk and

@@ -25,6 +25,10 @@ pub struct ModelDevice {
     sectors: Sectors,
     /// Nanoseconds that the host's processor takes for each request and each byte, before the request is on its way.
     host: (f64, f64),
+    /// Nanoseconds that a driver of FAT takes for each page of 4 KiB of the table that it walks.
+    fat_page: f64,
+    /// Whether the host's drivers send flushes.
+    flushes: bool,
     contents: Mutex<Contents>,
     traffic: Arc<Traffic>,
 }
@@ -56,12 +60,16 @@ impl ModelDevice {
             parameters.time("host_request_us", 1e3, Some(0.0))?,
             parameters.time("host_kib_us", 1e3, Some(0.0))? / 1024.0,
         );
+        let fat_page = parameters.time("host_fat_page_us", 1e3, Some(0.0))?;
+        let flushes = parameters.is_on("host_flushes", true)?;
         parameters.refuse_unknown()?;
         Ok(ModelDevice {
             name: name.into(),
             length,
             sectors: Sectors { logical: logical as u32, physical: physical as u32 },
             host,
+            fat_page,
+            flushes,
             contents: Mutex::default(),
             traffic: Arc::new_cyclic(|me| Traffic {
                 me: me.clone(),
@@ -84,6 +92,11 @@ impl ModelDevice {
     /// What the drive did so far, as names and numbers.
     pub fn work(&self) -> Vec<(&'static str, f64)> {
         self.traffic.lock().drive.work()
+    }
+
+    /// The time that the host's driver of FAT takes for each page of 4 KiB of the table that it walks.
+    pub fn fat_page(&self) -> Duration {
+        Duration::from_nanos(self.fat_page as u64)
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
@@ -411,7 +424,9 @@ impl Device for ModelDevice {
     }
 
     fn flush(&self) -> Result<()> {
-        self.carry_out(&[(Action::Flush, 0, 0)]);
+        if self.flushes {
+            self.carry_out(&[(Action::Flush, 0, 0)]);
+        }
         Ok(())
     }
 
@@ -452,7 +467,8 @@ impl Queue for ModelQueue<'_> {
         let place = self.free.pop().expect("no more requests in flight than the queue's depth");
         self.in_flight += 1;
         let checked = check_request(self.device, &request);
-        let is_sent = checked.is_ok() && sync::is_virtual();
+        let is_dropped = request.kind == Kind::Flush && !self.device.flushes;
+        let is_sent = checked.is_ok() && !is_dropped && sync::is_virtual();
         if checked.is_ok() && request.kind == Kind::Write {
             let mut contents = self.device.contents();
             for segment in &request.segments {
@@ -465,7 +481,7 @@ impl Queue for ModelQueue<'_> {
         if is_sent {
             let bytes = request.segments.iter().map(|segment| u64::from(segment.length)).sum();
             self.device.spend(bytes);
-            let action = match (request.kind, request.durable) {
+            let action = match (request.kind, request.durable && self.device.flushes) {
                 (Kind::Read, _) => Action::Read,
                 (Kind::Write, false) => Action::Write,
                 (Kind::Write, true) => Action::DurableWrite,

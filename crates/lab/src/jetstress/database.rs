@@ -10,8 +10,8 @@ use super::page::{Kind, PAGE, Page, record, version};
 use super::store::{Store, Whose};
 use crate::{Error, Result};
 use platter_device::Buffer;
+use platter_device::sync::{self, Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// The parameters that a database is created with.
@@ -67,6 +67,9 @@ const HEAD: usize = 4096;
 
 // The head is before the pages, which are aligned.
 const _: () = assert!(HEAD as u64 <= PAGES_AT && PAGES_AT.is_multiple_of(4096));
+
+/// The rank of a lock that is held while files are written, and so is taken before every lock of a volume.
+const BEFORE_ALL: u8 = 0;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"plattrdb");
 const ROOT: u64 = 1;
@@ -132,7 +135,7 @@ pub(super) struct Database {
     state: Mutex<DatabaseState>,
     changed: Condvar,
     /// Held while a head is written, so that heads are written one at a time and one of the two is always intact.
-    heads: Mutex<()>,
+    heads: Mutex<(), BEFORE_ALL>,
 }
 
 impl Database {
@@ -253,7 +256,7 @@ impl Database {
     }
 
     fn lock(&self) -> MutexGuard<'_, DatabaseState> {
-        self.state.lock().expect("no panic while locked")
+        self.state.lock()
     }
 
     /// Applies a change from the log to those of its pages that lack it.
@@ -456,7 +459,7 @@ impl Database {
             if state.loading.insert(number) {
                 break;
             }
-            state = self.changed.wait(state).expect("no panic while locked");
+            state = self.changed.wait(state);
         }
         drop(state);
         let read = self.make_room().and_then(|()| self.read(number, may_be_new));
@@ -517,7 +520,7 @@ impl Database {
                 if looked > most {
                     // All pages that could be dropped are being written.
                     let wait = Duration::from_millis(1);
-                    drop(self.changed.wait_timeout(state, wait).expect("no panic while locked"));
+                    drop(self.changed.wait_timeout(state, wait));
                     looked = 0;
                 }
                 continue;
@@ -539,7 +542,7 @@ impl Database {
             return Ok(());
         };
         if frame.is_writing {
-            drop(self.changed.wait_timeout(state, Duration::from_millis(1)).expect("no panic while locked"));
+            drop(self.changed.wait_timeout(state, Duration::from_millis(1)));
             return Ok(());
         }
         frame.is_writing = true;
@@ -600,7 +603,7 @@ impl Database {
 
     /// Writes a head with the log position from which a replay begins.
     fn write_head(&self) -> Result<()> {
-        let _alone = self.heads.lock().expect("no panic while locked");
+        let _alone = self.heads.lock();
         let (needed, last, sequence) = {
             let mut state = self.lock();
             let needed = state.unwritten.first().map_or_else(|| self.log.end(), |(since, _)| *since);
@@ -645,7 +648,7 @@ impl Database {
                 return Err(Error::Job(format!("page {number}: its checksum is wrong")));
             }
         }
-        std::thread::sleep(SCAN_PAUSE);
+        sync::sleep(SCAN_PAUSE);
         Ok(if range.end > last { 1 } else { range.end })
     }
 

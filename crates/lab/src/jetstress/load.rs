@@ -5,11 +5,9 @@ use super::database::{Database, key_of};
 use super::store::Tallies;
 use crate::{CpuTime, Error, Latencies, Result};
 use fastrand::Rng;
-use std::io;
-use std::sync::Mutex;
+use platter_device::sync::{self, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Shares of the operations in percent; the others are seeks.
 #[derive(Clone, Copy, Debug)]
@@ -72,25 +70,26 @@ pub(super) fn run(
     let failure: Mutex<Option<Error>> = Mutex::new(None);
     let fail = |error| {
         is_over.store(true, Ordering::Relaxed);
-        failure.lock().expect("no panic while locked").get_or_insert(error);
+        failure.lock().get_or_insert(error);
     };
     // Versions grow, so that the version of each record shows when it was written.
     let versions = AtomicU64::new(2);
+    let ended: Mutex<Vec<Done>> = Mutex::default();
     let mut done = Done::default();
     // A thread that the system refuses ends the run, and with it the threads that were started before.
     let refused = |source| fail(Error::Io { what: "the system has no thread for the load".into(), source });
-    std::thread::scope(|scope| {
+    sync::scope(|scope| {
         for database in databases {
             let (is_over, fail) = (&is_over, &fail);
-            let checkpoints = Builder::new().spawn_scoped(scope, move || {
+            let checkpoints = scope.spawn("checkpoints", move || {
                 while !is_over.load(Ordering::Relaxed) {
                     match database.checkpoint() {
-                        Ok(()) => std::thread::sleep(Duration::from_millis(2)),
+                        Ok(()) => sync::sleep(Duration::from_millis(2)),
                         Err(error) => return fail(error),
                     }
                 }
             });
-            let maintenance = Builder::new().spawn_scoped(scope, move || {
+            let maintenance = scope.spawn("maintenance", move || {
                 let mut next = 1;
                 while !is_over.load(Ordering::Relaxed) {
                     match database.maintain(next) {
@@ -99,33 +98,33 @@ pub(super) fn run(
                     }
                 }
             });
-            [checkpoints, maintenance].into_iter().filter_map(io::Result::err).for_each(refused);
+            [checkpoints, maintenance].into_iter().filter_map(std::io::Result::err).for_each(refused);
         }
-        let workers: Vec<_> = (0..threads)
-            .map_while(|thread| {
-                let worker = Worker {
-                    databases,
-                    records,
-                    mix,
-                    versions: &versions,
-                    rng: Rng::with_seed(seed.wrapping_add(u64::from(thread) << 32)),
-                };
-                let (is_over, is_counted, fail) = (&is_over, &is_counted, &fail);
-                let work = move || {
-                    worker.work(is_over, is_counted).unwrap_or_else(|error| {
-                        fail(error);
-                        Done::default()
-                    })
-                };
-                Builder::new().spawn_scoped(scope, work).map_err(refused).ok()
-            })
-            .collect();
-        let wait = |time: Duration| {
-            let start = Instant::now();
-            while start.elapsed() < time && !is_over.load(Ordering::Relaxed) && !stop() {
-                std::thread::sleep(Duration::from_millis(5).min(time.saturating_sub(start.elapsed())));
+        for thread in 0..threads {
+            let worker = Worker {
+                databases,
+                records,
+                mix,
+                versions: &versions,
+                rng: Rng::with_seed(seed.wrapping_add(u64::from(thread) << 32)),
+            };
+            let (is_over, is_counted, fail, ended) = (&is_over, &is_counted, &fail, &ended);
+            let work = move || match worker.work(is_over, is_counted) {
+                Ok(done) => ended.lock().push(done),
+                Err(error) => fail(error),
+            };
+            if let Err(source) = scope.spawn("load", work) {
+                refused(source);
+                break;
             }
-            start.elapsed()
+        }
+        let wait = |time: Duration| {
+            let start = sync::now();
+            let passed = || sync::now().duration_since(start);
+            while passed() < time && !is_over.load(Ordering::Relaxed) && !stop() {
+                sync::sleep(Duration::from_millis(5).min(time.saturating_sub(passed())));
+            }
+            passed()
         };
         wait(ramp);
         databases.iter().for_each(|database| drop((database.store.take(), database.log.store.take())));
@@ -138,13 +137,10 @@ pub(super) fn run(
             done.log.merge(&database.log.store.take());
         }
         is_over.store(true, Ordering::Relaxed);
-        for worker in workers {
-            if let Ok(of_worker) = worker.join() {
-                done.add(&of_worker);
-            }
-        }
     });
-    match failure.into_inner().expect("no panic while locked") {
+    ended.lock().iter().for_each(|of_worker| done.add(of_worker));
+    let failed = failure.lock().take();
+    match failed {
         Some(error) => Err(error),
         None => Ok(done),
     }
@@ -165,9 +161,9 @@ impl Worker<'_> {
             if done.operations.count() > 0 && !is_counted.load(Ordering::Relaxed) {
                 done = Done::default();
             }
-            let start = Instant::now();
+            let start = sync::now();
             self.one(&mut done)?;
-            done.operations.record(start.elapsed());
+            done.operations.record(sync::now().duration_since(start));
         }
         Ok(done)
     }

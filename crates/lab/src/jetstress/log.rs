@@ -10,8 +10,8 @@ use super::change::Change;
 use super::store::{Store, Whose};
 use crate::{Error, Result};
 use platter_device::Buffer;
+use platter_device::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
 
 /// The size of a segment in bytes: ESE's since Exchange 2013.
 pub(super) const SEGMENT: usize = 4096;
@@ -57,13 +57,13 @@ impl Log {
         Log { store, stamp, segments, needed, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, LogState> {
-        self.state.lock().expect("no panic while locked")
+    fn lock(&self) -> MutexGuard<'_, LogState> {
+        self.state.lock()
     }
 
     /// Continues with segment number `first`, after a replay.
     pub(super) fn go_on(&mut self, first: u64) {
-        let state = self.state.get_mut().expect("no panic while locked");
+        let state = self.state.get_mut();
         (state.start, state.durable) = (first * CONTENT, first * CONTENT);
         *self.needed.get_mut() = first * CONTENT;
     }
@@ -111,7 +111,7 @@ impl Log {
             if !state.is_writing {
                 break;
             }
-            state = self.changed.wait(state).expect("no panic while locked");
+            state = self.changed.wait(state);
         }
         let group = std::mem::take(&mut state.group);
         let start = state.start;

@@ -18,6 +18,7 @@ use crate::target::{Ready, Target};
 use crate::{Error, Observer, Preset, Result};
 use database::{Database, Shape};
 use load::{Done, MIX};
+use platter_device::sync;
 use platter_device::{Caching, Recorder, Traffic};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -126,6 +127,7 @@ impl Jetstress {
 pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
     check(jetstress)?;
     let started = SystemTime::now();
+    let _time = jetstress.stand.begin_virtual_time();
     let size = jetstress.size();
     let span = size.shape.file_bytes().max(size.shape.log_bytes());
     let on_device = |volumes: &Volumes| {
@@ -165,7 +167,7 @@ pub fn run(jetstress: &Jetstress, observer: &dyn Observer) -> Result<Document> {
         stand: &stand,
         observer,
         size: &size,
-        began: Instant::now(),
+        began: sync::now(),
         results: Vec::new(),
         targets: Vec::new(),
         notes: Vec::new(),
@@ -274,10 +276,15 @@ impl Course<'_> {
         }
     }
 
+    /// The time since the run began, which in virtual time is that of the model.
+    fn passed(&self) -> Duration {
+        sync::now().duration_since(self.began)
+    }
+
     fn stage(&self, what: &str) {
         let runs = (self.jetstress.volumes.len() * CASES.len()) as u32 * self.jetstress.repeats;
         let total = (self.size.time + self.size.ramp) * runs;
-        self.observer.stage(what, self.began.elapsed(), total.max(self.began.elapsed()));
+        self.observer.stage(what, self.passed(), total.max(self.passed()));
     }
 
     /// Runs one case, on new volumes and databases.
@@ -311,8 +318,7 @@ impl Course<'_> {
         for (number, [db, log]) in (0..).zip(&ready) {
             self.stage(&format!("{name}: making databases"));
             let [db, log] = [db, log].map(|ready| Store::new(ready.subject.clone()));
-            let stamp =
-                fastrand::Rng::with_seed(SEED ^ number).u64(..) ^ self.began.elapsed().as_nanos() as u64;
+            let stamp = fastrand::Rng::with_seed(SEED ^ number).u64(..) ^ self.passed().as_nanos() as u64;
             databases.push(Database::create_unless(db, log, stamp, shape, &|| self.observer.stop())?);
         }
         let recorders: Vec<[Option<Arc<Recorder>>; 2]> =
@@ -324,7 +330,7 @@ impl Course<'_> {
         };
         crate::go_on(self.observer)?;
         let before = seen();
-        let started = self.began.elapsed();
+        let started = self.passed();
         self.stage(&format!("{name}: {case}"));
         let (count, done) = match threads {
             Threads::Number(count) => (count, self.load(&databases, count, self.size.time)?),
@@ -340,11 +346,11 @@ impl Course<'_> {
         // The databases are not closed, so that opening them has to replay the log, which is timed as Jetstress times
         // its soft recovery.
         drop(databases);
-        let stopped = Instant::now();
+        let stopped = sync::now();
         let files = ready.iter().map(|pair| [0, 1].map(|which| Store::new(pair[which].subject.clone())));
         let opened: Vec<Database> =
             files.map(|[db, log]| Database::open(db, log, shape)).collect::<Result<_>>()?;
-        let recovery = stopped.elapsed();
+        let recovery = sync::now().duration_since(stopped);
         for database in &opened {
             database.all()?;
             database.close()?;

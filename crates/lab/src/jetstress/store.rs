@@ -1,7 +1,7 @@
 //! The file of a database or of its log: durable writes, with all transfers counted and timed.
 
 use crate::{Error, Latencies, Result, Subject};
-use std::sync::Mutex;
+use platter_device::sync::{self, Mutex};
 use std::time::Instant;
 
 /// The purpose of a read.
@@ -25,7 +25,7 @@ impl Tally {
     fn add(&mut self, bytes: usize, since: Instant) {
         self.count += 1;
         self.bytes += bytes as u64;
-        self.latencies.record(since.elapsed());
+        self.latencies.record(sync::now().duration_since(since));
     }
 
     pub(super) fn merge(&mut self, other: &Tally) {
@@ -63,7 +63,7 @@ impl Store {
     }
 
     pub(super) fn read(&self, offset: u64, bytes: &mut [u8], whose: Whose) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         match &self.subject {
             Subject::Device { device, .. } => device.read_at(offset, bytes)?,
             Subject::File { system, node } => {
@@ -72,7 +72,7 @@ impl Store {
                 }
             }
         }
-        let mut tallies = self.tallies.lock().expect("no panic while locked");
+        let mut tallies = self.tallies.lock();
         match whose {
             Whose::Work => tallies.reads.add(bytes.len(), start),
             Whose::Maintenance => tallies.maintenance.add(bytes.len(), start),
@@ -94,15 +94,15 @@ impl Store {
 
     /// Writes, and returns when the bytes are durable: ESE opens its files with write-through.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         self.write_loosely(offset, bytes)?;
         self.sync()?;
-        self.tallies.lock().expect("no panic while locked").writes.add(bytes.len(), start);
+        self.tallies.lock().writes.add(bytes.len(), start);
         Ok(())
     }
 
     /// Returns the transfers since the last call.
     pub(super) fn take(&self) -> Tallies {
-        std::mem::take(&mut self.tallies.lock().expect("no panic while locked"))
+        std::mem::take(&mut self.tallies.lock())
     }
 }

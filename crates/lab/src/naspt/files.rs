@@ -4,6 +4,7 @@ use crate::host;
 use crate::target::Ready;
 use crate::{Error, Latencies, Result, Subject};
 use platter_device::host::{read_some_at, write_all_at};
+use platter_device::sync;
 use platter_vfs::{Change, Cursor, FileSystem, Kind, Name, Node, RenameFlags, SyncScope};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -96,6 +97,8 @@ pub(super) struct Files {
     /// The block device that the host's file system is mounted from, if it was mounted for the test.
     block: Option<PathBuf>,
     rules: Rules,
+    /// What the driver's walk through the FAT takes the processor at each close, in virtual time.
+    walk: Duration,
     pub done: Done,
 }
 
@@ -133,6 +136,7 @@ impl Files {
             root: ItemPlace::Node(root),
             block: None,
             rules: Rules::of(policy, format),
+            walk: Duration::ZERO,
             done: Done::default(),
         })
     }
@@ -144,6 +148,7 @@ impl Files {
             root: ItemPlace::Path(path.into()),
             block,
             rules: Rules::of(policy, format),
+            walk: Duration::ZERO,
             done: Done::default(),
         }
     }
@@ -205,15 +210,15 @@ impl Files {
 
     /// Times the opening of a file and counts it as an operation.
     fn timed(&mut self, act: impl FnOnce(&Files) -> Result<Open>) -> Result<Open> {
-        let start = Instant::now();
+        let start = sync::now();
         let open = act(self)?;
         self.done.opens += 1;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(open)
     }
 
     pub(super) fn read(&mut self, open: &Open, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         let read = match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => system.read(*node, offset, buffer)?,
             (ItemPlace::Path(path), Some(file), _) => {
@@ -226,12 +231,12 @@ impl Files {
         }
         self.done.reads += 1;
         self.done.read_bytes += read as u64;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(())
     }
 
     pub(super) fn write(&mut self, open: &mut Open, offset: u64, data: &[u8]) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => {
                 system.write(*node, offset, data)?;
@@ -250,7 +255,7 @@ impl Files {
         open.is_changed = true;
         self.done.writes += 1;
         self.done.write_bytes += data.len() as u64;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(())
     }
 
@@ -278,14 +283,14 @@ impl Files {
 
     /// Makes the data written to a file durable, as `fdatasync(2)` does.
     pub(super) fn sync_file(&mut self, open: &Open) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         match (&open.place, &open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => system.sync(*node, SyncScope::Data)?,
             (ItemPlace::Path(path), Some(file), _) => file.sync_data().map_err(failed(path))?,
             _ => unreachable!("an open file is of a volume or of the host"),
         }
         self.done.syncs += 1;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(())
     }
 
@@ -308,7 +313,7 @@ impl Files {
         at: u64,
         length: u64,
     ) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         match (&from.place, &to.place, &from.file, &to.file, &self.system) {
             (ItemPlace::Node(from), ItemPlace::Node(to), .., Some(system)) => {
                 system.clone_range(*from, offset, *to, at, length)?;
@@ -325,7 +330,7 @@ impl Files {
         to.is_changed = true;
         self.done.clones += 1;
         self.done.cloned_bytes += length;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(())
     }
 
@@ -342,10 +347,10 @@ impl Files {
 
     pub(super) fn snapshot(&mut self, open: &Open, name: &str) -> Result<()> {
         if let (ItemPlace::Node(node), Some(system)) = (&open.place, &self.system) {
-            let start = Instant::now();
+            let start = sync::now();
             system.snapshots()?.create(*node, &Name::from(name))?;
             self.done.changes += 1;
-            self.done.latencies.record(start.elapsed());
+            self.done.latencies.record(since(start));
         }
         Ok(())
     }
@@ -360,8 +365,31 @@ impl Files {
         Ok(())
     }
 
+    /// From now on each close of a changed file takes the processor this long for each page of 4 KiB of the FAT, which the
+    /// driver of Windows walks then if the policy is quick removal.
+    ///
+    /// Verified in source: `FatFlushFat` of the public sample (`flush.c` of Windows-driver-samples), called by `cleanup.c`,
+    /// pins each page of the first FAT to see whether it has been changed.
+    pub(super) fn walk(&mut self, page: Duration, policy: Policy, format: &str) -> Result<()> {
+        let Some(system) = &self.system else { return Ok(()) };
+        let entry_bits = match format {
+            _ if policy != Policy::QuickRemoval => return Ok(()),
+            format if format.starts_with("fat32") => 32,
+            format if format.starts_with("fat16") => 16,
+            format if format.starts_with("fat12") => 12,
+            _ => return Ok(()),
+        };
+        let clusters = system.space()?.total + 2;
+        let pages = (clusters * entry_bits).div_ceil(8 * 4096);
+        self.walk = page * u32::try_from(pages).unwrap_or(u32::MAX);
+        Ok(())
+    }
+
     pub(super) fn close(&mut self, open: Open) -> Result<()> {
         let flushes = open.is_changed && self.rules.at_close;
+        if flushes && !self.walk.is_zero() {
+            sync::sleep(self.walk);
+        }
         match (open.place, open.file, &self.system) {
             (ItemPlace::Node(node), _, Some(system)) => {
                 if flushes {
@@ -377,7 +405,7 @@ impl Files {
 
     /// Reads the attributes of every file of a folder, as a listing with sizes does; returns the number of files.
     pub(super) fn list(&mut self, folder: &ItemPlace) -> Result<u64> {
-        let start = Instant::now();
+        let start = sync::now();
         let mut count = 0;
         match (folder, &self.system) {
             (ItemPlace::Node(node), Some(system)) => {
@@ -394,13 +422,13 @@ impl Files {
             (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         }
         self.done.looks += count;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(count)
     }
 
     /// The size of a file by its name.
     pub(super) fn size(&mut self, folder: &ItemPlace, name: &str) -> Result<u64> {
-        let start = Instant::now();
+        let start = sync::now();
         let size = match (folder, &self.system) {
             (ItemPlace::Node(node), Some(system)) => {
                 let node = system.lookup(*node, &Name::from(name))?;
@@ -415,12 +443,12 @@ impl Files {
             (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         };
         self.done.looks += 1;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(size)
     }
 
     pub(super) fn rename(&mut self, folder: &ItemPlace, name: &str, new: &str) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         match (folder, &self.system) {
             (ItemPlace::Node(node), Some(system)) => {
                 system.rename(*node, &Name::from(name), *node, &Name::from(new), RenameFlags::default())?;
@@ -437,13 +465,13 @@ impl Files {
             (ItemPlace::Node(_), None) => unreachable!("nodes are of volumes"),
         }
         self.done.changes += 1;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(())
     }
 
     /// Deletes a file as an operation of a load: timed, counted, and durable if the policy says so.
     pub(super) fn delete(&mut self, folder: &ItemPlace, name: &str) -> Result<()> {
-        let start = Instant::now();
+        let start = sync::now();
         self.remove(folder, name)?;
         if self.rules.at_change {
             match (folder, &self.system) {
@@ -455,7 +483,7 @@ impl Files {
             }
         }
         self.done.changes += 1;
-        self.done.latencies.record(start.elapsed());
+        self.done.latencies.record(since(start));
         Ok(())
     }
 
@@ -525,9 +553,14 @@ fn forget(path: &Path) -> Result<()> {
     host::forget_cached(&file).map_err(failed(path))
 }
 
+/// The time since then, which in virtual time is that of the model.
+pub(super) fn since(then: Instant) -> Duration {
+    sync::now().duration_since(then)
+}
+
 /// Runs a function and measures how long it takes.
 pub(super) fn time<T>(act: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
-    let start = Instant::now();
+    let start = sync::now();
     let value = act()?;
-    Ok((value, start.elapsed()))
+    Ok((value, since(start)))
 }

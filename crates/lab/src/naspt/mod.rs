@@ -15,8 +15,9 @@ use crate::environment::{device_info, environment};
 use crate::stand::{NO_DEVICE, OpenStand, Stand};
 use crate::target::{Target, new_folder};
 use crate::{CpuTime, Error, Observer, Preset, Result};
-use files::{Done, Files, time};
+use files::{Done, Files, since, time};
 use loads::{BACKUP_LOADS, COMMIT_LOADS, IMAGE_LOADS, LOADS, Load, SMALL_LOADS, TREE_LOADS, Today, What};
+use platter_device::sync;
 use platter_device::{Caching, Recorder};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -147,6 +148,7 @@ fn run_on_files(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         }
     }
     let started = SystemTime::now();
+    let _time = naspt.stand.begin_virtual_time();
     let scale = naspt.scale();
     let all = naspt.sets.iter().flat_map(|set| set.loads());
     let span = all.map(|load| load.bytes(scale)).max().unwrap_or(0).next_multiple_of(4096) * 2;
@@ -165,7 +167,7 @@ fn run_on_files(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     })?;
     let mut course = Course {
         naspt,
-        began: Instant::now(),
+        began: sync::now(),
         results: Vec::new(),
         targets: Vec::new(),
         partial: Vec::new(),
@@ -175,7 +177,8 @@ fn run_on_files(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
         for turn in 0..members.len() {
             // Each round begins with another target.
             let member = &members[(turn + round as usize - 1) % members.len()];
-            match course.target(member, &stand, round, observer) {
+            let own = own_device(naspt, span)?;
+            match course.target(member, own.as_ref().unwrap_or(&stand), round, observer) {
                 Ok(()) | Err(Error::Interrupted) => {}
                 Err(error) => course.partial.push(format!("{} was left out: {error}", member.name)),
             }
@@ -202,6 +205,12 @@ fn run_on_files(naspt: &Naspt, observer: &dyn Observer) -> Result<Document> {
     document.conclude();
     stand.keep();
     Ok(document)
+}
+
+/// A new device for one target in virtual time, on which nothing is that another target left.
+fn own_device(naspt: &Naspt, span: u64) -> Result<Option<OpenStand>> {
+    let open = || OpenStand::open(&naspt.stand, span, None, 1, Caching::DirectIfPossible, false);
+    sync::is_virtual().then(open).transpose()
 }
 
 /// The targets with each of their policies, fresh and aged, under names that differ.
@@ -322,7 +331,7 @@ impl Course<'_> {
     ) -> Result<()> {
         let &Member { target, policy, is_aged, ref name } = member;
         let total = Duration::from_secs(12 * u64::from(self.naspt.repeats));
-        observer.stage(&format!("{name}: formatting"), self.began.elapsed(), total.max(self.began.elapsed()));
+        observer.stage(&format!("{name}: formatting"), since(self.began), total.max(since(self.began)));
         // Files in a directory of the host are used through the page cache, as NASPT does. The test file made here is
         // not measured.
         let caching = if target.is_on_device() { stand.caching } else { Caching::Buffered };
@@ -338,6 +347,7 @@ impl Course<'_> {
             Some(folder) => Files::of_directory(&folder.0, block, policy, &target.name()),
             None => Files::of_volume(&ready, policy, &target.name())?,
         };
+        files.walk(self.naspt.stand.fat_page()?, policy, &target.name())?;
         if !self.targets.iter().any(|known| known.name == *name) {
             let description = ready.description.clone();
             let age = if is_aged { ", aged" } else { "" };
@@ -346,7 +356,7 @@ impl Course<'_> {
         }
         let sets = &self.naspt.sets;
         if is_aged {
-            observer.stage(&format!("{name}: ageing"), self.began.elapsed(), total.max(self.began.elapsed()));
+            observer.stage(&format!("{name}: ageing"), since(self.began), total.max(since(self.began)));
             let most = sets.iter().flat_map(|set| set.loads()).map(|load| load.bytes(self.naspt.scale()));
             let aged = ageing::age(&mut files, most.max().unwrap_or(0), SEED, &|| observer.stop())?;
             self.notes.insert(aged.sentence(name));
@@ -363,8 +373,8 @@ impl Course<'_> {
             }
             observer.stage(
                 &format!("{name}: {}", load.name),
-                self.began.elapsed(),
-                total.max(self.began.elapsed()),
+                since(self.began),
+                total.max(since(self.began)),
             );
             let stop = || observer.stop();
             let run = self.load(load, &mut files, ready.recorder.as_deref(), round, &stop)?;
@@ -407,7 +417,7 @@ impl Course<'_> {
         files.take_done();
         let before = recorder.map(Recorder::traffic);
         let cpu = CpuTime::now();
-        let started = self.began.elapsed();
+        let started = since(self.began);
         // The time includes making all writes durable, so that a policy which writes late does not look faster for it.
         let ((), took) = time(|| {
             load.replay(files, &mut ready, scale, SEED ^ 1)?;

@@ -12,6 +12,7 @@ use super::files::{Files, ItemPlace, Open};
 use crate::experiment::Direction;
 use crate::{Error, Result};
 use fastrand::Rng;
+use platter_device::sync;
 
 const KIB: u64 = 1024;
 const MB: u64 = 1_000_000;
@@ -279,7 +280,10 @@ impl Load {
             return Ok(ready);
         }
         let mut content = vec![0; PIECE];
-        rng.fill(&mut content);
+        // Nothing in virtual time depends on the content, and zeroes take no memory.
+        if !sync::is_virtual() {
+            rng.fill(&mut content);
+        }
         for (folder, name, size) in &ready.files {
             let mut open = files.create(&ready.folders[*folder], name)?;
             for offset in (0..*size).step_by(PIECE) {
@@ -296,8 +300,11 @@ impl Load {
 
     /// Runs the load.
     pub(super) fn replay(&self, files: &mut Files, ready: &mut Ready, scale: u64, seed: u64) -> Result<()> {
-        let mut replay = Replay { files, ready, rng: Rng::with_seed(seed), buffer: vec![0; 1 << 20] };
-        replay.rng.fill(&mut replay.buffer);
+        let (rng, buffer) = (Rng::with_seed(seed), vec![0; 1 << 20]);
+        let mut replay = Replay { files, ready, rng, buffer, has_content: !sync::is_virtual() };
+        if replay.has_content {
+            replay.rng.fill(&mut replay.buffer);
+        }
         match self.what {
             What::Streams { writes, write_files, switch, block, .. } => {
                 replay.streams(writes / scale, write_files, switch, block)
@@ -346,6 +353,7 @@ struct Replay<'a> {
     ready: &'a mut Ready,
     rng: Rng,
     buffer: Vec<u8>,
+    has_content: bool,
 }
 
 impl Replay<'_> {
@@ -358,9 +366,15 @@ impl Replay<'_> {
         self.files.read(open, offset, &mut self.buffer[..length as usize])
     }
 
+    /// Makes the first bytes random, so that no two writes are alike.
+    fn vary(&mut self) {
+        if self.has_content {
+            self.buffer[..8].copy_from_slice(&self.rng.u64(..).to_le_bytes());
+        }
+    }
+
     fn write(&mut self, open: &mut Open, offset: u64, length: u64) -> Result<()> {
-        // The first bytes are random, so that no two writes are alike.
-        self.buffer[..8].copy_from_slice(&self.rng.u64(..).to_le_bytes());
+        self.vary();
         self.files.write(open, offset, &self.buffer[..length as usize])
     }
 
@@ -397,7 +411,7 @@ impl Replay<'_> {
                 if *is_read {
                     self.files.read(open, at, &mut self.buffer[..length as usize])?;
                 } else {
-                    self.buffer[..8].copy_from_slice(&self.rng.u64(..).to_le_bytes());
+                    self.vary();
                     self.files.write(open, at, &self.buffer[..length as usize])?;
                 }
             }
