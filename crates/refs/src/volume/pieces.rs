@@ -1,10 +1,10 @@
 //! Writes of any bytes, planned where they can be and cluster by cluster where not.
 
 use super::Volume;
+use super::around::is_around;
 use crate::stream::Stream;
 use platter_vfs::blocking::{is_one_step, plan_when_free, write_in_steps};
 use platter_vfs::{Access, Claim, Node, Plan, Result};
-use std::cell::RefCell;
 
 impl Volume {
     pub(super) fn write_bytes(&self, node: Node, offset: u64, data: &[u8]) -> Result<()> {
@@ -13,9 +13,12 @@ impl Volume {
         let end = self.check_size(offset.checked_add(data.len() as u64))?;
         let cluster = u64::from(self.geometry.cluster);
         let sector = u64::from(self.device.sectors().logical);
-        // A write in several steps, or into part of a sector, claims its range: nobody may cut the file short between two
-        // steps, and a write in flight to other sectors of the same cluster would be lost.
-        let claim = (!is_one_step(offset, data.len(), sector)).then(|| {
+        // A write in several steps, or into part of a cluster, claims its range: nobody may cut the file short between two
+        // steps, and a write in flight to other sectors of the same cluster would be lost. One whose clusters are read
+        // ahead is one plan, which sees to that itself.
+        let is_one = is_one_step(offset, data.len(), cluster)
+            || is_one_step(offset, data.len(), sector) && is_around(&stream.read(), &(offset..end), cluster);
+        let claim = (!is_one).then(|| {
             let whole = offset - offset % cluster..end.checked_next_multiple_of(cluster).unwrap_or(end);
             stream.claim(whole, Access::Write)
         });
@@ -33,22 +36,18 @@ impl Volume {
     ) -> Result<()> {
         self.may_write(stream)?;
         let node = Node(stream.node);
-        let plan = RefCell::new(Plan::default());
-        let planned = |at: u64, piece: &[u8]| {
-            let plan = &mut *plan.borrow_mut();
+        let mut plan = Plan::default();
+        let mut planned = |at: u64, piece: &[u8]| {
             let make = |plan: &mut Plan| self.plan_writing(node, at, piece, plan, within);
-            plan_when_free(plan, &*self.device, make, || stream.wait_free())?;
+            plan_when_free(&mut plan, &*self.device, make, || stream.wait_free())?;
             let done = plan.write_to(&*self.device, piece);
-            self.finish_writing(plan, piece, done).map(drop)
+            self.finish_writing(&mut plan, piece, done).map(drop)
         };
-        let sector = u64::from(self.device.sectors().logical);
-        if is_one_step(offset, data.len(), sector) && !data.is_empty() {
+        if within.is_none() && !data.is_empty() {
             return planned(offset, data);
         }
-        let part = |at: u64, piece: &[u8]| match is_one_step(at, piece.len(), sector) {
-            true => planned(at, piece),
-            false => self.with_space(|lacks| self.write_slowly(stream, at, piece, lacks)),
-        };
-        write_in_steps(offset, data, u64::from(self.geometry.cluster), planned, part)
+        let slowly =
+            |at: u64, piece: &[u8]| self.with_space(|lacks| self.write_slowly(stream, at, piece, lacks));
+        write_in_steps(offset, data, u64::from(self.geometry.cluster), planned, slowly)
     }
 }
