@@ -39,10 +39,10 @@ const _: () = assert!(2 * SMALL <= LARGEST);
 ///
 /// It suits file systems that place new data behind the last written data: scattered writes of an application then
 /// reach the device as few large ones. A write that begins where the one before it ended is held back until the caller
-/// waits; then it is held back only while joined writes for a quarter of the queue's depth are in flight, and not even then
-/// on a device that is slow and has room for more ([`Response`](crate::response::Response)). All other
-/// requests are passed on at once, and so is the first write of a row. A write waits only for writes in flight, never
-/// for future ones, so nothing is delayed on an idle device.
+/// waits; then it is held back only while joined writes for a quarter of the queue's depth are in flight, and not even
+/// then on a device that is slow and has room for more. All other requests are passed on at once, and so is the first
+/// write of a row. A write waits only for writes in flight, never for future ones, so nothing is delayed on an idle
+/// device.
 ///
 /// A request that is passed on starts with the caller's next [`Queue::kick`], unless a quarter of the queue's depth is
 /// already in flight: then up to a quarter of the depth is started together, unless it is large, and at the latest when

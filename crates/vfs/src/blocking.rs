@@ -9,7 +9,8 @@ const STEP: usize = 1 << 20;
 // Transfers are whole sectors, of which none is larger than 4096 bytes.
 const _: () = assert!(STEP.is_multiple_of(4096));
 
-/// Has `make` make a plan, with its prereads. As long as `make` answers [`Error::Busy`], calls `wait` in between. For callers without a plan in flight on the file.
+/// Has `make` make a plan, with its prereads. As long as `make` answers [`Error::Busy`], calls `wait` in between. For callers
+/// without a plan in flight on the file.
 ///
 /// # Errors
 /// Any error of `make` but [`Error::Busy`].

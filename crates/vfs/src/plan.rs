@@ -34,15 +34,15 @@ pub struct Preread {
 
 /// A read or write as transfers of the device.
 ///
+/// A plan is made once and reused for many requests, so that the hot path allocates nothing. Every plan that
+/// `plan_read` or `plan_write` filled must be given to `finish_read` or `finish_write`, whatever became of its I/O:
+/// until then the file system counts it as in flight, and anything that would move the file's clusters waits.
+///
 /// # Prereads
 /// A driver that sets [`Plan::prereads`] may get a plan back with a [`Preread`] and nothing else: it carries out the
 /// preread, puts it back with `is_read` set, and makes the same plan once more, until none is left. Meanwhile no lock is
 /// held and nothing counts as in flight, so the plan may also be dropped. For other drivers the volume reads by itself
 /// while it makes the plan.
-///
-/// A plan is made once and reused for many requests, so that the hot path allocates nothing. Every plan that
-/// `plan_read` or `plan_write` filled must be given to `finish_read` or `finish_write`, whatever became of its I/O:
-/// until then the file system counts it as in flight, and anything that would move the file's clusters waits.
 #[derive(Default)]
 pub struct Plan {
     /// The number of the file's node.
@@ -174,12 +174,7 @@ impl Plan {
         loop {
             make(self)?;
             let Some(preread) = &mut self.preread else { return Ok(()) };
-            let Preread { segments, buffer, is_read } = preread;
-            let read = segments.iter().try_for_each(|segment| {
-                let at = segment.at as usize;
-                device.read_at(segment.offset, &mut buffer[at..at + segment.length as usize])
-            });
-            *is_read = read.is_ok();
+            preread.is_read = read_segments(&preread.segments, device, &mut preread.buffer).is_ok();
         }
     }
 
@@ -188,10 +183,7 @@ impl Plan {
     /// # Errors
     /// The device's error, which the caller passes to `finish_read`.
     pub fn read_from(&self, device: &dyn Device, buffer: &mut [u8]) -> platter_device::Result<()> {
-        self.segments.iter().try_for_each(|segment| {
-            let at = segment.at as usize;
-            device.read_at(segment.offset, &mut buffer[at..at + segment.length as usize])
-        })
+        read_segments(&self.segments, device, buffer)
     }
 
     /// Carries out a planned write with blocking calls.
@@ -212,4 +204,12 @@ impl Plan {
             buffer[hole.start as usize..hole.end as usize].fill(0);
         }
     }
+}
+
+/// Reads each segment into its place in the buffer.
+fn read_segments(segments: &Segments, device: &dyn Device, buffer: &mut [u8]) -> platter_device::Result<()> {
+    segments.iter().try_for_each(|segment| {
+        let at = segment.at as usize;
+        device.read_at(segment.offset, &mut buffer[at..at + segment.length as usize])
+    })
 }

@@ -233,8 +233,9 @@ impl Volume {
     }
 
     /// Puts the clusters that a plan took on record. Returns `false` if another write has put clusters there meanwhile
-    /// that are written in place, or has changed those of which this one replaces a part: the plan's clusters are then given back, and its data must go to those others. If
-    /// they were replaced, writes in flight to them would reach free clusters, and soon another file's.
+    /// that are written in place, or has changed those of which this one replaces a part: the plan's clusters are then
+    /// given back, and its data must go to those others. If they were replaced, writes in flight to them would reach free
+    /// clusters, and soon another file's.
     fn record_new(
         &self,
         memory: &mut Memory,
