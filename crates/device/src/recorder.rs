@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// measurements. [`Recorder::traffic`] adds up the counts; [`Traffic::since`] gives the difference of two.
 pub struct Recorder {
     device: Arc<dyn Device>,
-    shards: Box<[Shard; SHARDS]>,
+    shards: Arc<[Shard; SHARDS]>,
     recent: Box<[Recent; 2]>,
 }
 
@@ -217,9 +217,14 @@ impl Recorder {
     pub fn new(device: Arc<dyn Device>) -> Recorder {
         Recorder {
             device,
-            shards: Box::new(std::array::from_fn(|_| Shard::default())),
+            shards: Arc::new(std::array::from_fn(|_| Shard::default())),
             recent: Box::new([Recent::new(), Recent::new()]),
         }
+    }
+
+    /// A recorder over another device that counts together with this one, as for a disk whose bytes are in several files.
+    pub fn beside(&self, device: Arc<dyn Device>) -> Recorder {
+        Recorder { shards: self.shards.clone(), ..Recorder::new(device) }
     }
 
     /// Everything counted so far. While transfers are in flight, related counts may differ by those transfers.
@@ -406,6 +411,16 @@ mod tests {
 
     fn bins(traffic: &DirectionTraffic) -> Vec<(String, u64)> {
         traffic.sizes.iter().map(|(bin, count)| (bin.to_string(), *count)).collect()
+    }
+
+    #[test]
+    fn two_that_count_together_have_one_count() {
+        let one = recorder();
+        let two = one.beside(Arc::new(MemoryDevice::new(1 << 20, Sectors::SMALL)));
+        one.write_at(0, &[0; 512]).unwrap();
+        two.write_at(0, &[0; 1024]).unwrap();
+        assert_eq!(one.traffic(), two.traffic());
+        assert_eq!((one.traffic().write.count, one.traffic().write.bytes), (2, 1536));
     }
 
     #[test]

@@ -37,4 +37,4 @@ pub use container::Container;
 pub use evidence::{StoredHash, VerifiedHash, verify};
 pub use guid::Guid;
 pub use make::{MakeOptions, make};
-pub use open::{Image, later_part, open, stamp};
+pub use open::{Between, Image, later_part, open, open_over, stamp};

@@ -7,7 +7,7 @@ use crate::guid::Guid;
 use crate::parent::{Opened, ParentLink, Source, Wanted};
 use crate::split::{self, Split, parts};
 use crate::{qcow2, vhd, vhdx, vmdk};
-use platter_device::{Caching, Device, FileDevice, FileOptions, Result, read_any};
+use platter_device::{Caching, Device, FileDevice, FileOptions, Growing, Result, read_any};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,9 +35,29 @@ pub struct Image {
 /// [`Error::Unusable`](platter_device::Error::Unusable) for a container that is damaged, that needs something that is not
 /// known here, or whose parent is not there; and the errors of [`FileDevice::open`].
 pub fn open(path: &Path, options: FileOptions) -> Result<Image> {
+    open_over(path, options, &|file| Arc::new(file))
+}
+
+/// Opens an image as [`open`] does, with something between its files and the disk, for example a recorder: `between` gets
+/// each file of an image that can be written, and those of its parents, and returns what is used in its place.
+///
+/// # Errors
+/// Those of [`open`].
+pub fn open_over(path: &Path, options: FileOptions, between: &Between<'_>) -> Result<Image> {
+    let mut chain = Chain { files: Vec::new(), between };
     let Opened { device, kind, identity, container, hashes } =
-        open_in_chain(path, options, Wanted::Any, &mut Vec::new())?;
+        open_in_chain(path, options, Wanted::Any, &mut chain)?;
     Ok(Image { device, kind: (!kind.is_empty()).then_some(kind), container, hashes, identity })
+}
+
+/// What is put between the files of an image and the disk in them.
+pub type Between<'b> = dyn Fn(FileDevice) -> Arc<dyn Growing> + 'b;
+
+/// The image that is being opened, and its children.
+struct Chain<'b> {
+    /// The real paths of the children.
+    files: Vec<PathBuf>,
+    between: &'b Between<'b>,
 }
 
 /// The first part of the split image of which the file at `path` is a later part, if there is one.
@@ -56,13 +76,8 @@ pub fn stamp(path: &Path) -> Option<String> {
 /// The most parents of an image, each of which is the parent of the one before.
 const MOST_PARENTS: usize = 64;
 
-/// Opens an image; `wanted` is the kind that a parent must have, and `chain` has the real paths of its children.
-fn open_in_chain(
-    path: &Path,
-    options: FileOptions,
-    wanted: Wanted,
-    chain: &mut Vec<PathBuf>,
-) -> Result<Opened> {
+/// Opens an image; `wanted` is the kind that a parent must have, and `chain` has its children.
+fn open_in_chain(path: &Path, options: FileOptions, wanted: Wanted, chain: &mut Chain<'_>) -> Result<Opened> {
     let plain = FileOptions { caching: Caching::Buffered, ..options };
     let file = FileDevice::open(path, plain)?;
     let container = match wanted {
@@ -76,7 +91,7 @@ fn open_in_chain(
         return Err(unusable(file.name(), format!("is the parent of a {wanted:?}, and is none itself")));
     }
     let Some(container) = container else {
-        return raw(path, file, options);
+        return raw(path, file, options, chain.between);
     };
     if container == Container::E01 {
         drop(file);
@@ -86,18 +101,19 @@ fn open_in_chain(
         drop(file);
         return vmdk::open(path, options);
     }
-    chain.push(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
-    let file = with_caching(path, file, options, container)?;
+    chain.files.push(std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()));
+    let file = (chain.between)(with_caching(path, file, options, container)?);
+    let between = chain.between;
     let chain = std::cell::RefCell::new(chain);
     let open_parent = |link: &ParentLink| open_parent(path, link, options, &mut chain.borrow_mut());
-    let source = Source { read_only: options.read_only, file: Arc::new(file) };
+    let source = Source { read_only: options.read_only, file };
     match container {
         Container::Vhdx => vhdx::open(source, &open_parent),
         // The claim on the file ends before it is opened again.
         Container::Vhd => match vhd::open(source, &open_parent) {
             // The bytes of a fixed disk are those of the disk, whatever follows them.
             Err(_) if wanted == Wanted::Any && !begins_as_vhd(path)? => {
-                raw(path, FileDevice::open(path, plain)?, options)
+                raw(path, FileDevice::open(path, plain)?, options, between)
             }
             opened => opened,
         },
@@ -153,30 +169,30 @@ fn with_caching(
 }
 
 /// Opens what is no container.
-fn raw(path: &Path, file: FileDevice, options: FileOptions) -> Result<Opened> {
-    let opened = |device, kind: String| {
+fn raw(path: &Path, file: FileDevice, options: FileOptions, between: &Between<'_>) -> Result<Opened> {
+    let opened = |device: Arc<dyn Device>, kind: String| {
         Ok(Opened { device, identity: None, kind, container: None, hashes: Vec::new() })
     };
     if !file.is_block_device()
         && let Some(parts) = parts(path)?
     {
         drop(file);
-        let split = Split::open(&parts, FileOptions { caching: Caching::Buffered, ..options })?;
+        let split = Split::open(&parts, FileOptions { caching: Caching::Buffered, ..options }, between)?;
         return opened(Arc::new(split), format!("raw, in {} files", parts.len()));
     }
     if options.caching == Caching::Buffered {
-        return opened(Arc::new(file), String::new());
+        return opened(between(file), String::new());
     }
     // With direct I/O, an image may have larger sectors than its volume was made for.
     let sectors = file.sectors();
     drop(file);
     let direct = FileDevice::open(path, options)?;
     if direct.sectors() == sectors {
-        return opened(Arc::new(direct), String::new());
+        return opened(between(direct), String::new());
     }
     drop(direct);
     let plain = FileOptions { caching: Caching::Buffered, ..options };
-    opened(Arc::new(FileDevice::open(path, plain)?), String::new())
+    opened(between(FileDevice::open(path, plain)?), String::new())
 }
 
 /// Fails for a parent whose last bytes are in no whole sector, and would be missing.
@@ -195,10 +211,10 @@ fn open_parent(
     child: &Path,
     link: &ParentLink,
     options: FileOptions,
-    chain: &mut Vec<PathBuf>,
+    chain: &mut Chain<'_>,
 ) -> Result<Opened> {
     let name = child.display().to_string();
-    if chain.len() > MOST_PARENTS {
+    if chain.files.len() > MOST_PARENTS {
         return Err(unusable(&name, format!("has more than {MOST_PARENTS} parents")));
     }
     let beside = child.parent().unwrap_or(Path::new(""));
@@ -213,11 +229,11 @@ fn open_parent(
     let mut why = None;
     for candidate in names.iter().map(|name| beside.join(name)) {
         let Ok(real) = std::fs::canonicalize(&candidate) else { continue };
-        if chain.contains(&real) {
+        if chain.files.contains(&real) {
             why = Some(unusable(&name, format!("is its own parent, through {}", candidate.display())));
             continue;
         }
-        let depth = chain.len();
+        let depth = chain.files.len();
         match open_in_chain(&candidate, options, link.wanted, chain)
             .and_then(|opened| whole(&candidate, opened))
         {
@@ -236,7 +252,7 @@ fn open_parent(
                 why = why.or(Some(unusable(&name, reason)));
             }
         }
-        chain.truncate(depth);
+        chain.files.truncate(depth);
     }
     Err(why.unwrap_or_else(|| {
         let recorded: Vec<String> = link.paths.iter().filter(|path| !path.is_empty()).map(|path| format!("{path:?}")).collect();

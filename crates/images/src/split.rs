@@ -3,7 +3,8 @@
 use crate::bytes::unusable;
 use crate::image::why_read_only;
 use platter_device::{
-    Device, Error, FileDevice, FileOptions, Immediate, Operation, Queue, Result, Sectors, check_transfer,
+    Device, Error, FileDevice, FileOptions, Growing, Immediate, Operation, Queue, Result, Sectors,
+    check_transfer,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,7 +66,12 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    pub(crate) fn open(paths: &[PathBuf], options: FileOptions) -> Result<Split> {
+    /// Opens the parts; `between` returns what is used in the place of each file.
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        options: FileOptions,
+        between: &dyn Fn(FileDevice) -> Arc<dyn Growing>,
+    ) -> Result<Split> {
         let parts: Vec<FileDevice> =
             paths.iter().map(|path| FileDevice::open(path, options)).collect::<Result<_>>()?;
         let first = parts[0].len();
@@ -82,7 +88,7 @@ impl Split {
             }
         }
         let read_only = parts.iter().any(|part| part.read_only());
-        let parts = parts.into_iter().map(|part| Arc::new(part) as Arc<dyn Device>).collect();
+        let parts = parts.into_iter().map(|part| between(part) as Arc<dyn Device>).collect();
         Ok(Split::new(paths[0].display().to_string(), parts, why_read_only(read_only)))
     }
 

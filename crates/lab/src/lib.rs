@@ -57,6 +57,7 @@ mod format;
 pub mod fuzzing;
 mod groups;
 mod host;
+mod image;
 pub mod iometer;
 pub mod jetstress;
 mod kept;

@@ -2,13 +2,15 @@
 
 use crate::blocks::Blocks;
 pub(crate) use crate::host::is_missing_device;
+use crate::image::{self, Contained};
 use crate::mark;
 use crate::model::Model;
 use crate::{Error, Result};
 use platter_device::host::is_disk;
 use platter_device::model::{ModelDevice, VirtualTime};
 use platter_device::{
-    Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Partition, Sectors, Stripes,
+    Buffer, Caching, Device, FileDevice, FileOptions, MemoryDevice, Mirror, Partition, Recorder, Sectors,
+    Stripes,
 };
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -22,7 +24,8 @@ pub enum Stand {
     /// An image file made for the comparison, in this directory, and removed after it.
     TemporaryImage(PathBuf),
     /// An image file or block device that may be overwritten: the caller has made sure of that. An image that does not
-    /// exist is made, and removed again if nothing is measured on it.
+    /// exist is made, and removed again if nothing is measured on it. Of a VHDX, VHD, qcow2 or split image it is the
+    /// disk in it, and a new file with such a name becomes one.
     Path {
         /// The path of the file or block device.
         path: PathBuf,
@@ -46,7 +49,9 @@ impl Stand {
     /// Fails if regions of this device cannot be block devices of the kernel.
     pub(crate) fn check_blocks(&self) -> Result<()> {
         match self {
-            Stand::Path { .. } | Stand::TemporaryImage(_) => Ok(()),
+            Stand::Path { path, .. } if is_contained(path)? => Err(self.no_blocks()),
+            Stand::Path { .. } => Ok(()),
+            Stand::TemporaryImage(_) => Ok(()),
             Stand::Memory(_) | Stand::Mirror { .. } | Stand::Model(_) => Err(self.no_blocks()),
         }
     }
@@ -68,6 +73,7 @@ impl Stand {
         let what = match self {
             Stand::Memory(_) => "memory of this program",
             Stand::Model(_) => "a model in this program",
+            Stand::Path { .. } => "the disk in a container",
             _ => "a mirror of this program",
         };
         Error::Job(format!(
@@ -136,6 +142,8 @@ pub(crate) struct Region {
     block: Option<(PathBuf, PathBuf)>,
     /// Whether the old content is discarded before a target is made.
     is_discarded: bool,
+    /// Counts what reaches the files of the container that the region is in; all regions have the same.
+    beneath: Option<Arc<Recorder>>,
 }
 
 impl OpenStand {
@@ -188,7 +196,13 @@ impl OpenStand {
                 let places = match share {
                     Some(share) if share < *length => striped(&device, 0, MEMORY_STRIPE, share, targets, 0)?,
                     _ => {
-                        vec![Region { device: device.clone(), provided: 0, block: None, is_discarded: false }]
+                        vec![Region {
+                            device: device.clone(),
+                            provided: 0,
+                            block: None,
+                            is_discarded: false,
+                            beneath: None,
+                        }]
                     }
                 };
                 Ok(OpenStand {
@@ -219,6 +233,9 @@ impl OpenStand {
             Stand::Path { path, force } => {
                 let mut made = Made::default();
                 let options = FileOptions { beside_kernel: *force, ..claimed };
+                if let Some(disk) = in_container(path, length, options, &mut made)? {
+                    return OpenStand::on_container(disk, (span, targets), (caching, is_begun), path, made);
+                }
                 let file = open_file(path, length, options, &mut made)?;
                 // A run that began before devices had marks goes on where it began.
                 let base = match is_begun && !mark::is_ours(&file)? {
@@ -228,32 +245,43 @@ impl OpenStand {
                 OpenStand::on_file(file, base, span, targets, caching, path, made)
             }
             Stand::Mirror { paths, force } => {
-                let mut made = Made::default();
                 let options = FileOptions { beside_kernel: *force, ..claimed };
-                let files = paths
-                    .iter()
-                    .map(|path| open_file(path, length, options, &mut made))
-                    .collect::<Result<Vec<FileDevice>>>()?;
-                let direct = files.iter().all(FileDevice::is_direct);
-                let is_image = files.iter().any(FileDevice::is_image);
-                let copies = files.into_iter().map(|file| Arc::new(file) as Arc<dyn Device>).collect();
-                let mirror = Arc::new(Mirror::new(copies)?);
-                let base = mark::room(mirror.len());
-                Ok(OpenStand {
-                    places: divide(&(mirror.clone() as Arc<dyn Device>), base, span, targets, is_image)?,
-                    base,
-                    device: mirror.clone(),
-                    kind: "mirror",
-                    direct,
-                    caching,
-                    name: mirror.name().to_string(),
-                    place: paths.first().cloned().unwrap_or_default(),
-                    mirror: Some(mirror),
-                    made,
-                    _blocks: None,
-                })
+                OpenStand::on_mirror(paths, length, options, span, targets)
             }
         }
+    }
+
+    fn on_mirror(
+        paths: &[PathBuf],
+        length: u64,
+        options: FileOptions,
+        span: u64,
+        targets: u64,
+    ) -> Result<OpenStand> {
+        refuse_contained(paths)?;
+        let mut made = Made::default();
+        let files = paths
+            .iter()
+            .map(|path| open_file(path, length, options, &mut made))
+            .collect::<Result<Vec<FileDevice>>>()?;
+        let direct = files.iter().all(FileDevice::is_direct);
+        let is_image = files.iter().any(FileDevice::is_image);
+        let copies = files.into_iter().map(|file| Arc::new(file) as Arc<dyn Device>).collect();
+        let mirror = Arc::new(Mirror::new(copies)?);
+        let base = mark::room(mirror.len());
+        Ok(OpenStand {
+            places: divide(&(mirror.clone() as Arc<dyn Device>), base, span, targets, is_image)?,
+            base,
+            device: mirror.clone(),
+            kind: "mirror",
+            direct,
+            caching: options.caching,
+            name: mirror.name().to_string(),
+            place: paths.first().cloned().unwrap_or_default(),
+            mirror: Some(mirror),
+            made,
+            _blocks: None,
+        })
     }
 
     /// A device of the model for each target: they have nothing to share.
@@ -270,6 +298,7 @@ impl OpenStand {
             provided: 0,
             block: None,
             is_discarded: false,
+            beneath: None,
         };
         let Some(first) = models.first() else { return Ok(OpenStand::nothing(caching)) };
         Ok(OpenStand {
@@ -291,7 +320,13 @@ impl OpenStand {
     fn nothing(caching: Caching) -> OpenStand {
         let device: Arc<dyn Device> = Arc::new(MemoryDevice::new(0, Sectors::SMALL));
         OpenStand {
-            places: vec![Region { device: device.clone(), provided: 0, block: None, is_discarded: false }],
+            places: vec![Region {
+                device: device.clone(),
+                provided: 0,
+                block: None,
+                is_discarded: false,
+                beneath: None,
+            }],
             device,
             kind: NO_DEVICE,
             direct: true,
@@ -310,6 +345,7 @@ impl OpenStand {
     fn of_blocks(stand: &Stand, span: u64, targets: u64, caching: Caching) -> Result<OpenStand> {
         let mut made = Made::default();
         let length = image_length(span).saturating_mul(targets).saturating_add(mark::LENGTH);
+        stand.check_blocks()?;
         let (path, force, name) = match stand {
             Stand::Path { path, force } => (path.clone(), *force, path.display().to_string()),
             Stand::TemporaryImage(directory) => {
@@ -352,6 +388,7 @@ impl OpenStand {
                 provided,
                 block: Some((block, blocks.directory.clone())),
                 is_discarded: false,
+                beneath: None,
             })
         };
         let places = (0..count).map(region).collect::<Result<Vec<Region>>>()?;
@@ -394,6 +431,32 @@ impl OpenStand {
             caching,
             name,
             place: place.to_owned(),
+            mirror: None,
+            made,
+            _blocks: None,
+        })
+    }
+
+    fn on_container(
+        disk: Contained,
+        (span, targets): (u64, u64),
+        (caching, is_begun): (Caching, bool),
+        path: &Path,
+        made: Made,
+    ) -> Result<OpenStand> {
+        let Contained { device, kind, recorder, is_direct } = disk;
+        let base = if is_begun && !mark::is_ours(&*device)? { 0 } else { mark::room(device.len()) };
+        let mut places = divide(&device, base, span, targets, true)?;
+        places.iter_mut().for_each(|place| place.beneath = Some(recorder.clone()));
+        Ok(OpenStand {
+            kind: "image",
+            direct: is_direct,
+            caching,
+            places,
+            base,
+            name: format!("{} ({kind})", path.display()),
+            device,
+            place: path.to_owned(),
             mirror: None,
             made,
             _blocks: None,
@@ -490,7 +553,7 @@ fn divide(
                 0 => device.clone(),
                 base => Arc::new(Partition::new(device.clone(), base, all, name)?),
             };
-            return Ok(vec![Region { device, provided, block: None, is_discarded: false }]);
+            return Ok(vec![Region { device, provided, block: None, is_discarded: false, beneath: None }]);
         }
     };
     striped(device, base, STRIPE, length, targets, provided(length))
@@ -508,7 +571,7 @@ fn striped(
     let region = |starts: Vec<u64>| {
         let name = device.name().to_string();
         let device = Arc::new(Stripes::new(device.clone(), stripe, starts, name)?);
-        Ok(Region { device, provided, block: None, is_discarded: false })
+        Ok(Region { device, provided, block: None, is_discarded: false, beneath: None })
     };
     starts(base, stripe, length, targets).into_iter().map(region).collect()
 }
@@ -535,6 +598,18 @@ impl Region {
         self.block.as_ref().map(|(block, directory)| (block.as_path(), directory.as_path()))
     }
 
+    /// Returns the device on which a target is made, and what counts the transfers that reach the storage. Over a container
+    /// that is not the device that the target uses: it counts beneath, and all regions have one count.
+    pub(crate) fn recorded(&self, device: Arc<dyn Device>) -> (Arc<dyn Device>, Arc<Recorder>) {
+        match &self.beneath {
+            Some(beneath) => (device, beneath.clone()),
+            None => {
+                let recorder = Arc::new(Recorder::new(device));
+                (recorder.clone(), recorder)
+            }
+        }
+    }
+
     /// If that was asked for, discards the old content of the region, except for the part whose space was provided in
     /// advance. Otherwise a device keeps the state that it was brought into: an SSD of which nothing is in use is faster
     /// than it will ever be again.
@@ -558,6 +633,49 @@ impl Drop for Made {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Fails if one of the copies of a mirror is a disk in a container.
+fn refuse_contained(paths: &[PathBuf]) -> Result<()> {
+    for path in paths {
+        if is_contained(path)? {
+            let name = path.display().to_string();
+            let reason =
+                "is a disk image in a container; the copies of a mirror are raw images and block devices";
+            return Err(Error::Input { name, reason: reason.into() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether the disk at a path is in a container, or will be when it is made.
+fn is_contained(path: &Path) -> Result<bool> {
+    match device_path(path)? {
+        Some(real) => Ok(image::look(&real)?.is_some()),
+        None => Ok(image::is_made_for(path)),
+    }
+}
+
+/// Opens the disk in a container, which is made if nothing is there and the name is that of one; `None` if the bytes of the
+/// file or block device are those of the disk.
+fn in_container(
+    path: &Path,
+    length: u64,
+    options: FileOptions,
+    made: &mut Made,
+) -> Result<Option<Contained>> {
+    if !is_contained(path)? {
+        return Ok(None);
+    }
+    let real = match device_path(path)? {
+        Some(real) => real,
+        None => {
+            made.0.push(path.to_owned());
+            image::make(path, length)?;
+            path.to_owned()
+        }
+    };
+    image::open(&real, options).map(Some)
 }
 
 /// Opens an image file or block device; an image that is not there is made.
@@ -673,6 +791,57 @@ mod tests {
                 assert!((2..=14).contains(&often), "{target} is {often} times in column {column}");
             }
         }
+    }
+
+    /// What a container writes beside the data is the storage's traffic too.
+    #[test]
+    fn what_reaches_the_file_of_a_container_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.vhdx", "a.vhd", "a.qcow2"] {
+            let path = folder.path().join(name);
+            let stand = Stand::Path { path: path.clone(), force: false };
+            let mut stand = OpenStand::open(&stand, M, None, 2, Caching::DirectIfPossible, false).unwrap();
+            assert_eq!((stand.kind, stand.places.len()), ("image", 2), "{name}");
+            stand.keep();
+            let (device, recorder) = stand.places[0].recorded(stand.places[0].device.clone());
+            let before = recorder.traffic();
+            device.write_at(100 * M, &[7; 4096]).unwrap();
+            device.flush().unwrap();
+            let first = recorder.traffic().since(&before);
+            assert!(
+                first.write.count > 1 && first.write.bytes > 4096 && first.flushes > 0,
+                "{name}: {first:?}"
+            );
+            // Where the space is there, nothing but the data is written.
+            let before = recorder.traffic();
+            device.write_at(100 * M + 4096, &[7; 4096]).unwrap();
+            device.read_at(100 * M, &mut [0; 512]).unwrap();
+            let next = recorder.traffic().since(&before);
+            assert_eq!((next.write.count, next.write.bytes, next.read.bytes), (1, 4096, 512), "{name}");
+            drop((device, stand));
+            let disk = platter_images::open(&path, FileOptions::default()).unwrap().device;
+            assert!(mark::is_ours(&*disk).unwrap(), "{name}");
+        }
+    }
+
+    #[test]
+    fn reads_that_reach_the_parent_of_an_image_are_counted() {
+        use platter_images::{Container, MakeOptions, make};
+        let folder = tempfile::tempdir().unwrap();
+        let (parent, child) = (folder.path().join("p.vhdx"), folder.path().join("c.vhdx"));
+        let options = MakeOptions::new(Container::Vhdx, 64 * M);
+        make(&parent, &options).unwrap();
+        let opened = platter_images::open(&parent, FileOptions::default()).unwrap().device;
+        opened.write_at(0, &[3; 4096]).unwrap();
+        opened.flush().unwrap();
+        drop(opened);
+        make(&child, &MakeOptions { parent: Some(parent), ..options }).unwrap();
+        let opened = image::open(&child, FileOptions::default()).unwrap();
+        let before = opened.recorder.traffic();
+        let mut block = [0; 4096];
+        opened.device.read_at(0, &mut block).unwrap();
+        assert_eq!(block, [3; 4096]);
+        assert!(opened.recorder.traffic().since(&before).read.bytes >= 4096);
     }
 
     #[test]

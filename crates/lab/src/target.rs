@@ -154,8 +154,8 @@ impl Target {
                     Target::Through { wrap, .. } => wrap(device.clone()),
                     _ => device.clone(),
                 };
-                let recorder = Arc::new(Recorder::new(device));
-                let subject = Subject::Device { device: recorder.clone(), free: None };
+                let (device, recorder) = place.recorded(device);
+                let subject = Subject::Device { device, free: None };
                 let description = describe(name, name, "raw device", "raw", String::new());
                 Ok(Ready { subject, recorder: Some(recorder), description, mounted: None })
             }
@@ -163,8 +163,8 @@ impl Target {
                 place.discard()?;
                 let options = FormatOptions { cluster: *cluster, ..FormatOptions::default() };
                 format.make(&**device, &options, &Silent)?;
-                let recorder = Arc::new(Recorder::new(device.clone()));
-                let system = format.open(recorder.clone(), OpenOptions::default())?;
+                let (device, recorder) = place.recorded(device.clone());
+                let system = format.open(device, OpenOptions::default())?;
                 let node = system.create(Node::ROOT, &Name::from(FILE), Kind::File)?;
                 let info = system.info()?;
                 let details = "a fresh volume".to_string();

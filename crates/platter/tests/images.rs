@@ -69,6 +69,50 @@ fn a_repair_on_a_container_can_be_taken_back() {
 }
 
 #[test]
+fn a_container_is_a_device_of_the_lab_that_is_overwritten_with_force_alone() {
+    let place = Place::new("lab");
+    let run = "run overhead --target raw --span 1M --time 0.01 --repeat 1 --json --device";
+    for (name, kind) in [("a.vhdx", "VHDX, dynamic"), ("b.vhd", "VHD, dynamic"), ("c.qcow2", "qcow2")] {
+        // A new file with such a name becomes one; a second run finds the mark of the first.
+        for _ in 0..2 {
+            let report: serde_json::Value =
+                serde_json::from_str(&place.works(&format!("{run} {name}"))).unwrap();
+            let device = &report["environment"]["device"];
+            assert_eq!(device["kind"], "image");
+            let shown = device["name"].as_str().unwrap();
+            assert!(shown.contains(kind), "{shown}");
+        }
+        place.works(&format!("mkfs exfat {name} --force"));
+        let said = place.fails(&format!("{run} {name}"));
+        assert!(said.contains("--force"), "{said}");
+        assert!(place.works(&format!("info {name}")).contains("exFAT"));
+        place.works(&format!("{run} {name} --force"));
+        place.fails(&format!("info {name}@1"));
+    }
+    // An empty container is nobody's, and what the kernel must mount is none.
+    place.tool("qemu-img", &["create", "-q", "-f", "vhdx", "e.vhdx", "64M"]);
+    place.works(&format!("{run} e.vhdx"));
+    place.tool("qemu-img", &["check", "-q", "-f", "vhdx", "e.vhdx"]);
+    let refused = |line: String| {
+        let output = place.platter(&line);
+        assert!(!output.status.success(), "{line}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said =
+        refused("compare --targets ext4 --workloads overhead --span 1M --device e.vhdx --force".into());
+    assert!(said.contains("the disk in a container is none"), "{said}");
+    let said = refused(format!("{run} mirror:e.vhdx,n.img --force"));
+    assert!(said.contains("in a container"), "{said}");
+    assert!(refused(format!("{run} n.vmdk")).contains("qemu-img create -f vmdk"));
+    assert!(refused(format!("{run} n.E01")).contains("which only programs make"));
+    assert!(!place.path("n.vmdk").exists() && !place.path("n.E01").exists() && !place.path("n.img").exists());
+    fs::write(place.path("s.001"), vec![0; 64 << 20]).unwrap();
+    fs::write(place.path("s.002"), vec![0; 64 << 20]).unwrap();
+    assert!(place.fails(&format!("{run} s.002")).contains("begins with"));
+    assert!(place.works(&format!("{run} s.001")).contains("raw, in 2 files"));
+}
+
+#[test]
 fn what_is_in_a_container_is_overwritten_with_force_alone() {
     let place = Place::new("container-refusals");
     place.works("mkfs ntfs d.vhdx --size 64M");

@@ -164,10 +164,10 @@ pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn 
     if stand.device.len() != plan.device_bytes {
         return Err(other(format!("{} bytes, the run had {}", stand.device.len(), plan.device_bytes)));
     }
-    let recorder = Arc::new(Recorder::new(stand.places[0].device.clone()));
+    let (device, recorder) = stand.places[0].recorded(stand.places[0].device.clone());
     let subject = match Target::parse(&plan.target)? {
         Target::Volume { format, .. } => {
-            let system = format.open(recorder.clone(), OpenOptions::default())?;
+            let system = format.open(device, OpenOptions::default())?;
             let identifier = system.info()?.identifier;
             if identifier != plan.identifier {
                 return Err(other(format!("it holds volume {identifier}, the run had {}", plan.identifier)));
@@ -179,7 +179,7 @@ pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn 
             }
             Subject::File { system, node }
         }
-        _ => Subject::Device { device: recorder.clone(), free: None },
+        _ => Subject::Device { device, free: None },
     };
     (record.plan.ended, record.plan.failed) = (None, false);
     record.save_plan()?;
@@ -189,7 +189,10 @@ pub fn resume(directory: &Path, goal: Option<Goal>, force: bool, observer: &dyn 
 /// Opens the device for a run, or for going on with one. A device whose run began without a mark has none.
 fn open(device: &Path, force: bool, is_begun: bool) -> Result<OpenStand> {
     // The span only determines how much of an image is written in advance: here all of it.
-    let span = std::fs::metadata(device).map_or(0, |data| data.len());
+    let span = match crate::image::look(device) {
+        Ok(Some((length, _))) => length,
+        _ => std::fs::metadata(device).map_or(0, |data| data.len()),
+    };
     let stand = Stand::Path { path: device.into(), force };
     match is_begun {
         true => OpenStand::again(&stand, span, Caching::DirectIfPossible),

@@ -199,6 +199,15 @@ fn targets(jetstress: &Jetstress) -> impl Iterator<Item = &Target> {
     jetstress.volumes.iter().flat_map(|volumes| [&volumes.db, &volumes.log])
 }
 
+/// What counts the transfers of databases and logs. In a container both have one count, of which nobody can tell whose it is.
+fn recorders(pair: &[Ready; 2]) -> [Option<Arc<Recorder>>; 2] {
+    let is_shared = match [&pair[0].recorder, &pair[1].recorder] {
+        [Some(one), Some(two)] => Arc::ptr_eq(one, two),
+        _ => false,
+    };
+    [0, 1].map(|which| pair[which].recorder.clone().filter(|_| !is_shared))
+}
+
 /// Refuses, before anything is written, what cannot be measured.
 fn check(jetstress: &Jetstress) -> Result<()> {
     if jetstress.volumes.is_empty() {
@@ -321,8 +330,7 @@ impl Course<'_> {
             let stamp = fastrand::Rng::with_seed(SEED ^ number).u64(..) ^ self.passed().as_nanos() as u64;
             databases.push(Database::create_unless(db, log, stamp, shape, &|| self.observer.stop())?);
         }
-        let recorders: Vec<[Option<Arc<Recorder>>; 2]> =
-            ready.iter().map(|pair| [0, 1].map(|which| pair[which].recorder.clone())).collect();
+        let recorders: Vec<[Option<Arc<Recorder>>; 2]> = ready.iter().map(recorders).collect();
         let seen = || {
             [0, 1].map(|which| {
                 recorders.iter().map(|pair| pair[which].as_deref().map(Recorder::traffic)).collect::<Vec<_>>()

@@ -164,6 +164,15 @@ impl Ground {
             ground.name = path.display().to_string();
             return Ok(ground);
         };
+        if let Some((length, sectors)) = crate::image::look(&path)? {
+            let there = host::allocated(&path);
+            return Ok(Ground {
+                name: path.display().to_string(),
+                length: Some(length - mark::room(length)),
+                sectors,
+                takes: vec![(path, Takes::Holes { length, there })],
+            });
+        }
         let options = FileOptions { read_only: true, caching, ..FileOptions::default() };
         let device = FileDevice::open(&path, options)?;
         let mut takes = Vec::new();

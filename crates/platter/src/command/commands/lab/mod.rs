@@ -14,8 +14,10 @@ use clap::Args;
 use platter::Source;
 use platter_device::host::HostBytes;
 use platter_device::{
-    FileDevice, FileOptions, parse_size, refuse_contents, refuse_data, refuse_evidence, refuse_in_use,
+    Error, FileDevice, FileOptions, parse_size, refuse_any_data, refuse_contents, refuse_data,
+    refuse_evidence, refuse_in_use,
 };
+use platter_images::Container;
 use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::model::Model;
 use platter_lab::naspt::{Naspt, Policy, Set};
@@ -454,11 +456,33 @@ pub(super) fn may_be_overwritten(path: &Path, force: bool) -> Result<Option<Path
     }
     let Some(real) = device_path(path)? else { return Ok(None) };
     refuse_in_use(&real)?;
-    let device = FileDevice::open(&real, FileOptions { read_only: true, ..FileOptions::default() })?;
+    let reading = FileOptions { read_only: true, ..FileOptions::default() };
+    let device = FileDevice::open(&real, reading)?;
     refuse_evidence(&device)?;
-    if !force && !platter_lab::is_ours(&device)? {
-        refuse_contents(&device)?;
-        refuse_data(&device)?;
+    if force {
+        return Ok(Some(real));
+    }
+    let protected =
+        |reason: String| Err(Error::Protected { device: real.display().to_string().into(), reason }.into());
+    if let Some(first) = platter_images::later_part(&real) {
+        let why = format!("is a part of the split image that begins with {}", first.display());
+        return protected(why);
+    }
+    let Some(container) = Container::of_content(&device)?.filter(|_| !device.is_block_device()) else {
+        if !platter_lab::is_ours(&device)? {
+            refuse_contents(&device)?;
+            refuse_data(&device)?;
+        }
+        return Ok(Some(real));
+    };
+    // A container is there for a disk to be used: it counts what that has.
+    let disk = match platter_images::open(&real, reading) {
+        Ok(image) => image.device,
+        Err(error) => return protected(format!("holds {container} that cannot be opened ({error})")),
+    };
+    if !platter_lab::is_ours(&*disk)? {
+        refuse_contents(&*disk)?;
+        refuse_any_data(&*disk)?;
     }
     Ok(Some(real))
 }
