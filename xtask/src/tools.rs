@@ -28,6 +28,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("nbdinfo", "libnbd-bin"),
     ("ewfacquire", "ewf-tools"),
     ("ewfexport", "ewf-tools"),
+    ("ldmtool", "ldmtool"),
     ("vhdiinfo", "libvhdi-utils"),
     ("vhdimount", "libvhdi-utils"),
     ("cryptsetup", "cryptsetup-bin"),

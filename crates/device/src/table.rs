@@ -293,6 +293,7 @@ fn mbr_entry(number: u32, start: u64, slot: Slot, unit: u64) -> PartitionEntry {
         0x0B | 0x0C => "FAT32",
         0x07 => "NTFS, exFAT or ReFS",
         0x27 => "Windows recovery",
+        0x42 => "LDM data",
         0x82 => "Linux swap",
         0x83 => "Linux",
         0x8E => "Linux LVM",

@@ -5,6 +5,7 @@
 //! * **qcow2**, the disks of QEMU, with backing files: read and written.
 //! * **VMDK**, the disks of VMware: flat, sparse and compressed, read only.
 //! * **Split raw images**: `.001`, `.002` and so on, or `.aa`, `.ab`.
+//! * **Dynamic disks** of Windows, several together: read ([`disk_group`]).
 //! * Everything else, block devices too, is as it is.
 //!
 //! The bytes of a container are not trusted, as those of a file system are not: damage is an error that names the
@@ -20,7 +21,10 @@ mod form;
 pub mod fuzzing;
 mod guid;
 mod image;
+mod ldm;
 mod make;
+#[doc(hidden)]
+pub mod making;
 mod marks;
 mod open;
 mod parent;
@@ -36,5 +40,6 @@ mod vmdk;
 pub use container::Container;
 pub use evidence::{StoredHash, VerifiedHash, verify};
 pub use guid::Guid;
+pub use ldm::{DiskGroup, GroupDisk, GroupVolume, VolumeKind, disk_group, is_dynamic};
 pub use make::{MakeOptions, make};
 pub use open::{Between, Image, later_part, open, open_over, stamp};

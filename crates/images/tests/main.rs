@@ -4,6 +4,7 @@ mod common;
 mod evidence;
 mod hostile;
 mod judges;
+mod ldm;
 mod model;
 mod power;
 mod qcow2;

@@ -111,7 +111,8 @@ pub fn check_source(source: &Source, options: &CheckOptions, progress: &dyn Prog
     let saves = options.repair && options.undo != Undo::Nowhere;
     let undo = saves.then(|| undo_device(source, &whole, &options.undo)).transpose()?;
     let whole = undo.as_ref().map_or(whole, |(undo, _)| undo.clone() as Arc<dyn Device>);
-    let device = part_of(whole, source.partition, &opening)?;
+    let partition = source.partition.filter(|_| !source.is_dynamic);
+    let device = part_of(whole, partition, &opening)?;
     let hashes = if options.data { verify_hashes(source, progress)? } else { Vec::new() };
     // Of evidence the hashes are what is verified, where the format has no checksums of its own.
     let needs_checksums = hashes.is_empty();

@@ -168,7 +168,7 @@ pub use make::{MakeOptions, make, mkfs};
 pub use node::{DEEPEST, Held, names};
 pub use opening::{
     Access, DeviceOptions, IN_DOUBT, is_unfinished, look_at_copies, look_at_mirror, mirror_record,
-    open_device, open_file, open_whole, part_of, refuse_beside_writer, refuse_in_doubt, stamp,
+    open_device, open_file, open_group, open_whole, part_of, refuse_beside_writer, refuse_in_doubt, stamp,
 };
 pub use recover::{
     Pattern, RecoverOptions, RecoveredTo, Trouble, TroubleKind, kind_of, recover, recover_source, recover_to,

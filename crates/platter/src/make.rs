@@ -64,6 +64,7 @@ pub fn make(
     progress: &dyn Progress,
 ) -> Result<Arc<dyn Device>> {
     source.refuse_single_copy()?;
+    source.refuse_dynamic()?;
     let mut made = Made::default();
     // All copies are checked before the first is changed.
     source.paths.iter().try_for_each(|path| ask(source, path, options))?;

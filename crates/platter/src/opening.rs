@@ -88,7 +88,17 @@ impl DeviceOptions {
 /// [`InUse`](crate::ErrorKind::InUse) and [`Locked`](crate::ErrorKind::Locked) if it is opened for writing
 /// while another process uses it, and the errors of the device.
 pub fn open_device(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
-    part_of(open_whole(source, options)?, source.partition, options)
+    let partition = if source.is_dynamic { None } else { source.partition };
+    part_of(open_whole(source, options)?, partition, options)
+}
+
+/// Opens the dynamic disks that a source names, which are only read.
+///
+/// # Errors
+/// As [`open_device`], and for a disk that is no dynamic disk, is of another group or is damaged.
+pub fn open_group(source: &Source, options: &DeviceOptions) -> Result<platter_images::DiskGroup> {
+    let disks = source.paths.iter().map(|path| open_file(path, Access::Read, options.caching));
+    Ok(platter_images::disk_group(disks.collect::<Result<_>>()?)?)
 }
 
 /// Refuses to read a volume beside a process that has it open for writing, as a mount has: much of what programs wrote is
@@ -108,13 +118,16 @@ pub fn refuse_beside_writer(source: &Source) -> Result<()> {
     Ok(())
 }
 
-/// Like [`open_device`], but returns the whole device.
+/// Like [`open_device`], but returns the whole device. Of dynamic disks that is the volume that is named.
 ///
 /// # Errors
 /// As [`open_device`].
 pub fn open_whole(source: &Source, options: &DeviceOptions) -> Result<Arc<dyn Device>> {
     if source.is_mirror {
         return open_mirror(source, options);
+    }
+    if source.is_dynamic {
+        return Ok(open_group(source, options)?.open(source.partition)?);
     }
     let path = &source.paths[0];
     look_at_rebuild(path, options)?;
@@ -188,8 +201,8 @@ pub(crate) fn patiently<T>(paths: &[impl AsRef<Path>], mut open: impl FnMut() ->
     }
 }
 
-/// Returns the partition of an open device that holds the volume, or the whole device if it has no partitions. Of a volume that
-/// is encrypted, this is the one in it.
+/// Returns the partition of an open device that holds the volume, or the whole device if it has no partitions; of a dynamic
+/// disk the volume that lies on it alone. Of a volume that is encrypted, this is the one in it.
 ///
 /// # Errors
 /// As [`open_device`], and [`Encrypted`](crate::ErrorKind::Encrypted) if no key opens the volume.
@@ -201,7 +214,11 @@ pub fn part_of(
     let known = |device: &dyn Device| {
         is_encrypted(device).unwrap_or(false) || matches!(platter_formats::recognise(device), Ok(Some(_)))
     };
-    let part = select_partition(with_first_sector(device, options), partition, &known)?;
+    let part = match platter_images::is_dynamic(&*device) {
+        // Which partitions such a disk has, its table does not say.
+        Ok(true) => platter_images::disk_group(vec![device])?.open(partition)?,
+        Ok(false) | Err(_) => select_partition(with_first_sector(device, options), partition, &known)?,
+    };
     let part = options.keys.unlock(with_first_sector(part, options))?;
     look_at_copies(&*part, options)?;
     Ok(part)

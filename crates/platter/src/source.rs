@@ -20,18 +20,25 @@ pub struct Source {
     pub paths: Vec<PathBuf>,
     /// Whether the source is a mirror, which may have a single copy.
     pub is_mirror: bool,
-    /// The number of the partition, if one was named.
+    /// Whether the paths are those of dynamic disks, of which volumes are read.
+    pub is_dynamic: bool,
+    /// The number of the partition, or of the volume on dynamic disks, if one was named.
     pub partition: Option<u32>,
 }
 
 impl Source {
     /// The prefix of a mirror's name. The paths of the copies follow, with commas between them.
     pub const MIRROR: &'static str = "mirror:";
+    /// The prefix of several dynamic disks' name. Their paths follow, with commas between them.
+    pub const DYNAMIC: &'static str = "dynamic:";
+    /// The most dynamic disks that are taken together.
+    const MOST_DISKS: usize = 64;
 
     /// Parses the text of a source.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] for a mirror without copies, with too many, or with one that is named twice.
+    /// [`ErrorKind::InvalidArgument`] for a mirror or dynamic disks without copies, with too many, or with one that is named
+    /// twice.
     pub fn parse(text: impl AsRef<Path>) -> Result<Source> {
         let (whole, partition) = Source::split_partition(text.as_ref());
         Ok(Source { partition, ..Source::whole(whole)? })
@@ -44,24 +51,39 @@ impl Source {
     pub fn whole(text: impl AsRef<Path>) -> Result<Source> {
         let text = text.as_ref().to_path_buf();
         let bytes = text.as_os_str().as_bytes();
-        let Some(copies) = bytes.strip_prefix(Source::MIRROR.as_bytes()) else {
-            return Ok(Source { paths: vec![text.clone()], text, is_mirror: false, partition: None });
+        let several = [Source::MIRROR, Source::DYNAMIC].into_iter().find_map(|prefix| {
+            bytes.strip_prefix(prefix.as_bytes()).map(|copies| (prefix == Source::DYNAMIC, copies))
+        });
+        let Some((is_dynamic, copies)) = several else {
+            let paths = vec![text.clone()];
+            return Ok(Source { paths, text, is_mirror: false, is_dynamic: false, partition: None });
         };
         let paths: Vec<PathBuf> =
             copies.split(|&byte| byte == b',').map(|path| PathBuf::from(host_string(path))).collect();
         if paths.iter().any(|path| path.as_os_str().is_empty()) {
-            let why =
-                format!("a mirror is written {}IMAGE,IMAGE, with the path of a copy each", Source::MIRROR);
+            let why = match is_dynamic {
+                true => format!("dynamic disks are written {}IMAGE,IMAGE", Source::DYNAMIC),
+                false => {
+                    format!("a mirror is written {}IMAGE,IMAGE, with the path of a copy each", Source::MIRROR)
+                }
+            };
             return Err(Error::refused(ErrorKind::InvalidArgument, shown(&text), why));
         }
-        Source { text, paths, is_mirror: true, partition: None }.checked()
+        Source { text, paths, is_mirror: !is_dynamic, is_dynamic, partition: None }.checked()
     }
 
-    /// Returns a mirror if its copies are not too many, and each is on its own.
+    /// Returns a mirror or dynamic disks if they are not too many, and each is on its own.
     fn checked(self) -> Result<Source> {
         let wrong = |why: String| Err(Error::refused(ErrorKind::InvalidArgument, shown(&self.text), why));
         let paths = &self.paths;
-        if paths.len() > Mirror::MOST {
+        if self.is_dynamic && paths.len() > Source::MOST_DISKS {
+            return wrong(format!(
+                "at most {} disks are taken together, not {}",
+                Source::MOST_DISKS,
+                paths.len()
+            ));
+        }
+        if self.is_mirror && paths.len() > Mirror::MOST {
             return wrong(format!("a mirror has at most {} copies, not {}", Mirror::MOST, paths.len()));
         }
         // A path that does not exist yet is compared as it is written.
@@ -119,6 +141,18 @@ impl Source {
         }
         let why = "a mirror has at least two copies; a single image or device is named without `mirror:`";
         Err(Error::refused(ErrorKind::InvalidArgument, shown(&self.text), why))
+    }
+
+    /// Refuses dynamic disks where something is made or overwritten.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ReadOnly`] for them.
+    pub fn refuse_dynamic(&self) -> Result<()> {
+        if !self.is_dynamic {
+            return Ok(());
+        }
+        let why = "volumes on dynamic disks are only read";
+        Err(Error::refused(ErrorKind::ReadOnly, shown(&self.text), why))
     }
 
     /// What identifies the source, however it is written: the canonical paths, sorted. A copy of a mirror need not
@@ -184,6 +218,16 @@ mod tests {
         assert!(identity("/no/such").is_err());
         assert_eq!(identity("mirror:/tmp,/no/such").unwrap(), paths(&["/no/such", "/tmp"]));
         assert_eq!(identity("mirror:/tmp,/").unwrap(), paths(&["/", "/tmp"]));
+    }
+
+    #[test]
+    fn dynamic_disks_are_named_together() {
+        let disks = Source::parse("dynamic:a.vhdx,/dev/b@2").unwrap();
+        assert_eq!((disks.is_dynamic, disks.is_mirror, disks.partition), (true, false, Some(2)));
+        assert_eq!(disks.paths, ["a.vhdx", "/dev/b"].map(PathBuf::from));
+        assert!(disks.refuse_dynamic().is_err() && Source::whole("a").unwrap().refuse_dynamic().is_ok());
+        assert!(parse("dynamic:a,").unwrap_err().contains("dynamic:IMAGE,IMAGE"));
+        assert!(parse("dynamic:a,a").unwrap_err().contains("named twice"));
     }
 
     #[test]

@@ -113,6 +113,49 @@ fn a_container_is_a_device_of_the_lab_that_is_overwritten_with_force_alone() {
 }
 
 #[test]
+fn volumes_on_dynamic_disks_are_read_and_nothing_is_made_on_them() {
+    use platter_images::making::{DATA, Made, disk, records};
+    let place = Place::new("dynamic");
+    place.works("mkfs exfat s.img --size 7M");
+    fs::write(place.path("file"), content(3, 3_000_001)).unwrap();
+    place.works("cp file s.img:/file");
+    let volume = fs::read(place.path("s.img")).unwrap();
+    // Stripes of 64 KiB on two disks.
+    let (stripe, half) = (128, volume.len() as u64 / 1024);
+    let parts = vec![(2, 100, 0, half, 0), (1, 300, 0, half, 1)];
+    let made = [Made { size: 2 * half, components: vec![(1, Some(stripe), parts)] }];
+    let records = records(2, &made);
+    let mut data = [(); 2].map(|()| vec![0; DATA as usize * 512]);
+    for (number, bytes) in volume.chunks(64 << 10).enumerate() {
+        let (column, row) = (number % 2, number / 2);
+        let at = [100, 300][column] * 512 + row * (64 << 10);
+        data[1 - column][at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    fs::write(place.path("d1"), disk(1, &data[0], &records)).unwrap();
+    fs::write(place.path("d2"), disk(2, &data[1], &records)).unwrap();
+    // In a container too.
+    place.tool("qemu-img", &["convert", "-O", "vhdx", "-f", "raw", "d2", "d2.vhdx"]);
+    let seen = place.platter("cat dynamic:d1,d2.vhdx@1:/file");
+    assert!(seen.stdout == content(3, 3_000_001), "{}", String::from_utf8_lossy(&seen.stderr));
+    place.works("check dynamic:d2.vhdx,d1");
+    place.works("check dynamic:d2,d1@1");
+    let said = place.works("info dynamic:d1,d2");
+    assert!(said.contains("volume 1: Volume1, striped") && said.contains("exFAT"), "{said}");
+    let said = place.works("info d1");
+    assert!(said.contains("without Disk2") && said.contains("Disk2 {06060606-"), "{said}");
+    assert!(place.fails("ls d1").contains("lacks Disk2"));
+    let before = [fs::read(place.path("d1")).unwrap(), fs::read(place.path("d2")).unwrap()];
+    for line in
+        ["mkfs exfat dynamic:d1,d2 --force", "mkdir dynamic:d1,d2:/x", "mkfs exfat d1", "mkdir d1@1:/x"]
+    {
+        place.fails(line);
+    }
+    let line = "run overhead --target raw --span 1M --time 0.01 --repeat 1 --device dynamic:d1,d2 --force";
+    assert!(!place.platter(line).status.success());
+    assert!(before == [fs::read(place.path("d1")).unwrap(), fs::read(place.path("d2")).unwrap()]);
+}
+
+#[test]
 fn what_is_in_a_container_is_overwritten_with_force_alone() {
     let place = Place::new("container-refusals");
     place.works("mkfs ntfs d.vhdx --size 64M");

@@ -108,7 +108,23 @@ pub(super) fn open_part(
     access: Access,
     force: bool,
 ) -> Result<Arc<dyn Device>, Failure> {
-    part_of(open_unfinished(image, access, force)?, partition, access)
+    let (device, partition) = open_numbered(image, partition, access, force)?;
+    part_of(device, partition, access)
+}
+
+/// Opens a whole image with the number of the partition in it, or of dynamic disks the volume with that number.
+fn open_numbered(
+    image: &Path,
+    partition: Option<u32>,
+    access: Access,
+    force: bool,
+) -> Result<(Arc<dyn Device>, Option<u32>), Failure> {
+    let source = Source::whole(image)?;
+    if !source.is_dynamic {
+        return Ok((open_unfinished(image, access, force)?, partition));
+    }
+    let options = device_options(access, Caching::default());
+    Ok((platter::open_whole(&source.with_partition(partition), &options)?, None))
 }
 
 /// Returns the partition of an open device that holds the volume, or the whole device if it has none.
@@ -187,13 +203,15 @@ impl Volumes {
         }
         let writable = matches!(access, Access::Write { .. });
         // Another partition of an image that is open shares its device: a second claim on the image would be refused.
-        let device = match self.open.iter().find(shares) {
-            Some(open) => open.device.clone(),
+        // Of dynamic disks each volume is a device, which is only read.
+        let is_dynamic = Source::whole(&whole)?.is_dynamic;
+        let (device, partition) = match self.open.iter().find(shares).filter(|_| !is_dynamic) {
+            Some(open) => (open.device.clone(), partition),
             None => {
                 if !writable {
                     refuse_beside_mount(&Source::whole(&whole)?)?;
                 }
-                open_unfinished(&whole, access, self.unfinished)?
+                open_numbered(&whole, partition, access, self.unfinished)?
             }
         };
         let (whole, device) = (device.clone(), part_of(device, partition, access)?);
@@ -302,7 +320,12 @@ impl Location {
         let colon = match colon_after(0) {
             // `mirror:/…` is no path `/…` on a volume in the image `mirror`: the first copy of a mirror may have an
             // absolute path.
-            Some(colon) if bytes[..=colon] == *Source::MIRROR.as_bytes() && !is_host(colon) => {
+            Some(colon)
+                if [Source::MIRROR, Source::DYNAMIC]
+                    .iter()
+                    .any(|name| bytes[..=colon] == *name.as_bytes())
+                    && !is_host(colon) =>
+            {
                 colon_after(colon + 1)
             }
             first => first,
@@ -446,6 +469,7 @@ mod tests {
         assert_eq!(parse("C:/x"), "volume C:/x");
         assert_eq!(parse("d.img://a/./b/../c/"), "volume d.img:/a/c");
         assert_eq!(parse("d.img:/../../a"), "volume d.img:/a");
+        assert_eq!(parse("dynamic:/a.img,/b.img@2:/c"), "volume dynamic:/a.img,/b.img@2:/c");
         assert_eq!(parse("mirror:a.img,b.img:/c"), "volume mirror:a.img,b.img:/c");
         assert_eq!(parse("mirror:/dev/sdy,/dev/sdz:/c"), "volume mirror:/dev/sdy,/dev/sdz:/c");
         for host in ["mirror:a,b", "mirror:/a,/b", "disk.img", "./a/b", "a:b", "odd:"] {

@@ -7,7 +7,7 @@ use crate::command::output::{Output, grouped};
 use crate::command::volume::{ReadOptions, device_options, open_options, open_unfinished, source_of};
 use clap::Args;
 use platter::bitlocker::Encrypted;
-use platter::{Access, Source, look_at_copies};
+use platter::{Access, Source, look_at_copies, open_group};
 use platter_device::show_size;
 use platter_device::{Caching, Device, Error, FileOptions, PartitionTable, contents};
 use serde::Serialize;
@@ -45,6 +45,38 @@ struct Document {
     partition_table: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     partitions: Vec<Part>,
+    /// The group of a dynamic disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_group: Option<Group>,
+}
+
+/// A group of dynamic disks.
+#[derive(Serialize)]
+struct Group {
+    name: String,
+    disks: Vec<GroupDisk>,
+    volumes: Vec<GroupVolume>,
+}
+
+#[derive(Serialize)]
+struct GroupDisk {
+    name: String,
+    identifier: String,
+    is_there: bool,
+}
+
+#[derive(Serialize)]
+struct GroupVolume {
+    number: u32,
+    name: String,
+    layout: String,
+    size: u64,
+    letter: String,
+    /// The names of its disks that are not there.
+    missing: Vec<String>,
+    /// What it holds, if it can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<Holds>,
 }
 
 #[derive(Serialize)]
@@ -110,15 +142,24 @@ impl Arguments {
         let Source { partition, .. } = source_of(&self.image, self.volume.partition)?;
         self.volume.partition = partition;
         let (whole, _) = Source::split_partition(&self.image);
+        let source = Source::whole(&whole)?;
+        if source.is_dynamic {
+            let disks = open_group(&source, &device_options(Access::Read, Caching::default()))?;
+            return self.show(&Document::of_group(&source, group(&disks)?));
+        }
         let device = open_unfinished(&whole, Access::Read, self.volume.force)?;
         look_at_copies(&*device, &device_options(Access::Read, Caching::default()))?;
         let mut document = self.look(device)?;
         document.container = kind_of(&whole);
+        self.show(&document)
+    }
+
+    fn show(&self, document: &Document) -> Outcome {
         let mut output = Output::new();
         if self.json {
-            output.json(&document)?
+            output.json(document)?
         } else {
-            print(&mut output, &document)?
+            print(&mut output, document)?
         }
         output.finish()?;
         let parts = document.partitions.iter().map(|part| &part.holds);
@@ -127,6 +168,12 @@ impl Arguments {
     }
 
     fn look(&self, device: Arc<dyn Device>) -> Result<Document, Failure> {
+        if platter_images::is_dynamic(&*device)? {
+            let disks = platter_images::disk_group(vec![device.clone()])?;
+            let mut document = Document::of_device(&*device);
+            document.disk_group = Some(group(&disks)?);
+            return Ok(document);
+        }
         let table = PartitionTable::read(&*device)?;
         if let (None, Some(number)) = (&table, self.volume.partition) {
             let reason = format!("has no partition table, and so no partition {number}");
@@ -149,18 +196,92 @@ impl Arguments {
             // Opening a partition that does not exist fails with an error that lists those that do.
             table.open(device.clone(), number)?;
         }
+        let mut document = Document::of_device(&*device);
+        document.partition_table = table.as_ref().map(|table| table.scheme.to_string());
+        document.holds = if table.is_none() { Some(holds(device)?) } else { None };
+        document.partitions = partitions;
+        Ok(document)
+    }
+}
+
+impl Document {
+    /// What is known of a device before its content is looked at.
+    fn of_device(device: &dyn Device) -> Document {
         let sectors = device.sectors();
-        Ok(Document {
+        Document {
             device: device.name().to_string(),
             container: None,
             size: device.len(),
             logical_sector: sectors.logical,
             physical_sector: sectors.physical,
-            partition_table: table.as_ref().map(|table| table.scheme.to_string()),
-            holds: if table.is_none() { Some(holds(device)?) } else { None },
-            partitions,
-        })
+            partition_table: None,
+            holds: None,
+            partitions: Vec::new(),
+            disk_group: None,
+        }
     }
+
+    /// Several dynamic disks, whose volumes are all that is shown of them.
+    fn of_group(source: &Source, group: Group) -> Document {
+        let size =
+            group.volumes.iter().filter(|volume| volume.holds.is_some()).map(|volume| volume.size).sum();
+        Document {
+            device: source.to_string(),
+            container: None,
+            size,
+            logical_sector: 512,
+            physical_sector: 512,
+            partition_table: None,
+            holds: None,
+            partitions: Vec::new(),
+            disk_group: Some(group),
+        }
+    }
+}
+
+/// What there is to say of a group of dynamic disks.
+fn group(disks: &platter_images::DiskGroup) -> Result<Group, Failure> {
+    let disk = |disk: &platter_images::GroupDisk| GroupDisk {
+        name: disk.name.clone(),
+        identifier: disk.identifier.clone(),
+        is_there: disk.is_there(),
+    };
+    let mut volumes = Vec::new();
+    for (number, volume) in (1..).zip(&disks.volumes) {
+        let holds = match disks.open(Some(number)) {
+            Ok(device) => Some(holds(device)?),
+            Err(error) if volume.is_readable => Some(Holds::Damaged(error.to_string())),
+            Err(_) => None,
+        };
+        let (name, layout, size) = (volume.name.clone(), volume.kind.to_string(), volume.size);
+        let (letter, missing) = (volume.letter.clone(), volume.missing.clone());
+        volumes.push(GroupVolume { number, name, layout, size, letter, missing, holds });
+    }
+    Ok(Group { name: disks.name.clone(), disks: disks.disks.iter().map(disk).collect(), volumes })
+}
+
+fn print_group(output: &mut Output, group: &Group) -> Result<(), Failure> {
+    output.line(format_args!("disk group {}", printable(&group.name)))?;
+    for GroupDisk { name, identifier, is_there } in &group.disks {
+        let state = if *is_there { "there" } else { "missing" };
+        output.line(format_args!("{} {{{}}}: {state}", printable(name), printable(identifier)))?;
+    }
+    for volume in &group.volumes {
+        let GroupVolume { number, name, layout, size, letter, missing, holds } = volume;
+        let letter = if letter.is_empty() { String::new() } else { format!(", {}", printable(letter)) };
+        let missing = match &missing[..] {
+            [] => String::new(),
+            missing => format!(", without {}", printable(&missing.join(" and "))),
+        };
+        let size = show_size(*size);
+        output
+            .line(format_args!("volume {number}: {}, {layout}, {size}{letter}{missing}", printable(name)))?;
+        match holds {
+            Some(holds) => print_holds(output, holds, "  ")?,
+            None => output.line(format_args!("  cannot be read"))?,
+        }
+    }
+    Ok(())
 }
 
 fn is_damaged(holds: &Holds) -> bool {
@@ -274,7 +395,10 @@ fn print(output: &mut Output, document: &Document) -> Result<(), Failure> {
         ))?;
         print_holds(output, holds, "  ")?;
     }
-    Ok(())
+    match &document.disk_group {
+        Some(group) => print_group(output, group),
+        None => Ok(()),
+    }
 }
 
 fn print_locked(output: &mut Output, locked: &Locked, indent: &str) -> Result<(), Failure> {

@@ -363,7 +363,11 @@ fn source(image: &Path) -> Result<String, Failure> {
         name.extend(path.into_os_string().into_vec());
     }
     let name = String::from_utf8_lossy(&name).into_owned();
-    Ok(if parsed.is_mirror { format!("{}{name}", Source::MIRROR) } else { name })
+    Ok(match (parsed.is_mirror, parsed.is_dynamic) {
+        (true, _) => format!("{}{name}", Source::MIRROR),
+        (_, true) => format!("{}{name}", Source::DYNAMIC),
+        _ => name,
+    })
 }
 
 /// Returns this process's umask: the permissions that its new files lack.

@@ -181,7 +181,7 @@ fn directories(typed: &OsStr) -> Vec<Candidate> {
 
 /// An image, a partition of one, or the copies of a mirror.
 fn image(typed: &OsStr) -> Vec<Candidate> {
-    if typed.as_bytes().starts_with(Source::MIRROR.as_bytes()) {
+    if names_several(typed.as_bytes()) > 0 {
         let separator = if typed.as_bytes().contains(&b',') { b',' } else { b':' };
         return after_comma(typed, separator, |typed| files(typed, &|_| true));
     }
@@ -220,11 +220,18 @@ fn table_of(image: &Path) -> Vec<(u32, String)> {
     table.partitions.iter().map(|entry| (entry.number, told(&entry.kind, entry.length))).collect()
 }
 
+/// The length of the prefix of a source of several images; 0 if it is a single one.
+fn names_several(typed: &[u8]) -> usize {
+    let prefix =
+        [Source::MIRROR, Source::DYNAMIC].into_iter().find(|name| typed.starts_with(name.as_bytes()));
+    prefix.map_or(0, str::len)
+}
+
 /// A path on a volume, or where the argument takes them, of the host.
 fn place(typed: &OsStr, name: &str) -> Vec<Candidate> {
     let bytes = typed.as_bytes();
-    let is_mirror = bytes.starts_with(Source::MIRROR.as_bytes());
-    let from = if is_mirror { Source::MIRROR.len() } else { 0 };
+    let from = names_several(bytes);
+    let is_mirror = from > 0;
     if let Some(colon) = bytes[from..].windows(2).position(|pair| pair == b":/") {
         return inside(bytes, from + colon);
     }

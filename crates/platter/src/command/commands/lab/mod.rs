@@ -432,6 +432,7 @@ impl Choices {
         }
         let mut image = Source::whole(device)?;
         image.refuse_single_copy()?;
+        image.refuse_dynamic()?;
         let force = self.force;
         for path in &mut image.paths {
             if let Some(real) = may_be_overwritten(path, force)? {
