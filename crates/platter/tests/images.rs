@@ -113,6 +113,16 @@ fn a_container_is_a_device_of_the_lab_that_is_overwritten_with_force_alone() {
 }
 
 #[test]
+fn a_disk_of_a_storage_pool_says_what_is_missing() {
+    let place = Place::new("pool");
+    place.tool("truncate", &["-s", "64M", "p.img"]);
+    let script = "printf 'label: gpt\\ntype=E75CAF8F-F680-4CEE-AFA3-B001E56EFC2D\\n' | sfdisk -q p.img";
+    place.tool("sh", &["-c", script]);
+    let said = place.works("info p.img");
+    assert!(said.contains("Storage Spaces") && said.contains("are not public"), "{said}");
+}
+
+#[test]
 fn volumes_on_dynamic_disks_are_read_and_nothing_is_made_on_them() {
     use platter_images::making::{DATA, Made, disk, records};
     let place = Place::new("dynamic");
@@ -173,6 +183,13 @@ fn what_is_in_a_container_is_overwritten_with_force_alone() {
     place.tool("qemu-img", &["create", "-q", "-f", "vhdx", "e.vhdx", "64M"]);
     place.works("mkfs ntfs e.vhdx");
     assert!(place.works("info e.vhdx").contains("basic data"));
+    // What is no volume is not overwritten by joining a mirror either.
+    place.works("mkfs exfat m.img --size 64M");
+    let mut film = vec![0; 64 << 20];
+    fs::write(place.path("blank"), &film).unwrap();
+    film[5 << 20] = 1;
+    fs::write(place.path("film"), &film).unwrap();
+    assert!(place.fails("mirror add mirror:m.img film").contains("holds data"));
     for (name, head, known) in [
         ("e.E01", &b"EVF\t\r\n\xFF\0"[..], "an E01 evidence image"),
         ("e.Ex01", b"EVF2\r\n\x81\0", "an Ex01 evidence image"),
@@ -183,19 +200,31 @@ fn what_is_in_a_container_is_overwritten_with_force_alone() {
         ("e.aff", b"AFF10\r\n\0", "an AFF evidence image"),
         ("e.vmdk", b"KDMV", "a VMDK disk image"),
         ("e.qcow2", b"QFI\xFB", "a QCOW2 disk image"),
+        ("e.vhdx", b"vhdxfile", "a VHDX disk image"),
+        ("e.vhd", b"conectix", "a VHD disk image"),
     ] {
         let mut file = vec![0; 64 << 20];
         file[..head.len()].copy_from_slice(head);
         fs::write(place.path(name), &file).unwrap();
-        for line in [format!("mkfs exfat {name}"), format!("endurance --device {name} --time 1s --out e")] {
+        let run = "run overhead --target raw --span 1M --time 0.01 --device";
+        for line in [
+            format!("mkfs exfat {name}"),
+            format!("mkfs exfat mirror:blank,{name}"),
+            format!("endurance --device {name} --time 1s --out e"),
+            format!("{run} {name}"),
+            format!("{run} mirror:blank,{name}"),
+        ] {
             let said = place.fails(&line);
             assert!(said.contains(known) && said.contains("--force"), "{line}: {said}");
         }
         // What could be opened says what is wrong.
         let said = place.fails(&format!("ls {name}"));
-        assert!(said.contains(known) || ["e.E01", "e.qcow2", "e.vmdk"].contains(&name), "{said}");
+        let is_read = ["e.E01", "e.qcow2", "e.vmdk", "e.vhdx", "e.vhd"].contains(&name);
+        assert!(said.contains(known) || is_read, "{said}");
+        place.fails(&format!("mirror add mirror:m.img {name}"));
         if known.contains("evidence") {
             place.fails(&format!("mkfs exfat {name} --force"));
+            place.fails(&format!("mirror add mirror:m.img {name} --force"));
             assert!(fs::read(place.path(name)).unwrap() == file);
         }
         fs::remove_file(place.path(name)).unwrap();

@@ -184,6 +184,8 @@ impl Arguments {
             if self.volume.partition.is_none_or(|number| number == entry.number) {
                 let opened = table.as_ref().expect("it has entries").open(device.clone(), entry.number);
                 let holds = match opened {
+                    // What is on a disk of a pool looks like nothing, or like what was there before.
+                    Ok(_) if entry.kind == STORAGE_SPACES => Holds::Other(POOL.into()),
                     Ok(partition) => holds(Arc::new(partition))?,
                     Err(error) => Holds::Damaged(error.to_string()),
                 };
@@ -283,6 +285,11 @@ fn print_group(output: &mut Output, group: &Group) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// The type of a partition that is a disk of a pool.
+const STORAGE_SPACES: &str = "Storage Spaces";
+const POOL: &str = "a disk of a Storage Spaces pool, which is not read here: its structures (which spaces the pool has, and where their \
+                    slabs and copies lie) are not public, and Windows alone can open it";
 
 fn is_damaged(holds: &Holds) -> bool {
     match holds {

@@ -11,7 +11,7 @@ use platter::{Access, Source, look_at_mirror, mirror_record, open_file};
 use platter_device::host::read_exact_at;
 use platter_device::{
     Caching, Device, FileDevice, FileOptions, FileRecord, MirrorCopy, MirrorRecord, MirrorSet, Standing,
-    refuse_contents, show_size,
+    refuse_any_data, refuse_contents, refuse_evidence, show_size,
 };
 use platter_vfs::Progress;
 use std::fs::{self, File};
@@ -99,8 +99,18 @@ fn parse(argument: &Path) -> Result<Source, Failure> {
 fn look(image: &Source, access: Access) -> Result<MirrorSet, Failure> {
     if access.writes() {
         refuse_any_mounted(image)?;
+        image.paths.iter().try_for_each(|path| refuse_evidence_at(path))?;
     }
     Ok(look_at_mirror(image, &device_options(access, Caching::default()))?)
+}
+
+/// Evidence is no copy of a mirror, whatever is forced.
+fn refuse_evidence_at(path: &Path) -> Result<(), Failure> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let file = FileDevice::open(path, FileOptions { read_only: true, ..FileOptions::default() })?;
+    Ok(refuse_evidence(&file)?)
 }
 
 fn status(image: &Source) -> Outcome {
@@ -237,6 +247,12 @@ fn add(image: &Source, new: &Path, force: bool) -> Outcome {
     }
     let joined = image.clone().with_copy(new.to_path_buf())?;
     refuse_any_mounted(&joined)?;
+    refuse_evidence_at(new)?;
+    if let (Some(first), false) = (platter_images::later_part(new), force) {
+        let why =
+            format!("is a part of the split image that begins with {}; --force overwrites it", shown(&first));
+        return Err(Failure::new(shown(new), why));
+    }
     let mut set = look(image, WRITE)?;
     let device = match new.exists() {
         true => Ok(open_file(new, WRITE, Caching::default())?),
@@ -244,6 +260,9 @@ fn add(image: &Source, new: &Path, force: bool) -> Outcome {
     };
     if let (Ok(device), false) = (&device, force) {
         refuse_contents(&**device)?;
+        if new.is_file() {
+            refuse_any_data(&**device)?;
+        }
     }
     let record = Arc::new(mirror_record(new));
     set.add(MirrorCopy { name: shown(new).to_string(), device, record });
