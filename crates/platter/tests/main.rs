@@ -10,6 +10,7 @@ mod files;
 mod first_sector;
 mod habits;
 mod helpers;
+mod image_power;
 mod images;
 mod interrupted;
 mod mirror;
