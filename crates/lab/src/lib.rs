@@ -67,6 +67,7 @@ pub mod model;
 pub mod naspt;
 mod peer;
 mod plan;
+pub mod post;
 pub mod programs;
 mod replay;
 pub mod report;

@@ -9,12 +9,13 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The models of this crate.
-const MODELS: [(&str, &str); 6] = [
+const MODELS: [(&str, &str); 7] = [
     ("wd1003fzex", include_str!("models/wd1003fzex.toml")),
     ("usb2-hdd", include_str!("models/usb2-hdd.toml")),
     ("sata-ssd", include_str!("models/sata-ssd.toml")),
     ("d7-p5620", include_str!("models/d7-p5620.toml")),
     ("xtremio", include_str!("models/xtremio.toml")),
+    ("nutanix", include_str!("models/nutanix.toml")),
     ("sd-a1", include_str!("models/sd-a1.toml")),
 ];
 

@@ -8,6 +8,7 @@ mod endurance;
 mod fio_json;
 mod iometer;
 mod post_004;
+mod posts;
 mod published;
 mod report_document;
 mod report_render;

@@ -25,6 +25,11 @@ fn concluding_again_changes_nothing() {
     }
 }
 
+/// Returns where a document, given as JSON, violates the published schema.
+pub(crate) fn violations(json: &str) -> Vec<String> {
+    complaints(&serde_json::from_str(JSON_SCHEMA).unwrap(), &serde_json::from_str(json).unwrap())
+}
+
 /// Returns where a document violates its schema.
 ///
 /// The check supports the keywords that the schema uses and fails on any other; a general validator would take minutes

@@ -67,6 +67,7 @@ fn databases_have_the_same_digits_too() {
             preset: platter_lab::Preset::Quick,
             repeats: 1,
             time: Some(Duration::from_secs(1)),
+            threads: Vec::new(),
             base: None,
             discard: false,
             command: String::new(),

@@ -71,6 +71,52 @@ pub struct Document {
     pub machine: Vec<String>,
     /// Sentences that a reader should know before trusting the figures.
     pub warnings: Vec<String>,
+    /// What was published of the same load on the device that is modelled; absent if no post is repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published_beside: Option<Beside>,
+}
+
+/// What was published, beside what was measured here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// The number of the post.
+    pub post: String,
+    /// The title of the publication.
+    pub title: String,
+    /// Published figures, each beside that of this document.
+    pub figures: Vec<BesideFigure>,
+    /// What the publication states in words, where its figures are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<BesideStatement>,
+    /// What to know about the figures, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A published figure, and the same one of this document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BesideFigure {
+    /// The case, with its direction.
+    pub case: String,
+    /// The target's name, as in [`Target::name`].
+    pub target: String,
+    /// `IOPS`, `MB/s` (10^6 bytes), `ms`, or `IOPS of the device`.
+    pub unit: String,
+    /// The published figure.
+    pub published: f64,
+    /// The figure of this document.
+    pub measured: f64,
+    /// What is wrong with the published figure, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A statement of a publication.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BesideStatement {
+    /// The statement.
+    pub text: String,
+    /// Whether it holds for the figures of this document.
+    pub holds: bool,
 }
 
 /// One target that is compared with another.
@@ -729,6 +775,7 @@ impl Document {
             answer: Vec::new(),
             machine: Vec::new(),
             warnings: Vec::new(),
+            published_beside: None,
         }
     }
 

@@ -38,6 +38,8 @@ pub struct Jetstress {
     pub repeats: u32,
     /// Measured time of a case, instead of the preset's.
     pub time: Option<Duration>,
+    /// The numbers of threads, each a case; 8, 16 and autotune if there are none.
+    pub threads: Vec<u32>,
     /// The name of the pair that all others are compared with; the first if `None`.
     pub base: Option<String>,
     /// Whether each region is discarded (TRIM) before its target is made.
@@ -117,6 +119,17 @@ impl Jetstress {
         };
         let time = self.time.unwrap_or(time);
         Size { shape, ramp: ramp.min(time), time }
+    }
+
+    fn cases(&self) -> Vec<(String, Threads)> {
+        match self.threads.is_empty() {
+            true => CASES.map(|(name, threads)| (name.to_owned(), threads)).to_vec(),
+            false => self
+                .threads
+                .iter()
+                .map(|&number| (format!("{number} threads"), Threads::Number(number)))
+                .collect(),
+        }
     }
 }
 
@@ -215,6 +228,10 @@ fn check(jetstress: &Jetstress) -> Result<()> {
     }
     let names: Vec<String> = jetstress.volumes.iter().map(Volumes::name).collect();
     crate::plan::check_base(jetstress.base.as_deref(), &names)?;
+    let is_repeated = |(index, number): (usize, &u32)| jetstress.threads[..index].contains(number);
+    if jetstress.threads.contains(&0) || jetstress.threads.iter().enumerate().any(is_repeated) {
+        return Err(Error::Job("numbers of threads are at least 1, and each is named once".into()));
+    }
     if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
         return Err(Error::Job(format!("{} is named twice", twice.1)));
     }
@@ -267,13 +284,13 @@ struct Course<'j> {
 impl Course<'_> {
     fn all(&mut self) {
         for volumes in &self.jetstress.volumes {
-            for (case, threads) in CASES {
+            for (case, threads) in self.jetstress.cases() {
                 for repeat in 1..=self.jetstress.repeats {
                     if self.observer.stop() {
                         self.partial.push("it was interrupted".into());
                         return;
                     }
-                    match self.case(volumes, case, threads, repeat) {
+                    match self.case(volumes, &case, threads, repeat) {
                         // The next turn of the loop, or the end of the last, sees the wish to stop.
                         Ok(()) | Err(Error::Interrupted) => {}
                         Err(error) => {
@@ -291,7 +308,8 @@ impl Course<'_> {
     }
 
     fn stage(&self, what: &str) {
-        let runs = (self.jetstress.volumes.len() * CASES.len()) as u32 * self.jetstress.repeats;
+        let runs =
+            (self.jetstress.volumes.len() * self.jetstress.cases().len()) as u32 * self.jetstress.repeats;
         let total = (self.size.time + self.size.ramp) * runs;
         self.observer.stage(what, self.passed(), total.max(self.passed()));
     }

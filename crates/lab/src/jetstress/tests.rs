@@ -431,6 +431,7 @@ fn a_wish_to_end_is_seen_while_databases_are_made() {
         preset: crate::Preset::Quick,
         repeats: 1,
         time: None,
+        threads: Vec::new(),
         base: None,
         discard: false,
         command: "platter run jetstress".into(),

@@ -3,7 +3,7 @@
 use super::published;
 use super::table::plain_markdown;
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
-use super::{answer, grid};
+use super::{answer, beside, grid};
 use crate::document::Document;
 use std::fmt::Write;
 
@@ -17,6 +17,9 @@ pub fn render(document: &Document, published: bool) -> String {
         let _ = writeln!(text, "- {}", plain_markdown(sentence));
     }
     let _ = writeln!(text, "\n{}", plain_markdown(&in_a_line(document)));
+    for table in beside::tables(document) {
+        let _ = write!(text, "\n{}", table.markdown());
+    }
     for workload in document.workloads() {
         let _ = writeln!(text, "\n## {}\n", plain_markdown(grid::title(document, workload)));
         let tables = std::iter::once(grid::shares(document, workload)).chain(grid::pairs(document, workload));
@@ -25,7 +28,8 @@ pub fn render(document: &Document, published: bool) -> String {
             text.push('\n');
         }
     }
-    let notes = grid::notes(document).into_iter().chain(grid::published_sources(document));
+    let notes = [beside::notes(document), grid::notes(document), grid::published_sources(document)];
+    let notes = notes.into_iter().flatten();
     let machine = document.machine.iter().map(|sentence| format!("The machine: {sentence}."));
     for note in notes.chain(machine) {
         let _ = writeln!(text, "- {}", plain_markdown(&note));

@@ -4,6 +4,7 @@
 //! A saved document can be rendered again at any time and on any machine, with the same result.
 
 mod answer;
+mod beside;
 mod circumstances;
 mod conclude;
 pub mod csv;

@@ -135,6 +135,11 @@ impl Source {
         &self.comparison
     }
 
+    /// The figure in a cell of a table, without a percent sign; `None` if there is no such cell or it is no figure.
+    pub fn figure(&self, table: usize, row: usize, column: usize) -> Option<f64> {
+        self.table.get(table)?.rows.get(row)?.get(column)?.trim_end_matches('%').parse().ok()
+    }
+
     /// Returns the ratio of the two cells of a comparison, and the difference in percent if the publication states it.
     pub fn ratio(&self, comparison: &Comparison) -> (f64, Option<f64>) {
         let rows = &self.table[comparison.table].rows;

@@ -3,7 +3,7 @@
 use super::published;
 use super::table::{printable, styled};
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
-use super::{Table, answer, grid};
+use super::{Table, answer, beside, grid};
 use crate::document::Document;
 use std::fmt::Write;
 
@@ -50,6 +50,7 @@ pub fn render(document: &Document, view: View) -> String {
             text.push('\n');
         }
     };
+    beside::tables(document).into_iter().for_each(|table| show(table, 2));
     for workload in document.workloads() {
         show(grid::shares(document, workload), 1);
         if let Some(pairs) = grid::pairs(document, workload) {
@@ -92,7 +93,8 @@ fn below_the_tables(document: &Document, view: View) -> String {
     for target in document.targets.iter().filter(|target| target.short != target.name) {
         text.push_str(&wrapped(&format!("{} is {}: {}", target.short, target.name, target.details), "  "));
     }
-    for note in grid::notes(document).iter().chain(&grid::published_sources(document)) {
+    let notes = [beside::notes(document), grid::notes(document), grid::published_sources(document)];
+    for note in notes.iter().flatten() {
         text.push_str(&wrapped(note, "  "));
     }
     for sentence in &document.machine {

@@ -11,7 +11,7 @@ mod steady;
 use super::published;
 use super::table::escape;
 use super::tables::{at_the_device, conditions, every_figure, in_a_line};
-use super::{Table, answer, grid};
+use super::{Table, answer, beside, grid};
 use crate::document::{Case, Document, RAW};
 use std::fmt::Write;
 
@@ -26,6 +26,9 @@ pub fn render(document: &Document, published: bool) -> String {
         &answer::question(document),
         &format!("{}<p class=sub>{}</p>", answer_section(document), escape(&in_a_line(document))),
     );
+    for table in beside::tables(document) {
+        let _ = write!(page, "<section>{}</section>", table.html());
+    }
     for (index, workload) in document.workloads().into_iter().enumerate() {
         page.push_str(&grids(document, workload, index));
     }
@@ -151,7 +154,8 @@ fn notes(document: &Document) -> String {
         let text = format!("{}: {}{details}", target.short, target.title);
         let _ = write!(list, "<li>{}</li>", escape(&text));
     }
-    for note in grid::notes(document).iter().chain(&grid::published_sources(document)) {
+    let notes = [beside::notes(document), grid::notes(document), grid::published_sources(document)];
+    for note in notes.iter().flatten() {
         let _ = write!(list, "<li>{}</li>", escape(note));
     }
     for sentence in &document.machine {

@@ -2,12 +2,13 @@
 
 use super::lab::{
     Choices, JETSTRESS, Marks, Policies, Reports, Runs, exit_code, has_colours, measure, measure_databases,
-    measure_files, measure_programs, on_files, targets_help, workloads_help, write,
+    measure_files, measure_post, measure_programs, on_files, targets_help, workloads_help, write,
 };
 use crate::command::failure::{Failure, Outcome, USAGE};
 use crate::command::output::Output;
 use clap::Args;
 use platter_lab::naspt;
+use platter_lab::post::Post;
 use platter_lab::report::Document;
 use platter_lab::report::terminal::{self, View};
 use std::ffi::OsString;
@@ -24,6 +25,16 @@ use std::path::{Path, PathBuf};
 /// system is compared there too: this needs no root, and changes no existing file.
 #[derive(Args)]
 pub(crate) struct Arguments {
+    /// Repeat a published comparison on models of its devices, in virtual time: 000 to 004 (docs/posts.md). Its device,
+    /// targets, loads, spans and times are those of the post, shorter without --full, and the report has the published
+    /// figures beside the model's; --set and --time change its models and times. (--setup is a command before programs, and no part of this)
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        conflicts_with_all = ["device", "targets", "workloads", "policy", "volumes", "threads", "age", "commands"]
+    )]
+    post: Option<String>,
+
     #[command(flatten)]
     choices: Choices,
 
@@ -85,6 +96,14 @@ fn table_name(target: &str, created: &str) -> String {
 
 impl Arguments {
     pub(crate) fn run(self) -> Outcome {
+        if let Some(name) = &self.post {
+            let post = Post::named(name).map_err(|error| Failure::from(error).with_code(USAGE))?;
+            let repeat = self.choices.repeat()?;
+            let reports = Reports::prepare(&self.out)?;
+            let marks = self.choices.marks()?;
+            let document = marks.on(measure_post(&post, &repeat)?);
+            return finish(&reports, &document, &marks, self.published, self.details, None);
+        }
         if !self.programs.commands.is_empty() {
             return self.programs();
         }
@@ -99,6 +118,10 @@ impl Arguments {
         if !self.policies.volumes.is_empty() && (!is_jetstress || !self.targets.is_empty()) {
             let why = "volumes are what jetstress runs on, instead of --targets";
             return Err(Failure::new("--volumes", why).with_code(USAGE));
+        }
+        if !self.policies.threads.is_empty() && !is_jetstress {
+            return Err(Failure::new("--threads", "of jetstress; other loads say their threads themselves")
+                .with_code(USAGE));
         }
         if self.policies.age && sets.is_empty() {
             return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
@@ -124,8 +147,7 @@ impl Arguments {
         let marks = self.choices.marks()?;
         let document = marks.on(match sets.is_empty() {
             _ if is_jetstress => {
-                let Policies { volumes, .. } = self.policies;
-                measure_databases(&self.choices.jetstress(volumes, &targets, &self.out)?)?
+                measure_databases(&self.choices.jetstress(self.policies, &targets, &self.out)?)?
             }
             true => measure(&self.choices.comparison(&targets, is_chosen, &self.workloads, &self.out)?)?,
             false => measure_files(&self.choices.naspt(sets, &targets, self.policies, &self.out)?)?,
@@ -140,9 +162,11 @@ impl Arguments {
             let why = "a load of its own; --command is another one, and both are two comparisons";
             return Err(Failure::new("--workloads", why).with_code(USAGE));
         }
-        if !self.policies.volumes.is_empty() || self.policies.age {
+        let Policies { volumes, threads, age, .. } = &self.policies;
+        let is_given =
+            [("--age", *age), ("--volumes", !volumes.is_empty()), ("--threads", !threads.is_empty())];
+        if let Some((option, _)) = is_given.into_iter().find(|(_, is_given)| *is_given) {
             let why = "of loads on files; it has no meaning for --command";
-            let option = if self.policies.age { "--age" } else { "--volumes" };
             return Err(Failure::new(option, why).with_code(USAGE));
         }
         let reports = Reports::prepare(&self.out)?;

@@ -70,6 +70,10 @@ impl Arguments {
         if self.policies.age && on_files(&self.workload).is_none() {
             return Err(Failure::new("--age", "only loads on files are run on aged volumes").with_code(USAGE));
         }
+        if !self.policies.threads.is_empty() && self.workload != JETSTRESS {
+            return Err(Failure::new("--threads", "of jetstress; other loads say their threads themselves")
+                .with_code(USAGE));
+        }
         if self.workload == "diskspd" {
             return self.diskspd();
         }
@@ -82,7 +86,7 @@ impl Arguments {
         let marks = self.choices.marks()?;
         if self.workload == JETSTRESS {
             let target = self.target.unwrap_or_else(|| "refs:64k".into());
-            let jetstress = self.choices.jetstress(self.policies.volumes, &[target], Path::new("."))?;
+            let jetstress = self.choices.jetstress(self.policies, &[target], Path::new("."))?;
             return show(&marks.on(measure_databases(&jetstress)?), &marks, form);
         }
         if let Some(set) = on_files(&self.workload) {

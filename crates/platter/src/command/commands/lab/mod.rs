@@ -21,6 +21,7 @@ use platter_images::Container;
 use platter_lab::jetstress::{Jetstress, Volumes};
 use platter_lab::model::Model;
 use platter_lab::naspt::{Naspt, Policy, Set};
+use platter_lab::post::{Post, Repeat};
 use platter_lab::report::Document;
 use platter_lab::workload::{Case, built_in, parse_durability};
 use platter_lab::{
@@ -337,13 +338,15 @@ impl Choices {
         })
     }
 
-    /// Builds a Jetstress comparison on `volumes`; if none are given, databases and logs lie together on each target.
+    /// Builds a Jetstress comparison on the volumes of `policies`; if there are none, databases and logs lie together on each
+    /// target.
     pub(super) fn jetstress(
         self,
-        volumes: Vec<Volumes>,
+        policies: Policies,
         targets: &[OsString],
         directory: &Path,
     ) -> Result<Jetstress, Failure> {
+        let Policies { volumes, threads, .. } = policies;
         self.refuse_what_files_have(&[("--until", self.until.is_some())])?;
         let volumes = match volumes.is_empty() {
             false => volumes,
@@ -358,23 +361,53 @@ impl Choices {
             preset: self.preset(),
             repeats: self.repeat.unwrap_or(if self.full { 3 } else { 1 }),
             time: self.time,
+            threads,
             base: self.base,
             discard: self.discard,
             command: command_line(),
         })
     }
 
-    /// Refuses the options that have no meaning for loads on files, which make files of their own.
-    fn refuse_what_files_have(&self, more: &[(&str, bool)]) -> Result<(), Failure> {
+    /// How a post is repeated; options that its models and loads have themselves are refused.
+    pub(super) fn repeat(&self) -> Result<Repeat, Failure> {
         let no_meaning = [
+            ("--force", self.force),
+            ("--base", self.base.is_some()),
+            ("--repeat", self.repeat.is_some()),
+            ("--sweep", self.sweep.is_some()),
+            ("--discard", self.discard),
+            ("--until", self.until.is_some()),
+        ];
+        let rest = self.of_files();
+        match no_meaning.iter().chain(&rest).find(|(_, is_given)| *is_given) {
+            Some((option, _)) => {
+                Err(Failure::new(option, "a post says this itself; --set, --time and --full change it")
+                    .with_code(USAGE))
+            }
+            None => Ok(Repeat {
+                preset: self.preset(),
+                time: self.time,
+                settings: self.set.clone(),
+                command: command_line(),
+            }),
+        }
+    }
+
+    /// The options that say how I/Os go, which loads with files of their own do not have.
+    fn of_files(&self) -> [(&'static str, bool); 6] {
+        [
             ("--durability", self.durability.is_some()),
             ("--buffered", self.buffered),
             ("--span", self.span.is_some()),
             ("--verify", self.verify),
             ("--precondition", self.precondition.is_some()),
             ("--touch", self.touch),
-        ];
-        match no_meaning.iter().chain(more).find(|(_, is_given)| *is_given) {
+        ]
+    }
+
+    /// Refuses the options that have no meaning for loads on files, which make files of their own.
+    fn refuse_what_files_have(&self, more: &[(&str, bool)]) -> Result<(), Failure> {
+        match self.of_files().iter().chain(more).find(|(_, is_given)| *is_given) {
             Some((option, _)) => {
                 let why = "loads on files have files of their own; --policy says how they are written";
                 Err(Failure::new(option, why).with_code(USAGE))
@@ -412,38 +445,48 @@ impl Choices {
     }
 
     fn stand(&self, directory: &Path) -> Result<Stand, Failure> {
-        let model = self.device.as_ref().and_then(|device| device.as_bytes().strip_prefix(b"model:"));
-        if let Some(name) = model {
-            let name = String::from_utf8_lossy(name).into_owned();
-            let model = Model { name, settings: self.set.clone() };
-            // Whatever is wrong with it is told before anything else is.
-            model.device()?;
-            return Ok(Stand::Model(model));
-        }
-        if !self.set.is_empty() {
-            let why = "a model has parameters to set, and --device names none: --device model:NAME";
-            return Err(Failure::new("--set", why).with_code(USAGE));
-        }
-        let Some(device) = &self.device else { return Ok(Stand::TemporaryImage(directory.into())) };
-        if let Some(size) = device.as_bytes().strip_prefix(b"mem:") {
-            let size = parse_size(&String::from_utf8_lossy(size));
-            let wrong = |error| Failure::new(device.display(), error).with_code(USAGE);
-            return size.map(Stand::Memory).map_err(wrong);
-        }
-        let mut image = Source::whole(device)?;
-        image.refuse_single_copy()?;
-        image.refuse_dynamic()?;
-        let force = self.force;
-        for path in &mut image.paths {
-            if let Some(real) = may_be_overwritten(path, force)? {
-                *path = real;
-            }
-        }
-        Ok(match image.is_mirror {
-            true => Stand::Mirror { paths: image.paths, force },
-            false => Stand::Path { path: image.paths.remove(0), force },
-        })
+        stand(self.device.as_deref(), &self.set, self.force, directory)
     }
+}
+
+/// The device that `--device` names, or a temporary image in `directory`. `set` are parameters of a model, `force` whether
+/// content is overwritten.
+pub(super) fn stand(
+    device: Option<&OsStr>,
+    set: &[(String, String)],
+    force: bool,
+    directory: &Path,
+) -> Result<Stand, Failure> {
+    let model = device.and_then(|device| device.as_bytes().strip_prefix(b"model:"));
+    if let Some(name) = model {
+        let name = String::from_utf8_lossy(name).into_owned();
+        let model = Model { name, settings: set.to_vec() };
+        // Whatever is wrong with it is told before anything else is.
+        model.device()?;
+        return Ok(Stand::Model(model));
+    }
+    if !set.is_empty() {
+        let why = "a model has parameters to set, and --device names none: --device model:NAME";
+        return Err(Failure::new("--set", why).with_code(USAGE));
+    }
+    let Some(device) = device else { return Ok(Stand::TemporaryImage(directory.into())) };
+    if let Some(size) = device.as_bytes().strip_prefix(b"mem:") {
+        let size = parse_size(&String::from_utf8_lossy(size));
+        let wrong = |error| Failure::new(device.display(), error).with_code(USAGE);
+        return size.map(Stand::Memory).map_err(wrong);
+    }
+    let mut image = Source::whole(device)?;
+    image.refuse_single_copy()?;
+    image.refuse_dynamic()?;
+    for path in &mut image.paths {
+        if let Some(real) = may_be_overwritten(path, force)? {
+            *path = real;
+        }
+    }
+    Ok(match image.is_mirror {
+        true => Stand::Mirror { paths: image.paths, force },
+        false => Stand::Path { path: image.paths.remove(0), force },
+    })
 }
 
 /// Returns the file or device at a path, or `None` if there is none. Fails if the device is in use, and without `force`
@@ -516,6 +559,10 @@ pub(super) struct Policies {
     /// db=ntfs:64k,log=ntfs:4k. May be given several times; each is compared with the others
     #[arg(long, value_name = "db=TARGET,log=TARGET", value_parser = <Volumes as std::str::FromStr>::from_str)]
     pub volumes: Vec<Volumes>,
+
+    /// The numbers of threads under jetstress, each a case, instead of 8, 16 and autotune
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Vec<u32>,
 }
 
 /// The workload name of the load on databases.
@@ -599,6 +646,14 @@ pub(super) fn measure_files(naspt: &Naspt) -> Result<Document, Failure> {
 pub(super) fn measure_databases(jetstress: &Jetstress) -> Result<Document, Failure> {
     let meter = Meter::new();
     let document = platter_lab::jetstress::run(jetstress, &meter);
+    meter.finish();
+    Ok(document?)
+}
+
+/// Repeats a published comparison, with a progress bar.
+pub(super) fn measure_post(post: &Post, repeat: &Repeat) -> Result<Document, Failure> {
+    let meter = Meter::new();
+    let document = post.repeat(repeat, &meter);
     meter.finish();
     Ok(document?)
 }
