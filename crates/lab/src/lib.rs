@@ -51,6 +51,7 @@ mod environment;
 mod error;
 pub mod estimate;
 mod experiment;
+pub mod fit;
 pub mod fleet;
 mod format;
 #[doc(hidden)]

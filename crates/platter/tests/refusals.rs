@@ -252,7 +252,7 @@ fn a_recovery_counts_what_was_saved() {
 /// the name of a file.
 #[test]
 fn every_command_that_takes_an_image_takes_a_partition_or_refuses_it() {
-    const WORKS: [(&str, &str); 37] = [
+    const WORKS: [(&str, &str); 38] = [
         ("attr-get", "attr get d.img@1:/f stream:s"),
         ("attr-list", "attr list d.img@1:/f"),
         ("attr-remove", "attr remove d.img@1:/f stream:s"),
@@ -293,9 +293,10 @@ fn every_command_that_takes_an_image_takes_a_partition_or_refuses_it() {
         ),
         ("endurance", "endurance --device d.img@2 --size 64M --time 1s --out e"),
         ("run", "run j.fio --device d.img@2 --target raw"),
+        ("model-fit", "model fit --device d.img@2 --span 1M --time 0.01 m.toml"),
     ];
     /// Those that refuse every partition, or have nothing to do on this volume, and say so.
-    const REFUSE: [&str; 15] = [
+    const REFUSE: [&str; 16] = [
         "snapshot-get",
         "snapshot-list",
         "snapshot-make",
@@ -311,6 +312,7 @@ fn every_command_that_takes_an_image_takes_a_partition_or_refuses_it() {
         "compare",
         "endurance",
         "run",
+        "model-fit",
     ];
     let place = Place::new("partition-everywhere");
     fs::write(place.path("j.fio"), JOB).unwrap();

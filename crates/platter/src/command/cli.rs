@@ -2,8 +2,8 @@
 
 use crate::command::commands::{
     attr, browse, cat, check, clone, compare, complete, completions, cp, df, diff, du, endurance, info,
-    integrity, journal, label, ls, man, mirror, mkdir, mkfs, mount, mv, recover, report, rm, run, scrub,
-    serve, snapshot, stat, touch, undo, windows_kit, windows_verdict,
+    integrity, journal, label, ls, man, mirror, mkdir, mkfs, model, mount, mv, recover, report, rm, run,
+    scrub, serve, snapshot, stat, touch, undo, windows_kit, windows_verdict,
 };
 #[cfg(target_os = "linux")]
 use crate::command::commands::{status, umount};
@@ -45,6 +45,7 @@ pub(crate) enum Command {
     Run(run::Arguments),
     Endurance(endurance::Arguments),
     Report(report::Arguments),
+    Model(model::Arguments),
     Mount(mount::Arguments),
     #[cfg(target_os = "linux")]
     Umount(umount::Arguments),
@@ -116,6 +117,7 @@ impl Command {
             Command::Run(arguments) => arguments.run(),
             Command::Endurance(arguments) => arguments.run(),
             Command::Report(arguments) => arguments.run(),
+            Command::Model(arguments) => arguments.run(),
             Command::Mount(_) => unreachable!("a mount is carried out with its keys"),
             #[cfg(target_os = "linux")]
             Command::Umount(arguments) => arguments.run(),

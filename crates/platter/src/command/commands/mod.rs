@@ -23,6 +23,7 @@ pub(super) mod man;
 pub(super) mod mirror;
 pub(super) mod mkdir;
 pub(super) mod mkfs;
+pub(super) mod model;
 #[cfg(target_os = "linux")]
 pub(super) mod mount;
 #[cfg(not(target_os = "linux"))]

@@ -57,6 +57,13 @@ pub(super) const EXAMPLES: Texts = &[
         ],
     ),
     (
+        "model",
+        &[
+            ("platter model show wd1003fzex", "The parameters of a model, and how sure each is."),
+            ("platter model fit --device /dev/sdX mine.toml", "A model of a disk, whose content is lost."),
+        ],
+    ),
+    (
         "mount",
         &[
             ("platter mount disk.img /mnt", "Mount the only volume of an image."),
@@ -235,6 +242,7 @@ pub(super) const SEE_ALSO: &[(&str, &[&str])] = &[
     ("run", &["platter-compare(1)", "fio(1)"]),
     ("endurance", &["platter-compare(1)"]),
     ("report", &["platter-compare(1)"]),
+    ("model", &["platter-compare(1)", "platter-run(1)"]),
     ("mount", &["platter-umount(1)", "platter-status(1)", "fstab(5)", "mount(8)", "fusermount3(1)"]),
     ("umount", &["platter-mount(1)", "umount(8)"]),
     ("status", &["platter-mount(1)"]),
