@@ -10,6 +10,7 @@ mod iometer;
 mod post_004;
 mod posts;
 mod published;
+mod regression;
 mod report_document;
 mod report_render;
 mod sample;
