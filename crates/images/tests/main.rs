@@ -9,4 +9,5 @@ mod model;
 mod power;
 mod qcow2;
 mod speed;
+mod split;
 mod vmdk;

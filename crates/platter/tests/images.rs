@@ -113,6 +113,45 @@ fn a_container_is_a_device_of_the_lab_that_is_overwritten_with_force_alone() {
 }
 
 #[test]
+fn what_is_only_read_is_listed_copied_checked_and_recovered() {
+    let place = Place::new("read-kinds");
+    place.works("mkfs ntfs disk.raw --size 24M");
+    fs::write(place.path("file"), content(3, 2_000_001)).unwrap();
+    place.works("cp file disk.raw:/file");
+    place.tool("qemu-img", &["convert", "-f", "raw", "-O", "vmdk", "disk.raw", "d.vmdk"]);
+    let stream =
+        ["convert", "-f", "raw", "-O", "vmdk", "-o", "subformat=streamOptimized", "disk.raw", "s.vmdk"];
+    place.tool("qemu-img", &stream);
+    let raw = place.path("disk.raw").display().to_string();
+    place.tool("ewfacquire", &["-u", "-q", "-t", "e", "-S", "5M", &raw]);
+    place.tool("split", &["-b", "8M", "-a", "3", "--numeric-suffixes=1", "disk.raw", "t."]);
+    for name in ["d.vmdk", "s.vmdk", "e.E01", "t.001"] {
+        let before = fs::read(place.path(name)).unwrap();
+        assert!(place.works(&format!("ls {name}")).contains("file"), "{name}");
+        assert!(place.platter(&format!("cat {name}:/file")).stdout == content(3, 2_000_001), "{name}");
+        place.works(&format!("cp {name}:/file copy-{name}"));
+        assert!(fs::read(place.path(&format!("copy-{name}"))).unwrap() == content(3, 2_000_001), "{name}");
+        place.works(&format!("check {name}"));
+        let to = format!("recovered-{name}");
+        assert!(place.platter(&format!("recover {name} {to}")).status.success(), "{name}");
+        if name != "t.001" {
+            for line in [
+                format!("mkdir {name}:/x"),
+                format!("check --repair --force {name}"),
+                format!("rm {name}:/file"),
+            ] {
+                assert!(!place.platter(&line).status.success(), "{line}");
+            }
+            assert!(fs::read(place.path(name)).unwrap() == before, "{name}");
+        }
+    }
+    place.works("mkfs refs+integrity refs.raw --size 352M");
+    place.works("cp file refs.raw:/file");
+    place.tool("qemu-img", &["convert", "-f", "raw", "-O", "vmdk", "refs.raw", "r.vmdk"]);
+    place.works("scrub r.vmdk");
+}
+
+#[test]
 fn a_disk_of_a_storage_pool_says_what_is_missing() {
     let place = Place::new("pool");
     place.tool("truncate", &["-s", "64M", "p.img"]);
