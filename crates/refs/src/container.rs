@@ -43,6 +43,15 @@ struct Mixed {
     /// The clusters in use to which no structure on disk refers: data that is not yet committed, and files without a
     /// name that are still open. A power cut frees them.
     held: Set,
+    /// The clusters in use to which nothing on disk refers, nor a commit under way: what is given up of them is free at
+    /// once.
+    fresh: Set,
+}
+
+impl Mixed {
+    fn new(taken: Bits) -> Mixed {
+        Mixed { taken, parked: Set::default(), held: Set::default(), fresh: Set::default() }
+    }
 }
 
 /// A set of clusters of one container.
@@ -94,7 +103,7 @@ impl Container {
     /// A container with this bitmap of the clusters in use.
     pub(crate) fn mapped(tier: Tier, clusters: u32, taken: Bits) -> Container {
         let used: u32 = taken.iter().map(|word| word.count_ones()).sum();
-        let mixed = Mixed { taken, parked: Set::default(), held: Set::default() };
+        let mixed = Mixed::new(taken);
         let mut one = Container::uniform(tier, clusters, false);
         (one.free, one.mixed) = (clusters - used.min(clusters), Some(Box::new(mixed)));
         one
@@ -129,7 +138,7 @@ impl Container {
         let all = if self.free == 0 { u64::MAX } else { 0 };
         self.mixed.get_or_insert_with(|| {
             let taken = vec![all; clusters.div_ceil(64) as usize].into_boxed_slice();
-            Box::new(Mixed { taken, parked: Set::default(), held: Set::default() })
+            Box::new(Mixed::new(taken))
         })
     }
 
@@ -146,17 +155,20 @@ impl Container {
                 "the count of free clusters is the bitmap's"
             );
         }
-        for set in [&mixed.parked, &mixed.held] {
+        for set in [&mixed.parked, &mixed.held, &mixed.fresh] {
             assert_eq!(set.count, set.bits.as_deref().map_or(0, ones), "the count of a set is its bits'");
         }
+        let fresh = mixed.fresh.bits.iter().flatten();
+        assert!(fresh.zip(&mixed.taken).all(|(fresh, taken)| fresh & !taken == 0), "what is fresh is in use");
     }
 
-    /// Drops the bitmaps if all clusters are free or all are in use, and none is parked or held.
+    /// Drops the bitmaps if all clusters are free or all are in use, and none is parked, held or fresh.
     fn tidy(&mut self, clusters: u32) {
         #[cfg(debug_assertions)]
         self.check(clusters);
         let is_uniform = self.free == 0 || self.free == clusters;
-        if is_uniform && self.mixed.as_ref().is_some_and(|mixed| mixed.parked.count + mixed.held.count == 0) {
+        let marked = |mixed: &Mixed| mixed.parked.count + mixed.held.count + mixed.fresh.count;
+        if is_uniform && self.mixed.as_deref().is_some_and(|mixed| marked(mixed) == 0) {
             self.mixed = None;
         }
     }
@@ -257,6 +269,31 @@ impl Container {
         was_held
     }
 
+    /// Marks a run in use as fresh. Returns whether it is the first since [`Container::forget_fresh`].
+    pub(crate) fn mark_fresh(&mut self, start: u32, count: u32, clusters: u32) -> bool {
+        let words = clusters.div_ceil(64) as usize;
+        let fresh = &mut self.mixed(clusters).fresh;
+        let is_first = fresh.count == 0;
+        fresh.add(start, count, words);
+        is_first
+    }
+
+    /// Ends that clusters are fresh: a commit refers to them now.
+    pub(crate) fn forget_fresh(&mut self, clusters: u32) {
+        if let Some(mixed) = &mut self.mixed {
+            mixed.fresh = Set::default();
+            self.tidy(clusters);
+        }
+    }
+
+    /// Whether the first cluster of a run is fresh, and how many of its clusters are as the first.
+    pub(crate) fn is_fresh(&self, start: u32, count: u32) -> (bool, u32) {
+        let fresh = self.mixed.as_ref().map(|mixed| &mixed.fresh).filter(|fresh| fresh.count > 0);
+        let Some(bits) = fresh.and_then(|fresh| fresh.bits.as_deref()) else { return (false, count) };
+        let is_fresh = bits[start as usize / 64] >> (start % 64) & 1 == 1;
+        (is_fresh, first(bits, start, start + count, !is_fresh) - start)
+    }
+
     /// Parks a run that is given up and cannot be handed out yet. Returns whether it is the first since the last
     /// hand-over, and how many of its clusters were in use and not parked already.
     pub(crate) fn park(&mut self, start: u32, count: u32, clusters: u32) -> (bool, u32) {
@@ -288,7 +325,9 @@ impl Container {
 
     /// Frees a run in use at once; returns how many of its clusters were in use.
     pub(crate) fn release(&mut self, start: u32, count: u32, clusters: u32) -> u32 {
-        let were_taken = set(&mut self.mixed(clusters).taken, start, count, false);
+        let mixed = self.mixed(clusters);
+        mixed.fresh.remove(start, count);
+        let were_taken = set(&mut mixed.taken, start, count, false);
         self.free += were_taken;
         self.tidy(clusters);
         were_taken
@@ -355,6 +394,26 @@ mod tests {
         let left = one.hand_over();
         assert_eq!(one.settle(&left, clusters), 4);
         assert_eq!(one.free(), clusters - 2);
+    }
+
+    #[test]
+    fn what_is_fresh_is_known_until_a_commit_or_its_release() {
+        let clusters = 256;
+        let mut one = Container::uniform(Tier::Medium, clusters, true);
+        assert_eq!(one.is_fresh(0, 256), (false, 256));
+        one.take(0, 256, clusters);
+        assert!(one.mark_fresh(60, 10, clusters));
+        assert!(!one.mark_fresh(100, 4, clusters));
+        assert_eq!(one.is_fresh(0, 256), (false, 60));
+        assert_eq!(one.is_fresh(60, 196), (true, 10));
+        assert_eq!(one.is_fresh(62, 3), (true, 3));
+        assert_eq!(one.release(60, 5, clusters), 5);
+        one.take(60, 5, clusters);
+        assert_eq!(one.is_fresh(60, 196), (false, 5), "the next owner has yet to say so");
+        assert_eq!(one.is_fresh(65, 191), (true, 5));
+        one.forget_fresh(clusters);
+        assert_eq!(one.is_fresh(0, 256), (false, 256));
+        assert!(one.mark_fresh(0, 1, clusters), "the first after that");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod cost;
 mod damage;
 mod damaged;
 mod forms;
+mod fresh;
 mod full;
 mod fuzz;
 mod growth;

@@ -39,13 +39,16 @@ fn name() -> Vec<u16> {
 
 impl Core {
     /// Notes that `runs` replaced others in a node's own data, or, if there are none, that it was written in place. An
-    /// entry of the log can hold either.
-    pub(crate) fn note_written(&mut self, node: u64, runs: &[Extent]) {
-        let is_noted = match (&mut self.sync_log, self.news) {
+    /// entry of the log can hold either. Returns whether an entry may tell of the runs before the next commit.
+    pub(crate) fn note_written(&mut self, node: u64, runs: &[Extent]) -> bool {
+        let (is_noted, is_told) = match (&mut self.sync_log, self.news) {
             // The next commit writes everything anyway.
-            (_, true) => false,
-            (None, _) => true,
-            (Some(log), _) => log.note(node, runs),
+            (_, true) => (false, false),
+            (None, _) => (true, false),
+            (Some(log), _) => {
+                let fits = log.note(node, runs);
+                (fits, fits)
+            }
         };
         if is_noted {
             self.has_written = true;
@@ -55,6 +58,7 @@ impl Core {
         } else {
             self.mark(node);
         }
+        is_told
     }
 
     /// Notes that a node's own data got `runs` and perhaps a larger size, as [`Core::note_written`] does. With

@@ -7,6 +7,10 @@
 //! only where some of its clusters are in use and some are not. One rule makes a power cut harmless: clusters to which
 //! the last checkpoint on disk refers are never handed out again. So a freed run is *parked* until a checkpoint that
 //! does not refer to it is on disk. In the allocator rows of this checkpoint the run is free already.
+//!
+//! Data that was written since the last checkpoint, and of which no entry of the log of syncs tells, lies in *fresh*
+//! clusters, to which nothing on disk refers. What is given up of them is free at once. So a part of a file that is
+//! written over and over takes two places by turns, and not new ones until a commit frees the old ones.
 
 mod owed;
 mod room;
@@ -38,8 +42,9 @@ pub(crate) struct Space {
     page: u32,
     /// Containers whose rows on disk must be written again.
     changed: Vec<u32>,
-    /// Containers with parked runs.
+    /// Containers with parked runs, and those with fresh ones.
     parking: Vec<u32>,
+    freshened: Vec<u32>,
     /// The parked clusters that become free with the commit under way, by container.
     leaving: Vec<(u32, Set)>,
     /// The number of parked clusters in containers for data.
@@ -105,6 +110,7 @@ impl Space {
             per_container,
             changed: Vec::new(),
             parking: Vec::new(),
+            freshened: Vec::new(),
             leaving: Vec::new(),
             page: geometry.page_clusters(),
             parked: 0,
@@ -456,8 +462,32 @@ impl Space {
         ContainerRun { container: index as u32, start, count }
     }
 
-    /// Gives up a run. It can be handed out again once the next checkpoint is on disk.
+    /// Ends the holding of a run, as [`Space::keep`] does, to which nothing on disk refers before the next commit gathers.
+    pub(crate) fn keep_fresh(&mut self, run: ContainerRun) {
+        self.keep(run);
+        let clusters = self.per_container;
+        if self.containers[run.container as usize].mark_fresh(run.start, run.count, clusters) {
+            self.freshened.push(run.container);
+        }
+    }
+
+    /// Gives up a run. What is fresh of it is free at once, the rest once the next checkpoint is on disk.
     pub(crate) fn park(&mut self, run: ContainerRun) {
+        let (mut start, end) = (run.start, run.start + run.count);
+        while start < end {
+            let (is_fresh, count) = self.containers[run.container as usize].is_fresh(start, end - start);
+            let part = ContainerRun { start, count, ..run };
+            if is_fresh {
+                self.give_back(part)
+            } else {
+                self.park_stored(part)
+            }
+            start += count;
+        }
+    }
+
+    /// Gives up a run to which something on disk may refer.
+    fn park_stored(&mut self, run: ContainerRun) {
         self.keep(run);
         let one = &mut self.containers[run.container as usize];
         let (is_first, were_used) = one.park(run.start, run.count, self.per_container);
@@ -495,8 +525,12 @@ impl Space {
         }
     }
 
-    /// Hands the parked clusters over to a commit, unless they are to be kept.
+    /// Hands the parked clusters over to a commit, unless they are to be kept. The commit refers to all clusters in use,
+    /// so none is fresh any more.
     pub(crate) fn hand_over(&mut self) {
+        for container in std::mem::take(&mut self.freshened) {
+            self.containers[container as usize].forget_fresh(self.per_container);
+        }
         if self.keeps_parked {
             return;
         }

@@ -288,24 +288,24 @@ impl Volume {
             state.generation.advance();
         }
         state.extend(plan.offset + plan.length as u64, u64::from(self.geometry.cluster));
-        for (_, run) in taken.drain(..) {
-            if !state.orphan {
-                core.pages.space.keep(run);
-            }
-        }
         self.commits.note(&stream.moved);
         if integrity && !gone.is_empty() {
             stream.is_scattered.store(true, Ordering::Relaxed);
         }
         self.stamp(stream);
+        // An entry in flight tells of its runs even where it does not suffice to make them durable.
+        let mut may_be_told = is_beside;
         if is_logged {
             core.park_written(gone, state.orphan)?;
-            if !is_told {
-                core.note_written(stream.node, rows);
-            }
+            may_be_told |= !is_told && core.note_written(stream.node, rows);
         } else {
             core.park(gone, state.orphan)?;
             core.mark(stream.node);
+        }
+        let space = &mut core.pages.space;
+        for (_, run) in taken.drain(..).filter(|_| !state.orphan) {
+            // Without integrity clusters are written in place, so they are not given to another file before a commit.
+            if integrity && !may_be_told { space.keep_fresh(run) } else { space.keep(run) }
         }
         Ok((true, self.keeper.is_much(&core.pages.space)))
     }
