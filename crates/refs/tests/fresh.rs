@@ -1,4 +1,4 @@
-//! Data that was replaced before a commit referred to it takes no room: its clusters are free at once.
+//! Data that was replaced before a commit referred to it takes no room where room is short: its clusters are free at once.
 
 use crate::common::{BYTES, VOLUMES, Volume, check_clean, content, open};
 use platter_device::{Device, MemoryDevice, Recorder};
@@ -147,10 +147,15 @@ fn what_an_entry_of_the_log_tells_of_is_kept() {
             volume.sync(files[0].node, SyncScope::Data).unwrap();
             files[0].is_durable();
         }
-        // What the entry tells of is replaced, and then all that is free is written to.
-        (0..clusters).for_each(|at| files[0].write(&volume, at, 3, cluster));
-        for number in 4..8 {
-            (0..files[1].latest.len()).for_each(|at| files[1].write(&volume, at, number, cluster));
+        // Room gets short, what the entry tells of is replaced, and then all that is free is written to.
+        let whole = |file: &mut Numbered, number: u64, clusters: usize| {
+            (0..clusters).for_each(|at| file.write(&volume, at, number, cluster));
+        };
+        let all = files[1].latest.len();
+        whole(&mut files[1], 3, all);
+        whole(&mut files[0], 3, clusters);
+        for number in 4..9 {
+            whole(&mut files[1], number, all);
             check_cut(&device, &files, cluster);
         }
         volume.unmount().unwrap();

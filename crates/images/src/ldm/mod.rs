@@ -312,7 +312,7 @@ impl DiskGroup {
             _ => {
                 let mut end = 0;
                 for (_, offset, piece) in &pieces {
-                    if *offset * SECTOR != end {
+                    if offset.checked_mul(SECTOR) != Some(end) {
                         return wrong(format!(
                             "has a part at sector {offset}, where {} was expected",
                             end / SECTOR

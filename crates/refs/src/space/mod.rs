@@ -9,8 +9,8 @@
 //! does not refer to it is on disk. In the allocator rows of this checkpoint the run is free already.
 //!
 //! Data that was written since the last checkpoint, and of which no entry of the log of syncs tells, lies in *fresh*
-//! clusters, to which nothing on disk refers. What is given up of them is free at once. So a part of a file that is
-//! written over and over takes two places by turns, and not new ones until a commit frees the old ones.
+//! clusters, to which nothing on disk refers. Where room is short, what is given up of them is free at once. So a part of a
+//! file that is written over and over needs two places by turns, and no commit for each round.
 
 mod owed;
 mod room;
@@ -471,22 +471,29 @@ impl Space {
         }
     }
 
-    /// Gives up a run. What is fresh of it is free at once, the rest once the next checkpoint is on disk.
+    /// Gives up a run. It is free once the next checkpoint is on disk; where room is short, what is fresh of it is free at
+    /// once.
     pub(crate) fn park(&mut self, run: ContainerRun) {
         let (mut start, end) = (run.start, run.start + run.count);
         while start < end {
             let (is_fresh, count) = self.containers[run.container as usize].is_fresh(start, end - start);
             let part = ContainerRun { start, count, ..run };
-            if is_fresh {
-                self.give_back(part)
-            } else {
-                self.park_stored(part)
+            match is_fresh && self.is_short() {
+                true => self.give_back(part),
+                false => self.park_stored(part),
             }
             start += count;
         }
     }
 
-    /// Gives up a run to which something on disk may refer.
+    /// Whether a commit would be needed soon for want of room: what waits for one is half of what is left or more. Elsewhere
+    /// clusters are better given up together, so that what is free stays in long runs: scattered writes that take single
+    /// clusters are a sixth slower on a disk.
+    fn is_short(&self) -> bool {
+        self.room.data() <= 2 * self.parked
+    }
+
+    /// Gives up a run that is free with the next checkpoint.
     fn park_stored(&mut self, run: ContainerRun) {
         self.keep(run);
         let one = &mut self.containers[run.container as usize];
