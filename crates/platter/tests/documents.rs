@@ -103,6 +103,7 @@ case " $* " in *' naspt '* | *' small-files '* | *vm-images* | *synthetic-full* 
 case " $* " in *' --command '*) short='--repeat 1 --warmup 0' ;; esac
 # Virtual time passes quickly, and a device of its own is the same however often it is measured.
 case " $* " in *' --device model:'*) short= ;; esac
+case " $* " in *' --post '*) short='--time 0.05' ;; esac
 case " $* " in *' jetstress '*) short="--time 0.1 ${short#--time 0.01 --span 1M}" ;; esac
 case "$1 $2" in
 # What is behind -- is not for platter.
