@@ -1,7 +1,7 @@
 //! Dynamic disks of Windows: volumes over several disks, simple, spanned, striped and mirrored, by the logical disk manager
 //! (LDM). They are read.
 //!
-//! Source: "LDM Documentation" of the Linux-NTFS project, https://flatcap.github.io/linux-ntfs/ldm/. Each disk has a private
+//! Source: "LDM Documentation" of the Linux-NTFS project, <https://flatcap.github.io/linux-ntfs/ldm/>. Each disk has a private
 //! region of 1 MiB with a copy of the database of its group. All numbers are big-endian, and all places are in sectors of 512
 //! bytes.
 
