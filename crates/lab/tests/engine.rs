@@ -406,7 +406,8 @@ fn a_burst_is_no_larger_at_a_greater_depth() {
 }
 
 /// Where the system has no more threads, the job ends with a sentence, and the workers that were started end too. The
-/// address space of a process of its own is limited for that: a thread's stack takes 2 MiB of it.
+/// address space of a process of its own is limited for that. A thread's stack takes 64 MiB of it, so that what is left when
+/// there is no room for another stack is enough for everything else.
 #[test]
 fn threads_that_the_system_refuses_are_an_error() {
     const FEW_THREADS: &str = "PLATTER_TEST_FEW_THREADS";
@@ -415,7 +416,8 @@ fn threads_that_the_system_refuses_are_an_error() {
         let limited = "ulimit -v 1000000; exec timeout 60 \"$0\" --exact \"$1\" --test-threads=1";
         let me = std::env::current_exe().unwrap();
         let mut child = Command::new("sh");
-        let output = child.args(["-c", limited]).arg(me).arg(name).env(FEW_THREADS, "1").output().unwrap();
+        child.args(["-c", limited]).arg(me).arg(name).env(FEW_THREADS, "1").env("RUST_MIN_STACK", "67108864");
+        let output = child.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         return;
     }
