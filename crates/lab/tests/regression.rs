@@ -3,7 +3,7 @@
 
 use crate::virtual_time::{Cell, kept, measured};
 use platter_device::{Completion, Device, Kind, Queue, Request, Result, Sectors, Work};
-use platter_formats::registry;
+use platter_formats::by_name;
 use platter_lab::Target;
 use platter_vfs::{
     CheckOptions, CheckReport, FileSystem, Format, FormatOptions, OpenOptions, Progress, Recognised,
@@ -132,19 +132,15 @@ impl Format for Slower {
     }
 }
 
-fn format(name: &str) -> &'static dyn Format {
-    *registry().iter().find(|format| format.name() == name).unwrap()
-}
-
 #[test]
 fn one_more_write_for_each_commit_fails_the_table() {
     let name = "refs+integrity";
-    let slower: &'static dyn Format = Box::leak(Box::new(Slower(format(name))));
+    let slower: &'static dyn Format = Box::leak(Box::new(Slower(by_name(name).unwrap())));
     let cell = |format| {
         let target = Target::Volume { format, cluster: None };
         measured(("sata-ssd", 200), "durable", vec![target]).remove(0)
     };
-    let (as_it_is, with_more): (Cell, Cell) = (cell(format(name)), cell(slower));
+    let (as_it_is, with_more): (Cell, Cell) = (cell(by_name(name).unwrap()), cell(slower));
     let before = kept().into_iter().find(|cell| cell.name == as_it_is.name).unwrap();
     assert_eq!(as_it_is.worse_than(&before), None);
     let why = with_more.worse_than(&before).unwrap();
