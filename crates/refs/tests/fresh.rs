@@ -9,6 +9,10 @@ use std::sync::Arc;
 
 const SIZE: usize = 16 << 20;
 
+/// The most flushes while a file is written over fifteen times or more. How many commits come depends on how the thread in the
+/// background is scheduled: up to 8 flushes were seen, and 22 to 44 where all that is given up waits for a commit.
+const MOST_FLUSHES: u64 = 12;
+
 /// A file with integrity, made durable, on a volume that has room for little more than another one like it.
 fn full_volume(kind: Volume) -> (Arc<Recorder>, RefsVolume, Node) {
     let recorder = Arc::new(Recorder::new(kind.make()));
@@ -50,7 +54,7 @@ fn a_full_volume_needs_no_commits_for_what_is_written_over_and_over() {
         let seen = recorder.traffic().since(&before);
         // Of what was committed, all must be kept until the next commit. Without the rest being free at once, each round would
         // need one.
-        assert!(seen.flushes <= 6, "{kind:?}: {} flushes in {rounds} rounds", seen.flushes);
+        assert!(seen.flushes <= MOST_FLUSHES, "{kind:?}: {} flushes in {rounds} rounds", seen.flushes);
         let expected: Vec<u8> =
             (0..SIZE / piece).flat_map(|at| content((rounds - 1) * 100 + at as u64, piece)).collect();
         ended(&recorder, volume, &expected);
@@ -72,7 +76,7 @@ fn scattered_writes_take_no_room_either() {
         expected[at..at + 4096].copy_from_slice(&data);
     }
     let seen = recorder.traffic().since(&before);
-    assert!(seen.flushes <= 6, "{} flushes in {writes} writes", seen.flushes);
+    assert!(seen.flushes <= MOST_FLUSHES, "{} flushes in {writes} writes", seen.flushes);
     ended(&recorder, volume, &expected);
 }
 
