@@ -1,17 +1,15 @@
 //! The simulator finds former defects again: each is put back by a patch, and must be found within a minute with a
 //! fixed list of seeds.
 //!
-//! The patches are in `tests/defects`, each with a description of its defect. They are applied to a copy of the
-//! sources, which is built in a directory of its own; both are kept, so that the next build has little to do. Patches
-//! of different crates are built together if each is searched for on a volume that the others do not affect, and the
-//! next build runs while the defects of the last one are searched for.
+//! The patches are in `tests/defects`, each with a description of its defect. All are applied to one copy of the
+//! sources, which is built in a directory of its own; both are kept, so that the next build has little to do. The first
+//! patch adds a switch, and each of the others is in effect only in a run that names its number in `PLATTER_DEFECT`.
 
 use platter_testing::model::processor_time;
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{SyncSender, channel, sync_channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
@@ -22,87 +20,68 @@ const MOST_BY_THE_CLOCK: Duration = Duration::from_secs(600);
 /// The number of seeds, from 1 on or from `PLATTER_SEED` on.
 const SEEDS: u64 = 100_000;
 
-/// The patches that are built together, each with the volumes on which it must be found.
-type Round = &'static [(&'static str, &'static [&'static str])];
-
-const ROUNDS: &[Round] = &[
-    &[("7-a-failed-flush-is-forgotten", &["fat12", "exfat", "ntfs", "refs+integrity"])],
-    &[
-        ("4-lost-update-clusters", &["fat12", "exfat"]),
-        ("4-lost-update-ntfs", &["ntfs"]),
-        ("1-unmount-voids-syncs", &["refs+integrity"]),
-    ],
-    &[
-        ("5-a-group-larger-than-the-log", &["ntfs crowd"]),
-        ("2-reads-of-moved-clusters", &["refs toggled full"]),
-    ],
-    &[("3-punch-looks-too-early", &["refs"])],
-    &[("4-lost-update-refs", &["refs"])],
-    &[("6-integrity-changes-beside-writes", &["refs toggled"])],
-    &[("8-clusters-are-given-back-twice", &["refs+integrity full"])],
-    &[("9-a-forgotten-file-is-moved", &["refs+integrity full"])],
+/// The patches in the order in which they are applied, each with the volumes on which its defect must be found.
+const PATCHES: &[(&str, &[&str])] = &[
+    ("0-switch", &[]),
+    ("1-unmount-voids-syncs", &["refs+integrity"]),
+    ("2-reads-of-moved-clusters", &["refs toggled full"]),
+    ("3-punch-looks-too-early", &["refs"]),
+    ("4-lost-update-clusters", &["fat12", "exfat"]),
+    ("4-lost-update-ntfs", &["ntfs"]),
+    ("4-lost-update-refs", &["refs"]),
+    ("5-a-group-larger-than-the-log", &["ntfs crowd"]),
+    ("6-integrity-changes-beside-writes", &["refs toggled"]),
+    ("7-a-failed-flush-is-forgotten", &["fat12", "exfat", "ntfs", "refs+integrity"]),
+    ("8-clusters-are-given-back-twice", &["refs+integrity full"]),
+    ("9-a-forgotten-file-is-moved", &["refs+integrity full"]),
 ];
 
-/// The copy of the sources (`tree`), with the directories for its build and for the programs.
+/// The copy of the sources (`tree`), with the directory for its build.
 struct Copy {
     root: PathBuf,
     tree: PathBuf,
     target: PathBuf,
-    programs: PathBuf,
 }
 
 impl Copy {
     fn new() -> Copy {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("this crate's");
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("defects");
-        let [tree, target, programs] = ["tree", "target", "programs"].map(|name| scratch.join(name));
-        fs::create_dir_all(&programs).expect("room");
-        Copy { root, tree, target, programs }
+        let [tree, target] = ["tree", "target"].map(|name| scratch.join(name));
+        fs::create_dir_all(&tree).expect("room");
+        Copy { root, tree, target }
     }
 
-    /// Makes the copy equal to the original again. Files that are equal already keep their time, so that they need not
-    /// be built again.
-    fn refresh(&self) {
-        let mut wanted = BTreeSet::new();
+    /// Makes the copy equal to the original but for the patches. Files that come out as they were keep their time, so that
+    /// they need not be built again.
+    fn refresh(&self) -> Result<(), String> {
+        let fresh = self.tree.with_extension("fresh");
+        drop(fs::remove_dir_all(&fresh));
         for part in ["Cargo.toml", "Cargo.lock", "crates", "xtask"] {
-            self.copy(Path::new(part), &mut wanted);
+            copy(&self.root.join(part), &fresh.join(part), true);
         }
-        let mut there = Vec::new();
+        PATCHES.iter().try_for_each(|(name, _)| self.apply(name, &fresh))?;
+        let (mut wanted, mut there) = (Vec::new(), Vec::new());
+        list(&fresh, &mut wanted);
         list(&self.tree, &mut there);
         for path in there {
-            if !wanted.contains(path.strip_prefix(&self.tree).expect("listed below it")) {
+            let part = path.strip_prefix(&self.tree).expect("listed below it");
+            if !fresh.join(part).exists() {
                 fs::remove_file(&path).expect("it is ours");
             }
         }
+        for path in wanted {
+            copy(&path, &self.tree.join(path.strip_prefix(&fresh).expect("listed below it")), false);
+        }
+        fs::remove_dir_all(&fresh).map_err(|error| error.to_string())
     }
 
-    fn copy(&self, part: &Path, wanted: &mut BTreeSet<PathBuf>) {
-        let from = self.root.join(part);
-        if from.is_dir() {
-            for entry in fs::read_dir(&from).expect("a directory") {
-                let name = entry.expect("a directory").file_name();
-                // Skips a build directory.
-                if name != "target" {
-                    self.copy(&part.join(name), wanted);
-                }
-            }
-            return;
-        }
-        let content = fs::read(&from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
-        let to = self.tree.join(part);
-        if fs::read(&to).ok().as_ref() != Some(&content) {
-            fs::create_dir_all(to.parent().expect("below the tree")).expect("room");
-            fs::write(&to, content).expect("room");
-        }
-        wanted.insert(part.into());
-    }
-
-    /// Applies the patch that puts a defect back.
-    fn apply(&self, name: &str) -> Result<(), String> {
+    /// Applies a patch to a tree.
+    fn apply(&self, name: &str, tree: &Path) -> Result<(), String> {
         let patch = self.root.join(format!("crates/testing/tests/defects/{name}.patch"));
         let mut command = Command::new("patch");
         command.args(["-p1", "--fuzz=0", "--batch", "--no-backup-if-mismatch", "-i"]).arg(&patch);
-        let output = command.current_dir(&self.tree).output().expect("patch, of the package of this name");
+        let output = command.current_dir(tree).output().expect("patch, of the package of this name");
         match output.status.success() {
             true => Ok(()),
             false => Err(format!(
@@ -112,8 +91,8 @@ impl Copy {
         }
     }
 
-    /// Builds the simulator; returns the path of a copy of the program with a name of its own.
-    fn build(&self, number: usize) -> Result<PathBuf, String> {
+    /// Builds the simulator; returns the path of the program.
+    fn build(&self) -> Result<PathBuf, String> {
         let mut command = Command::new(env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
         command.args([
             "test",
@@ -132,24 +111,25 @@ impl Copy {
         let lines = String::from_utf8_lossy(&output.stdout);
         let built = lines.lines().filter_map(|line| line.split_once("\"executable\":\""));
         let program = built.filter_map(|(_, rest)| rest.split('"').next()).next_back();
-        let kept = self.programs.join(number.to_string());
-        fs::copy(program.ok_or("no program was built")?, &kept).map_err(|error| error.to_string())?;
-        Ok(kept)
+        program.map(PathBuf::from).ok_or("no program was built".into())
     }
+}
 
-    /// Builds one round after the other, and sends each program to be run.
-    fn build_all(&self, programs: &SyncSender<(Round, Result<PathBuf, String>)>) {
-        for (number, round) in ROUNDS.iter().enumerate() {
-            self.refresh();
-            let started = Instant::now();
-            let applied = round.iter().try_for_each(|(patch, _)| self.apply(patch));
-            let program = applied.and_then(|()| self.build(number));
-            println!("built {number} in {:.1} s", started.elapsed().as_secs_f64());
-            if programs.send((round, program)).is_err() {
-                break;
+/// Copies a file or a directory, without build directories. What is equal already is not written.
+fn copy(from: &Path, to: &Path, is_new: bool) {
+    if from.is_dir() {
+        for entry in fs::read_dir(from).expect("a directory") {
+            let name = entry.expect("a directory").file_name();
+            if name != "target" {
+                copy(&from.join(&name), &to.join(&name), is_new);
             }
         }
-        self.refresh();
+        return;
+    }
+    let content = fs::read(from).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    if is_new || fs::read(to).ok().as_ref() != Some(&content) {
+        fs::create_dir_all(to.parent().expect("below a tree")).expect("room");
+        fs::write(to, content).expect("room");
     }
 }
 
@@ -164,10 +144,11 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Runs schedules on a volume from a seed on until one has a finding. Returns the line with its seed, if there was one
-/// in time, and the processor time used.
-fn look(program: &Path, volume: &str, first: u64) -> (Option<String>, Duration) {
+/// Runs schedules on a volume with a defect from a seed on until one has a finding. Returns the line with its seed, if
+/// there was one in time, and the processor time used.
+fn look(program: &Path, patch: &str, volume: &str, first: u64) -> (Option<String>, Duration) {
     let mut command = Command::new(program);
+    command.env("PLATTER_DEFECT", patch.split('-').next().expect("a number"));
     command.args(["--ignored", "--exact", "--nocapture", "one_volume"]).env("PLATTER_VOLUME", volume);
     command.env("PLATTER_SEED", first.to_string()).env("PLATTER_SCHEDULES", SEEDS.to_string());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("just built");
@@ -199,48 +180,32 @@ fn look(program: &Path, volume: &str, first: u64) -> (Option<String>, Duration) 
 fn each_defect_is_found_again() {
     let first = env::var("PLATTER_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let copy = Copy::new();
+    let started = Instant::now();
+    let program = copy.refresh().and_then(|()| copy.build()).unwrap_or_else(|error| panic!("{error}"));
+    println!("built in {:.1} s", started.elapsed().as_secs_f64());
     let mut missed = Vec::new();
-    let (programs, built) = sync_channel(1);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            // The sender is dropped with this thread, even after a panic, which ends the loop below.
-            let programs = programs;
-            copy.build_all(&programs);
-        });
-        for (round, program) in built {
-            let program = match program {
-                Ok(program) => program,
-                Err(error) => {
-                    missed.push(format!("{round:?}: {error}"));
-                    continue;
-                }
-            };
-            for (patch, volumes) in round {
-                for volume in *volumes {
-                    let (seed, time) = look(&program, volume, first);
-                    let seconds = time.as_secs_f64();
-                    match seed {
-                        Some(seed) => println!("{patch}: {seed}, in {seconds:.1} s"),
-                        None => missed.push(format!("{patch}: not found on {volume} within {seconds:.1} s")),
-                    }
-                }
+    for (patch, volumes) in PATCHES {
+        for volume in *volumes {
+            let (seed, time) = look(&program, patch, volume, first);
+            let seconds = time.as_secs_f64();
+            match seed {
+                Some(seed) => println!("{patch}: {seed}, in {seconds:.1} s"),
+                None => missed.push(format!("{patch}: not found on {volume} within {seconds:.1} s")),
             }
         }
-    });
+    }
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
 /// Every patch must be used.
 #[test]
-fn every_patch_is_in_a_round() {
+fn every_patch_is_applied() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/defects");
     let mut there = Vec::new();
     list(&directory, &mut there);
     let mut names: Vec<String> =
         there.iter().map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect();
     names.sort();
-    let mut known: Vec<&str> = ROUNDS.iter().copied().flatten().map(|(name, _)| *name).collect();
-    known.sort_unstable();
-    known.dedup();
+    let known: Vec<&str> = PATCHES.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, known);
 }
